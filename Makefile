@@ -1,0 +1,61 @@
+# Needs Python 3.11-3.13 and make; uses uv where it is installed, else venv and pip. All else goes into .venv.
+BIN := .venv/bin
+UV := $(shell command -v uv 2>/dev/null)
+FITS := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do $$p -c '$(FITS)' 2>/dev/null && echo $$p && break; done)
+CORE := errors.py,registry.py,uri_rules.py,manager.py,surfaces.py,models/*
+comma := ,
+
+.DEFAULT_GOAL := help
+.PHONY: help run setup check test contract golden mcp-list serve bench clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+run: .venv/.installed-demo ## Try it: every resource of the demo world, on both surfaces
+	$(BIN)/quilt-mcp demo
+
+serve: .venv/.installed-demo ## Serve your own Quilt login over stdio
+	$(BIN)/quilt-mcp serve
+
+setup: .venv/.installed-demo,dev ## Make .venv with all that development needs
+
+check: setup ## Lint, format, types, and what may import what
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: setup ## All tests, with the coverage gates
+	$(BIN)/coverage erase
+	$(BIN)/pytest -n 2 --dist loadgroup --cov --cov-report= tests
+	$(BIN)/coverage report --fail-under=95
+	$(BIN)/coverage report --fail-under=100 --include='$(subst $(comma),$(comma)*/quilt_mcp/,*/quilt_mcp/$(CORE))'
+
+contract: setup ## Parity and inventory alone: the inner loop
+	$(BIN)/pytest -n 2 --dist loadgroup tests/contract
+
+golden: setup ## Write the goldens anew, then verify them in a second run; read the diff before you commit it
+	rm -rf golden
+	$(BIN)/pytest -q -n 0 -p no:randomly --snapshot-update tests/contract
+	$(BIN)/pytest -q -n 0 tests/contract
+
+mcp-list: setup ## Write tests/fixtures/mcp-list.csv from the live server
+	$(BIN)/python -m tests.contract.mcp_list
+
+bench: setup ## Benchmarks: timings, never asserted as tests
+	$(BIN)/python -m tests.bench
+
+clean: ## Remove what the other targets made
+	rm -rf .venv .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+.venv/.installed-%: pyproject.toml .ci/constraints.txt
+ifdef UV
+	$(UV) venv --quiet --allow-existing --python '>=3.11,<3.14' .venv
+	$(UV) pip install --quiet --python $(BIN)/python -c .ci/constraints.txt -e '.[$*]'
+else
+	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed: none was found on PATH."; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c .ci/constraints.txt -e '.[$*]'
+endif
+	@touch $@
