@@ -1,0 +1,191 @@
+"""The one path from a URI to an answer, under both surfaces."""
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from itertools import groupby
+from typing import Any
+
+import anyio
+from anyio import to_thread
+from pydantic import BaseModel
+
+from quilt_mcp import uri_rules
+from quilt_mcp.errors import (
+    InvalidTemplateVariable,
+    InvalidURI,
+    MissingTemplateVariable,
+    ResourceExecutionError,
+    ResourceFailure,
+    Unavailable,
+)
+from quilt_mcp.models.responses import GetResourceError, GetResourceSuccess, ResourceMetadata
+from quilt_mcp.registry import ResourceDefinition, UriIndex, validate_registry
+
+MIME_TYPE = "application/json"
+DEFAULT_DEADLINE = 30.0
+_SHOWN = 5
+_JSON_NAMES = {bool: "a boolean", int: "a number", float: "a number", list: "an array", dict: "an object"}
+
+Values = Callable[[], list[str]]
+Translate = Callable[[Exception], ResourceFailure | None]
+
+logger = logging.getLogger(__name__)
+
+
+class ResourceManager:
+    """Looks a URI up, runs its service function with a deadline, and answers with data or a typed error.
+
+    Args:
+        registry: from URI to definition; checked by `validate_registry`.
+        deadline: tells the longest that one read may take, in seconds.
+        translate: turns an exception of a foreign library into a ResourceFailure, or answers None.
+        variable_values: for a template variable's name, the function that lists the values which exist.
+    """
+
+    def __init__(
+        self,
+        registry: Mapping[str, ResourceDefinition],
+        *,
+        deadline: Callable[[], float] = lambda: DEFAULT_DEADLINE,
+        translate: Translate = lambda _: None,
+        variable_values: Mapping[str, Values] | None = None,
+    ) -> None:
+        validate_registry(registry)
+        self.registry = registry
+        self._index = UriIndex(registry)
+        self._deadline = deadline
+        self._translate = translate
+        self._variable_values = dict(variable_values or {})
+        self._discovery = _discovery_data(registry)
+
+    async def get_discovery_data(self) -> dict[str, list[ResourceMetadata]]:
+        """For each category, its resources sorted by URI. Computed once."""
+        return self._discovery
+
+    async def get_resource(self, uri: str | None = None) -> dict[str, Any]:
+        """Read one resource; without a URI, list them all.
+
+        Returns:
+            `uri`, `resource_name`, `data` (a JSON object) and `mime_type`.
+
+        Raises:
+            ResourceFailure: one of its subclasses; anything else is a bug or a foreign exception.
+        """
+        if not uri:
+            return _answer("", "Available Resources", self._discovery)
+        definition, parameters = await self._find(uri)
+        return _answer(uri, definition["name"], await self._call(definition, parameters))
+
+    async def respond(
+        self, uri: object, *, surface: str, unknown_arguments: Collection[str] = ()
+    ) -> GetResourceSuccess | GetResourceError:
+        """The answer to a client, whatever it sent. Logs one line; raises nothing but cancellation."""
+        started = time.perf_counter()
+        response = await self._respond(uri, unknown_arguments)
+        outcome = "ok" if isinstance(response, GetResourceSuccess) else response.error
+        logger.info("%s %s: %s, %.0f ms", surface, self._pattern(uri), outcome, (time.perf_counter() - started) * 1e3)
+        return response
+
+    async def complete(self, template: str, variable: str, prefix: str = "") -> list[str]:
+        """The values that exist for a template's variable and start with `prefix`; none for what is unknown."""
+        definition = self.registry.get(template)
+        values = self._variable_values.get(variable)
+        if definition is None or values is None or variable not in definition["template_variables"]:
+            return []
+        return [value for value in await to_thread.run_sync(values) if value.startswith(prefix)]
+
+    async def _find(self, uri: str) -> tuple[ResourceDefinition, dict[str, str]]:
+        uri_rules.check_text(uri, self.registry)
+        match = self._index.find(uri)
+        if match is None:
+            raise uri_rules.unknown(uri, self.registry)
+        definition, parameters = match.definition, {}
+        for variable, raw in match.values.items():
+            try:
+                value = uri_rules.checked_value(definition, variable, raw)
+            except (MissingTemplateVariable, InvalidTemplateVariable) as refusal:
+                existing = await self.complete(definition["uri"], variable)
+                refusal.suggested_actions = uri_rules.value_advice(definition, variable, existing[:_SHOWN])
+                raise
+            parameters[definition["parameter_mapping"][variable]] = value
+        return definition, parameters
+
+    async def _call(self, definition: ResourceDefinition, parameters: dict[str, str]) -> dict[str, Any]:
+        function, seconds = definition["service_function"], self._deadline()
+        try:
+            with anyio.fail_after(seconds):
+                if definition["is_async"]:
+                    result = await function(**parameters)
+                else:
+                    result = await to_thread.run_sync(lambda: function(**parameters), abandon_on_cancel=True)
+        except TimeoutError as error:
+            raise Unavailable(f"{definition['uri']} gave no answer within {seconds:g} seconds.") from error
+        data = result.model_dump(mode="json") if isinstance(result, BaseModel) else result
+        if not isinstance(data, dict):
+            raise TypeError(f"{definition['uri']}: a service function answers an object, not {type(data).__name__}")
+        return data
+
+    async def _respond(self, uri: object, unknown_arguments: Collection[str]) -> GetResourceSuccess | GetResourceError:
+        try:
+            asked = _checked_arguments(uri, unknown_arguments)
+            response = GetResourceSuccess(**await self.get_resource(asked))
+            response.data_json  # noqa: B018 - computed here, so that data that is no JSON is answered as a bug
+        except ResourceFailure as failure:
+            return self._error(uri, failure)
+        except Exception as foreign:  # noqa: BLE001 - the process's edge: what is not ours is translated, or masked and logged
+            return self._error(uri, self._translate(foreign) or _masked(foreign))
+        return response
+
+    def _error(self, uri: object, failure: ResourceFailure) -> GetResourceError:
+        return GetResourceError(
+            uri=uri_rules.echo(uri) if isinstance(uri, str) else "",
+            error=failure.error,
+            message=failure.message,
+            details=failure.details,
+            suggested_actions=failure.suggested_actions,
+            transient=failure.transient,
+            valid_uris=list(self.registry) if isinstance(failure, InvalidURI) else None,
+            code=failure.code,
+        )
+
+    def _pattern(self, uri: object) -> str:
+        """The URI as the log shows it: the pattern it matches, never what a client made up."""
+        if not uri:
+            return "discovery"
+        match = self._index.find(uri) if isinstance(uri, str) else None
+        return match.definition["uri"] if match else "unknown URI"
+
+
+def _discovery_data(registry: Mapping[str, ResourceDefinition]) -> dict[str, list[ResourceMetadata]]:
+    rows = sorted((ResourceMetadata.model_validate(definition) for definition in registry.values()), key=_category_uri)
+    return {category: list(group) for category, group in groupby(rows, key=lambda row: row.category)}
+
+
+def _category_uri(row: ResourceMetadata) -> tuple[str, str]:
+    return row.category, row.uri
+
+
+def _answer(uri: str, name: str, data: dict[str, Any]) -> dict[str, Any]:
+    return {"uri": uri, "resource_name": name, "data": data, "mime_type": MIME_TYPE}
+
+
+def _checked_arguments(uri: object, unknown_arguments: Collection[str]) -> str | None:
+    if unknown_arguments:
+        names = ", ".join(uri_rules.shown(name) for name in sorted(unknown_arguments)[:_SHOWN])
+        raise InvalidURI("get_resource takes one argument, `uri`.", details=f"Not known: {names}")
+    if uri is not None and not isinstance(uri, str):
+        raise InvalidURI("`uri` must be a string.", details=f"It was {_JSON_NAMES.get(type(uri), 'something else')}.")
+    return uri
+
+
+def _masked(bug: Exception) -> ResourceExecutionError:
+    """A bug in our own code: its traceback goes to the log, and to the client goes the id to find it by."""
+    correlation_id = uuid.uuid4().hex[:12]
+    logger.error("unexpected %s, correlation id %s", type(bug).__name__, correlation_id, exc_info=bug)
+    return ResourceExecutionError(
+        "The server failed in a way that it did not foresee.",
+        details=f"correlation id {correlation_id}",
+        suggested_actions=["Report this, with the correlation id and the server's log lines that carry it."],
+    )

@@ -1,0 +1,1 @@
+"""The shapes of what `get_resource` answers."""

@@ -1,0 +1,212 @@
+"""The registry: what a resource is, and how its URI is found.
+
+A registry is a dict from URI to `ResourceDefinition`. A URI may be a template: segments between slashes of the form
+`{variable}`. Looking up a static URI is one dict access; a template is found by walking a trie of segments, so that
+neither grows with the number of resources.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypedDict
+
+URI_PATTERN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#]+(/[^\s/?#]+)*")
+VARIABLE_SEGMENT = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+
+
+class ResourceDefinition(TypedDict):
+    """One resource: its ten keys."""
+
+    uri: str
+    """The URI, with {variables} if it is a template."""
+    name: str
+    """Its name, for a person."""
+    description: str
+    """What it answers, in a sentence or two."""
+    service_function: Callable[..., Any]
+    """Answers the resource; takes the template's variables by keyword."""
+    is_async: bool
+    """Whether the service function is awaited; otherwise it runs in a thread."""
+    is_template: bool
+    template_variables: list[str]
+    """The variables' names, in the URI's order."""
+    requires_admin: bool
+    """Whether only administrators of the stack may read it."""
+    category: str
+    """The URI's scheme."""
+    parameter_mapping: dict[str, str]
+    """From variable to the service function's parameter."""
+
+
+def define(  # noqa: PLR0913 - four are keyword-only, with defaults that fit most resources
+    uri: str,
+    service_function: Callable[..., Any],
+    *,
+    name: str,
+    requires_admin: bool = False,
+    description: str | None = None,
+    parameter_mapping: Mapping[str, str] | None = None,
+) -> ResourceDefinition:
+    """A definition, with what can be derived from the URI and the function derived.
+
+    The description is the first paragraph of the function's docstring unless given; a variable maps to the parameter
+    of the same name unless `parameter_mapping` says otherwise.
+    """
+    variables = [match[1] for segment in uri.split("/") if (match := VARIABLE_SEGMENT.fullmatch(segment))]
+    docstring = inspect.getdoc(service_function) or ""
+    return {
+        "uri": uri,
+        "name": name,
+        "description": description or " ".join(docstring.split("\n\n")[0].split()),
+        "service_function": service_function,
+        "is_async": inspect.iscoroutinefunction(service_function),
+        "is_template": bool(variables),
+        "template_variables": variables,
+        "requires_admin": requires_admin,
+        "category": uri.partition("://")[0],
+        "parameter_mapping": {variable: variable for variable in variables} | dict(parameter_mapping or {}),
+    }
+
+
+def registry_of(definitions: Iterable[ResourceDefinition]) -> dict[str, ResourceDefinition]:
+    """The validated registry of these definitions, in their order.
+
+    Raises:
+        ValueError: as `validate_registry`, and for a URI that stands twice.
+    """
+    registry: dict[str, ResourceDefinition] = {}
+    for definition in definitions:
+        if definition["uri"] in registry:
+            raise ValueError(f"{definition['uri']}: defined twice")
+        registry[definition["uri"]] = definition
+    validate_registry(registry)
+    return registry
+
+
+def validate_registry(registry: Mapping[str, ResourceDefinition]) -> None:
+    """Check that every definition is complete and agrees with itself and with the others.
+
+    Raises:
+        ValueError: naming the URI and what is wrong with it.
+    """
+    shapes: dict[str, str] = {}
+    for uri, definition in registry.items():
+        for problem in _problems(uri, definition):
+            raise ValueError(f"{uri}: {problem}")
+        shape = VARIABLE_SEGMENT.sub("{}", uri)
+        if shape in shapes:
+            raise ValueError(f"{uri}: matches the same URIs as {shapes[shape]}")
+        shapes[shape] = uri
+
+
+def _problems(uri: str, definition: ResourceDefinition) -> Iterable[str]:
+    if missing := ResourceDefinition.__required_keys__ - definition.keys():
+        yield f"lacks {sorted(missing)}"
+        return
+    if uri != definition["uri"]:
+        yield f"URI mismatch: the definition says {definition['uri']}"
+    if not URI_PATTERN.fullmatch(uri):
+        yield "is not of the form scheme://segment/segment"
+    if not definition["name"] or not definition["description"]:
+        yield "lacks a name or a description"
+    if definition["category"] != uri.partition("://")[0]:
+        yield f"category {definition['category']!r} is not the URI's scheme"
+    yield from _template_problems(uri, definition)
+    yield from _function_problems(definition)
+
+
+def _template_problems(uri: str, definition: ResourceDefinition) -> Iterable[str]:
+    segments = uri.partition("://")[2].split("/")
+    variables = [match[1] for segment in segments if (match := VARIABLE_SEGMENT.fullmatch(segment))]
+    if "{" in VARIABLE_SEGMENT.sub("", uri) or ("{" in uri and not variables) or "{" in segments[0]:
+        yield "a variable must be a whole segment, and not the first"
+    if any(VARIABLE_SEGMENT.search(segment) and not VARIABLE_SEGMENT.fullmatch(segment) for segment in segments):
+        yield "a variable must be a whole segment"
+    if definition["is_template"] != bool(variables):
+        yield "is_template does not agree with the URI"
+    if definition["template_variables"] != variables or len(set(variables)) != len(variables):
+        yield "template_variables do not agree with the URI"
+    if set(definition["parameter_mapping"]) != set(variables):
+        yield "parameter_mapping does not name exactly the template's variables"
+
+
+def _function_problems(definition: ResourceDefinition) -> Iterable[str]:
+    function = definition["service_function"]
+    if not callable(function):
+        yield "service_function is not callable"
+        return
+    if definition["is_async"] != inspect.iscoroutinefunction(function):
+        yield "is_async does not agree with the service function"
+    try:
+        inspect.signature(function).bind(**dict.fromkeys(definition["parameter_mapping"].values()))
+    except (TypeError, ValueError) as error:
+        yield f"the service function does not take these parameters: {error}"
+
+
+class Match(NamedTuple):
+    """A definition and the raw, still percent-encoded values of its variables."""
+
+    definition: ResourceDefinition
+    values: dict[str, str]
+
+
+@dataclass(slots=True)
+class _Node:
+    literal: "dict[str, _Node]" = field(default_factory=dict)
+    variable: "_Node | None" = None
+    definition: ResourceDefinition | None = None
+
+
+class UriIndex:
+    """Finds the definition for a URI, static or template.
+
+    Where several templates match, the one whose first differing segment is literal wins.
+    """
+
+    def __init__(self, registry: Mapping[str, ResourceDefinition]) -> None:
+        self._static: dict[str, Match] = {}
+        self._templates = _Node()
+        for uri, definition in registry.items():
+            if definition["is_template"]:
+                self._add_template(definition)
+            else:
+                self._static[uri] = Match(definition, {})
+
+    def find(self, uri: str) -> Match | None:
+        """The definition for this URI, or None. An empty segment matches a variable: the value is then empty."""
+        if found := self._static.get(uri):
+            return found
+        scheme, separator, path = uri.partition("://")
+        if not separator:
+            return None
+        values: list[str] = []
+        definition = self._walk(self._templates, [scheme, *path.split("/")], 0, values)
+        if definition is None:
+            return None
+        return Match(definition, dict(zip(definition["template_variables"], values, strict=True)))
+
+    def _add_template(self, definition: ResourceDefinition) -> None:
+        scheme, _, path = definition["uri"].partition("://")
+        node = self._templates
+        for segment in [scheme, *path.split("/")]:
+            if VARIABLE_SEGMENT.fullmatch(segment):
+                node.variable = node.variable or _Node()
+                node = node.variable
+            else:
+                node = node.literal.setdefault(segment, _Node())
+        node.definition = definition
+
+    def _walk(self, node: _Node, segments: list[str], at: int, values: list[str]) -> ResourceDefinition | None:
+        if at == len(segments):
+            return node.definition
+        segment = segments[at]
+        if (literal := node.literal.get(segment)) and (found := self._walk(literal, segments, at + 1, values)):
+            return found
+        if node.variable is None:
+            return None
+        values.append(segment)
+        if found := self._walk(node.variable, segments, at + 1, values):
+            return found
+        values.pop()
+        return None

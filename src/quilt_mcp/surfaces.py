@@ -1,0 +1,201 @@
+"""The two surfaces over one manager: resources for FastMCP's resources protocol, and the tool `get_resource`."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from fastmcp import FastMCP
+from fastmcp.resources import Resource, ResourceContent, ResourceResult
+from fastmcp.resources.template import ResourceTemplate
+from fastmcp.server.providers import Provider
+from fastmcp.tools.base import Tool, ToolResult
+from fastmcp.utilities.versions import VersionSpec
+from mcp.shared.exceptions import MCPError
+from mcp_types import CompletionArgument, CompletionContext, ResourceTemplateReference, TextContent, ToolAnnotations
+from pydantic import ConfigDict, SkipValidation
+
+from quilt_mcp.manager import MIME_TYPE, ResourceManager
+from quilt_mcp.models.responses import GetResourceError, GetResourceSuccess, to_json
+from quilt_mcp.registry import ResourceDefinition
+
+TOOL_NAME = "get_resource"
+PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "uri": {
+            "anyOf": [{"type": "string"}, {"type": "null"}],
+            "default": None,
+            "description": "The resource's URI, with values in place of {variables}. Without it: all resources.",
+        }
+    },
+    "additionalProperties": False,
+}
+
+
+_TEXT = {"type": "string"}
+_TYPES: dict[str, dict[str, Any]] = {
+    "success": {"type": "boolean"},
+    "uri": _TEXT,
+    "resource_name": _TEXT,
+    "data": {"type": "object", "additionalProperties": True},
+    "timestamp": _TEXT,
+    "mime_type": _TEXT,
+    "error": _TEXT,
+    "message": _TEXT,
+    "details": {"anyOf": [_TEXT, {"type": "null"}]},
+    "suggested_actions": {"type": "array", "items": _TEXT},
+    "transient": {"type": "boolean"},
+    "valid_uris": {"type": "array", "items": _TEXT},
+}
+_FIELDS = GetResourceError.model_fields | GetResourceSuccess.model_fields
+# One flat object for success and error: some clients check errors against it too, and break on $ref or on anyOf.
+OUTPUT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["success", "uri"],
+    "properties": {
+        name: schema
+        | {"description": (GetResourceError.model_fields | GetResourceSuccess.model_fields)[name].description}
+        for name, schema in _TYPES.items()
+    },
+}
+
+
+class ResourceRefused(MCPError):
+    """A failed read, on its way to the wire as a JSON-RPC error whose `data` is the body of the tool's error."""
+
+    def __init__(self, error: GetResourceError) -> None:
+        super().__init__(code=error.code, message=error.message, data=error.body())
+
+
+class ManagedResource(Resource):
+    """Any URI that a client may ask for; reading it asks the manager."""
+
+    manager: SkipValidation[ResourceManager]
+    requested: str
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    async def read(self) -> ResourceResult:
+        """The data as one JSON text.
+
+        Raises:
+            ResourceRefused: with the error's code and body.
+        """
+        response = await self.manager.respond(self.requested, surface="resource")
+        if isinstance(response, GetResourceError):
+            raise ResourceRefused(response)
+        return ResourceResult([ResourceContent(response.data_json, mime_type=response.mime_type)])
+
+
+class ResourceSurface(Provider):
+    """Lists the registry's resources and answers for every URI, known or not, so that refusals too carry our body."""
+
+    def __init__(self, manager: ResourceManager) -> None:
+        super().__init__()
+        self._manager = manager
+        definitions = sorted(manager.registry.values(), key=lambda definition: definition["uri"])
+        self._resources = [self._resource(one) for one in definitions if not one["is_template"]]
+        self._templates = [_template(one) for one in definitions if one["is_template"]]
+        self._by_uri = {str(resource.requested): resource for resource in self._resources}
+        # What FastMCP's Resource demands as `uri` is a URL; what a client sends need not be one.
+        self._any = ManagedResource(uri="any://uri", name="any", requested="", manager=manager, mime_type=MIME_TYPE)
+
+    async def _list_resources(self) -> Sequence[Resource]:
+        return self._resources
+
+    async def _list_resource_templates(self) -> Sequence[ResourceTemplate]:
+        return self._templates
+
+    async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> Resource | None:
+        del version  # resources have none
+        return self._by_uri.get(uri) or self._any.model_copy(update={"requested": uri})
+
+    def _resource(self, definition: ResourceDefinition) -> ManagedResource:
+        uri = definition["uri"]
+        return ManagedResource(uri=uri, requested=uri, manager=self._manager, **_common(definition))
+
+
+class GetResourceTool(Tool):
+    """The tool that reads any resource; the answer is the body as JSON text and as structured content, always both."""
+
+    manager: SkipValidation[ResourceManager]
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        """Answer a call, whatever its arguments: a refusal is a result with `isError`, never a protocol error."""
+        unknown = arguments.keys() - {"uri"}
+        response = await self.manager.respond(arguments.get("uri"), surface="tool", unknown_arguments=unknown)
+        body = response.body()
+        text = TextContent(type="text", text=to_json(body))
+        return ToolResult(content=[text], structured_content=body, is_error=not response.success)
+
+
+def add_surfaces(mcp: FastMCP, manager: ResourceManager) -> None:
+    """Offer every resource of the manager on both surfaces of this server, with completion of template variables."""
+    mcp.add_provider(ResourceSurface(manager))
+    mcp.add_tool(
+        GetResourceTool(
+            name=TOOL_NAME,
+            title="Get resource",
+            description=tool_description(manager),
+            parameters=PARAMETERS,
+            output_schema=OUTPUT_SCHEMA,
+            annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, destructive_hint=False),
+            tags={"resources"},
+            manager=manager,
+        )
+    )
+
+    async def complete(reference: Any, argument: CompletionArgument, _: CompletionContext | None) -> list[str]:
+        if not isinstance(reference, ResourceTemplateReference):
+            return []
+        return await manager.complete(reference.uri, argument.name, argument.value)
+
+    mcp.add_completion_handler(complete)
+    logging.getLogger("fastmcp.server.server").addFilter(_is_no_refusal)
+
+
+def tool_description(manager: ResourceManager) -> str:
+    """What the tool's description says on the wire: short, because each client pays for it in every conversation."""
+    definitions = sorted(manager.registry.values(), key=lambda definition: definition["uri"])
+    rows = [f"- {one['uri']}{' (admin)' if one['requires_admin'] else ''}: {one['name']}" for one in definitions]
+    return "\n".join(
+        [
+            "Read any resource of this server: the same data as resources/read gives, for clients that only use tools.",
+            "",
+            "Call it without arguments to list all resources with descriptions; call it with `uri` to read one.",
+            f'Example: {{"uri": "{definitions[0]["uri"]}"}}. Put a value in place of each {{variable}}.',
+            "",
+            *rows,
+            "",
+            "The answer holds `success`. If true, `data` is the resource. If false, `error` names the kind of failure,",
+            "`message` and `details` explain it, `suggested_actions` says what to do next, and `transient` tells",
+            "whether the same call may succeed later by itself.",
+        ]
+    )
+
+
+def _common(definition: ResourceDefinition) -> dict[str, Any]:
+    return {
+        "name": definition["name"],
+        "description": definition["description"],
+        "mime_type": MIME_TYPE,
+        "tags": {definition["category"]},
+        "meta": {"category": definition["category"], "requires_admin": definition["requires_admin"]},
+    }
+
+
+def _template(definition: ResourceDefinition) -> ResourceTemplate:
+    variables = definition["template_variables"]
+    parameters = {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in variables},
+        "required": variables,
+    }
+    return ResourceTemplate(uri_template=definition["uri"], parameters=parameters, **_common(definition))
+
+
+def _is_no_refusal(record: logging.LogRecord) -> bool:
+    """FastMCP logs a traceback for whatever a resource raises; our refusals have had their one line already."""
+    return not (record.exc_info and isinstance(record.exc_info[1], ResourceRefused))

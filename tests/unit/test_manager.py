@@ -1,0 +1,236 @@
+"""The manager: from a URI to data or a typed error."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from quilt_mcp.errors import InvalidURI, MissingTemplateVariable, NotFound, ResourceFailure, Unavailable
+from quilt_mcp.manager import ResourceManager
+from quilt_mcp.models.responses import GetResourceError, GetResourceSuccess
+from quilt_mcp.registry import define, registry_of
+
+
+class Price(BaseModel):
+    amount: float
+    since: datetime
+
+
+def nothing() -> dict[str, Any]:
+    return {}
+
+
+def manager_of(function: Callable[..., Any], uri: str = "shop://thing", **options: Any) -> ResourceManager:
+    return ResourceManager(registry_of([define(uri, function, name="Thing", description="A thing.")]), **options)
+
+
+async def respond(function: Callable[..., Any], **options: Any) -> GetResourceSuccess | GetResourceError:
+    return await manager_of(function, **options).respond("shop://thing", surface="test")
+
+
+async def test_a_sync_function_runs_in_a_thread_and_an_async_one_in_the_loop() -> None:
+    def in_thread() -> dict[str, Any]:
+        return {"main": threading.current_thread() is threading.main_thread()}
+
+    async def in_loop() -> dict[str, Any]:
+        return {"main": threading.current_thread() is threading.main_thread()}
+
+    assert (await manager_of(in_thread).get_resource("shop://thing"))["data"] == {"main": False}
+    assert (await manager_of(in_loop).get_resource("shop://thing"))["data"] == {"main": True}
+
+
+async def test_get_resource_answers_the_uri_the_name_the_data_and_the_mime_type() -> None:
+    assert await manager_of(lambda: {"a": 1}).get_resource("shop://thing") == {
+        "uri": "shop://thing",
+        "resource_name": "Thing",
+        "data": {"a": 1},
+        "mime_type": "application/json",
+    }
+
+
+async def test_a_model_becomes_json_also_inside_of_the_data() -> None:
+    price = Price(amount=1.5, since=datetime(2026, 1, 2, tzinfo=UTC))
+    expected = {"amount": 1.5, "since": "2026-01-02T00:00:00Z"}
+
+    assert (await manager_of(lambda: price).get_resource("shop://thing"))["data"] == expected
+    response = await respond(lambda: {"price": price})
+    assert isinstance(response, GetResourceSuccess)
+    assert response.data_json == '{"price":{"amount":1.5,"since":"2026-01-02T00:00:00Z"}}'
+
+
+async def test_a_templates_value_is_decoded_and_given_by_its_parameters_name() -> None:
+    registry = registry_of(
+        [
+            define(
+                "shop://items/{id}",
+                lambda name: {"got": name},
+                name="Item",
+                description="x",
+                parameter_mapping={"id": "name"},
+            )
+        ]
+    )
+    answer = await ResourceManager(registry).get_resource("shop://items/a%2Db")
+    assert answer["data"] == {"got": "a-b"}
+    assert answer["uri"] == "shop://items/a%2Db"
+
+
+async def test_python_callers_may_catch_the_builtin_exceptions() -> None:
+    def failing() -> dict[str, Any]:
+        raise Unavailable("closed")
+
+    with pytest.raises(KeyError):
+        await manager_of(failing).get_resource("shop://nothing")
+    with pytest.raises(ValueError, match="not recognized"):
+        await manager_of(failing).get_resource("no-uri")
+    with pytest.raises(RuntimeError, match="closed"):
+        await manager_of(failing).get_resource("shop://thing")
+
+
+async def test_a_failure_that_a_service_raises_is_answered_whole() -> None:
+    def failing() -> dict[str, Any]:
+        raise NotFound("no such thing", details="d", suggested_actions=["look elsewhere"], transient=True)
+
+    assert (await respond(failing)).body() == {
+        "success": False,
+        "uri": "shop://thing",
+        "error": "NotFound",
+        "message": "no such thing",
+        "details": "d",
+        "suggested_actions": ["look elsewhere"],
+        "transient": True,
+    }
+
+
+async def test_a_foreign_exception_is_translated() -> None:
+    def failing() -> dict[str, Any]:
+        raise ConnectionError("refused")
+
+    def translate(error: Exception) -> ResourceFailure | None:
+        return Unavailable("far end down") if isinstance(error, ConnectionError) else None
+
+    response = await respond(failing, translate=translate)
+    assert (response["error"], response["message"]) == ("ResourceExecutionError", "far end down")
+    assert response.get("transient") is True
+
+
+@pytest.mark.parametrize(
+    "answer", [{"when": datetime(2026, 1, 1, tzinfo=UTC)}, {"ratio": float("nan")}, ["a list"], None], ids=str
+)
+async def test_a_bug_is_masked_and_logged_under_an_id(answer: Any, caplog: pytest.LogCaptureFixture) -> None:
+    response = await respond(lambda: answer)
+
+    assert isinstance(response, GetResourceError)
+    assert response.error == "ResourceExecutionError"
+    assert not response.transient
+    correlation_id = (response.details or "").removeprefix("correlation id ")
+    [bug] = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert correlation_id in bug.getMessage()
+    assert bug.exc_info is not None
+
+
+async def test_the_deadline_ends_a_read_and_says_that_waiting_may_help() -> None:
+    finish = threading.Event()
+
+    def slow() -> dict[str, Any]:
+        finish.wait(10)
+        return {}
+
+    async def slow_async() -> dict[str, Any]:
+        await asyncio.sleep(10)
+        return {}
+
+    for function in (slow, slow_async):
+        response = await respond(function, deadline=lambda: 0.01)
+        assert isinstance(response, GetResourceError)
+        assert response.error == "ResourceExecutionError"
+        assert response.transient
+        assert "within 0.01 seconds" in response.message
+    finish.set()
+
+
+async def test_one_log_line_a_read_that_never_repeats_what_a_client_made_up(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    manager = manager_of(nothing)
+    for uri in ("shop://thing", "shop://made-up", "", 5):
+        await manager.respond(uri, surface="test")
+    outcomes = [record.getMessage().rpartition(", ")[0] for record in caplog.records]
+    assert outcomes == [
+        "test shop://thing: ok",
+        "test unknown URI: InvalidURI",
+        "test discovery: ok",
+        "test unknown URI: InvalidURI",
+    ]
+
+
+async def test_a_missing_value_is_answered_with_values_that_exist() -> None:
+    manager = manager_of(
+        lambda item: {"item": item}, uri="shop://items/{item}", variable_values={"item": lambda: ["hat", "scarf"]}
+    )
+    with pytest.raises(MissingTemplateVariable) as caught:
+        await manager.get_resource("shop://items/")
+    assert caught.value.suggested_actions[:2] == [
+        "Example: get_resource('shop://items/hat')",
+        "Values that exist: hat, scarf",
+    ]
+
+    response = await manager.respond("shop://items/%20", surface="test")
+    assert response["error"] == "InvalidTemplateVariable"
+
+
+async def test_without_known_values_the_advice_is_to_put_one() -> None:
+    manager = manager_of(lambda item: {"item": item}, uri="shop://items/{item}")
+    with pytest.raises(MissingTemplateVariable) as caught:
+        await manager.get_resource("shop://items/{item}")
+    assert caught.value.suggested_actions[0] == "Put a value in place of {item} in shop://items/{item}."
+
+
+async def test_completion_gives_the_existing_values_that_begin_so() -> None:
+    manager = manager_of(
+        lambda item: {"item": item},
+        uri="shop://items/{item}",
+        variable_values={"item": lambda: ["hat", "ham", "scarf"]},
+    )
+    assert await manager.complete("shop://items/{item}", "item", "ha") == ["hat", "ham"]
+    assert await manager.complete("shop://items/{item}", "other") == []
+    assert await manager.complete("shop://nothing/{item}", "item") == []
+
+
+async def test_discovery_is_computed_once_and_sorted_by_uri() -> None:
+    registry = registry_of(
+        [define(uri, nothing, name=uri, description="x") for uri in ("b://2", "a://9", "b://1", "a://1")]
+    )
+    manager = ResourceManager(registry)
+    data = await manager.get_discovery_data()
+    assert {category: [row.uri for row in rows] for category, rows in data.items()} == {
+        "a": ["a://1", "a://9"],
+        "b": ["b://1", "b://2"],
+    }
+    assert (await manager.get_resource(None))["data"] is data
+    assert (await manager.get_resource(""))["data"] is data
+
+
+async def test_a_client_that_goes_away_is_not_answered() -> None:
+    started = asyncio.Event()
+
+    async def slow() -> dict[str, Any]:
+        started.set()
+        await asyncio.sleep(10)
+        return {}
+
+    reading = asyncio.create_task(respond(slow))
+    await started.wait()
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+
+
+async def test_a_lone_surrogate_in_a_uri_is_refused_in_text_that_can_be_sent() -> None:
+    response = await manager_of(nothing).respond("shop://\ud800", surface="test")
+    assert response["error"] == InvalidURI.error
+    str(response.body()).encode("utf-8")
