@@ -1,0 +1,1 @@
+"""One module for each category of Quilt resources; each resource is one function."""

@@ -1,0 +1,182 @@
+"""auth://: who is signed in to which catalog, and where this machine lets Quilt write."""
+
+import shutil
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from quilt_mcp import runtime_context
+from quilt_mcp.errors import NotSignedIn, ResourceFailure, Unavailable
+from quilt_mcp.services.timestamps import iso
+
+if TYPE_CHECKING:
+    from quilt_mcp.login import Login
+
+CONFIGURE = "Run `quilt3 config https://<your catalog>` in a terminal."
+SIGN_IN = "Run `quilt3 login` in a terminal and sign in in the browser."
+GIB = 2**30
+ANALYTICS_SUFFIX = "-analyticsbucket"
+
+MESSAGES = {
+    "not_configured": "No Quilt catalog is configured.",
+    "not_authenticated": "A catalog is configured, but nobody is signed in to it.",
+    "authenticated": "Signed in.",
+    "expired": "The sign-in has ended: the catalog does not accept it any more.",
+    "unreachable": "The catalog cannot be reached, so the sign-in cannot be checked.",
+}
+ACTIONS = {
+    "not_configured": [CONFIGURE, SIGN_IN],
+    "not_authenticated": [SIGN_IN],
+    "authenticated": ["Read permissions://discover to see which buckets you may use."],
+    "expired": [SIGN_IN],
+    "unreachable": ["Check the network and auth://catalog/info, then try again."],
+}
+
+
+def auth_status() -> dict[str, Any]:
+    """Whether you are signed in to a Quilt catalog, to which, as whom, and until when.
+
+    `status` is one of not_configured, not_authenticated, authenticated, expired, unreachable. `user_info` is what the
+    registry says of you (username, email, is_admin, role, roles), null unless authenticated. `credentials` tells where
+    the sign-in and the AWS credentials come from and when they expire; both renew themselves. Makes one call if a
+    sign-in is stored, else none.
+    """
+    caller = runtime_context.caller()
+    status, user = _sign_in_state()
+    login = caller.login  # read after the call, which may have renewed it
+    return {
+        "status": status,
+        "authenticated": status == "authenticated",
+        "message": MESSAGES[status],
+        "catalog_url": login.catalog_url,
+        "catalog_name": _host(login.catalog_url),
+        "registry_url": login.registry_url,
+        "user_info": user,
+        "credentials": {
+            "source": "login" if login.signed_in else None,
+            "token_expires_at": iso(datetime.fromtimestamp(login.expires_at, UTC)) if login.expires_at else None,
+            "aws_source": "quilt" if login.has_aws_credentials else "environment",
+            "aws_expires_at": login.aws_expiry,
+        },
+        "suggested_actions": ACTIONS[status],
+    }
+
+
+def _sign_in_state() -> tuple[str, dict[str, Any] | None]:
+    caller = runtime_context.caller()
+    if caller.login.registry_url is None:
+        return "not_configured", None
+    if not caller.login.signed_in:
+        return "not_authenticated", None
+    try:
+        me = caller.me()
+    except NotSignedIn:
+        return "expired", None
+    except Unavailable:
+        return "unreachable", None
+    if me is None:
+        return "expired", None
+    role = me["role"]["name"] if me.get("role") else None
+    roles = sorted(one["name"] for one in me.get("roles") or [])
+    return "authenticated", {
+        "username": me["name"],
+        "email": me["email"],
+        "is_admin": me["isAdmin"],
+        "role": role,
+        "roles": roles,
+    }
+
+
+def catalog_info() -> dict[str, Any]:
+    """The configured Quilt catalog: its addresses, AWS region, stack version and tabulator data catalog.
+
+    Read from quilt3's configuration and from the catalog's public config.json; `config_json` tells whether that could
+    be read. `is_authenticated` says whether a sign-in is stored; auth://status checks it. What is not known is null.
+    Makes one call if a catalog is configured, else none.
+    """
+    caller = runtime_context.caller()
+    login = caller.login
+    public, state = _public_config()
+    prefix = _stack_prefix(public.get("analyticsBucket"))
+    return {
+        "catalog_name": _host(login.catalog_url),
+        "detection_method": _detection_method(login),
+        "is_authenticated": login.signed_in,
+        "navigator_url": login.catalog_url,
+        "registry_url": login.registry_url or public.get("registryUrl"),
+        "region": login.region or public.get("region"),
+        "s3_proxy_url": public.get("s3Proxy"),
+        "service_bucket": public.get("serviceBucket"),
+        "analytics_bucket": public.get("analyticsBucket"),
+        "stack_version": public.get("stackVersion"),
+        "stack_prefix": prefix,
+        "tabulator_data_catalog": f"quilt-{prefix}-tabulator" if prefix else None,
+        "config_json": state,
+    }
+
+
+def _public_config() -> tuple[dict[str, Any], str]:
+    caller = runtime_context.caller()
+    if caller.login.catalog_url is None:
+        return {}, "not_configured"
+    try:
+        return caller.catalog_config(), "read"
+    except ResourceFailure as failure:
+        return {}, f"unavailable: {failure.message}"
+
+
+def _detection_method(login: "Login") -> str:
+    if login.catalog_url is None:
+        return "registry_config" if login.registry_url else "unknown"
+    return "authentication" if login.signed_in else "navigator_config"
+
+
+def _stack_prefix(analytics_bucket: str | None) -> str | None:
+    """The name that all of a stack's resources begin with: its analytics bucket's, up to a fixed word."""
+    prefix, found, _ = (analytics_bucket or "").lower().partition(ANALYTICS_SUFFIX)
+    return prefix if found and prefix else None
+
+
+def _host(url: str | None) -> str | None:
+    host = urlsplit(url or "").hostname
+    return host.removeprefix("www.") if host else None
+
+
+def filesystem_status() -> dict[str, Any]:
+    """Whether this server can write where Quilt and its workflows need it, and how much space is free there.
+
+    For each directory: `path`, `exists`, `writable` (tried with a nameless temporary file that leaves nothing behind;
+    in the nearest existing parent if the directory does not exist yet), `free_gib` (whole GiB) and `error`. `status` is
+    full_access, limited_access or read_only.
+    """
+    directories = {name: _probe(path) for name, path in _directories().items()}
+    writable = [one["writable"] for one in directories.values()]
+    status = "full_access" if all(writable) else "limited_access" if any(writable) else "read_only"
+    return {"status": status, "directories": directories}
+
+
+def _directories() -> dict[str, Path]:
+    paths = runtime_context.quilt_paths()
+    return {
+        "quilt_data": paths.data,
+        "quilt_cache": paths.cache,
+        "workflows": runtime_context.settings().data_dir,
+        "temporary": Path(tempfile.gettempdir()),
+        "current": Path(),
+    }
+
+
+def _probe(path: Path) -> dict[str, Any]:
+    row: dict[str, Any] = {"path": str(path), "exists": False, "writable": False, "free_gib": None, "error": None}
+    try:
+        row["path"] = str(path.absolute())  # fails if the current directory was deleted
+        row["exists"] = path.is_dir()
+        parent = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
+        row["free_gib"] = shutil.disk_usage(parent).free // GIB
+        with tempfile.TemporaryFile(dir=parent):
+            row["writable"] = True
+    except OSError as error:
+        row["error"] = f"{type(error).__name__}: {error.strerror}"
+    return row

@@ -1,0 +1,32 @@
+"""Every setting of the server. Each is an environment variable QUILT_MCP_<NAME>."""
+
+from pathlib import Path
+from typing import Annotated
+
+import platformdirs
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+Seconds = Annotated[float, Field(gt=0, le=600)]
+
+
+class Settings(BaseSettings):
+    """The settings, read from the environment when an instance is made."""
+
+    model_config = SettingsConfigDict(env_prefix="QUILT_MCP_", extra="ignore")
+
+    data_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("quilt-mcp", appauthor=False)),
+        description="Where workflows are kept.",
+    )
+    deadline_seconds: Seconds = Field(30.0, description="The longest a read may take before it is given up.")
+    connect_timeout_seconds: Seconds = Field(3.0, description="Limit for opening a connection to Quilt or AWS.")
+    read_timeout_seconds: Seconds = Field(10.0, description="Limit for each answer from Quilt or AWS.")
+    probe_seconds: Seconds = Field(
+        15.0, description="Limit for probing all buckets; those not reached in time are `unknown`."
+    )
+    probe_writes: bool = Field(
+        default=False,
+        description="Let permissions:// test write access with a conditional PutObject that can store nothing.",
+    )
+    log_level: str = Field("INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$", description="What goes to stderr.")

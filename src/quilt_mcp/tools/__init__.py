@@ -1,0 +1,1 @@
+"""The tools: get_resource, and the three that write workflows."""

@@ -1,0 +1,239 @@
+"""The metadata texts: what they offer exists, and what they show works."""
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+from unittest.mock import create_autospec
+
+import pytest
+import quilt3
+import time_machine
+
+from quilt_mcp.errors import NotFound
+from quilt_mcp.services import metadata_service
+
+ANSWERS = (
+    metadata_service.list_metadata_templates,
+    metadata_service.show_metadata_examples,
+    metadata_service.fix_metadata_validation_issues,
+)
+NAMES = ["analytics", "genomics", "ml", "research", "standard"]
+KNOWN_URIS = {
+    "metadata://templates",
+    "metadata://templates/{template}",
+    "metadata://troubleshooting",
+    "permissions://discover",
+    *(f"metadata://templates/{name}" for name in NAMES),
+}
+KNOWN_TOOLS = {"workflow_create", "workflow_add_step", "workflow_update_step"}
+
+
+def get_resource(uri: str) -> dict[str, Any]:
+    """What the snippets call: the tool, for the template resources."""
+    return {"data": metadata_service.get_metadata_template(uri.removeprefix("metadata://templates/"))}
+
+
+def texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from texts(item)
+
+
+def all_texts() -> list[str]:
+    return [text for answer in ANSWERS for text in texts(answer())]
+
+
+@pytest.fixture(autouse=True)
+def _no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quilt3.telemetry.ApiTelemetry, "telemetry_disabled", True)
+
+
+@pytest.fixture
+def namespace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
+    """What the snippets presuppose. Pushing and fetching check their arguments and do nothing."""
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "counts.csv").write_text("gene,count\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(quilt3.Package, "push", create_autospec(quilt3.Package.push))
+    monkeypatch.setattr(quilt3.Package, "browse", create_autospec(quilt3.Package.browse))
+    monkeypatch.setattr(quilt3.Bucket, "fetch", create_autospec(quilt3.Bucket.fetch))
+    return {
+        "quilt3": quilt3,
+        "json": json,
+        "jsonschema": quilt3.workflows.jsonschema,
+        "date": date,
+        "get_resource": get_resource,
+        "package": quilt3.Package(),
+        "template": metadata_service.get_metadata_template("genomics"),
+        "metadata": {"organism": "Homo sapiens"},
+        "schema": {"required": ["organism"]},
+    }
+
+
+def run(snippet: str, namespace: dict[str, Any]) -> None:
+    exec(compile(snippet, "<snippet>", "exec"), namespace)  # noqa: S102 - the text under test is Python
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_template_has_the_common_fields_first_and_its_type(name: str) -> None:
+    template = metadata_service.get_metadata_template(name)
+    assert list(template)[:5] == ["description", "created_by", "creation_date", "package_type", "version"]
+    assert template["version"] == "1.0.0"
+    listed = metadata_service.list_metadata_templates()["available_templates"][name]
+    assert listed["fields"] == list(template)
+    assert listed["package_type"] == template["package_type"]
+    assert listed["data_type"] == template.get("data_type", "")
+
+
+def test_templates_have_their_own_fields() -> None:
+    own = {name: list(metadata_service.get_metadata_template(name))[5:] for name in NAMES}
+    assert own == {
+        "analytics": ["data_type", "analysis_period", "business_unit", "metrics_included"],
+        "genomics": ["data_type", "organism", "genome_build", "sequencing_platform", "analysis_type"],
+        "ml": ["data_type", "dataset_stage", "model_ready", "features_count", "target_variable"],
+        "research": ["data_type", "study_type", "research_domain", "publication_status"],
+        "standard": [],
+    }
+
+
+def test_creation_date_is_the_day_of_the_read_in_utc() -> None:
+    with time_machine.travel(datetime(2026, 5, 1, 23, 59, tzinfo=UTC), tick=False) as clock:
+        assert metadata_service.get_metadata_template("ml")["creation_date"] == "2026-05-01"
+        clock.shift(60)
+        assert metadata_service.get_metadata_template("ml")["creation_date"] == "2026-05-02"
+
+
+def test_changing_an_answer_leaves_the_next_one_alone() -> None:
+    metadata_service.get_metadata_template("analytics")["metrics_included"].append("mine")
+    assert metadata_service.get_metadata_template("analytics")["metrics_included"] == []
+    for answer in ANSWERS:
+        before = json.dumps(answer())
+        for value in answer().values():
+            if isinstance(value, dict | list):
+                value.clear()
+        changed = answer()
+        next(inner for inner in changed.values() if isinstance(inner, dict)).popitem()
+        assert json.dumps(answer()) == before
+
+
+@pytest.mark.parametrize("name", ["Genomics", "", "standard ", "../standard"])
+def test_unknown_template_is_not_found_and_the_existing_ones_are_named(name: str) -> None:
+    with pytest.raises(NotFound) as refusal:
+        metadata_service.get_metadata_template(name)
+    assert repr(name) in refusal.value.message
+    assert ", ".join(NAMES) in refusal.value.suggested_actions[0]
+
+
+def test_names_are_sorted_and_are_those_listed() -> None:
+    assert metadata_service.template_names() == NAMES
+    assert list(metadata_service.list_metadata_templates()["available_templates"]) == NAMES
+
+
+def test_every_uri_in_the_texts_is_a_resource_and_every_tool_a_tool() -> None:
+    for text in all_texts():
+        uris = {uri for uri in re.findall(r"\w+://[\w/{}-]+", text) if uri != "s3://my-bucket"}
+        assert uris <= KNOWN_URIS
+        assert set(re.findall(r"\bworkflow_\w+", text)) <= KNOWN_TOOLS
+
+
+def test_listed_usage_runs_as_one_program(namespace: dict[str, Any]) -> None:
+    del namespace["package"], namespace["template"]
+    run("\n".join(metadata_service.list_metadata_templates()["usage_examples"]), namespace)
+    assert namespace["package"].meta["organism"] == "Homo sapiens"
+    assert set(namespace["package"].keys()) == {"counts.csv"}
+    quilt3.Package.push.assert_called_once()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_templates_usage_sets_fields_that_the_template_has(name: str, namespace: dict[str, Any]) -> None:
+    namespace["template"] = metadata_service.get_metadata_template(name)
+    run(metadata_service.list_metadata_templates()["available_templates"][name]["example_usage"], namespace)
+    assert namespace["package"].meta.keys() == namespace["template"].keys()
+    assert namespace["package"].meta != namespace["template"]
+
+
+def test_worked_examples_give_a_package_its_metadata(namespace: dict[str, Any]) -> None:
+    guide = metadata_service.show_metadata_examples()["metadata_usage_guide"]
+    for example in [*guide["working_examples"].values(), *guide["common_patterns"].values()]:
+        template = metadata_service.get_metadata_template(example["template"]) if "template" in example else {}
+        own = example.get("example", example.get("custom_fields"))
+        namespace.update(package=quilt3.Package(), template=template, example=own, custom_fields=own)
+        run(example["usage"], namespace)
+        own_fields = json.loads(own) if isinstance(own, str) else own
+        assert namespace["package"].meta == {**template, **own_fields}
+    assert quilt3.Package.push.call_count == len(guide["common_patterns"])
+
+
+def test_common_patterns_replace_fields_of_their_template() -> None:
+    for pattern in metadata_service.show_metadata_examples()["metadata_usage_guide"]["common_patterns"].values():
+        assert pattern["custom_fields"].keys() & metadata_service.get_metadata_template(pattern["template"]).keys()
+
+
+def test_remedies_run(namespace: dict[str, Any]) -> None:
+    snippets = [
+        snippet
+        for issue in metadata_service.fix_metadata_validation_issues()["common_issues_and_fixes"].values()
+        for snippet in issue["working_examples"]
+    ]
+    for snippet in snippets:
+        run(snippet, namespace)
+        json.dumps(namespace["package"].meta, allow_nan=False)
+    assert len(snippets) == 8
+
+
+def test_snippets_within_sentences_run(namespace: dict[str, Any]) -> None:
+    quoted = [code for text in all_texts() for code in re.findall(r"`([^`]+)`", text)]
+    snippets = [code for code in quoted if isinstance(ast.parse(code, mode="eval").body, ast.Call | ast.Attribute)]
+    for snippet in snippets:
+        run(snippet, namespace)
+    assert len(snippets) == 6
+    assert list(Path("registry").glob("**/named_packages/test/metadata/latest"))
+
+
+@pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")  # quilt3 reads its own files so
+def test_messages_are_those_that_json_and_quilt3_give(tmp_path: Path) -> None:
+    issues = metadata_service.fix_metadata_validation_issues()["common_issues_and_fixes"]
+    registry = tmp_path / "registry"
+
+    def message(metadata: Any) -> str:
+        with pytest.raises((TypeError, ValueError, quilt3.util.QuiltException)) as error:
+            quilt3.Package().set_meta(metadata).build("a/b", registry=str(registry))
+        return str(error.value)
+
+    assert message({"day": date(2026, 5, 1)}) == issues["type_validation_error"]["error_message"]
+    assert message({"ratio": float("nan")}) in issues["type_validation_error"]["root_cause"]
+    _require_organism(registry)
+    assert message({}) == issues["schema_validation_error"]["error_message"]
+    json_issue = issues["json_format_error"]
+    with pytest.raises(json.JSONDecodeError) as error:
+        json.loads(json_issue["avoid"][0])
+    assert str(error.value) == json_issue["error_message"]
+    for text in json_issue["avoid"]:
+        with pytest.raises(json.JSONDecodeError):
+            json.loads(text)
+
+
+def _require_organism(registry: Path) -> None:
+    workflows = registry / ".quilt" / "workflows"
+    workflows.mkdir(parents=True)
+    schema = workflows / "schema.json"
+    schema.write_text('{"type": "object", "required": ["organism"]}', encoding="utf-8")
+    (workflows / "config.yml").write_text(
+        "version: '1'\ndefault_workflow: genomics\n"
+        "workflows: {genomics: {name: Genomics, metadata_schema: genomics}}\n"
+        f"schemas: {{genomics: {{url: '{schema.as_uri()}'}}}}\n",
+        encoding="utf-8",
+    )
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_answers_are_json_and_short_enough_to_read(answer: Any) -> None:
+    text = json.dumps(answer(), indent=2)
+    assert json.loads(text) == answer()
+    assert len(text.splitlines()) < 100

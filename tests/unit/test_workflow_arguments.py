@@ -1,0 +1,118 @@
+"""What may and may not be written into a workflow."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quilt_mcp import runtime_context
+from quilt_mcp.services.workflow_service import (
+    WorkflowRuleError,
+    workflow_add_step,
+    workflow_create,
+    workflow_get_status,
+    workflow_update_step,
+)
+from quilt_mcp.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("QUILT_MCP_DATA_DIR", str(tmp_path / "data"))
+    before = runtime_context.settings()
+    runtime_context.use_settings(Settings())
+    yield tmp_path / "data"
+    runtime_context.use_settings(before)
+
+
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        value = {"in": value}
+    return value
+
+
+@pytest.mark.parametrize("bad_id", ["", ".", "..", "a/b", "a b", "ä", "a\n", "x" * 129, "%41"])
+def test_ids_that_could_not_stand_in_a_uri_are_refused(bad_id: str, data_dir: Path) -> None:
+    with pytest.raises(WorkflowRuleError, match="workflow_id is not valid"):
+        workflow_create(bad_id, "Title")
+    with pytest.raises(WorkflowRuleError, match="step_id is not valid"):
+        workflow_add_step("w", bad_id, "Do it")
+    assert not data_dir.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"name": " "}, "name is empty"),
+        ({"name": "x" * 201}, "name has 201 characters"),
+        ({"name": "\ud800"}, "name is not valid Unicode"),
+        ({"description": "x" * 4001}, "description has 4001 characters"),
+        ({"metadata": {"a": float("nan")}}, "metadata is not a JSON object"),
+        ({"metadata": {"a": date(2026, 5, 1)}}, "metadata is not a JSON object"),
+        ({"metadata": {"a": "\ud800"}}, "metadata is not a JSON object"),
+        ({"metadata": {1: "a"}}, "metadata is not a JSON object"),
+        ({"metadata": {"a": (1, 2)}}, "metadata is not a JSON object"),
+        ({"metadata": {"a": "x" * 16_384}}, "metadata takes 16393 bytes"),
+        ({"metadata": {"a": "ä" * 8_192}}, "metadata takes 16393 bytes"),
+        ({"metadata": nested(33)}, "metadata is nested too deeply"),
+        ({"metadata": nested(5000)}, "metadata is (not a JSON object|nested too deeply|takes)"),
+    ],
+)
+def test_arguments_that_are_refused_before_anything_is_stored(
+    arguments: dict[str, Any], problem: str, data_dir: Path
+) -> None:
+    with pytest.raises(WorkflowRuleError, match=problem) as refusal:
+        workflow_create(**{"workflow_id": "w", "name": "Title"} | arguments)
+    assert refusal.value.suggested_action
+    assert not data_dir.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"status": "done"}, "no status of a step"),
+        ({"status": "cancelled"}, "no status of a step"),
+        ({"message": "x" * 4001}, "message has 4001 characters"),
+        ({"error_message": "x" * 4001, "status": "failed"}, "error_message has 4001 characters"),
+        ({"error_message": "why"}, "error_message goes with the status failed"),
+        ({"result": {"a": float("inf")}}, "result is not a JSON object"),
+    ],
+)
+def test_updates_that_are_refused(arguments: dict[str, Any], problem: str) -> None:
+    workflow_create("w", "Title")
+    before = workflow_add_step("w", "a", "Do a")
+    with pytest.raises(WorkflowRuleError, match=problem):
+        workflow_update_step(**{"workflow_id": "w", "step_id": "a", "status": "completed"} | arguments)
+    assert workflow_get_status("w") == before
+
+
+def test_arguments_at_their_limits_are_kept() -> None:
+    metadata = {"a": "x" * 16_375}
+    workflow_create("x" * 128, "n" * 200, "d" * 4000, nested(32))
+    answer = workflow_add_step("x" * 128, ".-_~", "d" * 4000, "t" * 200, metadata=metadata)
+    assert answer["workflow"]["metadata"] == nested(32)
+    assert answer["workflow"]["steps"][0]["metadata"] == metadata
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=9), inner, max_size=4),
+    max_leaves=12,
+)
+numbers = itertools.count()
+
+
+# the fixture's file may serve all examples: each has workflows of its own
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(metadata=st.dictionaries(st.text(max_size=9), json_values, max_size=4))
+def test_any_json_object_is_kept_as_it_is(metadata: dict[str, Any]) -> None:
+    workflow_id = f"json-{next(numbers)}"
+    workflow_create(workflow_id, "Title", metadata=metadata)
+    assert json.dumps(workflow_get_status(workflow_id)["workflow"]["metadata"]) == json.dumps(metadata)

@@ -1,0 +1,119 @@
+"""After any history of writes, a workflow obeys the rules."""
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from quilt_mcp import runtime_context
+from quilt_mcp.services.workflow_model import StepStatus, derive_status
+from quilt_mcp.services.workflow_service import (
+    WorkflowRuleError,
+    workflow_add_step,
+    workflow_create,
+    workflow_get_status,
+    workflow_list_all,
+    workflow_update_step,
+)
+from quilt_mcp.settings import Settings
+
+STATUSES = ["pending", "in_progress", "completed", "failed", "skipped"]
+DONE = {"completed", "skipped"}
+
+numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("QUILT_MCP_DATA_DIR", str(tmp_path / "data"))
+    before = runtime_context.settings()
+    runtime_context.use_settings(Settings())
+    yield tmp_path / "data"
+    runtime_context.use_settings(before)
+
+
+@pytest.mark.parametrize(
+    ("steps", "status"),
+    [
+        ([], "created"),
+        (["pending", "pending"], "created"),
+        (["pending", "skipped"], "in_progress"),
+        (["completed", "in_progress"], "in_progress"),
+        (["completed", "skipped"], "completed"),
+        (["completed", "failed", "in_progress"], "failed"),
+    ],
+)
+def test_the_status_follows_from_the_steps(steps: list[StepStatus], status: str) -> None:
+    assert derive_status(steps) == status
+
+
+def steps_of(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {step["id"]: step for step in answer["workflow"]["steps"]}
+
+
+def expected_status(statuses: list[str]) -> str:
+    if "failed" in statuses:
+        return "failed"
+    if all(status in DONE for status in statuses):
+        return "completed"
+    return "created" if set(statuses) == {"pending"} else "in_progress"
+
+
+def check_rules(answer: dict[str, Any]) -> None:
+    """What holds for a workflow with steps after every write."""
+    workflow, steps = answer["workflow"], steps_of(answer)
+    status = {name: step["status"] for name, step in steps.items()}
+    assert workflow["status"] == expected_status(list(status.values()))
+    assert (workflow["started_at"] is None) == (workflow["status"] == "created")
+    assert (workflow["completed_at"] is None) == (workflow["status"] != "completed")
+    for name, step in steps.items():
+        waiting = {other for other in step["dependencies"] if status[other] not in DONE}
+        assert not waiting or status[name] in {"pending", "failed", "skipped"}
+        assert (name in answer["next_available_steps"]) == (status[name] == "pending" and not waiting)
+        assert (step["completed_at"] is None) == (status[name] not in DONE)
+        assert step["started_at"] is not None or status[name] in {"pending", "skipped"}
+    assert answer["can_proceed"] == bool(answer["next_available_steps"])
+    stuck = workflow["status"] != "completed" and not answer["can_proceed"]
+    assert not stuck or {"failed", "in_progress"} & set(status.values())
+    count = answer["progress"]
+    assert sum(count[f"{name}_steps"] for name in STATUSES) == count["total_steps"] == len(steps)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[tuple[str, Any]]:
+    """Steps with dependencies on earlier ones, and updates of any of them, in any order."""
+    history: list[tuple[str, Any]] = []
+    for number in range(draw(st.integers(1, 5))):
+        earlier = [f"s{other}" for other in range(number)]
+        history.append((f"s{number}", draw(st.sets(st.sampled_from(earlier)) if earlier else st.just(set()))))
+        updates = st.tuples(st.sampled_from([*earlier, f"s{number}"]), st.sampled_from(STATUSES))
+        history += draw(st.lists(updates, max_size=6))
+    return history
+
+
+# the fixture's file may serve all examples: each has a workflow of its own
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(history=histories())
+def test_after_any_history_the_status_obeys_the_rules(history: list[tuple[str, Any]]) -> None:
+    workflow_id = f"any-{next(numbers)}"
+    answer = workflow_create(workflow_id, "Title")
+    for step, change in history:
+        try:
+            if isinstance(change, set):
+                after = workflow_add_step(workflow_id, step, "Do it", dependencies=sorted(change))
+            else:
+                after = workflow_update_step(workflow_id, step, change)
+                assert steps_of(after)[step]["status"] == change
+        except WorkflowRuleError:
+            after = workflow_get_status(workflow_id)
+            assert after == answer
+        check_rules(after)
+        assert after == workflow_get_status(workflow_id)
+        answer = after
+    row = next(row for row in workflow_list_all()["workflows"] if row["id"] == workflow_id)
+    assert row["status"] == answer["workflow"]["status"]
+    assert row["progress"].items() <= answer["progress"].items()

@@ -1,0 +1,372 @@
+"""How workflows come about, change and end, and what is read of them."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import time_machine
+
+from quilt_mcp import runtime_context
+from quilt_mcp.errors import NotFound
+from quilt_mcp.services.workflow_service import (
+    WorkflowRuleError,
+    workflow_add_step,
+    workflow_create,
+    workflow_get_status,
+    workflow_ids,
+    workflow_list_all,
+    workflow_update_step,
+)
+from quilt_mcp.settings import Settings
+
+NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("QUILT_MCP_DATA_DIR", str(tmp_path / "data"))
+    before = runtime_context.settings()
+    runtime_context.use_settings(Settings())
+    yield tmp_path / "data"
+    runtime_context.use_settings(before)
+
+
+@pytest.fixture(autouse=True)
+def clock() -> Iterator[time_machine.Traveller]:
+    with time_machine.travel(NOON, tick=False) as traveller:
+        yield traveller
+
+
+def create(*steps: str, workflow_id: str = "w", **dependencies: list[str]) -> None:
+    """A workflow with these steps, and which of them depend on which."""
+    workflow_create(workflow_id, "Title")
+    for step in steps:
+        workflow_add_step(workflow_id, step, f"Do {step}", dependencies=dependencies.get(step))
+
+
+def update(step: str, *statuses: str) -> dict[str, Any]:
+    answer = {}
+    for status in statuses:
+        answer = workflow_update_step("w", step, status)
+    return answer
+
+
+def steps_of(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {step["id"]: step for step in answer["workflow"]["steps"]}
+
+
+def test_reading_before_the_first_write_answers_empty_and_makes_nothing(data_dir: Path) -> None:
+    assert workflow_list_all() == {
+        "workflows": [],
+        "total_workflows": 0,
+        "active_workflows": 0,
+        "completed_workflows": 0,
+    }
+    assert workflow_ids() == []
+    with pytest.raises(NotFound, match="none has been created yet") as refusal:
+        workflow_get_status("w")
+    assert "workflow_create" in refusal.value.suggested_actions[0]
+    assert not data_dir.exists()
+
+
+def test_a_new_workflow_in_full() -> None:
+    answer = workflow_create("rna", "RNA", "Counts of run 7", {"team": ["a", 1, None, True, 0.5]})
+    assert answer == workflow_get_status("rna")
+    assert answer == {
+        "workflow": {
+            "id": "rna",
+            "name": "RNA",
+            "description": "Counts of run 7",
+            "status": "created",
+            "metadata": {"team": ["a", 1, None, True, 0.5]},
+            "steps": [],
+            "created_at": "2026-05-01T12:00:00Z",
+            "updated_at": "2026-05-01T12:00:00Z",
+            "started_at": None,
+            "completed_at": None,
+            "total_steps": 0,
+            "completed_steps": 0,
+            "failed_steps": 0,
+            "skipped_steps": 0,
+            "execution_log": [],
+        },
+        "progress": {
+            "total_steps": 0,
+            "completed_steps": 0,
+            "skipped_steps": 0,
+            "failed_steps": 0,
+            "in_progress_steps": 0,
+            "pending_steps": 0,
+            "percentage": 0.0,
+        },
+        "next_available_steps": [],
+        "can_proceed": False,
+        "recent_activity": [],
+        "recommendations": ["Add the first step with workflow_add_step."],
+    }
+
+
+def test_a_workflow_under_way_in_full(clock: time_machine.Traveller) -> None:
+    create("fetch", "check", "count", check=["fetch"], count=["check"])
+    clock.shift(60)
+    workflow_update_step("w", "fetch", "completed", "all there", {"files": 3})
+    clock.shift(60)
+    answer = workflow_update_step("w", "check", "failed", error_message="2 files are empty")
+    assert answer == workflow_get_status("w")
+    workflow = answer["workflow"]
+    assert steps_of(answer)["fetch"] == {
+        "id": "fetch",
+        "description": "Do fetch",
+        "step_type": "manual",
+        "status": "completed",
+        "dependencies": [],
+        "metadata": {},
+        "created_at": "2026-05-01T12:00:00Z",
+        "started_at": "2026-05-01T12:01:00Z",
+        "completed_at": "2026-05-01T12:01:00Z",
+        "error_message": None,
+        "result": {"files": 3},
+    }
+    assert steps_of(answer)["check"]["error_message"] == "2 files are empty"
+    assert workflow["status"] == "failed"
+    assert workflow["started_at"] == "2026-05-01T12:01:00Z"
+    assert workflow["updated_at"] == "2026-05-01T12:02:00Z"
+    assert workflow["execution_log"] == answer["recent_activity"]
+    assert answer["recent_activity"] == [
+        {
+            "timestamp": "2026-05-01T12:01:00Z",
+            "step_id": "fetch",
+            "status_change": "pending -> completed",
+            "message": "all there",
+        },
+        {
+            "timestamp": "2026-05-01T12:02:00Z",
+            "step_id": "check",
+            "status_change": "pending -> failed",
+            "message": None,
+        },
+    ]
+    assert answer["progress"] == {
+        "total_steps": 3,
+        "completed_steps": 1,
+        "skipped_steps": 0,
+        "failed_steps": 1,
+        "in_progress_steps": 0,
+        "pending_steps": 1,
+        "percentage": 33.3,
+    }
+    assert (answer["next_available_steps"], answer["can_proceed"]) == ([], False)
+    assert len(answer["recommendations"]) == 1
+    assert answer["recommendations"][0].startswith("Failed: check.")
+
+
+def test_skipped_steps_count_as_done() -> None:
+    create("a", "b", b=["a"])
+    answer = update("a", "skipped")
+    assert answer["next_available_steps"] == ["b"]
+    assert (answer["progress"]["skipped_steps"], answer["progress"]["percentage"]) == (1, 50.0)
+    answer = update("b", "completed")
+    assert answer["workflow"]["status"] == "completed"
+    assert answer["workflow"]["completed_at"] == "2026-05-01T12:00:00Z"
+    assert answer["progress"]["percentage"] == 100.0
+
+
+def test_trying_a_failed_step_again_lifts_the_failure_and_drops_what_it_left(clock: time_machine.Traveller) -> None:
+    create("a", "b")
+    workflow_update_step("w", "a", "failed", result={"partial": 1}, error_message="no disk")
+    clock.shift(60)
+    answer = update("a", "in_progress")
+    assert answer["workflow"]["status"] == "in_progress"
+    step = steps_of(answer)["a"]
+    assert (step["error_message"], step["result"], step["started_at"]) == (None, None, "2026-05-01T12:01:00Z")
+    assert answer["workflow"]["started_at"] == "2026-05-01T12:00:00Z"
+    assert answer["recommendations"] == [
+        "In progress: a. Set each to completed or failed with workflow_update_step when it ends.",
+        "Ready to start: b. Set a step to in_progress with workflow_update_step when it starts.",
+    ]
+
+
+def test_a_result_given_under_way_stays_unless_a_new_one_comes() -> None:
+    create("a", "b")
+    workflow_update_step("w", "a", "in_progress", result={"files": 1})
+    assert steps_of(update("a", "completed"))["a"]["result"] == {"files": 1}
+    assert steps_of(workflow_update_step("w", "a", "completed", "checked"))["a"]["result"] == {"files": 1}
+    assert steps_of(workflow_update_step("w", "a", "completed", result={}))["a"]["result"] == {}
+
+
+def test_a_skipped_step_was_not_started_unless_it_was() -> None:
+    create("a", "b")
+    assert steps_of(update("a", "skipped"))["a"]["started_at"] is None
+    assert steps_of(update("b", "in_progress", "skipped"))["b"]["started_at"] == "2026-05-01T12:00:00Z"
+
+
+def test_all_steps_back_to_pending_is_created_again() -> None:
+    create("a")
+    workflow = update("a", "in_progress", "pending")["workflow"]
+    assert (workflow["status"], workflow["started_at"]) == ("created", None)
+
+
+def test_a_step_added_to_a_completed_workflow_opens_it_again(clock: time_machine.Traveller) -> None:
+    create("a")
+    assert "opens the workflow again" in update("a", "completed")["recommendations"][0]
+    clock.shift(60)
+    workflow = workflow_add_step("w", "b", "More")["workflow"]
+    assert (workflow["status"], workflow["completed_at"]) == ("in_progress", None)
+    assert workflow["started_at"] == "2026-05-01T12:00:00Z"
+    assert workflow["updated_at"] == "2026-05-01T12:01:00Z"
+
+
+@pytest.mark.parametrize("status", ["in_progress", "completed", "failed"])
+def test_a_step_waits_for_its_dependencies(status: str) -> None:
+    create("a", "b", "c", c=["a", "b"])
+    update("a", "skipped")
+    before = workflow_get_status("w")
+    with pytest.raises(WorkflowRuleError, match=f"c cannot be {status}: it depends on b, not yet") as refusal:
+        update("c", status)
+    assert "workflow_update_step" in refusal.value.suggested_action
+    assert workflow_get_status("w") == before
+    assert update("c", "skipped", "pending")["next_available_steps"] == ["b"]
+
+
+@pytest.mark.parametrize("status", ["pending", "in_progress", "failed"])
+def test_what_others_build_on_cannot_be_undone(status: str) -> None:
+    create("a", "b", b=["a"])
+    update("a", "completed")
+    update("b", "in_progress")
+    with pytest.raises(WorkflowRuleError, match=f"a cannot go from completed to {status}: b already built on it"):
+        update("a", status)
+    update("b", "failed")
+    assert steps_of(update("a", status))["a"]["status"] == status
+
+
+@pytest.mark.parametrize(
+    ("dependencies", "problem"),
+    [
+        (["new"], "cannot depend on itself"),
+        (["a", "x", "y"], "has no step 'x', 'y' to depend on"),
+        ([f"s{number}" for number in range(51)], "51 dependencies are too many"),
+    ],
+)
+def test_dependencies_must_be_earlier_steps(dependencies: list[str], problem: str) -> None:
+    create("a")
+    with pytest.raises(WorkflowRuleError, match=problem):
+        workflow_add_step("w", "new", "New", dependencies=dependencies)
+    assert list(steps_of(workflow_get_status("w"))) == ["a"]
+
+
+def test_repeating_a_write_changes_nothing(clock: time_machine.Traveller) -> None:
+    workflow_create("w", "Title", metadata={"a": 1})
+    workflow_add_step("w", "a", "Do a")
+    workflow_add_step("w", "b", "Do b", dependencies=["a", "a"])
+    answer = workflow_update_step("w", "a", "failed", "note", {"n": 1}, "why")
+    clock.shift(3600)
+    assert workflow_create("w", "Title", metadata={"a": 1}) == answer
+    assert workflow_add_step("w", "b", "Do b", dependencies=["a"]) == answer
+    assert workflow_update_step("w", "a", "failed", "note", {"n": 1}, "why") == answer
+    assert workflow_update_step("w", "b", "pending") == answer
+
+
+def test_the_same_status_with_something_new_is_logged() -> None:
+    create("a")
+    update("a", "in_progress")
+    workflow_update_step("w", "a", "in_progress", "half of it")
+    answer = workflow_update_step("w", "a", "in_progress", "half of it", {"rows": 5})
+    assert [(entry["status_change"], entry["message"]) for entry in answer["recent_activity"]] == [
+        ("pending -> in_progress", None),
+        ("in_progress -> in_progress", "half of it"),
+        ("in_progress -> in_progress", "half of it"),
+    ]
+    answer = workflow_update_step("w", "a", "failed", error_message="first")
+    assert steps_of(workflow_update_step("w", "a", "failed", "still"))["a"]["error_message"] == "first"
+    assert steps_of(workflow_update_step("w", "a", "failed", error_message="new"))["a"]["error_message"] == "new"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("w", "Other"), ("w", "Title", "more"), ("w", "Title", "", {"a": 1})],
+)
+def test_an_id_that_is_taken_by_another_workflow_is_refused(arguments: tuple[Any, ...]) -> None:
+    create("a")
+    with pytest.raises(WorkflowRuleError, match="w exists already"):
+        workflow_create(*arguments)
+    assert workflow_get_status("w")["workflow"]["name"] == "Title"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("Other",), ("Do b", "script"), ("Do b", "manual", []), ("Do b", "manual", ["a"], {"a": 1})],
+)
+def test_an_id_that_is_taken_by_another_step_is_refused(arguments: tuple[Any, ...]) -> None:
+    create("a", "b", b=["a"])
+    with pytest.raises(WorkflowRuleError, match="has a step b already"):
+        workflow_add_step("w", "b", *arguments)
+
+
+def test_unknown_ids_are_not_found_and_existing_ones_are_named() -> None:
+    create("a", workflow_id="first")
+    create("b", workflow_id="second")
+    calls: list[Callable[[], dict[str, Any]]] = [
+        lambda: workflow_get_status("x"),
+        lambda: workflow_add_step("x", "a", "A"),
+        lambda: workflow_update_step("x", "a", "failed"),
+    ]
+    for call in calls:
+        with pytest.raises(NotFound, match="no workflow 'x'") as refusal:
+            call()
+        assert "first, second" in refusal.value.suggested_actions[0]
+    with pytest.raises(NotFound, match="first has no step 'b'") as refusal:
+        workflow_update_step("first", "b", "failed")
+    assert refusal.value.suggested_actions[0] == "Use one of its steps: a."
+
+
+def test_the_list_has_the_latest_update_first_then_the_id(clock: time_machine.Traveller) -> None:
+    for workflow_id in ("c", "a", "b"):
+        create("one", "two", "three", workflow_id=workflow_id)
+    clock.shift(60)
+    workflow_update_step("c", "one", "completed")
+    workflow_update_step("c", "two", "skipped")
+    answer = workflow_list_all()
+    assert [row["id"] for row in answer["workflows"]] == ["c", "a", "b"] == workflow_ids()
+    assert answer["workflows"][0] == {
+        "id": "c",
+        "name": "Title",
+        "status": "in_progress",
+        "progress": {"completed_steps": 1, "skipped_steps": 1, "total_steps": 3, "percentage": 66.7},
+        "created_at": "2026-05-01T12:00:00Z",
+        "updated_at": "2026-05-01T12:01:00Z",
+    }
+
+
+def test_the_list_counts_all_by_status() -> None:
+    for workflow_id, status in [("a", "completed"), ("b", "failed"), ("c", "in_progress"), ("d", "pending")]:
+        create("one", workflow_id=workflow_id)
+        workflow_update_step(workflow_id, "one", status)
+    answer = workflow_list_all()
+    totals = {name: answer[name] for name in ("total_workflows", "active_workflows", "completed_workflows")}
+    assert totals == {"total_workflows": 4, "active_workflows": 2, "completed_workflows": 1}
+
+
+def test_the_list_is_bounded_and_its_totals_are_true() -> None:
+    for number in range(203):
+        workflow_create(f"w{number:03}", "Title")
+    answer = workflow_list_all()
+    assert [row["id"] for row in answer["workflows"]] == [f"w{number:03}" for number in range(200)]
+    assert (answer["total_workflows"], answer["active_workflows"]) == (203, 203)
+    assert len(workflow_ids()) == 203
+
+
+def test_a_workflow_has_at_most_200_steps_and_keeps_the_newest_200_log_entries() -> None:
+    create("a", workflow_id="other")
+    other = workflow_update_step("other", "a", "completed")
+    create(*(f"s{number}" for number in range(200)))
+    with pytest.raises(WorkflowRuleError, match="has 200 steps, which is the most"):
+        workflow_add_step("w", "s200", "One too many")
+    for number in range(203):
+        answer = workflow_update_step("w", "s0", "in_progress", f"note {number}")
+    messages = [entry["message"] for entry in answer["workflow"]["execution_log"]]
+    assert messages == [f"note {number}" for number in range(3, 203)]
+    assert [entry["message"] for entry in answer["recent_activity"]] == messages[-5:]
+    assert workflow_get_status("other") == other
+    assert answer["recommendations"][1].startswith("Ready to start: s1, s2, s3, s4, s5 and 194 more.")

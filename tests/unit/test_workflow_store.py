@@ -1,0 +1,321 @@
+"""The workflow file: private, durable, shared by processes, and clear about what is wrong with it."""
+
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quilt_mcp import runtime_context
+from quilt_mcp.errors import ResourceExecutionError, Unavailable
+from quilt_mcp.services import workflow_store
+from quilt_mcp.services.workflow_service import (
+    workflow_add_step,
+    workflow_create,
+    workflow_get_status,
+    workflow_ids,
+    workflow_list_all,
+    workflow_update_step,
+)
+from quilt_mcp.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("QUILT_MCP_DATA_DIR", str(tmp_path / "data"))
+    before = runtime_context.settings()
+    runtime_context.use_settings(Settings())
+    yield tmp_path / "data"
+    runtime_context.use_settings(before)
+
+
+@pytest.fixture
+def file(data_dir: Path) -> Path:
+    """The workflow file, with one workflow in it."""
+    workflow_create("w", "Title")
+    return data_dir / "workflows.sqlite3"
+
+
+def execute(file: Path, statement: str) -> list[Any]:
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_file_and_directory_are_the_users_alone(data_dir: Path, file: Path) -> None:
+    assert (mode(data_dir), mode(file)) == (0o700, 0o600)
+    with workflow_store.writing() as store:
+        store.count_by_status()
+        assert {path.name: mode(path) for path in data_dir.iterdir()} == {
+            "workflows.sqlite3": 0o600,
+            "workflows.sqlite3-wal": 0o600,
+            "workflows.sqlite3-shm": 0o600,
+        }
+
+
+def test_a_read_leaves_nothing_behind(data_dir: Path, file: Path) -> None:
+    before = file.read_bytes()
+    workflow_get_status("w")
+    workflow_list_all()
+    workflow_ids()
+    assert list(data_dir.iterdir()) == [file]
+    assert file.read_bytes() == before
+
+
+def test_a_directory_that_is_there_keeps_its_mode(data_dir: Path) -> None:
+    data_dir.mkdir(mode=0o750)
+    data_dir.chmod(0o750)
+    workflow_create("w", "Title")
+    assert mode(data_dir) == 0o750
+
+
+def test_the_directorys_name_may_hold_anything(tmp_path: Path) -> None:
+    runtime_context.use_settings(Settings(data_dir=tmp_path / "a b?mode=ro#%41" / "ü"))
+    workflow_create("w", "Title")
+    assert workflow_ids() == ["w"]
+    assert (tmp_path / "a b?mode=ro#%41" / "ü" / "workflows.sqlite3").is_file()
+
+
+def test_a_file_without_schema_reads_as_empty_and_is_filled_by_the_next_write(data_dir: Path) -> None:
+    data_dir.mkdir()
+    (data_dir / "workflows.sqlite3").touch()
+    assert workflow_list_all()["total_workflows"] == 0
+    assert (data_dir / "workflows.sqlite3").stat().st_size == 0
+    workflow_create("w", "Title")
+    assert workflow_ids() == ["w"]
+
+
+def test_the_file_is_in_write_ahead_mode_and_of_the_current_schema(file: Path) -> None:
+    assert execute(file, "PRAGMA journal_mode") == [("wal",)]
+    assert execute(file, "PRAGMA user_version") == [(1,)]
+
+
+def test_a_write_that_raises_is_rolled_back(file: Path) -> None:
+    class Interrupted(Exception):
+        pass
+
+    def interrupted_write() -> None:
+        with workflow_store.writing() as store:
+            workflow = store.load("w")
+            assert workflow is not None
+            store.save(type(workflow)(**{**vars(workflow), "id": "other"}))
+            assert store.ids() == ["other", "w"]
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        interrupted_write()
+    assert workflow_ids() == ["w"]
+    assert execute(file, "SELECT count(*) FROM workflows") == [(1,)]
+
+
+def test_readers_see_the_last_commit_while_another_process_writes(file: Path) -> None:
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("UPDATE workflows SET name = 'half done'")
+        assert workflow_get_status("w")["workflow"]["name"] == "Title"
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from quilt_mcp.services.workflow_service import workflow_add_step, workflow_create, workflow_update_step
+me, go = sys.argv[1], Path(sys.argv[2])
+print("ready", flush=True)
+while not go.exists():
+    time.sleep(0.001)
+for number in range(15):
+    workflow_create("shared", "Title")
+    workflow_create(f"own-{me}-{number}", "Title")
+    workflow_add_step("shared", f"{me}-{number}", "Do it", dependencies=[f"{me}-{number - 1}"] if number else [])
+    workflow_update_step("shared", f"{me}-{number}", "in_progress")
+    workflow_update_step("shared", f"{me}-{number}", "completed", result={"by": me})
+"""
+
+
+def process(script: str, *arguments: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own script
+
+
+def test_processes_that_begin_and_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    names, go = ["a", "b", "c"], tmp_path / "go"
+    writers = [process(WRITER, name, str(go)) for name in names]
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+    go.touch()
+    for writer in writers:
+        with writer:
+            assert writer.wait(timeout=60) == 0
+    workflow = workflow_get_status("shared")["workflow"]
+    expected = {f"{name}-{number}" for name in names for number in range(15)}
+    assert {step["id"] for step in workflow["steps"]} == expected
+    assert all(step["result"] == {"by": step["id"][0]} for step in workflow["steps"])
+    assert (workflow["status"], workflow["completed_steps"]) == ("completed", 45)
+    assert len(workflow["execution_log"]) == 90
+    assert workflow_list_all()["total_workflows"] == 46
+
+
+KILLED = """
+import os, signal
+from quilt_mcp.services import workflow_service, workflow_store
+workflow_service.workflow_create("w", "Title")
+workflow_service.workflow_add_step("w", "a", "Do a")
+workflow_service.workflow_update_step("w", "a", "completed", "done", {"rows": 5})
+with workflow_store.writing() as store:
+    store.save(store.load("w").with_step(store.load("w").steps[0].moved("failed", "2026-05-01T12:00:00Z"), "later"))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_is_committed_survives_a_kill_and_what_is_not_does_not(data_dir: Path) -> None:
+    with process(KILLED) as killed:
+        assert killed.wait(timeout=60) == -signal.SIGKILL
+    assert (data_dir / "workflows.sqlite3-wal").exists()  # it was killed before it could tidy up
+    workflow = workflow_get_status("w")["workflow"]
+    assert workflow["status"] == "completed"
+    assert workflow["steps"][0]["result"] == {"rows": 5}
+    assert [entry["message"] for entry in workflow["execution_log"]] == ["done"]
+    workflow_add_step("w", "b", "Do b")
+    assert workflow_update_step("w", "b", "completed")["workflow"]["completed_steps"] == 2
+
+
+def test_a_write_lock_held_too_long_is_unavailable(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workflow_store, "BUSY_SECONDS", 0.01)
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(Unavailable, match="Another process is writing") as failure:
+            workflow_create("x", "Title")
+        assert (failure.value.transient, failure.value.details) == (True, "SQLITE_BUSY")
+        assert workflow_ids() == ["w"]
+    workflow_create("x", "Title")
+    assert set(workflow_ids()) == {"x", "w"}
+
+
+def test_writing_goes_on_when_another_process_keeps_the_journal_mode_from_changing(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workflow_store, "BUSY_SECONDS", 0.01)
+    data_dir.mkdir()
+    file = data_dir / "workflows.sqlite3"
+    execute(file, "PRAGMA user_version = 0")
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("CREATE TABLE other (x)")
+        other.execute("BEGIN")
+        other.execute("SELECT * FROM other").fetchall()
+        with workflow_store.writing() as store:
+            assert store.ids() == []
+            other.execute("ROLLBACK")
+    assert execute(file, "PRAGMA journal_mode") == [("delete",)]
+    workflow_create("w", "Title")
+    assert execute(file, "PRAGMA journal_mode") == [("wal",)]
+
+
+def connecting_with(pragma: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each connection begin with a pragma, so that SQLite itself raises what a full or read-only disk would."""
+    connect: Callable[..., sqlite3.Connection] = sqlite3.connect
+
+    def connect_and_limit(*args: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*args, **options)
+        connection.execute(pragma)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", connect_and_limit)
+
+
+@pytest.mark.parametrize(
+    ("pragma", "problem", "code"),
+    [
+        ("PRAGMA max_page_count = 1", "disk is full", "SQLITE_FULL"),
+        ("PRAGMA query_only = ON", "cannot be opened or written", "SQLITE_READONLY"),
+    ],
+)
+def test_a_full_or_read_only_disk(
+    pragma: str, problem: str, code: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connecting_with(pragma, monkeypatch)
+    with pytest.raises(ResourceExecutionError, match=problem) as failure:
+        workflow_create("x", "Title", "x" * 4000, {"a": "x" * 16_000})
+    assert failure.value.details == code
+    assert not isinstance(failure.value, Unavailable)
+    assert failure.value.suggested_actions
+    assert execute(file, "SELECT id FROM workflows") == [("w",)]
+
+
+@pytest.mark.parametrize("call", [workflow_list_all, workflow_ids, lambda: workflow_create("x", "Title")])
+def test_a_newer_versions_file_is_left_alone(call: Callable[[], object], file: Path) -> None:
+    execute(file, "PRAGMA user_version = 2")
+    with pytest.raises(ResourceExecutionError, match="newer version") as failure:
+        call()
+    assert failure.value.details == "schema version 2; this version knows up to 1"
+    assert failure.value.suggested_actions[0] == "Upgrade quilt-mcp on this machine."
+    assert execute(file, "SELECT id FROM workflows") == [("w",)]
+
+
+@pytest.mark.parametrize("call", [workflow_list_all, lambda: workflow_create("x", "Title")])
+def test_a_file_that_is_no_database(call: Callable[[], object], data_dir: Path) -> None:
+    data_dir.mkdir()
+    (data_dir / "workflows.sqlite3").write_text("no database" * 100, encoding="utf-8")
+    with pytest.raises(ResourceExecutionError, match="damaged") as failure:
+        call()
+    assert failure.value.details == "SQLITE_NOTADB"
+    assert str(data_dir) not in failure.value.message + "".join(failure.value.suggested_actions)
+
+
+def test_a_file_that_cannot_be_opened(data_dir: Path) -> None:
+    (data_dir / "workflows.sqlite3").mkdir(parents=True)
+    with pytest.raises(ResourceExecutionError, match="cannot be opened") as failure:
+        workflow_list_all()
+    assert failure.value.details == "SQLITE_CANTOPEN"
+    with pytest.raises(ResourceExecutionError, match="cannot be opened") as failure:
+        workflow_create("x", "Title")
+    assert failure.value.details == "EISDIR"
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file in its place", encoding="utf-8")
+    assert workflow_ids() == []
+    with pytest.raises(ResourceExecutionError, match="cannot be opened") as failure:
+        workflow_create("x", "Title")
+    assert failure.value.details == "EEXIST"
+    assert "QUILT_MCP_DATA_DIR" in failure.value.suggested_actions[1]
+
+
+def test_no_space_for_the_file_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_space(*_: object) -> int:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(os, "open", no_space)
+    with pytest.raises(ResourceExecutionError, match="disk is full") as failure:
+        workflow_create("x", "Title")
+    assert failure.value.details == "ENOSPC"
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [(sqlite3.SQLITE_IOERR_FSYNC, "The disk failed"), (sqlite3.SQLITE_CORRUPT_INDEX, "damaged")],
+)
+def test_failures_are_told_by_the_kind_of_their_code(code: int, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> sqlite3.Connection:
+        error = sqlite3.OperationalError("any text")
+        error.sqlite_errorcode = code
+        raise error
+
+    monkeypatch.setattr(sqlite3, "connect", failing)
+    with pytest.raises(ResourceExecutionError, match=problem):
+        workflow_create("x", "Title")
+
+
+def test_a_bug_in_a_statement_stays_a_bug(file: Path) -> None:
+    execute(file, "DROP TABLE log")
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        workflow_get_status("w")
