@@ -1,0 +1,67 @@
+"""What clients see before they read: the lists of resources, templates and tools, and `get_resource()`."""
+
+from typing import Any
+
+import pytest
+from fastmcp import Client
+from pydantic import BaseModel
+from syrupy.assertion import SnapshotAssertion
+
+from quilt_mcp.server import create_server
+from tests.contract.cases import RESOURCES
+
+DISCOVERY = (
+    "discovery/get-resource",
+    "discovery/resource-templates",
+    "discovery/resources",
+    "discovery/tools",
+)
+
+
+@pytest.fixture
+async def listings() -> dict[str, Any]:
+    async with Client(create_server()) as client:
+        body = (await client.call_tool_mcp("get_resource", {})).structured_content or {}
+        return {
+            "discovery/get-resource": {key: value for key, value in body.items() if key != "timestamp"},
+            "discovery/resource-templates": wire(await client.list_resource_templates()),
+            "discovery/resources": wire(await client.list_resources()),
+            "discovery/tools": wire(await client.list_tools()),
+        }
+
+
+def wire(listed: list[Any]) -> list[dict[str, Any]]:
+    """The listed components as they stand on the wire."""
+    return [
+        one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in listed if isinstance(one, BaseModel)
+    ]
+
+
+@pytest.mark.parametrize("name", DISCOVERY)
+def test_the_listing_is_the_goldens(name: str, listings: dict[str, Any], golden: SnapshotAssertion) -> None:
+    assert listings[name] == golden(name=name)
+
+
+def test_the_two_surfaces_list_the_same_resources(listings: dict[str, Any]) -> None:
+    rows = [row for category in listings["discovery/get-resource"]["data"].values() for row in category]
+    by_tool = {row["uri"]: (row["name"], row["description"], row["requires_admin"]) for row in rows}
+    by_protocol = {
+        one.get("uri") or one["uriTemplate"]: (one["name"], one["description"], one["_meta"]["requires_admin"])
+        for one in listings["discovery/resources"] + listings["discovery/resource-templates"]
+    }
+    assert by_tool == by_protocol
+    assert sorted(by_tool) == sorted(row.uri for row in RESOURCES)
+
+
+def test_get_resource_is_described_in_at_most_forty_lines_that_name_every_uri(listings: dict[str, Any]) -> None:
+    [tool] = [tool for tool in listings["discovery/tools"] if tool["name"] == "get_resource"]
+    assert len(tool["description"].splitlines()) <= 40
+    assert [row.uri for row in RESOURCES if row.uri not in tool["description"]] == []
+
+
+@pytest.mark.parametrize("arguments", [{}, {"uri": None}, {"uri": ""}])
+async def test_discovery_is_what_is_answered_without_a_uri(arguments: dict[str, Any], listings: dict[str, Any]) -> None:
+    async with Client(create_server()) as client:
+        body = (await client.call_tool_mcp("get_resource", arguments)).structured_content or {}
+    assert body["uri"] == ""
+    assert body["data"] == listings["discovery/get-resource"]["data"]

@@ -1,0 +1,42 @@
+"""The rows, the server and the files in golden/ name each other, with nothing left over."""
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from quilt_mcp.demo.world import WORLDS
+from quilt_mcp.resources import RESOURCE_REGISTRY
+from tests.contract.cases import CSV, RESOURCES
+from tests.contract.mcp_list import csv_text
+from tests.contract.scrub import goldens_on_disk
+from tests.contract.surfaces import AnyClient
+from tests.contract.test_bad_input import BAD_ARGUMENTS, BAD_URIS
+from tests.contract.test_discovery import DISCOVERY
+from tests.golden import GOLDEN
+from tests.worlds import in_world
+
+
+@in_world("admin")
+async def test_the_csv_is_what_the_live_server_lists(client: AnyClient) -> None:
+    assert CSV.read_text(encoding="utf-8") == await csv_text(client), "run `make mcp-list`"
+
+
+def test_every_resource_of_the_registry_has_a_row() -> None:
+    assert sorted(row.uri for row in RESOURCES) == sorted(RESOURCE_REGISTRY)
+
+
+def test_every_case_has_one_golden_and_every_golden_has_a_case(request: pytest.FixtureRequest) -> None:
+    if request.config.option.update_snapshots:
+        pytest.skip("goldens are being written; `make golden` verifies them in a second run")
+    found = goldens_on_disk(GOLDEN)
+    for row in RESOURCES:
+        for world in WORLDS:
+            named = {row.data_golden(world), row.error_golden(world)} & found
+            assert len(named) == 1, f"{row.example_uri} in {world}: {sorted(named) or 'no golden'}"
+            found -= named
+    bad_input = {*BAD_URIS, *(f"argument-{name}" for name in BAD_ARGUMENTS)}
+    assert found == {*DISCOVERY, *(f"errors/bad-input/{name}" for name in bad_input)}
+
+
+def test_goldens_hold_no_unnamed_snapshot(golden: SnapshotAssertion) -> None:
+    with pytest.raises(ValueError, match="a golden is named"):
+        golden(name="elsewhere/x").__eq__({})
