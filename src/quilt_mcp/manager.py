@@ -89,12 +89,18 @@ class ResourceManager:
         return response
 
     async def complete(self, template: str, variable: str, prefix: str = "") -> list[str]:
-        """The values that exist for a template's variable and start with `prefix`; none for what is unknown."""
+        """The values that exist for a template's variable and start with `prefix`.
+
+        None for what is unknown, and none where they cannot be listed now: the read itself tells why.
+        """
         definition = self.registry.get(template)
         values = self._variable_values.get(variable)
         if definition is None or values is None or variable not in definition["template_variables"]:
             return []
-        return [value for value in await to_thread.run_sync(values) if value.startswith(prefix)]
+        try:
+            return [value for value in await to_thread.run_sync(values) if value.startswith(prefix)]
+        except ResourceFailure:
+            return []
 
     async def _find(self, uri: str) -> tuple[ResourceDefinition, dict[str, str]]:
         uri_rules.check_text(uri, self.registry)

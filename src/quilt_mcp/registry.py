@@ -7,8 +7,9 @@ neither grows with the number of resources.
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple, TypedDict
 
 URI_PATTERN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#]+(/[^\s/?#]+)*")
@@ -53,7 +54,7 @@ def define(  # noqa: PLR0913 - four are keyword-only, with defaults that fit mos
     The description is the first paragraph of the function's docstring unless given; a variable maps to the parameter
     of the same name unless `parameter_mapping` says otherwise.
     """
-    variables = [match[1] for segment in uri.split("/") if (match := VARIABLE_SEGMENT.fullmatch(segment))]
+    variables = _variables(uri)
     docstring = inspect.getdoc(service_function) or ""
     return {
         "uri": uri,
@@ -92,7 +93,7 @@ def validate_registry(registry: Mapping[str, ResourceDefinition]) -> None:
     """
     shapes: dict[str, str] = {}
     for uri, definition in registry.items():
-        for problem in _problems(uri, definition):
+        if problem := next(_problems(uri, definition), None):
             raise ValueError(f"{uri}: {problem}")
         shape = VARIABLE_SEGMENT.sub("{}", uri)
         if shape in shapes:
@@ -100,10 +101,15 @@ def validate_registry(registry: Mapping[str, ResourceDefinition]) -> None:
         shapes[shape] = uri
 
 
-def _problems(uri: str, definition: ResourceDefinition) -> Iterable[str]:
+def _problems(uri: str, definition: ResourceDefinition) -> Iterator[str]:
     if missing := ResourceDefinition.__required_keys__ - definition.keys():
         yield f"lacks {sorted(missing)}"
-        return
+    else:
+        yield from chain(_uri_problems(uri, definition), _template_problems(uri, definition))
+        yield from _function_problems(definition)
+
+
+def _uri_problems(uri: str, definition: ResourceDefinition) -> Iterator[str]:
     if uri != definition["uri"]:
         yield f"URI mismatch: the definition says {definition['uri']}"
     if not URI_PATTERN.fullmatch(uri):
@@ -112,17 +118,12 @@ def _problems(uri: str, definition: ResourceDefinition) -> Iterable[str]:
         yield "lacks a name or a description"
     if definition["category"] != uri.partition("://")[0]:
         yield f"category {definition['category']!r} is not the URI's scheme"
-    yield from _template_problems(uri, definition)
-    yield from _function_problems(definition)
 
 
-def _template_problems(uri: str, definition: ResourceDefinition) -> Iterable[str]:
-    segments = uri.partition("://")[2].split("/")
-    variables = [match[1] for segment in segments if (match := VARIABLE_SEGMENT.fullmatch(segment))]
-    if "{" in VARIABLE_SEGMENT.sub("", uri) or ("{" in uri and not variables) or "{" in segments[0]:
+def _template_problems(uri: str, definition: ResourceDefinition) -> Iterator[str]:
+    variables, first = _variables(uri), uri.partition("://")[2].partition("/")[0]
+    if {uri.count("{"), uri.count("}")} != {len(variables)} or "{" in first:
         yield "a variable must be a whole segment, and not the first"
-    if any(VARIABLE_SEGMENT.search(segment) and not VARIABLE_SEGMENT.fullmatch(segment) for segment in segments):
-        yield "a variable must be a whole segment"
     if definition["is_template"] != bool(variables):
         yield "is_template does not agree with the URI"
     if definition["template_variables"] != variables or len(set(variables)) != len(variables):
@@ -131,17 +132,21 @@ def _template_problems(uri: str, definition: ResourceDefinition) -> Iterable[str
         yield "parameter_mapping does not name exactly the template's variables"
 
 
-def _function_problems(definition: ResourceDefinition) -> Iterable[str]:
-    function = definition["service_function"]
+def _function_problems(definition: ResourceDefinition) -> Iterator[str]:
+    function, parameters = definition["service_function"], definition["parameter_mapping"].values()
     if not callable(function):
         yield "service_function is not callable"
-        return
-    if definition["is_async"] != inspect.iscoroutinefunction(function):
+    elif definition["is_async"] != inspect.iscoroutinefunction(function):
         yield "is_async does not agree with the service function"
-    try:
-        inspect.signature(function).bind(**dict.fromkeys(definition["parameter_mapping"].values()))
-    except (TypeError, ValueError) as error:
-        yield f"the service function does not take these parameters: {error}"
+    else:
+        try:
+            inspect.signature(function).bind(**dict.fromkeys(parameters))
+        except (TypeError, ValueError) as error:
+            yield f"the service function does not take these parameters: {error}"
+
+
+def _variables(uri: str) -> list[str]:
+    return [match[1] for segment in uri.split("/") if (match := VARIABLE_SEGMENT.fullmatch(segment))]
 
 
 class Match(NamedTuple):

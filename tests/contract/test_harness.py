@@ -1,6 +1,7 @@
 """The harness itself: a server whose surfaces differ, or whose lists and files differ, must fail it."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ from quilt_mcp.registry import define, registry_of
 from quilt_mcp.surfaces import ResourceSurface, add_surfaces
 from tests.contract.scrub import goldens_on_disk
 from tests.contract.surfaces import ask
-from tests.golden import GOLDEN
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -106,5 +106,8 @@ async def test_a_refusal_that_is_worded_differently_on_one_surface_fails() -> No
             await ask(client, "shop://nothing")
 
 
-def test_the_goldens_are_found_where_they_are_written() -> None:
-    assert "data/auth/status" in goldens_on_disk(GOLDEN)
+def test_goldens_are_named_by_their_path_whatever_its_depth(tmp_path: Path) -> None:
+    for name in ("data/auth/status.json", "errors/athena/query/history--member.json"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    assert goldens_on_disk(tmp_path) == {"data/auth/status", "errors/athena/query/history--member"}

@@ -201,6 +201,15 @@ async def test_completion_gives_the_existing_values_that_begin_so() -> None:
     assert await manager.complete("shop://nothing/{item}", "item") == []
 
 
+async def test_values_that_cannot_be_listed_are_not_offered() -> None:
+    def closed() -> list[str]:
+        raise Unavailable("closed")
+
+    manager = manager_of(lambda item: {"item": item}, uri="shop://items/{item}", variable_values={"item": closed})
+    assert await manager.complete("shop://items/{item}", "item") == []
+    assert (await manager.respond("shop://items/", surface="test"))["error"] == "MissingTemplateVariable"
+
+
 async def test_discovery_is_computed_once_and_sorted_by_uri() -> None:
     registry = registry_of(
         [define(uri, nothing, name=uri, description="x") for uri in ("b://2", "a://9", "b://1", "a://1")]

@@ -140,7 +140,6 @@ ADMIN_OPERATIONS: dict[str | None, tuple[str, Callable[[Company], JSON]]] = {
 # by operation: the data, made of the stack's buckets, `me` and the variables
 OPEN_OPERATIONS: dict[str | None, Callable[[list[Bucket], JSON, Mapping[str, Any]], JSON]] = {
     "me": lambda _buckets, me, _variables: {"me": me},
-    "bucketNames": lambda buckets, _me, _variables: {"bucketConfigs": _names(buckets)},
     "stackAccess": lambda buckets, me, _variables: {"me": me, "bucketConfigs": _names(buckets)},
     "tabulatorBuckets": lambda buckets, _me, _variables: {
         "bucketConfigs": [{"name": bucket.name, **_tables(bucket)} for bucket in buckets]

@@ -12,6 +12,7 @@ from quilt_mcp.services.governance_service import permissions_of
 
 STACK_QUERY = "query stackAccess { me { isAdmin role { name } } bucketConfigs { name } }"
 MAX_BUCKETS = 1000
+LIST_PAGE = 1000  # without a limit AWS refuses accounts that may have more than 10,000
 NO_SUCH_ETAG = '"00000000000000000000000000000000"'
 
 Known = bool | None  # None: not known
@@ -89,7 +90,7 @@ def _own_buckets() -> Iterator[str]:
     aws = runtime_context.caller().aws
     token: dict[str, str] = {}
     while True:
-        page = aws.call("s3", "list_buckets", MaxBuckets=MAX_BUCKETS, **token)
+        page = aws.call("s3", "list_buckets", MaxBuckets=LIST_PAGE, **token)
         yield from (bucket["Name"] for bucket in page.get("Buckets", ()))
         if not page.get("ContinuationToken"):
             return

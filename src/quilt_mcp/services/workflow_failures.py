@@ -57,19 +57,23 @@ def _sqlite_failure(code: int) -> ResourceFailure | None:
     if code in _NOT_ACCESSIBLE:
         return _not_accessible()
     if code in _DAMAGED:
-        return ResourceExecutionError(
-            "The workflow file is damaged, or is no SQLite database.",
-            suggested_actions=[
-                "Restore workflows.sqlite3 in the data directory from a backup.",
-                "Or move it away, with the files beside it that end in -wal and -shm, to start without any workflows.",
-            ],
-        )
+        return _damaged()
     if code == sqlite3.SQLITE_IOERR:
         return ResourceExecutionError(
             "The disk failed while the workflow file was in use.",
             suggested_actions=["Check the disk that holds the data directory and its free space, then try again."],
         )
     return None
+
+
+def _damaged() -> ResourceExecutionError:
+    return ResourceExecutionError(
+        "The workflow file is damaged, or is no SQLite database.",
+        suggested_actions=[
+            "Restore workflows.sqlite3 in the data directory from a backup.",
+            "Or move it away, with the files beside it that end in -wal and -shm, to start without any workflows.",
+        ],
+    )
 
 
 def _disk_full() -> ResourceExecutionError:
