@@ -40,8 +40,9 @@ golden: setup ## Write the goldens anew, then verify them in a second run; read 
 	$(BIN)/pytest -q -n 0 -p no:randomly --snapshot-update tests/contract
 	$(BIN)/pytest -q -n 0 tests/contract
 
-mcp-list: setup ## Write tests/fixtures/mcp-list.csv from the live server
+mcp-list: setup ## Write tests/fixtures/mcp-list.csv, and the README's tables, from the live server
 	$(BIN)/python -m tests.contract.mcp_list
+	$(BIN)/python -m tests.unit.test_readme
 
 bench: setup ## Benchmarks: timings, never asserted as tests
 	$(BIN)/python -m tests.bench

@@ -1,4 +1,7 @@
-"""What each resource costs in the demo's admin world: its calls to AWS and to the stack, as data."""
+"""What each resource costs in the demo's admin world: its calls to AWS and to the stack, as data.
+
+A resource without a row makes none.
+"""
 
 from collections import Counter
 from typing import Any
@@ -26,7 +29,6 @@ PROBES = {
 CALLS: dict[str, dict[str, int]] = {
     "auth://status": {"stack:me": 1},
     "auth://catalog/info": {"stack:/config.json": 1},
-    "auth://filesystem/status": {},
     "athena://databases": {"glue:GetDatabases": 1},
     "athena://workgroups": {"athena:ListWorkGroups": 1, "athena:GetWorkGroup": WORKGROUPS},
     "athena://query/history": {
@@ -38,15 +40,9 @@ CALLS: dict[str, dict[str, int]] = {
     "admin://roles": {"stack:rolesList": 1},
     "admin://config/sso": {"stack:ssoConfigGet": 1},
     "admin://config/tabulator": {"stack:tabulatorGetOpenQuery": 1},
-    "metadata://templates": {},
-    "metadata://examples": {},
-    "metadata://troubleshooting": {},
-    "metadata://templates/{template}": {},
     "permissions://discover": PROBES,
     "permissions://recommendations": PROBES,
     "tabulator://buckets": {"stack:tabulatorBuckets": 1},
-    "workflow://workflows": {},
-    "workflow://workflows/{workflow_id}/status": {},
 }
 
 
@@ -66,8 +62,8 @@ def aws_calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-def test_every_resource_is_counted() -> None:
-    assert sorted(CALLS) == sorted(row.uri for row in RESOURCES)
+def test_every_row_is_of_a_resource() -> None:
+    assert CALLS.keys() <= {row.uri for row in RESOURCES}
 
 
 @in_world("admin")
@@ -79,4 +75,4 @@ async def test_a_read_costs_these_calls_and_no_more(row: Any, world: World, aws_
     assert (await get_resource(row.example_uri)).success
 
     to_stack = Counter(f"stack:{call.operation or call.path}" for call in world.stack.calls)
-    assert dict(aws_calls + to_stack) == CALLS[row.uri]
+    assert dict(aws_calls + to_stack) == CALLS.get(row.uri, {})

@@ -1,0 +1,92 @@
+"""The README: its tables are generated from the code, its Python runs, its JSON is what the server answers.
+
+`python -m tests.unit.test_readme` writes the tables anew.
+"""
+
+import ast
+import inspect
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quilt_mcp import errors
+from quilt_mcp.demo.world import World
+from quilt_mcp.resources import RESOURCE_REGISTRY
+from quilt_mcp.settings import Settings
+from tests.worlds import in_world
+
+ROOT = Path(__file__).parent.parent.parent
+README = ROOT / "README.md"
+
+
+def resource_rows() -> Iterable[str]:
+    for uri, definition in sorted(RESOURCE_REGISTRY.items()):
+        yield f"| `{uri}` | {definition['description']} | {'yes' if definition['requires_admin'] else ''} |"
+
+
+def setting_rows() -> Iterable[str]:
+    for name, field in Settings.model_fields.items():
+        default = "the user data directory" if field.default_factory else f"`{field.default}`"
+        yield f"| `QUILT_MCP_{name.upper()}` | {default} | {field.description} |"
+
+
+TABLES = {"resources": resource_rows, "settings": setting_rows}
+
+
+def with_tables(text: str) -> str:
+    for name, rows in TABLES.items():
+        table = "\n".join(rows())
+        text = re.sub(
+            rf"<!-- {name} -->.*?<!-- /{name} -->", f"<!-- {name} -->\n{table}\n<!-- /{name} -->", text, flags=re.DOTALL
+        )
+    return text
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_tables_are_what_the_code_says() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert text == with_tables(text), "run `python -m tests.unit.test_readme`"
+
+
+def test_the_errors_table_has_a_row_for_each_error_with_its_codes() -> None:
+    codes: dict[str, set[str]] = {}
+    for _, cls in inspect.getmembers(errors, inspect.isclass):
+        if issubclass(cls, errors.ResourceFailure) and hasattr(cls, "error"):
+            codes.setdefault(cls.error, set()).add(str(cls.code))
+    rows = re.findall(r"^\| `(\w+)` \|.*\| (-[-\d, ]+) \|$", README.read_text(encoding="utf-8"), re.MULTILINE)
+    assert {error: set(listed.split(", ")) for error, listed in rows} == codes
+
+
+@in_world("admin")
+@pytest.mark.parametrize("number", range(len(blocks("python"))))
+async def test_the_python_runs_as_it_stands(number: int, world: World) -> None:
+    names = await run(blocks("python")[number])
+    if "contents" in names:
+        shown = json.loads(blocks("json")[0])
+        assert json.loads(names["contents"].text) == shown
+        assert names["answer"].structured_content["data"] == shown
+
+
+async def run(source: str) -> dict[str, Any]:
+    """Run source that awaits at its top level, and answer the names that it sets."""
+    names: dict[str, Any] = {}
+    code = compile(source, str(README), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    await eval(code, names)  # noqa: S307 - the README's own code
+    return names
+
+
+def test_the_commands_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"`?make (\w[\w-]*)", README.read_text(encoding="utf-8"))
+    assert [target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)] == []
+
+
+if __name__ == "__main__":
+    README.write_text(with_tables(README.read_text(encoding="utf-8")), encoding="utf-8")

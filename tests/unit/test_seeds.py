@@ -1,0 +1,112 @@
+"""The names, signatures and behaviour that Python callers were promised."""
+
+import inspect
+from importlib import import_module
+
+import pytest
+from fastmcp import Client, FastMCP
+
+from quilt_mcp.models.responses import GetResourceError, GetResourceSuccess
+from quilt_mcp.resources import register_resources
+from quilt_mcp.tools.resource_access import RESOURCE_REGISTRY, ResourceManager, get_resource, validate_registry
+from tests.worlds import in_world
+
+SERVICES = {
+    "auth_metadata": ["auth_status", "catalog_info", "filesystem_status"],
+    "athena_read_service": ["athena_databases_list", "athena_workgroups_list", "athena_query_history"],
+    "governance_service": [
+        "admin_users_list",
+        "admin_roles_list",
+        "admin_sso_config_get",
+        "admin_tabulator_open_query_get",
+    ],
+    "metadata_service": ["get_metadata_template", "fix_metadata_validation_issues"],
+    "permissions_service": ["discover_permissions", "bucket_recommendations_get"],
+    "tabulator_service": ["tabulator_buckets_list"],
+    "workflow_service": ["workflow_get_status"],
+}
+
+
+@pytest.mark.parametrize(("module", "function"), [(m, f) for m, functions in SERVICES.items() for f in functions])
+def test_each_service_function_is_where_it_was_promised_and_in_the_registry(module: str, function: str) -> None:
+    promised = getattr(import_module(f"quilt_mcp.services.{module}"), function)
+    assert promised in [definition["service_function"] for definition in RESOURCE_REGISTRY.values()]
+
+
+def test_the_registry_is_valid_and_holds_the_nineteen() -> None:
+    validate_registry(RESOURCE_REGISTRY)
+    assert len(RESOURCE_REGISTRY) == 19
+    assert sorted(uri for uri, one in RESOURCE_REGISTRY.items() if one["requires_admin"]) == [
+        "admin://config/sso",
+        "admin://config/tabulator",
+        "admin://roles",
+        "admin://users",
+    ]
+    assert RESOURCE_REGISTRY["metadata://templates/{template}"]["parameter_mapping"] == {"template": "name"}
+    assert RESOURCE_REGISTRY["workflow://workflows/{workflow_id}/status"]["parameter_mapping"] == {"workflow_id": "id"}
+
+
+def test_the_docstring_is_complete_and_names_every_uri() -> None:
+    docstring = inspect.getdoc(get_resource) or ""
+    assert 90 <= len(docstring.splitlines()) <= 150
+    assert [uri for uri in RESOURCE_REGISTRY if f"``{uri}``" not in docstring] == []
+
+
+@in_world("admin")
+async def test_the_docstrings_examples_are_true(world: object) -> None:
+    listing = await get_resource()
+    assert isinstance(listing, GetResourceSuccess)
+    assert listing.data["auth"][0].uri == listing["data"]["auth"][0]["uri"] == "auth://catalog/info"
+    assert listing.uri == ""
+    assert listing.resource_name == "Available Resources"
+
+    answer = await get_resource("auth://status")
+    assert isinstance(answer, GetResourceSuccess)
+    assert answer.data["status"] == "authenticated"
+
+    answer = await get_resource("metadata://templates/standard")
+    assert isinstance(answer, GetResourceSuccess)
+    assert answer.data["package_type"] == "data"
+
+    refused = await get_resource("auth://statsu")
+    assert isinstance(refused, GetResourceError)
+    assert refused["success"] is False
+    assert refused["error"] == "InvalidURI"
+    assert refused["suggested_actions"][0] == "Did you mean auth://status?"
+    assert refused.valid_uris == list(RESOURCE_REGISTRY)
+
+
+async def test_a_manager_can_be_made_of_the_registry_alone() -> None:
+    manager = ResourceManager(RESOURCE_REGISTRY)
+    result = await manager.get_resource("metadata://templates")
+    assert result.keys() == {"uri", "resource_name", "data", "mime_type"}
+    with pytest.raises(KeyError):
+        await manager.get_resource("invalid://uri")
+    assert len((await manager.get_discovery_data())["auth"]) == 3
+
+
+async def test_resources_can_be_registered_on_any_server() -> None:
+    server = FastMCP("mine")
+    register_resources(server)
+    async with Client(server) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["get_resource"]
+        assert len(await client.list_resources()) + len(await client.list_resource_templates()) == 19
+
+
+async def test_the_module_level_server_offers_the_tools() -> None:
+    server = import_module("quilt_mcp.main").mcp
+    names = sorted(tool.name for tool in await server.list_tools())
+    assert names == ["get_resource", "workflow_add_step", "workflow_create", "workflow_update_step"]
+
+
+@in_world("admin")
+async def test_completion_offers_the_real_values(client: Client[object], world: object) -> None:
+    from_template = await client.complete(
+        {"type": "ref/resource", "uri": "metadata://templates/{template}"}, {"name": "template", "value": "g"}
+    )
+    assert from_template.values == ["genomics"]
+    from_workflows = await client.complete(
+        {"type": "ref/resource", "uri": "workflow://workflows/{workflow_id}/status"},
+        {"name": "workflow_id", "value": ""},
+    )
+    assert sorted(from_workflows.values) == ["quarterly-aggregation", "run-250519-intake"]
