@@ -5,10 +5,12 @@ from importlib import import_module
 
 import pytest
 from fastmcp import Client, FastMCP
+from mcp_types import PromptReference, ResourceTemplateReference
 
 from quilt_mcp.models.responses import GetResourceError, GetResourceSuccess
 from quilt_mcp.resources import register_resources
 from quilt_mcp.tools.resource_access import RESOURCE_REGISTRY, ResourceManager, get_resource, validate_registry
+from tests.contract.surfaces import AnyClient
 from tests.worlds import in_world
 
 SERVICES = {
@@ -100,13 +102,23 @@ async def test_the_module_level_server_offers_the_tools() -> None:
 
 
 @in_world("admin")
-async def test_completion_offers_the_real_values(client: Client[object], world: object) -> None:
-    from_template = await client.complete(
-        {"type": "ref/resource", "uri": "metadata://templates/{template}"}, {"name": "template", "value": "g"}
-    )
-    assert from_template.values == ["genomics"]
-    from_workflows = await client.complete(
-        {"type": "ref/resource", "uri": "workflow://workflows/{workflow_id}/status"},
-        {"name": "workflow_id", "value": ""},
-    )
-    assert sorted(from_workflows.values) == ["quarterly-aggregation", "run-250519-intake"]
+@pytest.mark.parametrize(
+    ("template", "variable", "prefix", "values"),
+    [
+        ("metadata://templates/{template}", "template", "g", ["genomics"]),
+        ("workflow://workflows/{workflow_id}/status", "workflow_id", "q", ["quarterly-aggregation"]),
+        ("workflow://workflows/{workflow_id}/status", "workflow_id", "nothing", []),
+        ("nope://{x}", "x", "", []),
+    ],
+)
+async def test_completion_offers_the_real_values(
+    template: str, variable: str, prefix: str, values: list[str], client: AnyClient
+) -> None:
+    reference = ResourceTemplateReference(type="ref/resource", uri=template)
+    assert (await client.complete(reference, {"name": variable, "value": prefix})).values == values
+
+
+@in_world("admin")
+async def test_completion_of_what_is_no_resource_offers_nothing(client: AnyClient) -> None:
+    reference = PromptReference(type="ref/prompt", name="template")
+    assert (await client.complete(reference, {"name": "template", "value": ""})).values == []
