@@ -5,7 +5,8 @@ naming them imports nothing: an exception of a library that was never imported c
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from http import HTTPStatus
+from typing import Any, NamedTuple
 
 from quilt_mcp.errors import (
     NotFound,
@@ -16,53 +17,6 @@ from quilt_mcp.errors import (
     ResourceFailure,
     Unavailable,
 )
-
-# Error codes of AWS, by what they mean to the caller. S3 answers a HEAD without a body: its code is then the status.
-DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedAccess", "Forbidden", "403"}
-EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
-UNKNOWN_KEYS = {
-    "InvalidClientTokenId",
-    "InvalidAccessKeyId",
-    "InvalidToken",
-    "SignatureDoesNotMatch",
-    "InvalidSignatureException",
-    "IncompleteSignature",
-    "UnrecognizedClientException",
-    "MissingAuthenticationToken",
-    "AuthFailure",
-    "401",
-}
-THROTTLED = {
-    "Throttling",
-    "ThrottlingException",
-    "ThrottledException",
-    "RequestThrottled",
-    "RequestThrottledException",
-    "RequestLimitExceeded",
-    "TooManyRequestsException",
-    "SlowDown",
-    "PriorRequestNotComplete",
-    "429",
-    "503",
-}
-BROKEN = {
-    "InternalError",
-    "InternalFailure",
-    "InternalServerException",
-    "InternalServerError",
-    "InternalServiceException",
-    "OperationTimeoutException",
-    "RequestTimeout",
-    "RequestTimeoutException",
-    "ServiceUnavailable",
-    "ServiceUnavailableException",
-    "500",
-    "502",
-    "504",
-}
-MISSING = {"NoSuchBucket", "NoSuchKey", "EntityNotFoundException", "404"}
-SKEWED_CLOCK = {"RequestTimeTooSkewed"}
-SERVER_ERROR = 500  # HTTP: from here on the fault is the server's
 
 # The IAM action that each operation of the services needs, for the person who has to grant it.
 ACTIONS = {
@@ -79,7 +33,10 @@ ACTIONS = {
     "PutObject": "s3:PutObject",
 }
 
-SIGN_IN_AGAIN = ("Run `quilt3 login` in a terminal: it fetches new AWS credentials.",)
+NEW_CREDENTIALS = (
+    "Run `quilt3 login` in a terminal: it fetches new AWS credentials.",
+    "If this machine's own AWS credentials are used, as auth://status tells, renew those.",
+)
 
 
 def translate(error: Exception) -> ResourceFailure | None:
@@ -90,60 +47,112 @@ def translate(error: Exception) -> ResourceFailure | None:
     return None
 
 
+class _Row(NamedTuple):
+    """What a group of AWS's error codes means to the caller."""
+
+    codes: frozenset[str]
+    failure: type[ResourceFailure]
+    message: str
+    actions: tuple[str, ...] = ()
+
+
+BROKEN = _Row(
+    frozenset(
+        {
+            "InternalError",
+            "InternalErrorException",
+            "InternalFailure",
+            "InternalServerException",
+            "InternalServerError",
+            "InternalServiceException",
+            "OperationTimeoutException",
+            "RequestTimeout",
+            "RequestTimeoutException",
+            "ServiceUnavailable",
+            "ServiceUnavailableException",
+            "500",
+            "502",
+            "504",
+        }
+    ),
+    Unavailable,
+    "AWS failed to answer.",
+)
+# S3 answers a HEAD without a body: its code is then the status.
+BY_CODE = (
+    _Row(
+        frozenset(
+            {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedAccess", "Forbidden", "403"}
+        ),
+        RefusedByAWS,
+        "AWS refuses this to your identity.",
+    ),
+    _Row(
+        frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}),
+        NotSignedIn,
+        "The AWS credentials have expired.",
+        NEW_CREDENTIALS,
+    ),
+    _Row(
+        frozenset(
+            {
+                "InvalidClientTokenId",
+                "InvalidAccessKeyId",
+                "InvalidToken",
+                "SignatureDoesNotMatch",
+                "InvalidSignatureException",
+                "IncompleteSignature",
+                "UnrecognizedClientException",
+                "MissingAuthenticationToken",
+                "AuthFailure",
+                "401",
+            }
+        ),
+        NotSignedIn,
+        "AWS does not accept the credentials.",
+        NEW_CREDENTIALS,
+    ),
+    _Row(
+        frozenset(
+            {
+                "Throttling",
+                "ThrottlingException",
+                "ThrottledException",
+                "RequestThrottled",
+                "RequestThrottledException",
+                "RequestLimitExceeded",
+                "TooManyRequestsException",
+                "SlowDown",
+                "PriorRequestNotComplete",
+                "429",
+                "503",
+            }
+        ),
+        Unavailable,
+        "AWS is limiting the rate of calls.",
+    ),
+    BROKEN,
+    _Row(
+        frozenset({"NoSuchBucket", "NoSuchKey", "EntityNotFoundException", "404"}), NotFound, "AWS knows no such thing."
+    ),
+    _Row(
+        frozenset({"RequestTimeTooSkewed"}),
+        ResourceExecutionError,
+        "This machine's clock is wrong: AWS refuses its signatures.",
+        ("Set the clock of this machine, then try again.",),
+    ),
+)
+OTHER = _Row(frozenset(), ResourceExecutionError, "AWS did not carry out the call.")
+
+
 def _client_error(error: Any) -> ResourceFailure:
     code, operation = _code(error), str(error.operation_name)
-    details = f"{ACTIONS.get(operation, operation)} ({code})"
-    make = next((make for codes, make in BY_CODE if code in codes), None)
-    if make is None:
+    row = next((row for row in BY_CODE if code in row.codes), None)
+    if row is None:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        make = _aws_broken if status >= SERVER_ERROR else _aws_failed
-    return make(details)
-
-
-def _aws_denied(details: str) -> ResourceFailure:
-    return RefusedByAWS("AWS refuses this to your identity.", details=details)
-
-
-def _aws_expired(details: str) -> ResourceFailure:
-    return NotSignedIn("The AWS credentials have expired.", details=details, suggested_actions=SIGN_IN_AGAIN)
-
-
-def _aws_unknown_keys(details: str) -> ResourceFailure:
-    return NotSignedIn("AWS does not accept the credentials.", details=details, suggested_actions=SIGN_IN_AGAIN)
-
-
-def _aws_throttled(details: str) -> ResourceFailure:
-    return Unavailable("AWS is limiting the rate of calls.", details=details)
-
-
-def _aws_broken(details: str) -> ResourceFailure:
-    return Unavailable("AWS failed to answer.", details=details)
-
-
-def _aws_missing(details: str) -> ResourceFailure:
-    return NotFound("AWS knows no such thing.", details=details)
-
-
-def _aws_clock(details: str) -> ResourceFailure:
-    action = "Set the clock of this machine, then try again."
-    return ResourceExecutionError(
-        "This machine's clock is wrong: AWS refuses its signatures.", details=details, suggested_actions=[action]
-    )
-
-
-def _aws_failed(details: str) -> ResourceFailure:
-    return ResourceExecutionError("AWS did not carry out the call.", details=details)
-
-
-BY_CODE: tuple[tuple[set[str], Callable[[str], ResourceFailure]], ...] = (
-    (DENIED, _aws_denied),
-    (EXPIRED, _aws_expired),
-    (UNKNOWN_KEYS, _aws_unknown_keys),
-    (THROTTLED, _aws_throttled),
-    (BROKEN, _aws_broken),
-    (MISSING, _aws_missing),
-    (SKEWED_CLOCK, _aws_clock),
-)
+        row = BROKEN if status >= HTTPStatus.INTERNAL_SERVER_ERROR else OTHER
+    details = f"{ACTIONS.get(operation, operation)} ({code})"
+    return row.failure(row.message, details=details, suggested_actions=row.actions)
 
 
 def _code(error: Any) -> str:
@@ -152,7 +161,9 @@ def _code(error: Any) -> str:
 
 
 def _no_credentials(error: Exception) -> ResourceFailure:
-    return NotSignedIn("There are no usable AWS credentials.", details=type(error).__name__)
+    return NotSignedIn(
+        "There are no usable AWS credentials.", details=type(error).__name__, suggested_actions=NEW_CREDENTIALS
+    )
 
 
 def _no_region(_: Exception) -> ResourceFailure:
@@ -165,16 +176,24 @@ def _no_region(_: Exception) -> ResourceFailure:
     )
 
 
-def _unreachable(error: Exception) -> ResourceFailure:
-    return Unavailable("A service behind this resource cannot be reached.", details=type(error).__name__)
+def _aws_unreachable(error: Exception) -> ResourceFailure:
+    return Unavailable("AWS cannot be reached.", details=type(error).__name__)
 
 
-def _too_slow(error: Exception) -> ResourceFailure:
-    return Unavailable("A service behind this resource did not answer in time.", details=type(error).__name__)
+def _aws_too_slow(error: Exception) -> ResourceFailure:
+    return Unavailable("AWS did not answer in time.", details=type(error).__name__)
+
+
+def _stack_unreachable(error: Exception) -> ResourceFailure:
+    return Unavailable("The Quilt stack cannot be reached.", details=type(error).__name__)
+
+
+def _stack_too_slow(error: Exception) -> ResourceFailure:
+    return Unavailable("The Quilt stack did not answer in time.", details=type(error).__name__)
 
 
 def _not_json(error: Exception) -> ResourceFailure:
-    return Unavailable("The Quilt registry answered something that is not its API.", details=type(error).__name__)
+    return Unavailable("The Quilt stack answered something that is not its API.", details=type(error).__name__)
 
 
 def _failed(error: Exception) -> ResourceFailure:
@@ -211,14 +230,15 @@ BY_CLASS: dict[str, Callable[[Any], ResourceFailure]] = {
     "botocore.exceptions.SSOError": _no_credentials,
     "botocore.exceptions.ProfileNotFound": _no_credentials,
     "botocore.exceptions.NoRegionError": _no_region,
-    "botocore.exceptions.ConnectTimeoutError": _too_slow,
-    "botocore.exceptions.ReadTimeoutError": _too_slow,
-    "botocore.exceptions.ConnectionError": _unreachable,
-    "botocore.exceptions.HTTPClientError": _unreachable,
+    "botocore.exceptions.ConnectTimeoutError": _aws_too_slow,
+    "botocore.exceptions.ReadTimeoutError": _aws_too_slow,
+    "botocore.exceptions.ConnectionError": _aws_unreachable,
+    "botocore.exceptions.HTTPClientError": _aws_unreachable,
     "botocore.exceptions.BotoCoreError": _failed,
     "requests.exceptions.JSONDecodeError": _not_json,
-    "requests.exceptions.Timeout": _too_slow,
-    "requests.exceptions.ConnectionError": _unreachable,
+    "requests.exceptions.Timeout": _stack_too_slow,
+    "requests.exceptions.ChunkedEncodingError": _stack_unreachable,
+    "requests.exceptions.ConnectionError": _stack_unreachable,
     "requests.exceptions.RequestException": _failed,
     "quilt3._graphql_client.exceptions.GraphQLClientGraphQLMultiError": _graphql_errors,
     "quilt3._graphql_client.exceptions.GraphQLClientInvalidResponseError": _not_json,

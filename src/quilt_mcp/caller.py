@@ -11,31 +11,67 @@ import boto3
 import quilt3
 import quilt3.admin
 import requests
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 # quilt3 names its GraphQL errors nowhere else; tests/unit/test_boundary.py fails when they move.
 from quilt3._graphql_client.exceptions import GraphQLClientError
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp import login as quilt_login
-from quilt_mcp.aws_clients import AWSClients
+from quilt_mcp.aws_clients import AWSClients, renewing_session
 from quilt_mcp.boundary import translate
-from quilt_mcp.errors import NeedsAdmin, NotSignedIn, QueryRefused, ResourceExecutionError, Unavailable
-from quilt_mcp.login import Login
+from quilt_mcp.errors import NeedsAdmin, NotSignedIn, QueryRefused, ResourceExecutionError
+from quilt_mcp.login import AWSKeys, Login
 from quilt_mcp.settings import Settings
+from quilt_mcp.stack_session import TokenRefused, fetch_tokens, open_session
 
 ME = "query me { me { name email isAdmin role { name } roles { name } } }"
+CONFIGURE_FIRST = "Run `quilt3 config https://<your catalog>`, then `quilt3 login`, in a terminal."
 
 T = TypeVar("T")
+
+_session_lock = threading.RLock()  # quilt3 has one session in the process, whoever the callers are
+
+
+class Named(TypedDict):
+    """A thing of the registry of which only the name was asked."""
+
+    name: str
+
+
+class Me(Named):
+    """The registry's view of the caller."""
+
+    email: str
+    isAdmin: bool
+    role: Named | None
+    roles: list[Named]
+
+
+class MeAnswer(TypedDict):
+    """The answer to the query `me`; None for a caller that the registry does not know."""
+
+    me: Me | None
+
+
+class CatalogConfig(TypedDict, total=False):
+    """The part of a catalog's config.json that is told on."""
+
+    registryUrl: str | None
+    region: str | None
+    s3Proxy: str | None
+    serviceBucket: str | None
+    analyticsBucket: str | None
+    stackVersion: str | None
 
 
 class Caller:
     """One identity and its clients, which are made once and may be used from many threads."""
 
     def __init__(self, settings: Settings) -> None:
-        self._mark = quilt_login.fingerprint()
         self._timeout = (settings.connect_timeout_seconds, settings.read_timeout_seconds)
-        self._lock = threading.RLock()
         self._session: requests.Session | None = None
+        self._mark = quilt_login.fingerprint()  # before reading: a change while it is read is then seen as one
         self.login: Login = quilt_login.read()
         self.aws = AWSClients(self._boto3_session, self.login.region, settings)
 
@@ -44,36 +80,40 @@ class Caller:
         return self._mark != quilt_login.fingerprint()
 
     def registry(self, call: Callable[[], T]) -> T:
-        """The result of a quilt3 call to the registry, made with a live session and time limits.
+        """The result of a call to the registry, by quilt3 or otherwise, made with a live session and time limits.
 
         A 401 renews the access token once and repeats the call once.
 
         Raises:
-            NotSignedIn, Unavailable, ResourceExecutionError: as `LimitedAdapter` and `login.renew`.
+            ResourceFailure: as `LimitedAdapter` and `boundary.translate`.
         """
-        token = self._open_session()
+        session = _checked(self._open_session)
         try:
             return _checked(call)
-        except quilt_login.TokenRefused:
-            self._reopen_session(token)
+        except TokenRefused:
+            _checked(lambda: self._reopen_session(session))
             return _checked(call)
 
-    def graphql(self, operation: str, query: str) -> dict[str, Any]:
-        """The `data` of a GraphQL query for which quilt3 has no function."""
+    def graphql(self, operation: str, query: str, form: type[T]) -> T:
+        """The `data` of a GraphQL query for which quilt3 has no function, checked to be of a form.
 
-        def post() -> Any:
-            session, url = quilt3.session.get_session(), f"{self.login.registry_url}/graphql"
-            return session.post(url, json={"query": query, "operationName": operation, "variables": {}}).json()
+        Raises:
+            QueryRefused: the registry answers errors.
+            ResourceFailure: as `registry`.
+        """
 
-        payload = self.registry(post)
-        data = payload.get("data") if isinstance(payload, dict) else None
-        if not isinstance(data, dict) or payload.get("errors"):
-            raise QueryRefused("The Quilt registry refused the query.", details=f"GraphQL query {operation}")
-        return data
+        def post() -> T:
+            body = {"query": query, "operationName": operation, "variables": {}}
+            payload = self._open_session().post(f"{self.login.registry_url}/graphql", json=body).json()
+            if not isinstance(payload, dict) or payload.get("errors") or "data" not in payload:
+                raise QueryRefused("The Quilt registry refused the query.", details=f"GraphQL query {operation}")
+            return TypeAdapter(form).validate_python(payload["data"])
+
+        return self.registry(post)
 
     @property
     def quilt_admin(self) -> Any:
-        """quilt3's functions for administrators; call them inside `admin`."""
+        """quilt3's functions for administrators; call them inside `admin` or `registry`."""
         return quilt3.admin
 
     def admin(self, call: Callable[[], T], what: str) -> T:
@@ -91,62 +131,86 @@ class Caller:
                 raise
             raise NeedsAdmin(f"Only administrators may read {what}.", details=f"{me['name']} is not one") from None
 
-    def me(self) -> dict[str, Any] | None:
-        """The registry's view of the caller: name, email, isAdmin, role, roles; None if it knows none."""
-        me: dict[str, Any] | None = self.graphql("me", ME).get("me")
-        return me
+    def me(self) -> Me | None:
+        """The registry's view of the caller; None if it knows none."""
+        return self.graphql("me", ME, MeAnswer)["me"]
 
-    def catalog_config(self) -> dict[str, Any]:
+    def catalog_config(self) -> CatalogConfig:
         """The catalog's public config.json. Sent without the caller's token: it needs none."""
-        config = _checked(lambda: _get_json(f"{self.login.catalog_url}/config.json", self._timeout))
-        if not isinstance(config, dict):
-            raise Unavailable("The catalog's config.json is not an object.")
-        return config
+
+        def get() -> CatalogConfig:
+            with open_session(self._timeout) as session:
+                answer = session.get(f"{self.login.catalog_url}/config.json").json()
+            return TypeAdapter(CatalogConfig).validate_python(answer)
+
+        try:
+            return _checked(get)
+        except NotSignedIn as refusal:
+            raise ResourceExecutionError(
+                "The catalog does not give its config.json.", details=refusal.details
+            ) from refusal
 
     def _boto3_session(self) -> boto3.Session:
-        if self.login.has_aws_credentials and self.login.signed_in:
-            self._open_session()  # renewing these goes through quilt3's session: it must have our time limits
-        return quilt3.get_boto3_session()
+        """The stack's credentials for a caller that is signed in, else what boto3 finds by itself."""
+        if not self.login.signed_in:
+            return boto3.Session()
+        return renewing_session(self.login.aws_keys or self._fetch_aws_keys(), self._fetch_aws_keys)
 
-    def _open_session(self) -> str | None:
-        """Make quilt3's session, with our limits on it; answers the access token that it carries."""
-        with self._lock:
+    def _fetch_aws_keys(self) -> AWSKeys:
+        def get() -> AWSKeys:
+            given = self._open_session().get(f"{self.login.registry_url}/api/auth/get_credentials").json()
+            names = {"AccessKeyId": "access_key", "SecretAccessKey": "secret_key", "SessionToken": "token"}
+            names["Expiration"] = "expiry_time"
+            return AWSKeys.model_validate({names.get(name, name): value for name, value in dict(given).items()})
+
+        return self.registry(get)
+
+    def _open_session(self) -> requests.Session:
+        """The session with the registry; quilt3 uses it too, from now on."""
+        with _session_lock:
             if self._session is None:
                 self._require_login()
                 if self.login.is_expired():
                     self._renew()
-                quilt3.session.clear_session()
-                self._session = quilt3.session.get_session(timeout=self._timeout)
-                for scheme in ("https://", "http://"):
-                    self._session.mount(scheme, quilt_login.LimitedAdapter(self._timeout))
-            return self.login.access_token
+                self._session = open_session(self._timeout, self.login.tokens)
+            # quilt3's own session has no time limits, and cannot be given one: this is where it keeps it. Set in one
+            # statement, so that no other thread finds it empty and makes one.
+            quilt3.session._session = self._session  # noqa: SLF001 - see above; pinned by tests/unit/test_caller.py
+            return self._session
 
-    def _reopen_session(self, refused_token: str | None) -> None:
-        """Renew the token that was refused, unless another thread has done so meanwhile."""
-        with self._lock:
-            if self.login.access_token == refused_token:
-                self._renew()
+    def _reopen_session(self, refused: requests.Session) -> None:
+        """Replace the session whose token was refused, unless another thread has done so meanwhile."""
+        with _session_lock:
+            if self._session is refused:
+                before = self.login.tokens
+                self._reread()
+                if self.login.tokens == before:  # else another process has renewed it
+                    self._renew()
                 self._session = None
             self._open_session()
 
     def _renew(self) -> None:
-        quilt_login.renew(self.login, self._timeout)
-        self.login, self._mark = quilt_login.read(), quilt_login.fingerprint()
+        registry_url, tokens, timeout = self.login.registry_url, self.login.tokens, self._timeout
+        if registry_url and tokens:
+            quilt_login.renew(registry_url, lambda: fetch_tokens(registry_url, tokens.refresh_token, timeout))
+        self._reread()
+
+    def _reread(self) -> None:
+        self._mark = quilt_login.fingerprint()
+        self.login = quilt_login.read()
+        self._require_login()
 
     def _require_login(self) -> None:
         if self.login.registry_url is None:
-            raise NotSignedIn(
-                "No Quilt catalog is configured.",
-                suggested_actions=["Run `quilt3 config https://<your catalog>`, then `quilt3 login`, in a terminal."],
-            )
+            raise NotSignedIn("No Quilt catalog is configured.", suggested_actions=[CONFIGURE_FIRST])
         if not self.login.signed_in:
-            raise NotSignedIn(f"Nobody is signed in to {self.login.catalog_url}.")
+            raise NotSignedIn(f"Nobody is signed in to {self.login.catalog_url or self.login.registry_url}.")
 
 
 def _checked(call: Callable[[], T]) -> T:
     """Run a call to the stack and turn its failures into ours.
 
-    An answer that quilt3's models do not accept is the registry's fault, not a bug of ours.
+    An answer of another form than is expected is the stack's fault, not a bug of ours.
     """
     try:
         return call()
@@ -155,13 +219,7 @@ def _checked(call: Callable[[], T]) -> T:
         raise error if failure is None else failure from error
     except ValidationError as error:
         raise ResourceExecutionError(
-            "The Quilt registry answered in a form that this version of quilt3 does not know.",
+            "The Quilt stack answered in a form that this version does not know.",
             details=f"{error.error_count()} fields of {error.title}",
             suggested_actions=["Upgrade quilt3 and this server, or ask the stack's administrator for its version."],
         ) from error
-
-
-def _get_json(url: str, timeout: tuple[float, float]) -> Any:
-    response = requests.get(url, timeout=timeout)
-    quilt_login.check_status(response)
-    return response.json()

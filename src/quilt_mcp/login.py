@@ -1,23 +1,29 @@
-"""The Quilt login: what quilt3 stores of it on disk, renewing it, and how the registry's refusals are recognised."""
+"""The Quilt login: what quilt3 stores of it on disk, and renewing it.
+
+Imported by `caller.py` and `runtime_context.py` only, because it imports quilt3.
+"""
 
 import json
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from http import HTTPStatus
+from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import quilt3
 import quilt3.util
-import requests
-from requests.adapters import HTTPAdapter
+from pydantic import BaseModel, ValidationError
 
-from quilt_mcp.errors import NotSignedIn, ResourceExecutionError, Unavailable
+from quilt_mcp.errors import ResourceExecutionError
 
 SPARE_SECONDS = 60  # quilt3 too renews an access token that has less than this left
-Timeout = tuple[float, float]
+# quilt3 rewrites its files in place: a reader may meet one half written.
+READ_ATTEMPTS, READ_PAUSE_SECONDS = 4, 0.02
+
+T = TypeVar("T")
 
 
 class QuiltPaths(NamedTuple):
@@ -27,9 +33,29 @@ class QuiltPaths(NamedTuple):
     cache: Path
 
 
-def paths() -> QuiltPaths:
-    """Where quilt3 keeps its configuration and logins, and where its cache."""
-    return QuiltPaths(quilt3.util.BASE_PATH, quilt3.util.CACHE_PATH)
+class Tokens(BaseModel):
+    """A sign-in to one registry, as auth.json holds it."""
+
+    access_token: str
+    refresh_token: str
+    expires_at: float
+
+
+class AWSKeys(BaseModel):
+    """Temporary AWS credentials, as credentials.json holds them and the registry gives them."""
+
+    access_key: str
+    secret_key: str
+    token: str
+    expiry_time: datetime
+
+
+class Config(BaseModel):
+    """The part of config.yml that matters here."""
+
+    navigator_url: str | None = None
+    registryUrl: str | None = None  # noqa: N815 - quilt3's name
+    region: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,60 +65,24 @@ class Login:
     catalog_url: str | None
     registry_url: str | None
     region: str | None
-    access_token: str | None
-    refresh_token: str | None
-    expires_at: int | None
-    aws_expiry: str | None
-    """When the stored AWS credentials expire, ISO 8601; they are renewed by themselves."""
-    has_aws_credentials: bool
+    tokens: Tokens | None
+    """The sign-in to the configured registry, which may be dead; None if there is none."""
+    aws_keys: AWSKeys | None
+    """The AWS credentials that came with it. Without a sign-in these are of another stack, and are left alone."""
 
     @property
     def signed_in(self) -> bool:
-        """Whether a token for the configured registry is stored; it may be dead."""
-        return self.access_token is not None
+        """Whether a sign-in to the configured registry is stored."""
+        return self.tokens is not None
 
     def is_expired(self) -> bool:
         """Whether the access token is at its end; the refresh token may still be good."""
-        return self.expires_at is not None and self.expires_at < time.time() + SPARE_SECONDS
+        return self.tokens is not None and self.tokens.expires_at < time.time() + SPARE_SECONDS
 
 
-class TokenRefused(NotSignedIn):
-    """The registry does not accept the access token."""
-
-
-class LimitedAdapter(HTTPAdapter):
-    """Puts a time limit on each request, and recognises a failure by its status, which quilt3's exceptions hide."""
-
-    def __init__(self, timeout: Timeout) -> None:
-        super().__init__()
-        self._timeout = timeout
-
-    def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
-        """Send the request.
-
-        Raises:
-            TokenRefused: on 401.
-            Unavailable: on 429 and from 500 on.
-            ResourceExecutionError: on any other status from 400 on.
-        """
-        kwargs["timeout"] = kwargs.get("timeout") or self._timeout
-        response = super().send(request, *args, **kwargs)
-        check_status(response)
-        return response
-
-
-def check_status(response: requests.Response) -> None:
-    """Raise our error for a response whose status is one; see `LimitedAdapter.send`."""
-    status = response.status_code
-    if status < HTTPStatus.BAD_REQUEST:
-        return
-    response.close()  # its body is not read: without this its connection would be lost
-    details = f"HTTP status {status}"
-    if status == HTTPStatus.UNAUTHORIZED:
-        raise TokenRefused("The sign-in to Quilt has expired.", details=details)
-    if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        raise Unavailable("The Quilt registry failed to answer.", details=details)
-    raise ResourceExecutionError("The Quilt registry refused the request.", details=details)
+def paths() -> QuiltPaths:
+    """Where quilt3 keeps its configuration and logins, and where its cache."""
+    return QuiltPaths(quilt3.util.BASE_PATH, quilt3.util.CACHE_PATH)
 
 
 def fingerprint() -> tuple[tuple[int, int] | None, ...]:
@@ -104,36 +94,25 @@ def read() -> Login:
     """The login as it stands on disk; makes no call and writes nothing.
 
     Raises:
-        ResourceExecutionError: one of the files is damaged.
+        ResourceExecutionError: one of the files is damaged or may not be read.
     """
-    try:
-        config = quilt3.util.load_config()
-    except (quilt3.util.QuiltException, TypeError) as error:  # TypeError: quilt3's answer to an empty file
-        raise _damaged(quilt3.util.CONFIG_PATH, "quilt3 config https://<your catalog>") from error
-    registry_url = config.get("registryUrl")
-    tokens = _read_json(quilt3.session.AUTH_PATH).get(registry_url) or {}
-    credentials = _read_json(quilt3.session.CREDENTIALS_PATH)
+    config = _parsed(quilt3.util.CONFIG_PATH, "quilt3 config https://<your catalog>", _read_config)
+    tokens = _parsed(quilt3.session.AUTH_PATH, "quilt3 login", lambda: _read_tokens(config.registryUrl))
+    keys = _parsed(quilt3.session.CREDENTIALS_PATH, "quilt3 login", _read_keys)
     return Login(
-        catalog_url=(config.get("navigator_url") or "").rstrip("/") or None,
-        registry_url=registry_url,
-        region=config.get("region"),
-        access_token=tokens.get("access_token"),
-        refresh_token=tokens.get("refresh_token"),
-        expires_at=tokens.get("expires_at"),
-        aws_expiry=credentials.get("expiry_time"),
-        has_aws_credentials=bool(credentials),
+        catalog_url=(config.navigator_url or "").rstrip("/") or None,
+        registry_url=config.registryUrl,
+        region=config.region,
+        tokens=tokens,
+        aws_keys=keys if tokens else None,
     )
 
 
-def renew(login: Login, timeout: Timeout) -> None:
-    """Fetch a new access token with the refresh token, and store both where quilt3 does.
-
-    quilt3 renews by the stored expiry only, without a time limit, and does not tell a refusal from a breakdown.
+def renew(registry_url: str, fetch: Callable[[], Tokens]) -> None:
+    """Store the tokens that `fetch` gets where quilt3 keeps them, beside those of other registries.
 
     Raises:
-        NotSignedIn: the registry does not accept the refresh token.
-        Unavailable, requests.RequestException: it could not be asked.
-        ResourceExecutionError: the new tokens could not be stored; the old ones are then still good.
+        ResourceExecutionError: they cannot be stored; `fetch` was then not called, so that the old ones stay good.
     """
     path: Path = quilt3.session.AUTH_PATH
     try:
@@ -147,46 +126,59 @@ def renew(login: Login, timeout: Timeout) -> None:
         ) from error
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(_read_json(path) | {login.registry_url: _fetch_tokens(login, timeout)}, file)
+            tokens = fetch().model_dump()
+            json.dump(_read_json(path) | {registry_url: tokens}, file)
         Path(name).replace(path)
     finally:
         Path(name).unlink(missing_ok=True)
 
 
-def _fetch_tokens(login: Login, timeout: Timeout) -> dict[str, Any]:
-    response = requests.post(
-        f"{login.registry_url}/api/token", data={"refresh_token": login.refresh_token}, timeout=timeout
-    )
-    check_status(response)
-    answer = response.json()
-    if not isinstance(answer, dict) or not {"access_token", "refresh_token", "expires_at"} <= answer.keys():
-        raise NotSignedIn("The sign-in to Quilt has ended.", details="the refresh token was refused")
-    return {key: answer[key] for key in ("access_token", "refresh_token", "expires_at")}
+def _read_config() -> Config:
+    return Config.model_validate(dict(quilt3.util.load_config()))
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_tokens(registry_url: str | None) -> Tokens | None:
+    stored = _read_json(quilt3.session.AUTH_PATH).get(registry_url)
+    return None if stored is None else Tokens.model_validate(stored)
+
+
+def _read_keys() -> AWSKeys | None:
+    stored = _read_json(quilt3.session.CREDENTIALS_PATH)
+    return AWSKeys.model_validate(stored) if stored else None
+
+
+def _read_json(path: Path) -> dict[Any, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except ValueError as error:
-        raise _damaged(path, "quilt3 login") from error
     if not isinstance(content, dict):
-        raise _damaged(path, "quilt3 login")
+        raise ValueError(f"{path.name} holds no object")  # noqa: TRY004 - damaged, as everything else that `_parsed` catches
     return content
 
 
-def _damaged(path: Path, command: str) -> ResourceExecutionError:
-    return ResourceExecutionError(
+def _parsed(path: Path, command: str, parse: Callable[[], T]) -> T:
+    """What `parse` makes of a file; it is asked again, shortly after, where the file may have been half written.
+
+    TypeError is what quilt3 answers to an empty config.yml.
+    """
+    problem: Exception | None = None
+    for attempt in range(READ_ATTEMPTS):
+        time.sleep(READ_PAUSE_SECONDS if attempt else 0)
+        try:
+            return parse()
+        except (ValidationError, ValueError, TypeError, OSError, quilt3.util.QuiltException) as error:
+            problem = error
+    raise ResourceExecutionError(
         f"Quilt's file {path.name} cannot be read.",
-        details=f"damaged: {path}",
+        details=f"{type(problem).__name__}: {path}",
         suggested_actions=[f"Run `{command}` in a terminal: it writes the file anew."],
-    )
+    ) from problem
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
     try:
         status = path.stat()
-    except FileNotFoundError:
+    except OSError:
         return None
     return status.st_mtime_ns, status.st_size

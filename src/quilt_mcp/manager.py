@@ -1,8 +1,8 @@
 """The one path from a URI to an answer, under both surfaces."""
 
+import json
 import logging
 import time
-import uuid
 from collections.abc import Callable, Collection, Mapping
 from itertools import groupby
 from typing import Any
@@ -21,7 +21,8 @@ from quilt_mcp.errors import (
     Unavailable,
 )
 from quilt_mcp.models.responses import GetResourceError, GetResourceSuccess, ResourceMetadata
-from quilt_mcp.registry import ResourceDefinition, UriIndex, validate_registry
+from quilt_mcp.registry import Match, ResourceDefinition, UriIndex, validate_registry
+from quilt_mcp.trace import Read, milliseconds_since, reading
 
 MIME_TYPE = "application/json"
 DEFAULT_DEADLINE = 30.0
@@ -73,40 +74,59 @@ class ResourceManager:
         Raises:
             ResourceFailure: one of its subclasses; anything else is a bug or a foreign exception.
         """
-        if not uri:
-            return _answer("", "Available Resources", self._discovery)
-        definition, parameters = await self._find(uri)
-        return _answer(uri, definition["name"], await self._call(definition, parameters))
+        return await self._read(uri, Read("python"))
 
     async def respond(
         self, uri: object, *, surface: str, unknown_arguments: Collection[str] = ()
     ) -> GetResourceSuccess | GetResourceError:
         """The answer to a client, whatever it sent. Logs one line; raises nothing but cancellation."""
-        started = time.perf_counter()
-        response = await self._respond(uri, unknown_arguments)
-        outcome = "ok" if isinstance(response, GetResourceSuccess) else response.error
-        logger.info("%s %s: %s, %.0f ms", surface, self._pattern(uri), outcome, (time.perf_counter() - started) * 1e3)
-        return response
+        with reading(surface) as read:
+            read.outcome = "cancelled"
+            response: GetResourceSuccess | GetResourceError
+            try:
+                asked = _checked_arguments(uri, unknown_arguments)
+                response = _sendable(GetResourceSuccess(**await self._read(asked, read)))
+            except ResourceFailure as failure:
+                response = self._error(uri, failure)
+            except Exception as foreign:  # noqa: BLE001 - the process's edge: what is not ours is translated or masked
+                response = self._error(uri, self._translate(foreign) or _masked(foreign, read.correlation_id))
+            read.outcome = response.error if isinstance(response, GetResourceError) else "ok"
+            return response
 
     async def complete(self, template: str, variable: str, prefix: str = "") -> list[str]:
         """The values that exist for a template's variable and start with `prefix`.
 
-        None for what is unknown, and none where they cannot be listed now: the read itself tells why.
+        An empty list for what is unknown, and where they cannot be listed now: the read itself tells why.
         """
         definition = self.registry.get(template)
         values = self._variable_values.get(variable)
         if definition is None or values is None or variable not in definition["template_variables"]:
             return []
         try:
-            return [value for value in await to_thread.run_sync(values) if value.startswith(prefix)]
-        except ResourceFailure:
+            with anyio.fail_after(self._deadline()):
+                existing = await to_thread.run_sync(values, abandon_on_cancel=True)
+        except (ResourceFailure, TimeoutError):
             return []
+        return [value for value in existing if value.startswith(prefix)]
 
-    async def _find(self, uri: str) -> tuple[ResourceDefinition, dict[str, str]]:
+    async def _read(self, uri: str | None, read: Read) -> dict[str, Any]:
+        if not uri:
+            read.uri = "discovery"
+            return _answer("", "Available Resources", {key: list(rows) for key, rows in self._discovery.items()})
         uri_rules.check_text(uri, self.registry)
         match = self._index.find(uri)
         if match is None:
             raise uri_rules.unknown(uri, self.registry)
+        definition = match.definition
+        read.uri, read.lookup = definition["uri"], "template" if definition["is_template"] else "static"
+        parameters = await self._parameters(match)
+        started = time.perf_counter()
+        try:
+            return _answer(uri, definition["name"], await self._call(definition, parameters))
+        finally:
+            read.service_ms = milliseconds_since(started)
+
+    async def _parameters(self, match: Match) -> dict[str, str]:
         definition, parameters = match.definition, {}
         for variable, raw in match.values.items():
             try:
@@ -116,52 +136,33 @@ class ResourceManager:
                 refusal.suggested_actions = uri_rules.value_advice(definition, variable, existing[:_SHOWN])
                 raise
             parameters[definition["parameter_mapping"][variable]] = value
-        return definition, parameters
+        return parameters
 
     async def _call(self, definition: ResourceDefinition, parameters: dict[str, str]) -> dict[str, Any]:
-        function, seconds = definition["service_function"], self._deadline()
-        try:
-            with anyio.fail_after(seconds):
-                if definition["is_async"]:
-                    result = await function(**parameters)
-                else:
-                    result = await to_thread.run_sync(lambda: function(**parameters), abandon_on_cancel=True)
-        except TimeoutError as error:
-            raise Unavailable(f"{definition['uri']} gave no answer within {seconds:g} seconds.") from error
+        function, seconds, result = definition["service_function"], self._deadline(), None
+        with anyio.move_on_after(seconds) as scope:
+            if definition["is_async"]:
+                result = await function(**parameters)
+            else:
+                result = await to_thread.run_sync(lambda: function(**parameters), abandon_on_cancel=True)
+        if scope.cancelled_caught:
+            raise Unavailable(f"{definition['uri']} gave no answer within {seconds:g} seconds.")
         data = result.model_dump(mode="json") if isinstance(result, BaseModel) else result
         if not isinstance(data, dict):
             raise TypeError(f"{definition['uri']}: a service function answers an object, not {type(data).__name__}")
         return data
 
-    async def _respond(self, uri: object, unknown_arguments: Collection[str]) -> GetResourceSuccess | GetResourceError:
-        try:
-            asked = _checked_arguments(uri, unknown_arguments)
-            response = GetResourceSuccess(**await self.get_resource(asked))
-            response.data_json  # noqa: B018 - computed here, so that data that is no JSON is answered as a bug
-        except ResourceFailure as failure:
-            return self._error(uri, failure)
-        except Exception as foreign:  # noqa: BLE001 - the process's edge: what is not ours is translated, or masked and logged
-            return self._error(uri, self._translate(foreign) or _masked(foreign))
-        return response
-
     def _error(self, uri: object, failure: ResourceFailure) -> GetResourceError:
         return GetResourceError(
             uri=uri_rules.echo(uri) if isinstance(uri, str) else "",
             error=failure.error,
-            message=failure.message,
-            details=failure.details,
-            suggested_actions=failure.suggested_actions,
+            message=uri_rules.sendable(failure.message),
+            details=failure.details and uri_rules.sendable(failure.details),
+            suggested_actions=[uri_rules.sendable(action) for action in failure.suggested_actions],
             transient=failure.transient,
             valid_uris=list(self.registry) if isinstance(failure, InvalidURI) else None,
             code=failure.code,
         )
-
-    def _pattern(self, uri: object) -> str:
-        """The URI as the log shows it: the pattern it matches, never what a client made up."""
-        if not uri:
-            return "discovery"
-        match = self._index.find(uri) if isinstance(uri, str) else None
-        return match.definition["uri"] if match else "unknown URI"
 
 
 def _discovery_data(registry: Mapping[str, ResourceDefinition]) -> dict[str, list[ResourceMetadata]]:
@@ -186,9 +187,21 @@ def _checked_arguments(uri: object, unknown_arguments: Collection[str]) -> str |
     return uri
 
 
-def _masked(bug: Exception) -> ResourceExecutionError:
+def _sendable(response: GetResourceSuccess) -> GetResourceSuccess:
+    """The response, checked to be JSON; lone surrogates in it, which no UTF-8 can hold, become question marks.
+
+    Raises:
+        TypeError, ValueError: the data are no JSON.
+    """
+    try:
+        response.data_json.encode()
+    except UnicodeEncodeError:
+        return GetResourceSuccess(**dict(response) | {"data": json.loads(uri_rules.sendable(response.data_json))})
+    return response
+
+
+def _masked(bug: Exception, correlation_id: str) -> ResourceExecutionError:
     """A bug in our own code: its traceback goes to the log, and to the client goes the id to find it by."""
-    correlation_id = uuid.uuid4().hex[:12]
     logger.error("unexpected %s, correlation id %s", type(bug).__name__, correlation_id, exc_info=bug)
     return ResourceExecutionError(
         "The server failed in a way that it did not foresee.",

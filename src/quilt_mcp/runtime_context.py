@@ -20,12 +20,11 @@ _caller: "Caller | None" = None
 
 
 def settings() -> Settings:
-    """The settings in force: those last given to `use_settings`, else the environment's."""
+    """The settings in force: those last given to `use_settings`, else the environment's. Takes no lock and no time."""
     global _settings  # noqa: PLW0603 - one process serves one set of settings
-    with _lock:
-        if _settings is None:
-            _settings = Settings()
-        return _settings
+    if _settings is None:
+        _settings = Settings()
+    return _settings
 
 
 def use_settings(new: Settings) -> None:
@@ -36,13 +35,15 @@ def use_settings(new: Settings) -> None:
 
 
 def caller() -> "Caller":
-    """The identity that quilt3's files describe now; the same object for as long as they stay the same."""
+    """The identity that quilt3's files describe now; the same object for as long as they stay the same.
+
+    Reads files: not for the event loop. A read asks once, so that it acts for one identity throughout.
+    """
     global _caller  # noqa: PLW0603 - one process acts for one login
-    in_force = settings()
     module = import_module("quilt_mcp.caller")
     with _lock:
         if _caller is None or _caller.is_stale():
-            _caller = module.Caller(in_force)
+            _caller = module.Caller(settings())
         return cast("Caller", _caller)
 
 

@@ -1,8 +1,5 @@
 """The server: where the parts meet."""
 
-import logging
-import sys
-
 from fastmcp import FastMCP
 
 from quilt_mcp import __version__, runtime_context
@@ -23,8 +20,3 @@ def create_server(settings: Settings | None = None) -> FastMCP:
     register_resources(mcp)
     register_workflow_tools(mcp)
     return mcp
-
-
-def log_to_stderr(level: str) -> None:
-    """Send the log to stderr: stdout belongs to the protocol."""
-    logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

@@ -52,11 +52,7 @@ _FIELDS = GetResourceError.model_fields | GetResourceSuccess.model_fields
 OUTPUT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["success", "uri"],
-    "properties": {
-        name: schema
-        | {"description": (GetResourceError.model_fields | GetResourceSuccess.model_fields)[name].description}
-        for name, schema in _TYPES.items()
-    },
+    "properties": {name: schema | {"description": _FIELDS[name].description} for name, schema in _TYPES.items()},
 }
 
 
@@ -159,13 +155,15 @@ def add_surfaces(mcp: FastMCP, manager: ResourceManager) -> None:
 def tool_description(manager: ResourceManager) -> str:
     """What the tool's description says on the wire: short, because each client pays for it in every conversation."""
     definitions = sorted(manager.registry.values(), key=lambda definition: definition["uri"])
+    open_to_all = (one["uri"] for one in definitions if not one["requires_admin"] and not one["is_template"])
+    example = next(open_to_all, "scheme://path")
     rows = [f"- {one['uri']}{' (admin)' if one['requires_admin'] else ''}: {one['name']}" for one in definitions]
     return "\n".join(
         [
             "Read any resource of this server: the same data as resources/read gives, for clients that only use tools.",
             "",
             "Call it without arguments to list all resources with descriptions; call it with `uri` to read one.",
-            f'Example: {{"uri": "{definitions[0]["uri"]}"}}. Put a value in place of each {{variable}}.',
+            f'Example: {{"uri": "{example}"}}. Put a value in place of each {{variable}}.',
             "",
             *rows,
             "",

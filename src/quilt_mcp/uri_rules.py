@@ -1,28 +1,36 @@
 """What a URI may hold, and what to say about one that is refused."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher
+from heapq import nlargest
 from urllib.parse import unquote
 
 from quilt_mcp.errors import DISCOVER, InvalidTemplateVariable, InvalidURI, MissingTemplateVariable
-from quilt_mcp.registry import ResourceDefinition
+from quilt_mcp.registry import VARIABLE_SEGMENT, ResourceDefinition
 
 MAX_LENGTH = 1024
 _SHOWN = 80
 _COMPARED = 128
-_VALUE = re.compile(r"[A-Za-z0-9._~-]{1,128}")
+_LIKENESS = 0.7
+_VALUE = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._~-]{1,128}")
 _PERCENT_ENCODED = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*")
 
 
+def sendable(text: str) -> str:
+    """The text with lone surrogates, which no UTF-8 can hold, replaced by question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def echo(uri: str) -> str:
-    """The URI as an error repeats it: cut to MAX_LENGTH, and without lone surrogates, which no JSON text can hold."""
-    return uri[:MAX_LENGTH].encode("utf-8", "backslashreplace").decode("utf-8")
+    """The URI as an error repeats it: cut to MAX_LENGTH, and such that it can be sent."""
+    return sendable(uri[:MAX_LENGTH])
 
 
 def shown(uri: str) -> str:
-    """The URI as a message shows it: quoted, one line, no control characters, at most 80 characters of it."""
-    return repr(echo(uri) if len(uri) <= _SHOWN else echo(uri[:_SHOWN]) + "…")
+    """At most 80 characters of the URI as a message shows them: quoted, and in ASCII, which unmasks look-alikes."""
+    return ascii(uri[:_SHOWN]) + ("…" if len(uri) > _SHOWN else "")
 
 
 def check_text(uri: str, known: Iterable[str]) -> None:
@@ -57,14 +65,32 @@ def _uri_advice(uri: str, known: Iterable[str]) -> list[str]:
 
 
 def nearest(uri: str, known: Iterable[str]) -> list[str]:
-    """At most three known URIs that look like this one, the nearest first."""
-    plain = {_plain(candidate): candidate for candidate in known}
-    return [plain[match] for match in get_close_matches(_plain(uri), plain, n=3, cutoff=0.7)]
+    """At most three known URIs that look like this one, the nearest first; a template with the value that was asked."""
+    asked = _segments(re.split("[?#]", uri, maxsplit=1)[0])
+    best = nlargest(3, (_likeness(asked, candidate) for candidate in known))
+    return [meant for likeness, meant in best if likeness >= _LIKENESS]
 
 
-def _plain(uri: str) -> str:
-    """The letters of a URI and its separators, without case or the marks that people leave out or double."""
-    return re.sub(r"[:/\\]+", "/", uri[:_COMPARED].lower()).strip("/ ")
+def _segments(uri: str) -> list[str]:
+    """The URI's parts, whichever slashes are missing, doubled, backward, percent-encoded or full-width."""
+    return re.split(r"[:/\\]+", unicodedata.normalize("NFKC", unquote(uri)).strip(":/\\ "))
+
+
+def _likeness(asked: Sequence[str], candidate: str) -> tuple[float, str]:
+    """How like the candidate it is, from 0 to 1, whatever a variable's value; and the candidate with that value."""
+    given, pattern = list(asked), _segments(candidate)
+    for at, segment in enumerate(pattern[: len(given)]):
+        if VARIABLE_SEGMENT.fullmatch(segment) and given[at] not in pattern:
+            if _VALUE.fullmatch(given[at]):
+                candidate = candidate.replace(segment, given[at])
+            given[at] = pattern[at] = ""
+    matcher = SequenceMatcher(None, _compared_text(pattern), _compared_text(given))
+    # quick_ratio is an upper bound of ratio, and linear
+    return (matcher.ratio() if matcher.quick_ratio() >= _LIKENESS else 0.0), candidate
+
+
+def _compared_text(segments: Sequence[str]) -> str:
+    return "/".join(segments).lower()[:_COMPARED]
 
 
 def checked_value(definition: ResourceDefinition, variable: str, raw: str) -> str:
@@ -72,7 +98,7 @@ def checked_value(definition: ResourceDefinition, variable: str, raw: str) -> st
 
     Raises:
         MissingTemplateVariable: it is empty, or the {variable} itself.
-        InvalidTemplateVariable: it is not 1-128 characters of A-Z a-z 0-9 . _ ~ -, or is only dots.
+        InvalidTemplateVariable: it is not 1-128 characters of A-Z a-z 0-9 . _ ~ -, or is "." or "..".
     """
     value = _decode(raw)
     if value in ("", f"{{{variable}}}"):
@@ -80,7 +106,7 @@ def checked_value(definition: ResourceDefinition, variable: str, raw: str) -> st
             f"Template URI '{definition['uri']}' requires variable(s): {variable}",
             details="Template URIs must include values for all variables.",
         )
-    if value is None or not _VALUE.fullmatch(value) or value in (".", ".."):
+    if value is None or not _VALUE.fullmatch(value):
         raise InvalidTemplateVariable(
             f"{shown(raw)} is not a valid value for '{variable}' in '{definition['uri']}'.",
             details="A value is 1-128 characters of A-Z a-z 0-9 . _ ~ - after percent-decoding, and not '.' or '..'.",

@@ -87,7 +87,7 @@ def test_an_unknown_code_with_a_server_errors_status_is_transient() -> None:
 
 
 def test_no_code_means_two_things() -> None:
-    codes = [code for codes, _ in boundary.BY_CODE for code in codes]
+    codes = [code for row in boundary.BY_CODE for code in row.codes]
     assert sorted(codes) == sorted(set(codes))
 
 

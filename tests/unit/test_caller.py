@@ -2,6 +2,8 @@
 
 import json
 import tempfile
+import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
@@ -11,15 +13,20 @@ from typing import Any
 import pytest
 import quilt3.session
 import quilt3.util
+import requests
 
 from quilt_mcp import runtime_context
 from quilt_mcp.demo.http_server import Answer
 from quilt_mcp.demo.world import World
 from quilt_mcp.errors import NeedsAdmin, NotSignedIn, QueryRefused, ResourceExecutionError, ResourceFailure, Unavailable
+from quilt_mcp.login import Tokens, renew
+from quilt_mcp.services.athena_read_service import athena_databases_list
 from quilt_mcp.services.auth_metadata import auth_status, catalog_info, filesystem_status
 from quilt_mcp.services.governance_service import admin_tabulator_open_query_get, admin_users_list
+from quilt_mcp.services.permissions_service import discover_permissions
 from quilt_mcp.services.tabulator_service import tabulator_buckets_list
 from quilt_mcp.settings import Settings
+from quilt_mcp.stack_session import LimitedAdapter, _failure, open_session
 
 
 def paths_called(world: World) -> list[str]:
@@ -56,6 +63,102 @@ def test_eight_readers_at_once_renew_once(fresh_world: World) -> None:
         answers = list(pool.map(lambda _: admin_users_list(), range(8)))
     assert all(answer["count"] > 0 for answer in answers)
     assert Counter(paths_called(fresh_world))["/api/token"] == 1
+
+
+def test_readers_keep_the_session_with_the_time_limits_while_it_is_replaced(fresh_world: World) -> None:
+    """quilt3 makes a session of its own where it finds none; that one would wait for ever, and hide each status."""
+    stop = threading.Event()
+    met: set[str] = set()
+
+    def look() -> None:
+        while not stop.is_set():
+            session = quilt3.session.get_session()
+            met.add(type(session.get_adapter(fresh_world.url)).__name__)
+
+    admin_users_list()
+    looking = threading.Thread(target=look)
+    looking.start()
+    for _ in range(20):
+        fresh_world.stack.grants.clear()
+        admin_users_list()
+    stop.set()
+    looking.join()
+    assert met == {"LimitedAdapter"}
+
+
+def test_aws_credentials_are_renewed_through_a_token_that_has_expired_meanwhile(fresh_world: World) -> None:
+    content = json.loads(quilt3.session.CREDENTIALS_PATH.read_text(encoding="utf-8"))
+    at_their_end = content | {"expiry_time": "2026-01-15T12:00:30Z"}  # the clock stands half a minute before
+    quilt3.session.CREDENTIALS_PATH.write_text(json.dumps(at_their_end), encoding="utf-8")
+    admin_users_list()
+    fresh_world.stack.grants.clear()
+    assert athena_databases_list()["count"] > 0
+    assert paths_called(fresh_world)[1:] == ["/api/auth/get_credentials", "/api/token", "/api/auth/get_credentials"]
+
+
+def test_a_sign_in_without_stored_aws_credentials_gets_some(fresh_world: World) -> None:
+    quilt3.session.CREDENTIALS_PATH.unlink()
+    assert athena_databases_list()["count"] > 0
+    assert paths_called(fresh_world) == ["/api/auth/get_credentials"]
+
+
+def test_aws_credentials_of_another_stack_are_left_alone(fresh_world: World) -> None:
+    quilt3.util.write_yaml(
+        dict(quilt3.util.load_config()) | {"registryUrl": "http://127.0.0.1:9"}, quilt3.util.CONFIG_PATH
+    )
+    status = auth_status()
+    assert (status["status"], status["credentials"]["aws_source"]) == ("not_authenticated", "aws_default_chain")
+    with pytest.raises(NotSignedIn, match="no usable AWS credentials"):
+        athena_databases_list()
+
+
+def test_a_token_that_another_process_has_renewed_is_used_and_not_spent_again(fresh_world: World) -> None:
+    """The registry accepts each refresh token once; the other process has used the one that this one remembers."""
+    caller = runtime_context.caller()
+    caller.me()
+    fresh_world.stack.grants.clear()
+    member = next(user for user in fresh_world.company.users if user.is_admin)
+    renewed = fresh_world.stack._issue(member)
+    fresh_world.stack.refresh_tokens.clear()
+    store_tokens(**renewed)
+    me = caller.me()
+    assert me
+    assert me["name"] == member.name
+    assert "/api/token" not in paths_called(fresh_world)
+
+
+def test_a_sign_in_written_while_another_is_renewed_is_kept(fresh_world: World) -> None:
+    def fetch() -> Tokens:
+        content = json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8"))
+        content["https://meanwhile.example"] = {"a": 1}
+        quilt3.session.AUTH_PATH.write_text(json.dumps(content), encoding="utf-8")
+        return Tokens(access_token="a", refresh_token="r", expires_at=1)
+
+    renew(fresh_world.url, fetch)
+    stored = json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8"))
+    assert stored.keys() == {fresh_world.url, "https://meanwhile.example"}
+    assert stored[fresh_world.url]["access_token"] == "a"
+
+
+def test_an_expired_token_and_a_stack_that_is_down_are_unreachable_not_signed_out(fresh_world: World) -> None:
+    store_tokens(expires_at=0)
+    fresh_world.stack.close()
+    assert auth_status()["status"] == "unreachable"
+    assert discover_permissions()["sources"]["registry"] == "not read: The Quilt stack cannot be reached."
+
+
+def test_the_stack_says_when_to_try_again(fresh_world: World) -> None:
+    assert isinstance(open_session((1, 1)).get_adapter("http://x"), LimitedAdapter)
+    for told, action in (
+        ("17", "Try the same call again in 17 seconds."),
+        ("soon", "again in a minute"),
+        ("9" * 9, "again in a minute"),
+    ):
+        response = requests.Response()
+        response.status_code, response.headers["Retry-After"] = HTTPStatus.SERVICE_UNAVAILABLE, told
+        failure = _failure(response)
+        assert isinstance(failure, Unavailable)
+        assert action in failure.suggested_actions[0]
 
 
 def test_a_sign_in_that_was_revoked_has_ended(fresh_world: World) -> None:
@@ -122,7 +225,8 @@ STACK_ANSWERS: dict[str, tuple[Answer, type[ResourceFailure]]] = {
     "500 with JSON": (Answer(HTTPStatus.INTERNAL_SERVER_ERROR, {"message": "boom"}), Unavailable),
     "502 with HTML": (Answer(HTTPStatus.BAD_GATEWAY, HTML), Unavailable),
     "429": (Answer(HTTPStatus.TOO_MANY_REQUESTS, {}), Unavailable),
-    "403 without a message": (Answer(HTTPStatus.FORBIDDEN, {}), ResourceExecutionError),
+    "403": (Answer(HTTPStatus.FORBIDDEN, {}), NotSignedIn),
+    "404": (Answer(HTTPStatus.NOT_FOUND, {}), ResourceExecutionError),
     "200 with HTML": (Answer(HTTPStatus.OK, HTML), Unavailable),
     "200 with another JSON": (Answer(HTTPStatus.OK, {"hello": "world"}), Unavailable),
     "GraphQL errors": (Answer(HTTPStatus.OK, {"errors": [{"message": "x"}], "data": None}), QueryRefused),
@@ -187,8 +291,12 @@ def test_a_registry_too_old_for_the_query_is_replaced_by_tabulators_catalog(
 
 
 def test_a_catalog_that_cannot_be_read_is_told_and_the_local_configuration_given(fresh_world: World) -> None:
-    fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.OK, ["no", "object"])
-    assert catalog_info()["config_json"] == "unavailable: The catalog's config.json is not an object."
+    for form in (["no", "object"], {"analyticsBucket": 5}):
+        fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.OK, form)
+        expected = "unavailable: The Quilt stack answered in a form that this version does not know."
+        assert catalog_info()["config_json"] == expected
+    fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.UNAUTHORIZED, {})
+    assert catalog_info()["config_json"] == "unavailable: The catalog does not give its config.json."
     fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.BAD_GATEWAY, HTML)
     info = catalog_info()
     assert info["config_json"].startswith("unavailable: ")
@@ -208,20 +316,27 @@ def test_an_account_that_the_registry_does_not_know_is_expired(fresh_world: Worl
     assert auth_status()["status"] == "expired"
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]"])
+@pytest.mark.parametrize("content", ["", "{", "[1]", '{"REGISTRY": "x"}', '{"REGISTRY": {"access_token": "a"}}'])
 def test_a_damaged_token_file_is_named_with_the_command_that_mends_it(content: str, fresh_world: World) -> None:
-    quilt3.session.AUTH_PATH.write_text(content, encoding="utf-8")
+    quilt3.session.AUTH_PATH.write_text(content.replace("REGISTRY", fresh_world.url), encoding="utf-8")
     with pytest.raises(ResourceExecutionError, match=r"auth\.json cannot be read") as caught:
         auth_status()
     assert "quilt3 login" in caught.value.suggested_actions[0]
     assert filesystem_status()["status"] == "full_access"
 
 
-@pytest.mark.parametrize("content", ["", "a: [b"])
+@pytest.mark.parametrize("content", ["", "a: [b", "- a", "region: 5", "registryUrl: [1]"])
 def test_a_damaged_configuration_is_named_with_the_command_that_mends_it(content: str, fresh_world: World) -> None:
     quilt3.util.CONFIG_PATH.write_text(content, encoding="utf-8")
     with pytest.raises(ResourceExecutionError, match=r"config\.yml cannot be read"):
         auth_status()
+
+
+def test_a_file_that_is_being_rewritten_is_read_again(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = quilt3.session.AUTH_PATH.read_text(encoding="utf-8")
+    quilt3.session.AUTH_PATH.write_text(whole[:10], encoding="utf-8")
+    monkeypatch.setattr(time, "sleep", lambda _: quilt3.session.AUTH_PATH.write_text(whole, encoding="utf-8"))
+    assert auth_status()["status"] == "authenticated"
 
 
 def test_the_region_is_the_stacks_then_the_environments_then_the_default(
@@ -235,6 +350,10 @@ def test_the_region_is_the_stacks_then_the_environments_then_the_default(
     runtime_context.use_settings(Settings())
     assert runtime_context.caller().aws.region == "eu-central-1"
     monkeypatch.delenv("AWS_DEFAULT_REGION")
+    monkeypatch.setenv("AWS_REGION", "eu-west-3")
+    runtime_context.use_settings(Settings())
+    assert runtime_context.caller().aws.region == "eu-west-3"
+    monkeypatch.delenv("AWS_REGION")
     runtime_context.use_settings(Settings())
     assert runtime_context.caller().aws.region == "us-east-1"
 
@@ -242,12 +361,12 @@ def test_the_region_is_the_stacks_then_the_environments_then_the_default(
 def test_a_caller_is_kept_for_as_long_as_its_files_stay_the_same(fresh_world: World) -> None:
     first = runtime_context.caller()
     assert runtime_context.caller() is first
-    store_tokens(note="changed")
+    store_tokens(expires_at=4_000_000_000)
     assert runtime_context.caller() is not first
 
 
 def test_a_login_never_shows_its_tokens(fresh_world: World) -> None:
     held = runtime_context.caller().login
-    assert held.access_token
-    assert held.access_token not in repr(held)
-    assert held.access_token not in str(held)
+    assert held.tokens
+    assert held.tokens.access_token not in repr(held)
+    assert held.tokens.access_token not in str(held)

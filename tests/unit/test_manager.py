@@ -12,8 +12,10 @@ from pydantic import BaseModel
 
 from quilt_mcp.errors import InvalidURI, MissingTemplateVariable, NotFound, ResourceFailure, Unavailable
 from quilt_mcp.manager import ResourceManager
-from quilt_mcp.models.responses import GetResourceError, GetResourceSuccess
+from quilt_mcp.models.responses import GetResourceError, GetResourceSuccess, to_json
 from quilt_mcp.registry import define, registry_of
+from quilt_mcp.services.fan_out import fan_out
+from quilt_mcp.trace import count_call
 
 
 class Price(BaseModel):
@@ -159,12 +161,34 @@ async def test_one_log_line_a_read_that_never_repeats_what_a_client_made_up(capl
     manager = manager_of(nothing)
     for uri in ("shop://thing", "shop://made-up", "", 5):
         await manager.respond(uri, surface="test")
-    outcomes = [record.getMessage().rpartition(", ")[0] for record in caplog.records]
-    assert outcomes == [
-        "test shop://thing: ok",
-        "test unknown URI: InvalidURI",
-        "test discovery: ok",
-        "test unknown URI: InvalidURI",
+    lines = [vars(record)["fields"] for record in caplog.records]
+    assert [(line["surface"], line["uri"], line["outcome"]) for line in lines] == [
+        ("test", "shop://thing", "ok"),
+        ("test", "unknown", "InvalidURI"),
+        ("test", "discovery", "ok"),
+        ("test", "unknown", "InvalidURI"),
+    ]
+    assert all(line.keys() == {"surface", "uri", "outcome", "ms", "correlation_id"} for line in lines)
+    assert "made-up" not in caplog.text
+
+
+async def test_at_debug_the_line_also_tells_the_lookup_and_the_calls(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    def calling() -> dict[str, Any]:
+        count_call("aws")
+        fan_out(lambda _: count_call("aws"), range(3), seconds=5)
+        count_call("stack")
+        return {}
+
+    await manager_of(calling).respond("shop://thing", surface="test")
+    await manager_of(lambda item: {"item": item}, uri="shop://items/{item}").respond("shop://items/a", surface="test")
+    await manager_of(nothing).respond("shop://made-up", surface="test")
+    lines = [vars(record)["fields"] for record in caplog.records]
+    assert [(line["lookup"], line["calls"]) for line in lines] == [
+        ("static", {"aws": 4, "stack": 1}),
+        ("template", {}),
+        ("none", {}),
     ]
 
 
@@ -220,8 +244,11 @@ async def test_discovery_is_computed_once_and_sorted_by_uri() -> None:
         "a": ["a://1", "a://9"],
         "b": ["b://1", "b://2"],
     }
-    assert (await manager.get_resource(None))["data"] is data
-    assert (await manager.get_resource(""))["data"] is data
+    for nothing_asked in (None, ""):
+        given = (await manager.get_resource(nothing_asked))["data"]
+        assert given == data
+        given["a"].clear()
+    assert len(data["a"]) == 2
 
 
 async def test_a_client_that_goes_away_is_not_answered() -> None:
@@ -233,10 +260,33 @@ async def test_a_client_that_goes_away_is_not_answered() -> None:
         return {}
 
     reading = asyncio.create_task(respond(slow))
-    await started.wait()
+    async with asyncio.timeout(5):
+        await started.wait()
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
+
+
+async def test_a_lone_surrogate_in_an_answer_can_be_sent() -> None:
+    def named_oddly() -> dict[str, Any]:
+        return {"path": "bad\udcff"}
+
+    def failing() -> dict[str, Any]:
+        raise NotFound("no bad\udcff", details="\udcff", suggested_actions=["\udcff"])
+
+    response = await respond(named_oddly)
+    assert response.body()["data"] == {"path": "bad?"}
+    assert isinstance(response, GetResourceSuccess)
+    assert response.data_json == '{"path":"bad?"}'
+    to_json((await respond(failing)).body()).encode("utf-8")
+
+
+async def test_a_services_own_timeout_is_not_taken_for_the_deadline() -> None:
+    def impatient() -> dict[str, Any]:
+        raise TimeoutError("of its own")
+
+    response = await respond(impatient)
+    assert "correlation id" in (response["details"] or "")
 
 
 async def test_a_lone_surrogate_in_a_uri_is_refused_in_text_that_can_be_sent() -> None:

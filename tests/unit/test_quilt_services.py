@@ -51,11 +51,20 @@ def test_refused_workgroups_do_not_spoil_the_list(fresh_world: World) -> None:
     assert {row["details_available"] for row in rows} == {False}
 
 
-def test_a_history_that_no_workgroup_opens_is_empty_and_says_so(fresh_world: World) -> None:
+def test_a_history_that_no_workgroup_opens_is_empty_and_says_why(fresh_world: World) -> None:
     fresh_world.account.refuse("DataPlatform", "athena:ListQueryExecutions")
     history = athena_query_history()
     assert (history["count"], history["workgroups"]) == (0, [])
-    assert len(history["workgroups_unavailable"]) == 4
+    reasons = [one["reason"] for one in history["workgroups_unavailable"]]
+    assert reasons == ["AWS refuses this to your identity."] * 4
+
+
+def test_a_history_of_workgroups_that_are_all_down_is_a_failure(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Answers(monkeypatch, {"list_query_executions": Unavailable("AWS is limiting the rate of calls.")})
+    with pytest.raises(Unavailable, match="limiting"):
+        athena_query_history()
 
 
 def test_a_long_query_is_cut_and_says_so(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,8 +94,8 @@ def test_the_write_probe_tells_the_truth_and_stores_nothing(
     assert not [item for item in listed.get("Contents", []) if "probe" in item["Key"]]
 
 
-class FakeS3:
-    """Answers S3's operations as told, and all else as the demo world does."""
+class Answers:
+    """Answers some operations of AWS as told, and all others as the demo world does."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, answers: dict[str, Exception | dict[str, Any]]) -> None:
         aws = runtime_context.caller().aws
@@ -104,7 +113,7 @@ class FakeS3:
 def test_a_bucket_that_could_not_be_tried_is_unknown_not_forbidden(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    FakeS3(monkeypatch, {"head_bucket": Unavailable("too slow")})
+    Answers(monkeypatch, {"head_bucket": Unavailable("too slow")})
     answer = discover_permissions()
     assert set(levels().values()) == {"unknown"}
     assert answer["bucket_permissions"][0]["error_message"] == "too slow"
@@ -112,7 +121,7 @@ def test_a_bucket_that_could_not_be_tried_is_unknown_not_forbidden(
 
 
 def test_a_bucket_that_is_gone_is_unknown_and_says_why(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    FakeS3(monkeypatch, {"head_bucket": NotFound("AWS knows no such thing.")})
+    Answers(monkeypatch, {"head_bucket": NotFound("AWS knows no such thing.")})
     assert {row["error_message"] for row in discover_permissions()["bucket_permissions"]} == {
         "AWS knows no such thing."
     }
@@ -121,7 +130,7 @@ def test_a_bucket_that_is_gone_is_unknown_and_says_why(fresh_world: World, monke
 def test_a_read_probe_that_fails_keeps_what_the_list_probe_found(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    FakeS3(monkeypatch, {"head_object": Unavailable("too slow")})
+    Answers(monkeypatch, {"head_object": Unavailable("too slow")})
     [row] = [row for row in discover_permissions()["bucket_permissions"] if row["name"] == "acme-imaging-eu"]
     assert (row["region"], row["can_list"], row["can_read"], row["permission_level"]) == (
         "eu-west-1",
@@ -132,22 +141,16 @@ def test_a_read_probe_that_fails_keeps_what_the_list_probe_found(
 
 
 def test_an_object_that_happens_to_exist_is_readable(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    FakeS3(monkeypatch, {"head_object": {"ContentLength": 1}})
+    Answers(monkeypatch, {"head_object": {"ContentLength": 1}})
     assert levels()["acme-clinical-trials"] == "read_only"
 
 
-def test_bucket_pages_are_followed_to_their_end(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pages = {None: {"Buckets": [{"Name": "a"}], "ContinuationToken": "2"}, "2": {"Buckets": [{"Name": "b"}]}}
+@pytest.mark.parametrize("token", ["NextToken", "ContinuationToken"])
+def test_pages_are_followed_to_their_end(token: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = {None: {"Items": [1, 2], token: "n"}, "n": {"Items": [3]}}
     aws = runtime_context.caller().aws
-    monkeypatch.setattr(aws, "call", lambda *_, **given: pages[given.get("ContinuationToken")])
-    assert list(bucket_access._own_buckets()) == ["a", "b"]
-
-
-def test_pages_are_followed_to_their_end(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    pages = {None: {"WorkGroups": [1, 2], "NextToken": "n"}, "n": {"WorkGroups": [3]}}
-    aws = runtime_context.caller().aws
-    monkeypatch.setattr(aws, "call", lambda *_, **given: pages[given.get("NextToken")])
-    assert list(aws.pages("athena", "list_work_groups", "WorkGroups")) == [1, 2, 3]
+    monkeypatch.setattr(aws, "call", lambda *_, **given: pages[given.get(token)])
+    assert list(aws.pages("athena", "list_work_groups", "Items", token=token)) == [1, 2, 3]
 
 
 def test_more_buckets_than_are_probed_are_counted(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,6 +163,61 @@ def test_a_role_that_quilt_does_not_manage_leaves_writing_unknown(fresh_world: W
     for grant in fresh_world.stack.grants.values():
         grant.user = replace(grant.user, role="PartnerExchange")
     assert {row["can_write"] for row in discover_permissions()["bucket_permissions"]} == {None}
+
+
+def test_without_a_policy_of_others_a_managed_role_tells_also_where_it_may_not_write(fresh_world: World) -> None:
+    """All policies of ClinicalOperations are Quilt's; the demo administrator's own role has one that is not."""
+    for grant in fresh_world.stack.grants.values():
+        grant.user = replace(grant.user, role="ClinicalOperations")
+    can_write = {row["name"]: row["can_write"] for row in discover_permissions()["bucket_permissions"]}
+    assert can_write["acme-clinical-trials"] is True
+    assert can_write["acme-analysis-results"] is False
+    assert can_write["acme-athena-results"] is None  # not a bucket of the stack
+
+
+def test_a_source_that_is_late_is_told_and_costs_only_itself(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = threading.Event()
+    caller = runtime_context.caller()
+
+    def late(*_: Any) -> Any:
+        release.wait(10)
+        raise Unavailable("too late")
+
+    monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "2")
+    runtime_context.use_settings(Settings())
+    monkeypatch.setattr(type(caller), "graphql", late)
+    answer = discover_permissions()
+    release.set()
+    assert answer["sources"] == {"registry": "not read: not reached in time", "s3": "read"}
+    assert answer["categorized_buckets"]["unknown"] == []
+    assert answer["total_buckets_checked"] == 6
+
+
+def test_a_slow_bucket_costs_its_own_row(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "2")
+    runtime_context.use_settings(Settings())
+    release, aws = threading.Event(), runtime_context.caller().aws
+    original = aws.call
+
+    def call(service: str, operation: str, **parameters: Any) -> dict[str, Any]:
+        if operation == "head_bucket" and parameters["Bucket"] == "acme-imaging-eu":
+            release.wait(10)
+        return original(service, operation, **parameters)
+
+    monkeypatch.setattr(aws, "call", call)
+    found = levels()
+    release.set()
+    assert found["acme-imaging-eu"] == "unknown"
+    assert found["acme-raw-sequencing"] == "full_access"
+
+
+def test_a_closed_bucket_is_never_recommended_whatever_the_role_says(fresh_world: World) -> None:
+    fresh_world.account.refuse("DataPlatform", "s3:GetObject", "s3:ListBucket", "s3:HeadBucket")
+    answer = bucket_recommendations_get()
+    assert answer["recommendations"]["primary_recommendations"] == []
+    assert {row["can_write"] for row in discover_permissions()["bucket_permissions"]} == {True, None}
 
 
 def test_recommendations_prefer_the_stack_and_break_ties_by_name(

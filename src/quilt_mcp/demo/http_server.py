@@ -14,11 +14,12 @@ JOIN_SECONDS = 5
 
 
 class Request(NamedTuple):
-    """A request, without its headers but for the bearer token."""
+    """A request, without its headers but for the bearer token, and the operation that AWS's JSON protocol names."""
 
     method: str
     path: str
     bearer: str | None
+    target: str | None
     body: bytes
 
     @property
@@ -97,10 +98,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer()
 
+    def do_HEAD(self) -> None:
+        self._answer()
+
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")
-        request = Request(self.command, urlsplit(self.path).path, token if scheme == "Bearer" else None, body)
+        bearer, target = token if scheme == "Bearer" else None, self.headers.get("X-Amz-Target")
+        request = Request(self.command, urlsplit(self.path).path, bearer, target, body)
         status, content = cast("LoopbackServer", self.server).receive(request)
         encoded = content if isinstance(content, bytes) else json.dumps(content).encode()
         with suppress(ConnectionError):  # a client that has stopped waiting
@@ -108,4 +113,5 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(encoded)))
             self.end_headers()
-            self.wfile.write(encoded)
+            if self.command != "HEAD":
+                self.wfile.write(encoded)

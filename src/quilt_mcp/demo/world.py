@@ -14,6 +14,7 @@ from quilt_mcp import runtime_context
 from quilt_mcp.demo.aws import Account, account
 from quilt_mcp.demo.company import ACME, EMPTY
 from quilt_mcp.demo.environment import isolated
+from quilt_mcp.demo.mishaps import MISHAPS
 from quilt_mcp.demo.people import ADMIN, MEMBER
 from quilt_mcp.demo.records import Company, User, Workflow
 from quilt_mcp.demo.stack import FakeStack
@@ -22,13 +23,15 @@ from quilt_mcp.settings import Settings
 
 WORLDS: tuple[str, ...] = ("admin", "member", "signed_out", "empty")
 
-# who is signed in, and to which company's stack
+FAILING_WORLDS: tuple[str, ...] = tuple(MISHAPS)
+
+# who is signed in, and to which company's stack; in a failing world it is the administrator
 _INHABITANTS: dict[str, tuple[str | None, Company]] = {
     "admin": (ADMIN, ACME),
     "member": (MEMBER, ACME),
     "signed_out": (None, ACME),
     "empty": (ADMIN, EMPTY),
-}
+} | dict.fromkeys(FAILING_WORLDS, (ADMIN, ACME))
 _occupied = threading.Lock()
 
 
@@ -37,7 +40,7 @@ class World:
     """A world that has been entered.
 
     Attributes:
-        name: one of WORLDS.
+        name: one of WORLDS or FAILING_WORLDS.
         company: what its stack and account hold.
         user: who is signed in, or None.
         stack: the Quilt stack.
@@ -65,7 +68,7 @@ def demo_world(name: str = "admin", *, port: int = 0) -> Iterator[World]:
     While it lasts, the environment, quilt3's files and AWS are the world's. One world at a time per process.
 
     Args:
-        name: one of WORLDS.
+        name: one of WORLDS or FAILING_WORLDS.
         port: the stack's port on 127.0.0.1; 0 is any free one.
 
     Raises:
@@ -73,7 +76,7 @@ def demo_world(name: str = "admin", *, port: int = 0) -> Iterator[World]:
         RuntimeError: this process is in a world already.
     """
     if name not in _INHABITANTS:
-        raise ValueError(f"There is no world {name!r}; there are {', '.join(WORLDS)}.")
+        raise ValueError(f"There is no world {name!r}; there are {', '.join(_INHABITANTS)}.")
     if not _occupied.acquire(blocking=False):
         raise RuntimeError("This process is in a demo world already; leave it before entering another.")
     try:
@@ -99,6 +102,9 @@ def _entered(name: str, port: int) -> Iterator[World]:
             quilt3.session.login_with_token(registry.sign_in(user))
         runtime_context.use_settings(Settings())
         _create_workflows(company.workflows)
+        if mishap := MISHAPS.get(name):
+            mishap(registry, aws, stack)
+            runtime_context.use_settings(Settings())
         registry.calls.clear()
         yield World(name, company, user, registry, aws, directory)
 

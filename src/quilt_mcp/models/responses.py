@@ -49,6 +49,8 @@ class DictAccessibleModel(BaseModel):
 class ResourceMetadata(DictAccessibleModel):
     """One resource, as discovery lists it."""
 
+    model_config = ConfigDict(frozen=True)
+
     uri: str = Field(description="The URI, with {variables} if it is a template.")
     name: str = Field(description="Its name, for a person.")
     description: str = Field(description="What it answers.")

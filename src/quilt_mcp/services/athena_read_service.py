@@ -1,18 +1,24 @@
 """athena://: databases, workgroups and past queries, by metadata calls only; nothing here runs a query."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from quilt_mcp import runtime_context
 from quilt_mcp.errors import RefusedByAWS, ResourceFailure
 from quilt_mcp.services.fan_out import fan_out
 from quilt_mcp.services.timestamps import iso
 
+if TYPE_CHECKING:
+    from quilt_mcp.aws_clients import AWSClients
+
 DATA_CATALOG = "AwsDataCatalog"
 PAGE = 50  # the most that Athena gives in a page, and takes in a BatchGetQueryExecution
 NEWEST = 50
 MAX_QUERY_TEXT = 4000
 NEVER = datetime.min.replace(tzinfo=UTC)
+NOT_IN_TIME = "not reached in time"
 
 
 def athena_databases_list() -> dict[str, Any]:
@@ -23,14 +29,11 @@ def athena_databases_list() -> dict[str, Any]:
     """
     aws = runtime_context.caller().aws
     try:
-        source, rows = (
-            "glue",
-            [_glue_row(one) for one in aws.pages("glue", "get_databases", "DatabaseList", MaxResults=100)],
-        )
+        source, found = "glue", list(aws.pages("glue", "get_databases", "DatabaseList", MaxResults=100))
     except RefusedByAWS:
         pages = aws.pages("athena", "list_databases", "DatabaseList", CatalogName=DATA_CATALOG, MaxResults=PAGE)
-        source, rows = "athena", [_athena_row(one) for one in pages]
-    rows.sort(key=lambda row: row["name"])
+        source, found = "athena", list(pages)
+    rows = sorted(map(_database_row, found), key=lambda row: row["name"])
     return {
         "databases": rows,
         "data_catalog_name": DATA_CATALOG,
@@ -40,19 +43,12 @@ def athena_databases_list() -> dict[str, Any]:
     }
 
 
-def _glue_row(database: dict[str, Any]) -> dict[str, Any]:
-    return _athena_row(database) | {
-        "location_uri": database.get("LocationUri"),
-        "create_time": iso(database.get("CreateTime")),
-    }
-
-
-def _athena_row(database: dict[str, Any]) -> dict[str, Any]:
+def _database_row(database: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": database["Name"],
         "description": database.get("Description", ""),
-        "location_uri": None,
-        "create_time": None,
+        "location_uri": database.get("LocationUri"),
+        "create_time": iso(database.get("CreateTime")),
         "parameters": database.get("Parameters", {}),
     }
 
@@ -64,22 +60,22 @@ def athena_workgroups_list() -> dict[str, Any]:
     only they tell is null.
     """
     aws = runtime_context.caller().aws
-    listed = _enabled_workgroups()
-    details = fan_out(_workgroup_details, [one["Name"] for one in listed], seconds=_seconds())
+    listed = _enabled_workgroups(aws)
+    seconds = runtime_context.settings().probe_seconds
+    details = fan_out(partial(_workgroup_details, aws), [one["Name"] for one in listed], seconds=seconds)
     rows = [_workgroup_row(one, details.get(one["Name"])) for one in listed]
     return {"workgroups": rows, "region": aws.region, "count": len(rows)}
 
 
-def _enabled_workgroups() -> list[dict[str, Any]]:
-    aws = runtime_context.caller().aws
+def _enabled_workgroups(aws: "AWSClients") -> list[dict[str, Any]]:
     groups = aws.pages("athena", "list_work_groups", "WorkGroups", MaxResults=PAGE)
     enabled = [one for one in groups if one.get("State", "ENABLED") == "ENABLED"]
     return sorted(enabled, key=lambda one: ("quilt" not in one["Name"].lower(), one["Name"]))
 
 
-def _workgroup_details(name: str) -> dict[str, Any] | None:
+def _workgroup_details(aws: "AWSClients", name: str) -> dict[str, Any] | None:
     try:
-        answer = runtime_context.caller().aws.call("athena", "get_work_group", WorkGroup=name)
+        answer = aws.call("athena", "get_work_group", WorkGroup=name)
     except ResourceFailure:
         return None  # it is in the row: one workgroup does not fail the list
     details: dict[str, Any] | None = answer.get("WorkGroup")
@@ -101,35 +97,46 @@ def _workgroup_row(listed: dict[str, Any], details: dict[str, Any] | None) -> di
 def athena_query_history() -> dict[str, Any]:
     """The 50 newest Athena queries over all workgroups that you may use, the newest first.
 
-    `workgroups_unavailable` names the workgroups that could not be asked, and `unprocessed` counts queries that Athena
-    listed but did not describe. Query text is cut at 4000 characters; Athena keeps 45 days.
+    `workgroups_unavailable` tells for each workgroup that could not be asked why, and `unprocessed` counts queries
+    that Athena listed but did not describe. Query text is cut at 4000 characters; Athena keeps 45 days.
     """
     aws = runtime_context.caller().aws
-    names = [one["Name"] for one in _enabled_workgroups()]
-    answers = fan_out(_newest_queries, names, seconds=_seconds())
-    readable = {name: answer for name in names if (answer := answers.get(name)) is not None}
+    names = [one["Name"] for one in _enabled_workgroups(aws)]
+    seconds = runtime_context.settings().probe_seconds
+    answers = fan_out(partial(_newest_queries, aws), names, seconds=seconds)
+    readable = {name: answer for name in names if isinstance(answer := answers.get(name), dict)}
+    refused = {name: answers.get(name) for name in names if name not in readable}
+    _raise_if_all_failed(readable, refused)
     executions = [one for answer in readable.values() for one in answer["QueryExecutions"]]
-    executions.sort(key=lambda one: one.get("Status", {}).get("SubmissionDateTime", NEVER), reverse=True)
-    history = [_query_row(one) for one in executions[:NEWEST]]
+    executions.sort(key=lambda one: (one.get("Status", {}).get("SubmissionDateTime", NEVER), one["QueryExecutionId"]))
+    history = [_query_row(one) for one in reversed(executions[-NEWEST:])]
     return {
         "query_history": history,
         "count": len(history),
         "max_results": NEWEST,
         "workgroups": list(readable),
-        "workgroups_unavailable": [name for name in names if name not in readable],
+        "workgroups_unavailable": [
+            {"name": name, "reason": str(failure or NOT_IN_TIME)} for name, failure in refused.items()
+        ],
         "unprocessed": sum(len(one["UnprocessedQueryExecutionIds"]) for one in readable.values()),
         "region": aws.region,
     }
 
 
-def _newest_queries(workgroup: str) -> dict[str, Any] | None:
-    aws = runtime_context.caller().aws
+def _raise_if_all_failed(readable: Mapping[str, Any], refused: Mapping[str, Any]) -> None:
+    """A history of nothing is an answer if all workgroups refuse the caller; if all are down, it is a failure."""
+    failures = [one for one in refused.values() if isinstance(one, ResourceFailure)]
+    if not readable and failures and not any(isinstance(one, RefusedByAWS) for one in failures):
+        raise failures[0]
+
+
+def _newest_queries(aws: "AWSClients", workgroup: str) -> dict[str, Any] | ResourceFailure:
     try:
         listed = aws.call("athena", "list_query_executions", WorkGroup=workgroup, MaxResults=PAGE)
         ids = listed.get("QueryExecutionIds", [])[:PAGE]
         answer = aws.call("athena", "batch_get_query_execution", QueryExecutionIds=ids) if ids else {}
-    except ResourceFailure:
-        return None  # it is named in the answer: one workgroup does not fail the history
+    except ResourceFailure as failure:
+        return failure  # it is named in the answer: one workgroup does not fail the history
     return {"QueryExecutions": [], "UnprocessedQueryExecutionIds": []} | answer
 
 
@@ -150,7 +157,3 @@ def _query_row(execution: dict[str, Any]) -> dict[str, Any]:
         "database": execution.get("QueryExecutionContext", {}).get("Database"),
         "error_message": status.get("StateChangeReason"),
     }
-
-
-def _seconds() -> float:
-    return runtime_context.settings().probe_seconds

@@ -1,5 +1,6 @@
 """auth://: who is signed in to which catalog, and where this machine lets Quilt write."""
 
+import os
 import shutil
 import tempfile
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from quilt_mcp.errors import NotSignedIn, ResourceFailure, Unavailable
 from quilt_mcp.services.timestamps import iso
 
 if TYPE_CHECKING:
+    from quilt_mcp.caller import Caller, CatalogConfig
     from quilt_mcp.login import Login
 
 CONFIGURE = "Run `quilt3 config https://<your catalog>` in a terminal."
@@ -44,8 +46,9 @@ def auth_status() -> dict[str, Any]:
     sign-in is stored, else none.
     """
     caller = runtime_context.caller()
-    status, user = _sign_in_state()
+    status, user = _sign_in_state(caller)
     login = caller.login  # read after the call, which may have renewed it
+    expires = datetime.fromtimestamp(login.tokens.expires_at, UTC) if login.tokens else None
     return {
         "status": status,
         "authenticated": status == "authenticated",
@@ -56,16 +59,15 @@ def auth_status() -> dict[str, Any]:
         "user_info": user,
         "credentials": {
             "source": "login" if login.signed_in else None,
-            "token_expires_at": iso(datetime.fromtimestamp(login.expires_at, UTC)) if login.expires_at else None,
-            "aws_source": "quilt" if login.has_aws_credentials else "environment",
-            "aws_expires_at": login.aws_expiry,
+            "token_expires_at": iso(expires),
+            "aws_source": "quilt" if login.signed_in else "aws_default_chain",
+            "aws_expires_at": iso(login.aws_keys.expiry_time) if login.aws_keys else None,
         },
         "suggested_actions": ACTIONS[status],
     }
 
 
-def _sign_in_state() -> tuple[str, dict[str, Any] | None]:
-    caller = runtime_context.caller()
+def _sign_in_state(caller: "Caller") -> tuple[str, dict[str, Any] | None]:
     if caller.login.registry_url is None:
         return "not_configured", None
     if not caller.login.signed_in:
@@ -78,14 +80,12 @@ def _sign_in_state() -> tuple[str, dict[str, Any] | None]:
         return "unreachable", None
     if me is None:
         return "expired", None
-    role = me["role"]["name"] if me.get("role") else None
-    roles = sorted(one["name"] for one in me.get("roles") or [])
     return "authenticated", {
         "username": me["name"],
         "email": me["email"],
         "is_admin": me["isAdmin"],
-        "role": role,
-        "roles": roles,
+        "role": me["role"]["name"] if me["role"] else None,
+        "roles": sorted(role["name"] for role in me["roles"]),
     }
 
 
@@ -98,8 +98,8 @@ def catalog_info() -> dict[str, Any]:
     """
     caller = runtime_context.caller()
     login = caller.login
-    public, state = _public_config()
-    prefix = _stack_prefix(public.get("analyticsBucket"))
+    public, state = _public_config(caller)
+    analytics_bucket = public.get("analyticsBucket")
     return {
         "catalog_name": _host(login.catalog_url),
         "detection_method": _detection_method(login),
@@ -109,16 +109,15 @@ def catalog_info() -> dict[str, Any]:
         "region": login.region or public.get("region"),
         "s3_proxy_url": public.get("s3Proxy"),
         "service_bucket": public.get("serviceBucket"),
-        "analytics_bucket": public.get("analyticsBucket"),
+        "analytics_bucket": analytics_bucket,
         "stack_version": public.get("stackVersion"),
-        "stack_prefix": prefix,
-        "tabulator_data_catalog": f"quilt-{prefix}-tabulator" if prefix else None,
+        "stack_prefix": _stack_prefix(analytics_bucket),
+        "tabulator_data_catalog": tabulator_data_catalog(analytics_bucket),
         "config_json": state,
     }
 
 
-def _public_config() -> tuple[dict[str, Any], str]:
-    caller = runtime_context.caller()
+def _public_config(caller: "Caller") -> tuple["CatalogConfig", str]:
     if caller.login.catalog_url is None:
         return {}, "not_configured"
     try:
@@ -137,6 +136,12 @@ def _stack_prefix(analytics_bucket: str | None) -> str | None:
     """The name that all of a stack's resources begin with: its analytics bucket's, up to a fixed word."""
     prefix, found, _ = (analytics_bucket or "").lower().partition(ANALYTICS_SUFFIX)
     return prefix if found and prefix else None
+
+
+def tabulator_data_catalog(analytics_bucket: str | None) -> str | None:
+    """The name of the Athena data catalog of a stack's tabulator tables; None for a stack without a known prefix."""
+    prefix = _stack_prefix(analytics_bucket)
+    return f"quilt-{prefix}-tabulator" if prefix else None
 
 
 def _host(url: str | None) -> str | None:
@@ -169,9 +174,10 @@ def _directories() -> dict[str, Path]:
 
 
 def _probe(path: Path) -> dict[str, Any]:
-    row: dict[str, Any] = {"path": str(path), "exists": False, "writable": False, "free_gib": None, "error": None}
+    row: dict[str, Any] = {"path": "", "exists": False, "writable": False, "free_gib": None, "error": None}
     try:
-        row["path"] = str(path.absolute())  # fails if the current directory was deleted
+        # fails if the current directory was deleted; a name that is no UTF-8 is shown with escapes
+        row["path"] = os.fsencode(path.absolute()).decode("utf-8", "backslashreplace")
         row["exists"] = path.is_dir()
         parent = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
         row["free_gib"] = shutil.disk_usage(parent).free // GIB

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from typing import TypeVar
 
 WORKERS = 32
@@ -20,7 +21,7 @@ def fan_out(call: Callable[[K], T], items: Iterable[K], *, seconds: float) -> di
     """
     pool = ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="fan-out")
     try:
-        futures: dict[K, Future[T]] = {item: pool.submit(call, item) for item in items}
+        futures: dict[K, Future[T]] = {item: pool.submit(copy_context().run, call, item) for item in items}
         done, _ = wait(futures.values(), timeout=seconds)
         return {item: future.result() for item, future in futures.items() if future in done}
     finally:

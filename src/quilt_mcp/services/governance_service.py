@@ -83,6 +83,6 @@ def admin_tabulator_open_query_get() -> dict[str, Any]:
     try:
         enabled = caller.admin(caller.quilt_admin.tabulator.get_open_query, "tabulator's settings")
     except QueryRefused as refusal:
-        refusal.suggested_actions = ["Upgrade the stack: open query needs Quilt Platform 1.57 or newer."]
+        refusal.suggested_actions = ["Ask which version the stack has: open query needs Quilt Platform 1.57 or newer."]
         raise
     return {"open_query_enabled": bool(enabled)}

@@ -28,8 +28,8 @@ def discover_permissions() -> dict[str, Any]:
 
     Found by harmless probes in parallel. `can_write` is null unless it is known: from your Quilt role if you are an
     administrator, or from the write probe that the setting QUILT_MCP_PROBE_WRITES turns on. A bucket that could not be
-    tried is `unknown`, never `no_access`; where both probes are refused, an object whose key you know may still be
-    readable. `sources` tells where the bucket names come from.
+    tried is `unknown`, never `no_access`; where neither probe is allowed, `can_read` is null, because an object whose
+    key you know may still be readable. `sources` tells where the bucket names come from.
     """
     snapshot = take_snapshot()
     return {
@@ -47,12 +47,11 @@ def bucket_recommendations_get() -> dict[str, Any]:
     """Which buckets to create packages in: at most three that you may write, the best first, with the reasons.
 
     From the same probes as permissions://discover. `alternative_options` are the buckets that you may read;
-    `write_unknown` names those among them for which it is not known whether you may write.
+    `write_unknown` names those among them for which it is not known whether you may write, and `access_unknown` the
+    buckets that could not be tried.
     """
     snapshot = take_snapshot()
-    writable = sorted(
-        (bucket for bucket in snapshot.buckets if bucket.can_write), key=lambda one: (-_score(one), one.name)
-    )
+    writable = sorted(_writable(snapshot), key=lambda one: (-_score(one), one.name))
     primary = writable[:MOST_RECOMMENDED]
     readable = [bucket for bucket in snapshot.buckets if bucket.can_read]
     return {
@@ -61,6 +60,7 @@ def bucket_recommendations_get() -> dict[str, Any]:
             "primary_recommendations": [_recommendation(bucket) for bucket in primary],
             "alternative_options": [_alternative(bucket) for bucket in readable if bucket not in primary],
             "write_unknown": [bucket.name for bucket in readable if bucket.can_write is None],
+            "access_unknown": _names(snapshot, "unknown"),
             "recommendation_criteria": {"scoring_factors": FACTORS, "ties": "by name"},
         },
         "total_writable_buckets": len(writable),
@@ -101,13 +101,18 @@ def _names(snapshot: Snapshot, level: str) -> list[str]:
 
 
 def _purposes(snapshot: Snapshot) -> dict[str, list[str]]:
-    writable = [bucket for bucket in snapshot.buckets if bucket.can_write]
+    writable = _writable(snapshot)
     lasting = [bucket for bucket in writable if not _words(bucket) & TEMPORARY_WORDS]
     return {
         "package_creation": [bucket.name for bucket in lasting if "registry" in bucket.named_by],
         "data_storage": [bucket.name for bucket in lasting],
         "temporary_storage": [bucket.name for bucket in writable if bucket not in lasting],
     }
+
+
+def _writable(snapshot: Snapshot) -> list[BucketAccess]:
+    """What may be listed, read and written: a role may tell a right to write also for a bucket that is closed."""
+    return [bucket for bucket in snapshot.buckets if bucket.level == "full_access"]
 
 
 def _words(bucket: BucketAccess) -> set[str]:

@@ -1,0 +1,67 @@
+"""One read, as the log tells it: an id, how it was found and ended, how long it took, and the calls that it made."""
+
+import logging
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Read:
+    """A read under way."""
+
+    surface: str
+    correlation_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
+    started: float = field(default_factory=time.perf_counter)
+    uri: str = "unknown"
+    """The pattern that the URI matches, never what a client made up."""
+    lookup: str = "none"
+    """How it was found: static, template, or none where it was not."""
+    outcome: str = "ok"
+    service_ms: int = 0
+    calls: Counter[str] = field(default_factory=Counter)
+
+    def log(self) -> None:
+        """Write the one line of this read: at DEBUG with the look-up, the service's time and the calls."""
+        fields = {
+            "surface": self.surface,
+            "uri": self.uri,
+            "outcome": self.outcome,
+            "ms": milliseconds_since(self.started),
+            "correlation_id": self.correlation_id,
+        }
+        if logger.isEnabledFor(logging.DEBUG):
+            fields |= {"lookup": self.lookup, "service_ms": self.service_ms, "calls": dict(self.calls)}
+        logger.info(" ".join(f"{key}={value}" for key, value in fields.items()), extra={"fields": fields})
+
+
+_current: ContextVar[Read | None] = ContextVar("read", default=None)
+
+
+@contextmanager
+def reading(surface: str) -> Iterator[Read]:
+    """Make a read the current one of this context, and of the threads that get a copy of it; log it at its end."""
+    read = Read(surface)
+    token = _current.set(read)
+    try:
+        yield read
+    finally:
+        _current.reset(token)
+        read.log()
+
+
+def count_call(system: str) -> None:
+    """Note a call of the current read to another system, such as "aws"; outside of a read it does nothing."""
+    if read := _current.get():
+        read.calls[system] += 1
+
+
+def milliseconds_since(started: float) -> int:
+    """The whole milliseconds since a value of time.perf_counter()."""
+    return round((time.perf_counter() - started) * 1000)
