@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+import traceback
 from collections.abc import Callable, Collection, Mapping
 from itertools import groupby
 from typing import Any
@@ -201,8 +202,12 @@ def _sendable(response: GetResourceSuccess) -> GetResourceSuccess:
 
 
 def _masked(bug: Exception, correlation_id: str) -> ResourceExecutionError:
-    """A bug in our own code: its traceback goes to the log, and to the client goes the id to find it by."""
-    logger.error("unexpected %s, correlation id %s", type(bug).__name__, correlation_id, exc_info=bug)
+    """A bug in our own code: where it happened goes to the log, and to the client the id to find it by.
+
+    The exception's text goes nowhere: it may hold what the code was working with.
+    """
+    where = "".join(traceback.format_tb(bug.__traceback__))
+    logger.error("unexpected %s, correlation_id=%s\n%s", type(bug).__qualname__, correlation_id, where)
     return ResourceExecutionError(
         "The server failed in a way that it did not foresee.",
         details=f"correlation id {correlation_id}",

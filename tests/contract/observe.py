@@ -1,4 +1,4 @@
-"""Prints what every case of a world answers, as one JSON object: `python -m tests.contract.observe WORLD`."""
+"""Prints what every case answers, one JSON object a world: `python -m tests.contract.observe WORLD... [--log]`."""
 
 import asyncio
 import json
@@ -8,7 +8,9 @@ import time_machine
 from fastmcp import Client
 
 from quilt_mcp.demo.world import World, demo_world
+from quilt_mcp.logs import log_to_stderr
 from quilt_mcp.server import create_server
+from quilt_mcp.settings import Settings
 from tests.conftest import NOW
 from tests.contract.cases import RESOURCES
 from tests.contract.scrub import scrubbed
@@ -22,5 +24,9 @@ async def _observe(world: World) -> str:
 
 
 if __name__ == "__main__":
-    with time_machine.travel(NOW, tick=False), demo_world(sys.argv[1]) as entered:
-        sys.stdout.write(asyncio.run(_observe(entered)))
+    worlds = [argument for argument in sys.argv[1:] if argument != "--log"]
+    if "--log" in sys.argv:
+        log_to_stderr(Settings().log_level)
+    for name in worlds:
+        with time_machine.travel(NOW, tick=False), demo_world(name) as entered:
+            sys.stdout.write(asyncio.run(_observe(entered)))

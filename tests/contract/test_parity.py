@@ -4,12 +4,14 @@ The admin's answers are data goldens. In another world, an answer has a golden o
 """
 
 import json
+import logging
 from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from quilt_mcp.demo.world import FAILING_WORLDS, WORLDS, World
+from tests.contract.canaries import leaks, secrets_of
 from tests.contract.cases import HOME, RESOURCES, Row
 from tests.contract.scrub import scrubbed
 from tests.contract.surfaces import Answer, AnyClient, ask
@@ -40,11 +42,14 @@ REASONS = ("not signed in", "needs admin", "refused by AWS")
 @in_world(*WORLDS, *FAILING_WORLDS)
 @pytest.mark.parametrize("row", RESOURCES, ids=lambda row: row.example_uri)
 async def test_both_surfaces_answer_as_the_golden_says(
-    row: Row, world: World, client: AnyClient, golden: SnapshotAssertion
+    row: Row, world: World, client: AnyClient, golden: SnapshotAssertion, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.DEBUG, "quilt_mcp")
+    secrets = secrets_of(world)
     if world.name == "expired":
         world.stack.grants.clear()  # the read before has renewed the token
     answer = await ask(client, row.example_uri)
+    assert leaks(json.dumps(answer.observed(), ensure_ascii=False) + caplog.text, secrets | secrets_of(world)) == []
 
     observed = scrubbed(answer.observed(), world)
     if answer.resource_error is not None:
