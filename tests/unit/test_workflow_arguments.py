@@ -59,8 +59,8 @@ def test_ids_that_could_not_stand_in_a_uri_are_refused(bad_id: str, data_dir: Pa
         ({"metadata": {"a": "\ud800"}}, "metadata is not a JSON object"),
         ({"metadata": {1: "a"}}, "metadata is not a JSON object"),
         ({"metadata": {"a": (1, 2)}}, "metadata is not a JSON object"),
-        ({"metadata": {"a": "x" * 16_384}}, "metadata takes 16393 bytes"),
-        ({"metadata": {"a": "ä" * 8_192}}, "metadata takes 16393 bytes"),
+        ({"metadata": {"a": "x" * 4_096}}, "metadata takes 4105 bytes"),
+        ({"metadata": {"a": "ä" * 2_048}}, "metadata takes 4105 bytes"),
         ({"metadata": nested(33)}, "metadata is nested too deeply"),
         ({"metadata": nested(5000)}, "metadata is (not a JSON object|nested too deeply|takes)"),
     ],
@@ -94,9 +94,9 @@ def test_updates_that_are_refused(arguments: dict[str, Any], problem: str) -> No
 
 
 def test_arguments_at_their_limits_are_kept() -> None:
-    metadata = {"a": "x" * 16_375}
-    workflow_create("x" * 128, "n" * 200, "d" * 4000, nested(32))
-    answer = workflow_add_step("x" * 128, ".-_~", "d" * 4000, "t" * 200, metadata=metadata)
+    metadata = {"a": "x" * 4_087}
+    workflow_create("x" * 128, "n" * 200, "d" * 1000, nested(32))
+    answer = workflow_add_step("x" * 128, ".-_~", "d" * 1000, "t" * 200, metadata=metadata)
     assert answer["workflow"]["metadata"] == nested(32)
     assert answer["workflow"]["steps"][0]["metadata"] == metadata
 

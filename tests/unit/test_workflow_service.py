@@ -357,16 +357,16 @@ def test_the_list_is_bounded_and_its_totals_are_true() -> None:
     assert len(workflow_ids()) == 203
 
 
-def test_a_workflow_has_at_most_200_steps_and_keeps_the_newest_200_log_entries() -> None:
+def test_a_workflow_has_at_most_100_steps_and_keeps_the_newest_100_log_entries() -> None:
     create("a", workflow_id="other")
     other = workflow_update_step("other", "a", "completed")
-    create(*(f"s{number}" for number in range(200)))
-    with pytest.raises(WorkflowRuleError, match="has 200 steps, which is the most"):
-        workflow_add_step("w", "s200", "One too many")
-    for number in range(203):
+    create(*(f"s{number}" for number in range(100)))
+    with pytest.raises(WorkflowRuleError, match="has 100 steps, which is the most"):
+        workflow_add_step("w", "s100", "One too many")
+    for number in range(103):
         answer = workflow_update_step("w", "s0", "in_progress", f"note {number}")
     messages = [entry["message"] for entry in answer["workflow"]["execution_log"]]
-    assert messages == [f"note {number}" for number in range(3, 203)]
+    assert messages == [f"note {number}" for number in range(3, 103)]
     assert [entry["message"] for entry in answer["recent_activity"]] == messages[-5:]
     assert workflow_get_status("other") == other
-    assert answer["recommendations"][1].startswith("Ready to start: s1, s2, s3, s4, s5 and 194 more.")
+    assert answer["recommendations"][1].startswith("Ready to start: s1, s2, s3, s4, s5 and 94 more.")

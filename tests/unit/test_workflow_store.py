@@ -244,7 +244,8 @@ def test_a_full_or_read_only_disk(
 ) -> None:
     connecting_with(pragma, monkeypatch)
     with pytest.raises(ResourceExecutionError, match=problem) as failure:
-        workflow_create("x", "Title", "x" * 4000, {"a": "x" * 16_000})
+        for number in range(9):  # more than what is free in the pages that the file has
+            workflow_create(f"x{number}", "Title", "x" * 1000, {"a": "x" * 4000})
     assert failure.value.details == code
     assert not isinstance(failure.value, Unavailable)
     assert failure.value.suggested_actions

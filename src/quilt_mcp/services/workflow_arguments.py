@@ -12,8 +12,8 @@ from quilt_mcp.services.workflow_rules import WorkflowRuleError
 
 ID_PATTERN = r"[A-Za-z0-9._~-]{1,128}"
 NAME_LENGTH = 200
-TEXT_LENGTH = 4000
-JSON_BYTES = 16 * 1024
+TEXT_LENGTH = 1000
+JSON_BYTES = 4 * 1024
 JSON_DEPTH = 32
 
 

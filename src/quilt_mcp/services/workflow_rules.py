@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from quilt_mcp.services.workflow_model import DONE, Step, StepStatus, Workflow
 
-STEPS = 200
+STEPS = 100
 DEPENDENCIES = 50
 
 

@@ -27,7 +27,7 @@ from quilt_mcp.services.workflow_model import LogEntry, Step, Workflow
 FILE_NAME = "workflows.sqlite3"
 BUSY_SECONDS = 5.0
 """How long a transaction waits for another process's."""
-LOG_ENTRIES = 200
+LOG_ENTRIES = 100
 """How many log entries are kept of each workflow: the newest."""
 
 _JSON_COLUMNS = {"dependencies", "metadata", "result"}

@@ -17,7 +17,7 @@ from quilt_mcp.services.workflow_model import StepStatus
 from quilt_mcp.services.workflow_rules import DEPENDENCIES
 
 _ID = f"^{ID_PATTERN}$"
-_JSON = "any JSON object up to 16 KiB"
+_JSON = "any JSON object up to 4 KiB"
 
 WorkflowId = Annotated[str, Field(description="The workflow's id: letters, digits and . _ ~ -", pattern=_ID)]
 StepId = Annotated[
