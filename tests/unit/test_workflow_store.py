@@ -143,7 +143,7 @@ for number in range(15):
 
 
 def process(script: str, *arguments: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own script
+    return subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, text=True)
 
 
 def test_processes_that_begin_and_write_at_once_lose_nothing(tmp_path: Path) -> None:
@@ -232,6 +232,12 @@ def connecting_with(pragma: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "connect", connect_and_limit)
 
 
+def create_many() -> None:
+    """More than there is room for in the pages that the file has."""
+    for number in range(9):
+        workflow_create(f"x{number}", "Title", "x" * 1000, {"a": "x" * 4000})
+
+
 @pytest.mark.parametrize(
     ("pragma", "problem", "code"),
     [
@@ -244,8 +250,7 @@ def test_a_full_or_read_only_disk(
 ) -> None:
     connecting_with(pragma, monkeypatch)
     with pytest.raises(ResourceExecutionError, match=problem) as failure:
-        for number in range(9):  # more than what is free in the pages that the file has
-            workflow_create(f"x{number}", "Title", "x" * 1000, {"a": "x" * 4000})
+        create_many()
     assert failure.value.details == code
     assert not isinstance(failure.value, Unavailable)
     assert failure.value.suggested_actions

@@ -1,0 +1,1 @@
+"""The commands of `quilt-mcp`, one per module, and what they share."""

@@ -1,0 +1,65 @@
+"""`quilt-mcp demo`: a demo world, read on both surfaces."""
+
+import sys
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from fastmcp import Client
+from rich.progress import Progress, TaskID
+from rich.table import Table
+
+from quilt_mcp.commands.comparison import Case, case_uris, compare
+from quilt_mcp.commands.options import AsJSON, World
+from quilt_mcp.commands.output import console_on, show, show_json
+from quilt_mcp.commands.session import ask
+from quilt_mcp.commands.tables import table_of
+
+PEOPLE: dict[World, str] = {
+    "admin": "an administrator of a Quilt stack in daily use",
+    "member": "an ordinary user of the same stack, whom admin:// refuses",
+    "signed_out": "the same stack, and nobody is signed in",
+    "empty": "an administrator of a stack that has just been installed",
+}
+NEXT = """\
+Read one of them:    quilt-mcp get auth://status --demo
+Connect this world:  quilt-mcp install claude-desktop --demo
+Connect your own:    quilt3 login, then quilt-mcp install claude-desktop
+                     (or claude-code, or cursor)\
+"""
+
+Which = Annotated[World, Parameter(help="The demo world to read.")]
+
+
+def demo(world: Which = "admin", *, as_json: AsJSON = False) -> int:
+    """Read every resource of a demo world with resources/read and with get_resource, and compare the answers."""
+    console = console_on(sys.stderr)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(f"World {world}", total=None)
+        cases = ask(lambda client: _read_all(client, progress, task), demo=world)
+    same = sum(case["parity"] for case in cases)
+    if as_json:
+        show_json({"world": world, "cases": cases, "ok": same == len(cases)})
+    else:
+        show(f"World {world}: {PEOPLE[world]}.", "", _table(cases), "", _verdict(same, len(cases)), "", NEXT)
+    return 0 if same == len(cases) else 1
+
+
+async def _read_all(client: Client[Any], progress: Progress, task: TaskID) -> list[Case]:
+    uris = await case_uris(client)
+    return [await compare(client, uri) for uri in progress.track(uris, task_id=task)]
+
+
+def _table(cases: list[Case]) -> Table:
+    table = table_of("URI", "resource", "tool", "same", "bytes", numbers=("resource", "tool", "same", "bytes"))
+    table.padding = (0, 0)  # for the longest URI, and 80 columns
+    for case in cases:
+        resource = f"{case['resource_ms']:.0f} ms" if case["resource"] else "refused"
+        tool = f"{case['tool_ms']:.0f} ms" if case["tool"] else "refused"
+        table.add_row(case["uri"], resource, tool, "yes" if case["parity"] else "NO", f"{case['bytes']}")
+    return table
+
+
+def _verdict(same: int, total: int) -> str:
+    if same == total:
+        return f"All {total} URIs give the same answer by resources/read and by the tool get_resource."
+    return f"{total - same} of {total} URIs give different answers."

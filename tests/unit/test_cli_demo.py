@@ -1,0 +1,105 @@
+"""`quilt-mcp demo`, and the comparison of the two surfaces behind it."""
+
+import json
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.tools.base import ToolResult
+from mcp.shared.exceptions import MCPError
+
+from quilt_mcp.cli import main
+from quilt_mcp.commands.comparison import Case, compare
+from quilt_mcp.demo.world import WORLDS
+from quilt_mcp.resources import RESOURCE_REGISTRY
+
+URI = "thing://one"
+ADMIN_ONLY = {uri for uri, definition in RESOURCE_REGISTRY.items() if definition["requires_admin"]}
+
+
+def cases_of(world: str, capsys: pytest.CaptureFixture[str]) -> list[Case]:
+    assert main(["demo", "--world", world, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["world"] == world
+    assert found["ok"] is True
+    cases: list[Case] = found["cases"]
+    return cases
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_both_surfaces_agree_on_every_resource(world: str, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = cases_of(world, capsys)
+    assert len(cases) == len(RESOURCE_REGISTRY)
+    for case in cases:
+        assert case.keys() == Case.__required_keys__
+        assert case["parity"] is True
+        assert case["resource"] is case["tool"]
+        assert case["bytes"] > 0
+
+
+def test_a_refusal_of_both_is_parity(capsys: pytest.CaptureFixture[str]) -> None:
+    refused = {case["uri"] for case in cases_of("member", capsys) if not case["tool"]}
+    assert refused == ADMIN_ONLY
+
+
+def test_a_template_without_values_is_read_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    [case] = [one for one in cases_of("empty", capsys) if one["uri"] == "workflow://workflows/none/status"]
+    assert (case["resource"], case["tool"]) == (False, False)
+
+
+def test_a_person_sees_a_row_for_each_and_what_comes_next(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "member"]) == 0
+    shown = capsys.readouterr().out
+    [row] = [line for line in shown.splitlines() if line.startswith("admin://users ")]
+    assert row.split()[1:4] == ["refused", "refused", "yes"]
+    assert f"All {len(RESOURCE_REGISTRY)} URIs give the same answer" in shown
+    assert "quilt-mcp install claude-desktop" in shown
+
+
+def server(text: str | None, body: dict[str, Any]) -> FastMCP:
+    """A server that reads `text`, or refuses, on one surface, and answers `body` on the other."""
+    mcp = FastMCP("two-faced")
+
+    @mcp.resource(URI)
+    def one() -> str:
+        if text is None:
+            raise MCPError(code=-32603, message="refused", data={"success": False, "error": "NotFound"})
+        return text
+
+    @mcp.tool
+    def get_resource(uri: str) -> ToolResult:
+        del uri
+        return ToolResult(structured_content=body, is_error=not body["success"])
+
+    return mcp
+
+
+@pytest.mark.parametrize(
+    ("text", "body", "parity"),
+    [
+        ('{"a":1}', {"success": True, "data": {"a": 1}}, True),
+        ('{"a":1}', {"success": True, "data": {"a": 2}}, False),
+        ('{"a": 1}', {"success": True, "data": {"a": 1}}, False),
+        ('{"a":1}', {"success": False, "error": "NotFound"}, False),
+        (None, {"success": False, "error": "NotFound"}, True),
+        (None, {"success": False, "error": "Unauthorized"}, False),
+        (None, {"success": True, "data": {"a": 1}}, False),
+    ],
+    ids=["same", "other value", "other bytes", "only the resource", "same refusal", "other refusal", "only the tool"],
+)
+async def test_parity_is_the_same_bytes_or_the_same_refusal(
+    text: str | None, body: dict[str, Any], *, parity: bool
+) -> None:
+    async with Client(server(text, body)) as client:
+        case = await compare(client, URI)
+    assert case["parity"] is parity
+    assert (case["resource"], case["tool"]) == (text is not None, body["success"])
+
+
+def test_a_difference_fails_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    two_faced = server('{"a":1}', {"success": True, "data": {"a": 2}})
+    monkeypatch.setattr("quilt_mcp.commands.session.create_server", lambda: two_faced)
+    assert main(["demo"]) == 1
+    shown = capsys.readouterr().out
+    assert "1 of 1 URIs give different answers." in shown
+    assert " NO " in shown

@@ -1,0 +1,70 @@
+"""JSON as tables, for terminals of several widths."""
+
+from io import StringIO
+from typing import Any
+
+from quilt_mcp.commands.output import console_on
+from quilt_mcp.commands.tables import document
+
+
+def drawn(data: dict[str, Any], width: int = 80) -> list[str]:
+    stream = StringIO()
+    console = console_on(stream)
+    console.width = width
+    console.print(document(data))
+    return [line.rstrip() for line in stream.getvalue().splitlines()]
+
+
+def test_plain_fields_come_first_and_objects_under_their_names() -> None:
+    data = {"user": {"name": "ada", "roles": ["a", "b"]}, "ok": True, "until": None, "left": 0}
+    assert drawn(data) == [
+        "ok     yes",
+        "until  -",
+        "left   0",
+        "",
+        "user",
+        "  name   ada",
+        "  roles  a",
+        "         b",
+    ]
+
+
+def test_objects_of_one_kind_are_rows() -> None:
+    lines = drawn({"buckets": [{"name": "one", "size": 1}, {"name": "two", "tags": {"a": 1, "b": [2]}}]})
+    assert lines[2:] == [
+        "  name  size  tags",
+        f"  {'─' * (len(lines[3]) - 2)}",
+        "  one   1     -",
+        "  two   -     a: 1, b: 2",
+    ]
+
+
+def test_named_objects_are_rows_that_begin_with_their_names() -> None:
+    lines = drawn({"directories": {"data": {"path": "/a"}, "cache": {"path": "/b"}}})
+    assert [line.split() for line in lines[4:]] == [["data", "/a"], ["cache", "/b"]]
+
+
+def test_rows_that_are_too_wide_become_blocks() -> None:
+    row = {"name": "one", "text": "x" * 30}
+    assert drawn({"rows": [row, row]}, width=36)[2:] == [
+        "  name  one",
+        f"  text  {'x' * 28}",
+        "        xx",
+        "",
+        "  name  one",
+        f"  text  {'x' * 28}",
+        "        xx",
+    ]
+    named = drawn({"rows": {"first": {"text": "x" * 30}}}, width=36)
+    assert named[2:4] == ["  first", f"    text  {'x' * 26}"]
+
+
+def test_values_are_text_and_steer_nothing() -> None:
+    lines = drawn({"name": "[red]\x1b[2J\x07:smile:\x9b"})
+    assert lines == ["name  [red]␛[2J␇:smile:\ufffd"]
+
+
+def test_a_list_of_mixed_values_is_shown_whole() -> None:
+    lines = drawn({"mixed": [{"a": 1}, "plain"]})
+    assert any("plain" in line for line in lines)
+    assert any("1" in line for line in lines)
