@@ -92,6 +92,21 @@ def test_stdout_holds_messages_only_and_the_end_of_stdin_ends_the_server() -> No
     assert "Traceback" not in log
 
 
+def test_all_answers_are_given_though_stdin_ends_at_once() -> None:
+    """As with `printf ... | quilt-mcp serve`."""
+    found = subprocess.run(
+        [executable(), "serve", "--demo"],
+        input=INITIALIZE + LIST + READ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    answers = [json.loads(line) for line in found.stdout.splitlines()]
+    assert sorted((one["id"], "result" in one) for one in answers) == [(1, True), (2, True), (3, True)]
+    assert found.returncode == 0
+
+
 def test_the_log_level_is_a_setting() -> None:
     command = [executable(), "serve"]
     environment = os.environ | {"QUILT_MCP_LOG_LEVEL": "ERROR"}

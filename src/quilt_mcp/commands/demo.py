@@ -50,7 +50,7 @@ async def _read_all(client: Client[Any], progress: Progress, task: TaskID) -> li
 
 
 def _table(cases: list[Case]) -> Table:
-    table = table_of("URI", "resource", "tool", "same", "bytes", numbers=("resource", "tool", "same", "bytes"))
+    table = table_of("URI", "resource", "tool", "parity", "bytes", numbers=("resource", "tool", "parity", "bytes"))
     table.padding = (0, 0)  # for the longest URI, and 80 columns
     for case in cases:
         resource = f"{case['resource_ms']:.0f} ms" if case["resource"] else "refused"

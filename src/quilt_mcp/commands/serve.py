@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from fastmcp import FastMCP
 
+from quilt_mcp.commands.last_answers import InFlight, hold_stdin_open
 from quilt_mcp.commands.options import Demo
 from quilt_mcp.commands.process import enter_world, logging_from, run_stoppable
 from quilt_mcp.server import create_server
@@ -49,6 +50,9 @@ def serve(*, transport: Transport = "stdio", host: Host = "127.0.0.1", port: Por
 
 
 def _serve_stdio(mcp: FastMCP) -> None:
+    in_flight = InFlight()
+    mcp.add_middleware(in_flight)
+    hold_stdin_open(in_flight, at_most=Settings().deadline_seconds)
     try:
         run_stoppable(lambda: mcp.run(transport="stdio", show_banner=False))
     except* BrokenPipeError:
