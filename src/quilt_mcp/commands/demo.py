@@ -1,5 +1,7 @@
 """`quilt-mcp demo`: a demo world, read on both surfaces."""
 
+import os
+import shutil
 import sys
 from typing import Annotated, Any
 
@@ -9,6 +11,7 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from quilt_mcp.commands.comparison import Case, case_uris, compare
+from quilt_mcp.commands.install import COMMAND, executable
 from quilt_mcp.commands.options import AsJSON, World
 from quilt_mcp.commands.output import console_on, show, show_json
 from quilt_mcp.commands.session import ask
@@ -21,9 +24,9 @@ PEOPLE: dict[World, str] = {
     "empty": "an administrator of a stack that has just been installed",
 }
 NEXT = """\
-Read one of them:    quilt-mcp get auth://status --demo
-Connect this world:  quilt-mcp install claude-desktop --demo
-Connect your own:    quilt3 login, then quilt-mcp install claude-desktop
+Read one of them:    {command} get auth://status --demo
+Connect this world:  {command} install claude-desktop --demo
+Connect your own:    quilt3 login, then {command} install claude-desktop
                      (or claude-code, or cursor)\
 """
 
@@ -40,7 +43,15 @@ def demo(world: Which = "admin", *, as_json: AsJSON = False) -> int:
     if as_json:
         show_json({"world": world, "cases": cases, "ok": same == len(cases)})
     else:
-        show(f"World {world}: {PEOPLE[world]}.", "", _table(cases), "", _verdict(same, len(cases)), "", NEXT)
+        show(
+            f"World {world}: {PEOPLE[world]}.",
+            "",
+            _table(cases),
+            "",
+            _verdict(same, len(cases)),
+            "",
+            NEXT.format(command=_command()),
+        )
     return 0 if same == len(cases) else 1
 
 
@@ -57,6 +68,11 @@ def _table(cases: list[Case]) -> Table:
         tool = f"{case['tool_ms']:.0f} ms" if case["tool"] else "refused"
         table.add_row(case["uri"], resource, tool, "yes" if case["parity"] else "NO", f"{case['bytes']}")
     return table
+
+
+def _command() -> str:
+    """How this command is called from here: by its path, where it is not on PATH."""
+    return COMMAND if shutil.which(COMMAND) else os.path.relpath(executable())
 
 
 def _verdict(same: int, total: int) -> str:
