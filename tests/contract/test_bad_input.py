@@ -2,6 +2,10 @@
 
 import json
 import logging
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,35 +16,32 @@ from tests.contract.scrub import scrubbed
 from tests.contract.surfaces import AnyClient, ask
 from tests.worlds import in_world
 
-# golden -> URI; raw JSON-RPC sends what FastMCP's client would refuse to send
-BAD_URIS = {
-    "unknown": "nope://x",
-    "typo": "auth://statsu",
-    "wrong-case": "AUTH://Status",
-    "no-scheme": "auth/status",
-    "one-slash": "auth:/status",
-    "trailing-slash": "auth://status/",
-    "query": "auth://status?x=1",
-    "fragment": "auth://status#x",
-    "traversal": "metadata://templates/../../etc/passwd",
-    "dot-segment": "metadata://templates/..",
-    "encoded-slash": "metadata://templates/a%2Fb",
-    "double-encoded": "metadata://templates/%2573tandard",
-    "percent-broken": "metadata://templates/%zz",
-    "not-utf-8": "metadata://templates/%ff",
-    "control-character": "auth://status\x00",
-    "newline": "auth://status\n",
-    "space": "auth://sta tus",
-    "look-alike": "аuth://status",  # noqa: RUF001 - the first letter is Cyrillic: that is the point
-    "giant": "auth://" + "x" * 5000,
-    "long-value": "metadata://templates/" + "x" * 129,
-    "literal-variable": "metadata://templates/{template}",
-    "empty-braces": "metadata://templates/{}",
-    "empty-variable": "metadata://templates/",
-    "empty-variable-inside": "workflow://workflows//status",
-    "missing-workflow": "workflow://workflows/nothing-here/status",
-    "missing-template": "metadata://templates/nothing-here",
-}
+HOSTILE_URIS = Path(__file__).parent.parent / "fixtures" / "hostile-uris.json"
+_SUGGESTED = re.compile(r"(?:Did you mean |Example: get_resource\(')([^\s?']+)")
+
+
+@dataclass(frozen=True)
+class HostileURI:
+    """One row of hostile-uris.json."""
+
+    kind: str
+    uri: str
+    error: str
+    suggests: str | None = None
+    """The URI that the first suggested action names; None where it must name none."""
+    golden: bool = False
+    """Whether the answer is pinned whole, as errors/bad-input/<kind>."""
+    then: str = ""
+    """What follows `uri`, this many `times`: a row need not be as long as its URI."""
+    times: int = 0
+
+    @property
+    def sent(self) -> str:
+        return self.uri + self.then * self.times
+
+
+ROWS = [HostileURI(**row) for row in json.loads(HOSTILE_URIS.read_text(encoding="utf-8"))]
+BAD_URIS = {row.kind: row.sent for row in ROWS if row.golden}
 BAD_ARGUMENTS: dict[str, dict[str, Any]] = {
     "number": {"uri": 5},
     "boolean": {"uri": True},
@@ -51,22 +52,46 @@ BAD_ARGUMENTS: dict[str, dict[str, Any]] = {
 }
 
 
+def files(directory: Path) -> dict[str, tuple[int, bytes]]:
+    """All files below, with the time of their last change and their content."""
+    found = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
+
+
+def suggested(actions: list[str]) -> str | None:
+    """The URI that the first action names, as a guess or as an example."""
+    match = _SUGGESTED.match(actions[0])
+    return match[1] if match else None
+
+
+def test_the_rows_differ_and_each_kind_has_one_golden() -> None:
+    assert len({row.sent for row in ROWS}) == len(ROWS) >= 80
+    assert Counter(row.kind for row in ROWS if row.golden) == dict.fromkeys((row.kind for row in ROWS), 1)
+
+
 @in_world("admin")
-@pytest.mark.parametrize("name", BAD_URIS)
+@pytest.mark.parametrize("row", [pytest.param(row, id=f"{row.kind}-{at}") for at, row in enumerate(ROWS)])
 async def test_a_bad_uri_is_refused_alike_on_both_surfaces(
-    name: str, world: World, client: AnyClient, golden: SnapshotAssertion, caplog: pytest.LogCaptureFixture
+    row: HostileURI, world: World, client: AnyClient, golden: SnapshotAssertion, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    calls = len(world.stack.calls)
+    calls, before = len(world.stack.calls), files(world.directory)
 
-    answer = await ask(client, BAD_URIS[name])
+    # raw JSON-RPC: it sends what FastMCP's client would refuse to send
+    answer = await ask(client, row.sent)
 
     assert answer.resource_error is not None
-    assert answer.body["suggested_actions"]
+    assert (answer.body["error"], suggested(answer.body["suggested_actions"])) == (row.error, row.suggests)
+    assert answer.body["transient"] is False
     assert len(world.stack.calls) == calls
+    assert files(world.directory) == before
     lines = [record for record in caplog.records if record.name.startswith(("quilt_mcp", "fastmcp"))]
-    assert [(line.name, line.exc_info) for line in lines] == [("quilt_mcp.manager", None)] * 2
-    assert scrubbed(answer.observed(), world) == golden(name=f"errors/bad-input/{name}")
+    assert [(line.name.partition(".")[0], line.levelno, line.exc_info) for line in lines] == [
+        ("quilt_mcp", logging.INFO, None)
+    ] * 2
+    assert all(line.getMessage().isprintable() for line in lines)
+    if row.golden:
+        assert scrubbed(answer.observed(), world) == golden(name=f"errors/bad-input/{row.kind}")
 
 
 @in_world("admin")
