@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 import time_machine
@@ -9,8 +10,10 @@ from fastmcp import Client
 from fastmcp.client.transports import FastMCPTransport
 from syrupy.assertion import SnapshotAssertion
 
+from quilt_mcp import runtime_context
 from quilt_mcp.demo.world import World, demo_world
 from quilt_mcp.server import create_server
+from quilt_mcp.settings import Settings
 from tests.golden import GoldenExtension
 
 NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
@@ -28,6 +31,16 @@ def fresh_world() -> Iterator[World]:
     """The admin's world for one test, which may change it."""
     with time_machine.travel(NOW, tick=False), demo_world("admin") as entered:
         yield entered
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the workflows of this test are kept; it does not exist yet."""
+    monkeypatch.setenv("QUILT_MCP_DATA_DIR", str(tmp_path / "data"))
+    before = runtime_context.settings()
+    runtime_context.use_settings(Settings())
+    yield tmp_path / "data"
+    runtime_context.use_settings(before)
 
 
 @pytest.fixture

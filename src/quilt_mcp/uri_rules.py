@@ -14,7 +14,7 @@ MAX_LENGTH = 1024
 _SHOWN = 80
 _COMPARED = 128
 _LIKENESS = 0.7
-_VALUE = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._~-]{1,128}")
+VALUE_PATTERN = r"[A-Za-z0-9._~-]{1,128}"
 _PERCENT_ENCODED = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*")
 
 
@@ -81,7 +81,7 @@ def _likeness(asked: Sequence[str], candidate: str) -> tuple[float, str]:
     given, pattern = list(asked), _segments(candidate)
     for at, segment in enumerate(pattern[: len(given)]):
         if VARIABLE_SEGMENT.fullmatch(segment) and given[at] not in pattern:
-            if _VALUE.fullmatch(given[at]):
+            if is_value(given[at]):
                 candidate = candidate.replace(segment, given[at])
             given[at] = pattern[at] = ""
     matcher = SequenceMatcher(None, _compared_text(pattern), _compared_text(given))
@@ -106,12 +106,17 @@ def checked_value(definition: ResourceDefinition, variable: str, raw: str) -> st
             f"Template URI '{definition['uri']}' requires variable(s): {variable}",
             details="Template URIs must include values for all variables.",
         )
-    if value is None or not _VALUE.fullmatch(value):
+    if value is None or not is_value(value):
         raise InvalidTemplateVariable(
             f"{shown(raw)} is not a valid value for '{variable}' in '{definition['uri']}'.",
             details="A value is 1-128 characters of A-Z a-z 0-9 . _ ~ - after percent-decoding, and not '.' or '..'.",
         )
     return value
+
+
+def is_value(text: str) -> bool:
+    """Whether a template's variable can have this value."""
+    return bool(re.fullmatch(VALUE_PATTERN, text)) and text not in (".", "..")
 
 
 def value_advice(definition: ResourceDefinition, variable: str, existing: Sequence[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quilt_mcp import runtime_context
 from quilt_mcp.services.workflow_service import (
     WorkflowRuleError,
     workflow_add_step,
@@ -19,16 +17,8 @@ from quilt_mcp.services.workflow_service import (
     workflow_get_status,
     workflow_update_step,
 )
-from quilt_mcp.settings import Settings
 
-
-@pytest.fixture(autouse=True)
-def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("QUILT_MCP_DATA_DIR", str(tmp_path / "data"))
-    before = runtime_context.settings()
-    runtime_context.use_settings(Settings())
-    yield tmp_path / "data"
-    runtime_context.use_settings(before)
+pytestmark = pytest.mark.usefixtures("data_dir")
 
 
 def nested(levels: int) -> dict[str, Any]:

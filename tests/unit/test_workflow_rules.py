@@ -1,15 +1,12 @@
 """After any history of writes, a workflow obeys the rules."""
 
 import itertools
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quilt_mcp import runtime_context
 from quilt_mcp.services.workflow_model import StepStatus, derive_status
 from quilt_mcp.services.workflow_service import (
     WorkflowRuleError,
@@ -19,7 +16,6 @@ from quilt_mcp.services.workflow_service import (
     workflow_list_all,
     workflow_update_step,
 )
-from quilt_mcp.settings import Settings
 
 STATUSES = ["pending", "in_progress", "completed", "failed", "skipped"]
 DONE = {"completed", "skipped"}
@@ -27,13 +23,7 @@ DONE = {"completed", "skipped"}
 numbers = itertools.count()
 
 
-@pytest.fixture(autouse=True)
-def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("QUILT_MCP_DATA_DIR", str(tmp_path / "data"))
-    before = runtime_context.settings()
-    runtime_context.use_settings(Settings())
-    yield tmp_path / "data"
-    runtime_context.use_settings(before)
+pytestmark = pytest.mark.usefixtures("data_dir")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import time_machine
 
-from quilt_mcp import runtime_context
 from quilt_mcp.errors import NotFound
 from quilt_mcp.services.workflow_service import (
     WorkflowRuleError,
@@ -19,18 +18,11 @@ from quilt_mcp.services.workflow_service import (
     workflow_list_all,
     workflow_update_step,
 )
-from quilt_mcp.settings import Settings
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-@pytest.fixture(autouse=True)
-def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("QUILT_MCP_DATA_DIR", str(tmp_path / "data"))
-    before = runtime_context.settings()
-    runtime_context.use_settings(Settings())
-    yield tmp_path / "data"
-    runtime_context.use_settings(before)
+pytestmark = pytest.mark.usefixtures("data_dir")
 
 
 @pytest.fixture(autouse=True)

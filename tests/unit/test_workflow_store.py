@@ -6,7 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -26,14 +26,7 @@ from quilt_mcp.services.workflow_service import (
 )
 from quilt_mcp.settings import Settings
 
-
-@pytest.fixture(autouse=True)
-def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("QUILT_MCP_DATA_DIR", str(tmp_path / "data"))
-    before = runtime_context.settings()
-    runtime_context.use_settings(Settings())
-    yield tmp_path / "data"
-    runtime_context.use_settings(before)
+pytestmark = pytest.mark.usefixtures("data_dir")
 
 
 @pytest.fixture

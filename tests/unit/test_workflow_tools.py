@@ -4,7 +4,7 @@ import json
 import logging
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,21 +14,13 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.client import CallToolResult
 from fastmcp.client.transports import FastMCPTransport
 
-from quilt_mcp import runtime_context
 from quilt_mcp.services import workflow_service, workflow_store
-from quilt_mcp.settings import Settings
 from quilt_mcp.tools.workflow_tools import register_workflow_tools
 
 Connected = Client[FastMCPTransport]
 
 
-@pytest.fixture(autouse=True)
-def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("QUILT_MCP_DATA_DIR", str(tmp_path / "data"))
-    before = runtime_context.settings()
-    runtime_context.use_settings(Settings())
-    yield tmp_path / "data"
-    runtime_context.use_settings(before)
+pytestmark = pytest.mark.usefixtures("data_dir")
 
 
 @pytest.fixture

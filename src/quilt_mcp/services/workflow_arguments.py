@@ -4,13 +4,12 @@ Every function raises WorkflowRuleError for an argument that it refuses.
 """
 
 import json
-import re
 from typing import Any
 
 from quilt_mcp.services.workflow_model import STEP_STATUSES, Step, StepStatus, Workflow
 from quilt_mcp.services.workflow_rules import WorkflowRuleError
+from quilt_mcp.uri_rules import is_value
 
-ID_PATTERN = r"[A-Za-z0-9._~-]{1,128}"
 NAME_LENGTH = 200
 TEXT_LENGTH = 1000
 JSON_BYTES = 4 * 1024
@@ -69,7 +68,7 @@ def checked_update(
 
 
 def _check_id(what: str, value: str) -> None:
-    if not re.fullmatch(ID_PATTERN, value) or value in {".", ".."}:
+    if not is_value(value):  # else no URI could name it
         raise WorkflowRuleError(
             f"{what} is not valid.", "Use 1 to 128 characters of A-Z a-z 0-9 . _ ~ - for it, such as rna-seq-2026."
         )

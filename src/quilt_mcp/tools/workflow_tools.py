@@ -12,11 +12,12 @@ from pydantic import Field
 
 from quilt_mcp.errors import ResourceFailure
 from quilt_mcp.services import workflow_service
-from quilt_mcp.services.workflow_arguments import ID_PATTERN, NAME_LENGTH, TEXT_LENGTH
+from quilt_mcp.services.workflow_arguments import NAME_LENGTH, TEXT_LENGTH
 from quilt_mcp.services.workflow_model import StepStatus
 from quilt_mcp.services.workflow_rules import DEPENDENCIES
+from quilt_mcp.uri_rules import VALUE_PATTERN
 
-_ID = f"^{ID_PATTERN}$"
+_ID = f"^{VALUE_PATTERN}$"
 _JSON = "any JSON object up to 4 KiB"
 
 WorkflowId = Annotated[str, Field(description="The workflow's id: letters, digits and . _ ~ -", pattern=_ID)]
