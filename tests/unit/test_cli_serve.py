@@ -64,6 +64,8 @@ class Server(NamedTuple):
 def serving(*arguments: str, **environment: str) -> Iterator[Server]:
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     command = [executable(), "serve", *arguments]
+    # Whoever runs these tests in the background has SIGINT ignored, and what they start would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(command, env=os.environ | environment, **pipes) as process:
         assert process.stderr
         limit = threading.Timer(SECONDS, process.kill)
