@@ -207,7 +207,8 @@ def test_messages_are_those_that_json_and_quilt3_give(tmp_path: Path) -> None:
         return str(error.value)
 
     assert message({"day": date(2026, 5, 1)}) == issues["type_validation_error"]["error_message"]
-    assert message({"ratio": float("nan")}) in issues["type_validation_error"]["root_cause"]
+    of_nan = message({"ratio": float("nan")}).removesuffix(": nan")  # which Python adds from 3.13 on
+    assert of_nan in issues["type_validation_error"]["root_cause"]
     _require_organism(registry)
     assert message({}) == issues["schema_validation_error"]["error_message"]
     json_issue = issues["json_format_error"]
