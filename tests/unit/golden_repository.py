@@ -57,9 +57,13 @@ def contract() -> Files:
     """The files of the first commit: JSON values, texts, and for the CSV its rows."""
     uri_argument = {"type": "string", "description": "The URI.", "maxLength": 200}
     step = {
-        "workflow_id": {"type": "string"},
+        "workflow_id": {"type": "string", "pattern": "^[a-z]$"},
         "status": {"type": "string", "enum": ["pending", "completed"]},
         "count": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None},
+        "labels": {"type": "array", "items": {"type": ["string", "integer"]}},
+        "size": {"oneOf": [{"not": 1}, {"not": 2}]},
+        "kind": {"const": "a"},
+        "note": {},
     }
     users = [{"name": name, "role": {"title": "Reader"}, "active": True} for name in ("ada", "ben", "cleo")]
     return {

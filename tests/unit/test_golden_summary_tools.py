@@ -94,12 +94,39 @@ CHANGES: dict[str, tuple[Callable[[list[Tool]], Any], list[str]]] = {
         lambda tools: tools[0]["inputSchema"].update(additionalProperties=False),
         ["- *breaking*: arguments has another `additionalProperties`: `true` → `false`"],
     ),
+    "other arguments are admitted without saying so": (
+        lambda tools: tools[0]["inputSchema"].pop("additionalProperties"),
+        [],
+    ),
     "items of a narrower type": (
-        lambda tools: updates(tools).update(count={"type": "array", "items": {"type": "string"}}),
+        lambda tools: updates(tools)["labels"]["items"].update(type="string"),
+        ["- *breaking*: argument `labels[]` is never `integer` now"],
+    ),
+    "a type instead of anything": (
+        lambda tools: updates(tools).update(note={"type": "string"}),
+        ["- *breaking*: argument `note` is never `anything` now"],
+    ),
+    "anything instead of a type": (
+        lambda tools: updates(tools).update(labels={}),
+        ["- *compatible*: argument `labels` may be `anything` now"],
+    ),
+    "a choice instead of a constant": (
+        lambda tools: updates(tools).update(kind={"enum": ["a", "b"]}),
+        ['- *compatible*: argument `kind` may be `"b"` now'],
+    ),
+    "another pattern": (
+        lambda tools: updates(tools)["workflow_id"].update(pattern="^[a-z]+$"),
+        ['- *breaking*: argument `workflow_id` has another `pattern`: `"^[a-z]$"` → `"^[a-z]+$"`'],
+    ),
+    "the first of two untyped forms": (
+        lambda tools: updates(tools)["size"]["oneOf"][0].update({"not": 3}),
+        ['- *breaking*: argument `size` has another `oneOf`: `[{"not": 1}, {"not": 2}]` → `[{"not": 3}, {"not": 2}]`'],
+    ),
+    "one form of a type becomes two": (
+        lambda tools: updates(tools).update(labels={"anyOf": [{"type": "array"}, {"type": "array", "maxItems": 1}]}),
         [
-            "- *breaking*: argument `count` is never `integer` now",
-            "- *breaking*: argument `count` is never `null` now",
-            "- *compatible*: argument `count` may be `array` now",
+            "- *breaking*: argument `labels` is never `array` now",
+            "- *compatible*: argument `labels` may be `untyped` now",
         ],
     ),
     "a rule that cannot be judged": (

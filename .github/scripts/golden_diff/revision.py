@@ -60,7 +60,7 @@ def read_revision(name: str) -> Revision:
     commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", about=name)
     listed = _git("ls-tree", "-r", "-z", "--full-tree", commit.decode().strip(), "--", *PATHS, about=name)
     entries = [entry.partition("\t") for entry in listed.decode(errors="replace").split("\0") if entry]
-    blobs = {path: meta.split()[2] for meta, _, path in entries if meta.split()[1] == "blob"}
+    blobs = {path: meta.split()[2] for meta, _, path in entries}
     output = _git("cat-file", "--batch", about=name, stdin="\n".join([*blobs.values(), ""]).encode())
     files = {}
     for path in blobs:

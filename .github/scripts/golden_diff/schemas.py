@@ -53,7 +53,7 @@ def schema_changes(before: Schema, after: Schema, direction: Direction, path: st
 
 
 def _by_type(schema: Schema) -> dict[str, Schema]:
-    """The schema of each type that it admits; of `anything` where it names no types, or one in two forms."""
+    """The schema of each type that it admits, if it admits each in one form only."""
     for alternatives in ("anyOf", "oneOf"):
         rest = {name: value for name, value in schema.items() if name != alternatives and name not in NOTES}
         forms = [{**rest, **form} for form in schema.get(alternatives, [])]
@@ -64,7 +64,8 @@ def _by_type(schema: Schema) -> dict[str, Schema]:
 
 
 def _types(schema: Schema) -> list[str]:
-    named = schema.get("type", "anything")
+    """The types that it names; for none, `anything` if nothing else limits it, and `untyped` if something does."""
+    named = schema.get("type", "untyped" if schema.keys() - set(NOTES) else "anything")
     return [named] if isinstance(named, str) else list(named)
 
 
