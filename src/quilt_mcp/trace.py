@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 logger = logging.getLogger(__name__)
 
 
+class ReadIsOver(Exception):
+    """Ends the work of a thread whose read was answered or given up without it."""
+
+
 @dataclass
 class Read:
     """A read under way."""
@@ -26,6 +30,8 @@ class Read:
     outcome: str = "ok"
     service_ms: int = 0
     calls: Counter[str] = field(default_factory=Counter)
+    is_over: bool = False
+    """Whether it has been answered or given up; a thread may still be working for it."""
 
     def log(self) -> None:
         """Write the one line of this read: at DEBUG with the look-up, the service's time and the calls."""
@@ -52,13 +58,20 @@ def reading(surface: str) -> Iterator[Read]:
     try:
         yield read
     finally:
+        read.is_over = True
         _current.reset(token)
         read.log()
 
 
 def count_call(system: str) -> None:
-    """Note a call of the current read to another system, such as "aws"; outside of a read it does nothing."""
+    """Note a call of the current read to another system, such as "aws"; outside of a read it does nothing.
+
+    Raises:
+        ReadIsOver: nobody waits for it any more; without this, a thread would go on from page to page.
+    """
     if read := _current.get():
+        if read.is_over:
+            raise ReadIsOver
         read.calls[system] += 1
 
 

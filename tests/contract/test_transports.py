@@ -1,0 +1,125 @@
+"""The same contract on every transport, in both protocol eras: what a client receives is what the goldens say."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import ReadResourceRequest, ReadResourceRequestParams, ReadResourceResult
+
+from quilt_mcp.demo.world import World
+from quilt_mcp.server import create_server
+from tests.contract.cases import HOME, RESOURCES
+from tests.contract.scrub import scrubbed
+from tests.contract.serving import ERAS, SESSIONLESS, TRANSPORTS, on_stdio, serving
+from tests.contract.surfaces import AnyClient, ask
+from tests.contract.test_bad_input import BAD_URIS
+from tests.golden import GOLDEN
+from tests.waiting import SECONDS
+from tests.worlds import in_world
+
+READERS = 8
+FAILING = ("signed_out", "stack_refused", "stack_error_graphql")
+"""With the bad URIs of the admin's world, these have every error code."""
+CODES = {-32602, -32003, -32002, -32001, -32603}
+
+Goldens = dict[str, Any]
+"""From the URI to what is answered."""
+
+
+def goldens_of(world: str) -> Goldens:
+    """The admin's answers, and its refusals of bad URIs; of another world the refusals."""
+    if world == HOME:
+        bad_uris = {uri: read(f"errors/bad-input/{kind}") for kind, uri in BAD_URIS.items()}
+        return {row.example_uri: read(row.data_golden(world)) for row in RESOURCES} | bad_uris
+    refused = [row for row in RESOURCES if (GOLDEN / f"{row.error_golden(world)}.json").exists()]
+    return {row.example_uri: read(row.error_golden(world)) for row in refused}
+
+
+def read(name: str) -> Any:
+    return json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+
+
+async def differences(client: AnyClient, world: World, goldens: Goldens) -> list[str]:
+    """What is answered otherwise than the goldens say."""
+    found = [await difference(client, world, uri, golden) for uri, golden in goldens.items()]
+    return [text for text in found if text]
+
+
+async def difference(client: AnyClient, world: World, uri: str, golden: Any) -> str:
+    try:
+        answer = scrubbed((await ask(client, uri)).observed(), world)
+    except (AssertionError, KeyError, MCPError) as error:
+        return f"{uri}: {error!r}"
+    return "" if answer == golden else f"{uri}: {json.dumps(answer)}, and not {json.dumps(golden)}"
+
+
+def test_the_goldens_have_every_error_code() -> None:
+    goldens = [golden for world in (HOME, *FAILING) for golden in goldens_of(world).values()]
+    assert {golden["resource"]["code"] for golden in goldens if "resource" in golden} == CODES
+
+
+@in_world(HOME, *FAILING)
+@pytest.mark.parametrize("name", TRANSPORTS)
+async def test_over_http_the_answers_are_the_goldens(name: str, world: World) -> None:
+    goldens = goldens_of(world.name)
+    assert len(goldens) > 4
+    async with serving(create_server(), TRANSPORTS[name]) as url:
+        for mode, version in ERAS.items():
+            async with Client(url, mode=mode, timeout=SECONDS) as client:
+                assert client.protocol_version == version
+                assert await differences(client, world, goldens) == []
+
+
+@pytest.mark.parametrize("name", TRANSPORTS)
+async def test_the_era_that_fastmcps_client_chooses_by_itself(name: str) -> None:
+    async with serving(create_server(), TRANSPORTS[name]) as url, Client(url, timeout=SECONDS) as client:
+        assert client.protocol_version == TRANSPORTS[name].auto
+
+
+@in_world(HOME)
+@pytest.mark.parametrize("name", TRANSPORTS)
+async def test_eight_clients_at_once_get_each_their_own_answer(name: str, world: World) -> None:
+    goldens = goldens_of(HOME)
+    modes = list(ERAS)
+
+    async def ask_as_one_of_many(place: int, uri: str) -> str:
+        async with Client(url, mode=modes[place % len(modes)], timeout=SECONDS) as client:
+            return await difference(client, world, uri, goldens[uri])
+
+    async with serving(create_server(), TRANSPORTS[name]) as url:
+        uris = enumerate(list(goldens)[:READERS])
+        assert await asyncio.gather(*(ask_as_one_of_many(place, uri) for place, uri in uris)) == [""] * READERS
+
+
+@pytest.mark.parametrize(
+    ("mode", "length"),
+    [
+        ("legacy", 5_000_000),  # of a body the MCP library takes four MiB
+        (SESSIONLESS, 100_000),  # in this era the URI stands in a header too, and of headers uvicorn takes 64 KiB
+    ],
+)
+async def test_after_a_request_too_large_for_http_the_next_is_answered(mode: str, length: int) -> None:
+    parameters = ReadResourceRequestParams(uri="x://" + "x" * length)
+    transport = TRANSPORTS["streamable HTTP"]
+    async with serving(create_server(), transport) as url, Client(url, mode=mode, timeout=SECONDS) as client:
+        with pytest.raises(MCPError):
+            await client.session.send_request(ReadResourceRequest(params=parameters), ReadResourceResult)
+        assert (await ask(client, "metadata://templates")).body["success"]
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_over_stdio_the_answers_are_the_goldens_also_to_eight_readers_at_once(mode: str, tmp_path: Path) -> None:
+    goldens = goldens_of(HOME)
+    at_once = list(goldens)[:READERS]
+    async with on_stdio(HOME, mode, tmp_path) as (client, world):
+        assert client.protocol_version == ERAS[mode]
+        assert await differences(client, world, goldens) == []
+        found = await asyncio.gather(*(difference(client, world, uri, goldens[uri]) for uri in at_once))
+        assert found == [""] * READERS
+    log = (tmp_path / "log").read_text(encoding="utf-8")
+    assert log.count(" surface=resource ") == log.count(" surface=tool ") == len(goldens) + READERS
+    assert "Traceback" not in log
