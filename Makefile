@@ -5,6 +5,8 @@ FITS := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do $$p -c '$(FITS)' 2>/dev/null && echo $$p && break; done)
 CORE := errors.py,trace.py,registry.py,uri_rules.py,manager.py,surfaces.py,models/*
 comma := ,
+CONTRACT := $(addprefix tests/contract/test_,parity.py inventory.py discovery.py)
+WITH_GOLDENS := $(CONTRACT) tests/contract/test_bad_input.py
 
 .DEFAULT_GOAL := help
 .PHONY: help run setup check test contract golden mcp-list serve bench clean
@@ -33,12 +35,12 @@ test: setup ## All tests, with the coverage gates
 	$(BIN)/coverage report --fail-under=100 --include='$(subst $(comma),$(comma)*/quilt_mcp/,*/quilt_mcp/$(CORE))'
 
 contract: setup ## Parity and inventory alone: the inner loop
-	$(BIN)/pytest -n 2 --dist loadgroup tests/contract
+	$(BIN)/pytest -n 2 --dist loadgroup $(CONTRACT)
 
 golden: setup ## Write the goldens anew, then verify them in a second run; read the diff before you commit it
 	rm -rf golden
-	$(BIN)/pytest -q -n 0 -p no:randomly --snapshot-update tests/contract
-	$(BIN)/pytest -q -n 0 tests/contract
+	$(BIN)/pytest -q -n 0 -p no:randomly --snapshot-update $(WITH_GOLDENS)
+	$(BIN)/pytest -q -n 2 --dist loadgroup $(WITH_GOLDENS)
 
 mcp-list: setup ## Write tests/fixtures/mcp-list.csv, and the README's tables, from the live server
 	$(BIN)/python -m tests.contract.mcp_list

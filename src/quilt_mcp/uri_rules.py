@@ -15,7 +15,6 @@ _SHOWN = 80
 _COMPARED = 128
 _LIKENESS = 0.7
 VALUE_PATTERN = r"[A-Za-z0-9._~-]{1,128}"
-_PERCENT_ENCODED = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*")
 
 
 def sendable(text: str) -> str:
@@ -100,13 +99,13 @@ def checked_value(definition: ResourceDefinition, variable: str, raw: str) -> st
         MissingTemplateVariable: it is empty, or the {variable} itself.
         InvalidTemplateVariable: it is not 1-128 characters of A-Z a-z 0-9 . _ ~ -, or is "." or "..".
     """
-    value = _decode(raw)
+    value = unquote(raw)  # once; broken encodings leave a % or U+FFFD, which no value may hold
     if value in ("", f"{{{variable}}}"):
         raise MissingTemplateVariable(
             f"Template URI '{definition['uri']}' requires variable(s): {variable}",
             details="Template URIs must include values for all variables.",
         )
-    if value is None or not is_value(value):
+    if not is_value(value):
         raise InvalidTemplateVariable(
             f"{shown(raw)} is not a valid value for '{variable}' in '{definition['uri']}'.",
             details="A value is 1-128 characters of A-Z a-z 0-9 . _ ~ - after percent-decoding, and not '.' or '..'.",
@@ -125,13 +124,3 @@ def value_advice(definition: ResourceDefinition, variable: str, existing: Sequen
         return [f"Put a value in place of {{{variable}}} in {definition['uri']}.", DISCOVER]
     example = definition["uri"].replace(f"{{{variable}}}", existing[0])
     return [f"Example: get_resource('{example}')", f"Values that exist: {', '.join(existing)}", DISCOVER]
-
-
-def _decode(raw: str) -> str | None:
-    """The text that `raw` encodes, decoded once; None where its percent-encoding is broken."""
-    if not _PERCENT_ENCODED.fullmatch(raw):
-        return None
-    try:
-        return unquote(raw, errors="strict")
-    except UnicodeDecodeError:
-        return None

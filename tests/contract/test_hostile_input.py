@@ -28,7 +28,7 @@ LARGEST_REFUSAL = 6 * uri_rules.MAX_LENGTH + 4096  # bytes: JSON needs up to six
 
 # The same examples in every run. The client serves all of them: no read leaves anything behind in it.
 reproducible = settings(
-    deadline=None, derandomize=True, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, derandomize=True, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -105,7 +105,7 @@ async def test_any_text_is_answered_alike_on_both_surfaces(
 
 
 @in_world("admin")
-@reproducible
+@settings(reproducible, max_examples=75)
 @given(JSON)
 async def test_any_json_value_is_answered_with_a_body(
     world: World, client: AnyClient, schema: dict[str, Any], caplog: pytest.LogCaptureFixture, value: Any
@@ -121,7 +121,7 @@ async def test_any_json_value_is_answered_with_a_body(
 
 
 @in_world("admin")
-@reproducible
+@settings(reproducible, max_examples=75)
 @given(st.dictionaries(st.text(), JSON, min_size=1, max_size=5))
 async def test_any_arguments_are_answered_with_a_body(
     world: World, client: AnyClient, schema: dict[str, Any], caplog: pytest.LogCaptureFixture, arguments: dict[str, Any]

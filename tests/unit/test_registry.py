@@ -139,7 +139,8 @@ def test_the_template_with_the_earlier_literal_wins_and_the_search_turns_back_wh
 
 
 @pytest.mark.parametrize(
-    "uri", ["", "shop", "shop:/status", "shop://", "shop://items", "shop://items/a/b", "SHOP://status"]
+    "uri",
+    ["", "shop", "shop:/status", "shop://", "shop://status/", "shop://items", "shop://items/a/b", "SHOP://status"],
 )
 def test_what_matches_nothing_is_not_found(uri: str) -> None:
     assert index_of("shop://status", "shop://items/{name}").find(uri) is None
@@ -155,7 +156,7 @@ PATTERNS = [
     for length in (1, 2, 3)
     for segments in product(["a", "b", "{v}", "{w}"], repeat=length)
 ]
-REGISTRIES = st.builds(lambda order, size: order[:size], st.permutations(PATTERNS), st.integers(0, 40))
+REGISTRIES = st.builds(lambda order, size: order[:size], st.permutations(PATTERNS), st.integers(0, 25))
 # "A", "%41" and the empty segment tell whether what is asked is left as it is.
 ASKED = st.builds(
     lambda start, segments: start + "/".join(segments),
@@ -191,7 +192,7 @@ def _reference(patterns: list[str], uri: str) -> tuple[str, dict[str, str]] | No
     return best, {segment[1:-1]: given for segment, given in pairs if segment.startswith("{")}
 
 
-@settings(deadline=None, derandomize=True, max_examples=500)
+@settings(deadline=None, derandomize=True, max_examples=300)
 @given(REGISTRIES.map(_distinct), ASKED)
 def test_the_index_agrees_with_plain_matching(patterns: list[str], uri: str) -> None:
     definitions: list[ResourceDefinition] = []
