@@ -64,14 +64,16 @@ def _serve_http(mcp: FastMCP, transport: Literal["http", "sse"], host: str, list
         logger.warning("there is no authentication: whoever reaches %s reads with this login", host)
     gc.collect()
     gc.freeze()  # what start-up made stays: under load, collections would walk through it again and again
-    mcp.run(
-        transport=transport,
-        show_banner=False,
-        host=host,
-        port=listener.getsockname()[1],
-        sockets=[listener],
-        host_origin_protection="auto",
-        uvicorn_config={"log_config": None},  # its own would write the access log to stdout
+    run_stoppable(
+        lambda: mcp.run(
+            transport=transport,
+            show_banner=False,
+            host=host,
+            port=listener.getsockname()[1],
+            sockets=[listener],
+            host_origin_protection="auto",
+            uvicorn_config={"log_config": None},  # its own would write the access log to stdout
+        )
     )
 
 
