@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http import HTTPStatus
 from io import BytesIO, TextIOWrapper
@@ -156,6 +157,28 @@ async def test_over_http_it_serves_and_guards_this_host_only(transport: str) -> 
         assert "Traceback" not in log
         assert server.process.stdout
         assert server.process.stdout.read() == ""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_over_http_a_signal_ends_it_in_mid_read(number: signal.Signals, status: int, tmp_path: Path) -> None:
+    """AWS takes the connection and never answers: the read alone would last its limit of ten minutes."""
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as pool:
+        silent.settimeout(SECONDS)
+        place = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{silent.getsockname()[1]}", "XDG_DATA_HOME": str(tmp_path)}
+        keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "NO_PROXY": "127.0.0.1"}
+        limits = {"QUILT_MCP_READ_TIMEOUT_SECONDS": "600", "QUILT_MCP_DEADLINE_SECONDS": "600"}
+        with serving("--transport", "http", "--port", "0", **place, **keys, **limits) as server:
+            [url] = URL.findall(server.log)
+            headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+            started = requests.post(url, INITIALIZE, headers=headers, timeout=SECONDS)
+            headers["mcp-session-id"] = started.headers["mcp-session-id"]
+            read = message(3, "tools/call", name="get_resource", arguments={"uri": "athena://databases"})
+            pool.submit(requests.post, url, read, headers=headers, timeout=SECONDS)
+            connection, _ = silent.accept()
+            with connection:
+                found, log = server.stop(number)
+    assert found == status
+    assert "Traceback" not in log
 
 
 def test_a_port_that_is_taken_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
