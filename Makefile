@@ -20,7 +20,7 @@ run: .venv/.installed-demo ## Try it: every resource of the demo world, on both 
 serve: .venv/.installed-demo ## Serve your own Quilt login over stdio
 	$(BIN)/quilt-mcp serve
 
-setup: .venv/.installed-demo,dev ## Make .venv with all that development needs
+setup: .venv/.installed-dev ## Make .venv with all that development needs
 
 check: setup ## Lint, format, types, and what may import what
 	$(BIN)/ruff check

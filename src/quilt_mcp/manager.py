@@ -1,19 +1,23 @@
 """The one path from a URI to an answer, under both surfaces."""
 
+import inspect
 import json
 import logging
 import time
 import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
+import anyio.lowlevel
 from anyio import to_thread
 from pydantic import BaseModel
 
 from quilt_mcp import uri_rules
 from quilt_mcp.errors import (
+    DISCOVER,
     InvalidTemplateVariable,
     InvalidURI,
     MissingTemplateVariable,
@@ -27,11 +31,16 @@ from quilt_mcp.trace import Read, milliseconds_since, reading
 
 MIME_TYPE = "application/json"
 DEFAULT_DEADLINE = 30.0
+DEFAULT_MAX_BYTES = 16 * 1024 * 1024
+THREADS = 64  # of its own: slow services cannot take those with which FastMCP reads and writes stdio
 _SHOWN = 5
 _JSON_NAMES = {bool: "a boolean", int: "a number", float: "a number", list: "an array", dict: "an object"}
 
-Values = Callable[[], list[str]]
+Values = Callable[[str, str], list[str] | Awaitable[list[str]]]
+Admit = Callable[[], Awaitable[None]]
 Translate = Callable[[Exception], ResourceFailure | None]
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -43,16 +52,23 @@ class ResourceManager:
         registry: from URI to definition; checked by `validate_registry`.
         deadline: tells the longest that one read may take, in seconds.
         translate: turns an exception of a foreign library into a ResourceFailure, or answers None.
-        variable_values: for a template variable's name, the function that lists the values which exist.
+        variable_values: for a template variable's name, the function that lists values which exist, given the template
+            and a prefix; it may know more than it lists.
+        free_text: the variables whose value may be any text.
+        admit: raises a ResourceFailure where the caller may not read now; called before anything else is looked at.
+        max_bytes: tells the longest data, in bytes of JSON, that one read may answer.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the registry are keyword-only, with defaults that serve any server
         self,
         registry: Mapping[str, ResourceDefinition],
         *,
         deadline: Callable[[], float] = lambda: DEFAULT_DEADLINE,
         translate: Translate = lambda _: None,
         variable_values: Mapping[str, Values] | None = None,
+        free_text: Collection[str] = (),
+        admit: Admit = anyio.lowlevel.checkpoint,
+        max_bytes: Callable[[], int] = lambda: DEFAULT_MAX_BYTES,
     ) -> None:
         validate_registry(registry)
         self.registry = registry
@@ -60,6 +76,10 @@ class ResourceManager:
         self._deadline = deadline
         self._translate = translate
         self._variable_values = dict(variable_values or {})
+        self._free_text = frozenset(free_text)
+        self._admit = admit
+        self._max_bytes = max_bytes
+        self._threads = anyio.CapacityLimiter(THREADS)
         self._discovery = _discovery_data(registry)
 
     async def get_discovery_data(self) -> dict[str, list[ResourceMetadata]]:
@@ -81,18 +101,30 @@ class ResourceManager:
         self, uri: object, *, surface: str, unknown_arguments: Collection[str] = ()
     ) -> GetResourceSuccess | GetResourceError:
         """The answer to a client, whatever it sent. Logs one line; raises nothing but cancellation."""
+
+        async def answer(read: Read) -> GetResourceSuccess:
+            asked = _checked_arguments(uri, unknown_arguments)
+            return _sendable(GetResourceSuccess(**await self._read(asked, read)), self._max_bytes())
+
+        return await self.guarded(answer, surface=surface, uri=uri)
+
+    async def guarded(
+        self, work: Callable[[Read], Awaitable[T]], *, surface: str, uri: object = ""
+    ) -> T | GetResourceError:
+        """What the work gives a caller that is admitted, or why not. Logs one line; raises nothing but cancellation."""
         with reading(surface) as read:
             read.outcome = "cancelled"
-            response: GetResourceSuccess | GetResourceError
+            result: T | GetResourceError
             try:
-                asked = _checked_arguments(uri, unknown_arguments)
-                response = _sendable(GetResourceSuccess(**await self._read(asked, read)))
+                await self._admit()
+                result = await work(read)
             except ResourceFailure as failure:
-                response = self._error(uri, failure)
+                result = self._error(uri, failure)
             except Exception as foreign:  # noqa: BLE001 - the process's edge: what is not ours is translated or masked
-                response = self._error(uri, self._translate(foreign) or _masked(foreign, read.correlation_id))
-            read.outcome = response.error if isinstance(response, GetResourceError) else "ok"
-            return response
+                result = self._error(uri, self._translate(foreign) or _masked(foreign, read.correlation_id))
+            done = "partial" if read.failed else "ok"
+            read.outcome = result.error if isinstance(result, GetResourceError) else done
+            return result
 
     async def complete(self, template: str, variable: str, prefix: str = "") -> list[str]:
         """The values that exist for a template's variable and start with `prefix`.
@@ -105,7 +137,10 @@ class ResourceManager:
             return []
         try:
             with anyio.fail_after(self._deadline()):
-                existing = await to_thread.run_sync(values, abandon_on_cancel=True)
+                if inspect.iscoroutinefunction(values):
+                    existing = await values(template, prefix)
+                else:
+                    existing = await self._in_thread(partial(values, template, prefix))
         except (ResourceFailure, TimeoutError):
             return []
         return [value for value in existing if value.startswith(prefix)]
@@ -119,7 +154,7 @@ class ResourceManager:
         if match is None:
             raise uri_rules.unknown(uri, self.registry)
         definition = match.definition
-        read.uri, read.lookup = definition["uri"], "template" if definition["is_template"] else "static"
+        read.uri, read.lookup = definition["uri"], "template" if match.values else "static"
         parameters = await self._parameters(match)
         started = time.perf_counter()
         try:
@@ -131,7 +166,7 @@ class ResourceManager:
         definition, parameters = match.definition, {}
         for variable, raw in match.values.items():
             try:
-                value = uri_rules.checked_value(definition, variable, raw)
+                value = uri_rules.checked_value(definition, variable, raw, free_text=variable in self._free_text)
             except (MissingTemplateVariable, InvalidTemplateVariable) as refusal:
                 existing = await self.complete(definition["uri"], variable)
                 refusal.suggested_actions = uri_rules.value_advice(definition, variable, existing[:_SHOWN])
@@ -145,13 +180,16 @@ class ResourceManager:
             if definition["is_async"]:
                 result = await function(**parameters)
             else:
-                result = await to_thread.run_sync(lambda: function(**parameters), abandon_on_cancel=True)
+                result = await self._in_thread(partial(function, **parameters))
         if scope.cancelled_caught:
             raise Unavailable(f"{definition['uri']} gave no answer within {seconds:g} seconds.")
         data = result.model_dump(mode="json") if isinstance(result, BaseModel) else result
         if not isinstance(data, dict):
             raise TypeError(f"{definition['uri']}: a service function answers an object, not {type(data).__name__}")
         return data
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+        return await to_thread.run_sync(call, abandon_on_cancel=True, limiter=self._threads)
 
     def _error(self, uri: object, failure: ResourceFailure) -> GetResourceError:
         return GetResourceError(
@@ -188,12 +226,19 @@ def _checked_arguments(uri: object, unknown_arguments: Collection[str]) -> str |
     return uri
 
 
-def _sendable(response: GetResourceSuccess) -> GetResourceSuccess:
+def _sendable(response: GetResourceSuccess, max_bytes: int) -> GetResourceSuccess:
     """The response, checked to be JSON; lone surrogates in it, which no UTF-8 can hold, become question marks.
 
     Raises:
         TypeError, ValueError: the data are no JSON.
+        ResourceExecutionError: they are longer than a client should get at once.
     """
+    if len(response.data_json) > max_bytes:
+        raise ResourceExecutionError(
+            "The answer is too long to send.",
+            details=f"{len(response.data_json)} characters of JSON; at most {max_bytes} are sent.",
+            suggested_actions=["Read it in parts, where its URI takes a limit.", "Read a narrower resource.", DISCOVER],
+        )
     try:
         response.data_json.encode()
     except UnicodeEncodeError:

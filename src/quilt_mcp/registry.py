@@ -1,8 +1,8 @@
 """The registry: what a resource is, and how its URI is found.
 
-A registry is a dict from URI to `ResourceDefinition`. A URI may be a template: segments between slashes of the form
-`{variable}`. Looking up a static URI is one dict access; a template is found by walking a trie of segments, so that
-neither grows with the number of resources.
+A registry is a dict from URI to `ResourceDefinition`. A URI may be a template of RFC 6570: segments between slashes of
+the form `{variable}`, and at its end `{?name,name}` for optional parameters. Looking up a path without variables is one
+dict access; another is found by walking a trie of segments, so that neither grows with the number of resources.
 """
 
 import inspect
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple, TypedDict
 
-URI_PATTERN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#]+(/[^\s/?#]+)*")
+URI_PATTERN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#]+(/[^\s/?#]+)*(\{\?[a-z][a-z0-9_]*(,[a-z][a-z0-9_]*)*\})?")
 VARIABLE_SEGMENT = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
@@ -31,13 +31,28 @@ class ResourceDefinition(TypedDict):
     """Whether the service function is awaited; otherwise it runs in a thread."""
     is_template: bool
     template_variables: list[str]
-    """The variables' names, in the URI's order."""
+    """The names of variables and optional parameters, in the URI's order."""
     requires_admin: bool
     """Whether only administrators of the stack may read it."""
     category: str
     """The URI's scheme."""
     parameter_mapping: dict[str, str]
     """From variable to the service function's parameter."""
+
+
+def path_of(pattern: str) -> str:
+    """The pattern without its optional parameters: what may be asked as it is, if it holds no variable."""
+    return pattern.partition("{?")[0]
+
+
+def optional_parameters(pattern: str) -> list[str]:
+    """The names in `{?name,name}` at the pattern's end."""
+    return [name for name in pattern.partition("{?")[2].removesuffix("}").split(",") if name]
+
+
+def path_variables(pattern: str) -> list[str]:
+    """The variables that are segments, in their order."""
+    return [match[1] for segment in path_of(pattern).split("/") if (match := VARIABLE_SEGMENT.fullmatch(segment))]
 
 
 def define(  # noqa: PLR0913 - four are keyword-only, with defaults that fit most resources
@@ -95,7 +110,7 @@ def validate_registry(registry: Mapping[str, ResourceDefinition]) -> None:
     for uri, definition in registry.items():
         if problem := next(_problems(uri, definition), None):
             raise ValueError(f"{uri}: {problem}")
-        shape = VARIABLE_SEGMENT.sub("{}", uri)
+        shape = VARIABLE_SEGMENT.sub("{}", path_of(uri))
         if shape in shapes:
             raise ValueError(f"{uri}: matches the same URIs as {shapes[shape]}")
         shapes[shape] = uri
@@ -121,8 +136,8 @@ def _uri_problems(uri: str, definition: ResourceDefinition) -> Iterator[str]:
 
 
 def _template_problems(uri: str, definition: ResourceDefinition) -> Iterator[str]:
-    variables, first = _variables(uri), uri.partition("://")[2].partition("/")[0]
-    if {uri.count("{"), uri.count("}")} != {len(variables)} or "{" in first:
+    path, variables = path_of(uri), _variables(uri)
+    if {path.count("{"), path.count("}")} != {len(path_variables(uri))} or "{" in path.partition("://")[2].split("/")[0]:
         yield "a variable must be a whole segment, and not the first"
     if definition["is_template"] != bool(variables):
         yield "is_template does not agree with the URI"
@@ -146,11 +161,11 @@ def _function_problems(definition: ResourceDefinition) -> Iterator[str]:
 
 
 def _variables(uri: str) -> list[str]:
-    return [match[1] for segment in uri.split("/") if (match := VARIABLE_SEGMENT.fullmatch(segment))]
+    return path_variables(uri) + optional_parameters(uri)
 
 
 class Match(NamedTuple):
-    """A definition and the raw, still percent-encoded values of its variables."""
+    """A definition and the raw, still percent-encoded values of its variables, and of the parameters that are given."""
 
     definition: ResourceDefinition
     values: dict[str, str]
@@ -173,26 +188,42 @@ class UriIndex:
         self._static: dict[str, Match] = {}
         self._templates = _Node()
         for uri, definition in registry.items():
-            if definition["is_template"]:
+            if path_variables(uri):
                 self._add_template(definition)
             else:
-                self._static[uri] = Match(definition, {})
+                self._static[path_of(uri)] = Match(definition, {})
 
     def find(self, uri: str) -> Match | None:
-        """The definition for this URI, or None. An empty segment matches a variable: the value is then empty."""
-        if found := self._static.get(uri):
+        """The definition for this URI, or None. An empty segment matches a variable: the value is then empty.
+
+        A parameter that the definition does not name, and one that is given twice, match nothing.
+        """
+        path, has_query, query = uri.partition("?")
+        found = self._find_path(path)
+        if not has_query:
             return found
-        scheme, separator, path = uri.partition("://")
+        if found is None or not (names := optional_parameters(found.definition["uri"])):
+            return self._find_path(uri)
+        pairs = [pair.partition("=")[::2] for pair in query.split("&")]
+        given = dict(pairs)
+        if len(given) < len(pairs) or not given.keys() <= set(names):
+            return None
+        return Match(found.definition, found.values | given)
+
+    def _find_path(self, path: str) -> Match | None:
+        if found := self._static.get(path):
+            return found
+        scheme, separator, rest = path.partition("://")
         if not separator:
             return None
         values: list[str] = []
-        definition = self._walk(self._templates, [scheme, *path.split("/")], 0, values)
+        definition = self._walk(self._templates, [scheme, *rest.split("/")], 0, values)
         if definition is None:
             return None
-        return Match(definition, dict(zip(definition["template_variables"], values, strict=True)))
+        return Match(definition, dict(zip(path_variables(definition["uri"]), values, strict=True)))
 
     def _add_template(self, definition: ResourceDefinition) -> None:
-        scheme, _, path = definition["uri"].partition("://")
+        scheme, _, path = path_of(definition["uri"]).partition("://")
         node = self._templates
         for segment in [scheme, *path.split("/")]:
             if VARIABLE_SEGMENT.fullmatch(segment):

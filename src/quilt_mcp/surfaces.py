@@ -16,7 +16,7 @@ from pydantic import ConfigDict, SkipValidation
 
 from quilt_mcp.manager import MIME_TYPE, ResourceManager
 from quilt_mcp.models.responses import GetResourceError, GetResourceSuccess, to_json
-from quilt_mcp.registry import ResourceDefinition
+from quilt_mcp.registry import ResourceDefinition, path_of, path_variables
 
 TOOL_NAME = "get_resource"
 PARAMETERS = {
@@ -90,7 +90,7 @@ class ResourceSurface(Provider):
         super().__init__()
         self._manager = manager
         definitions = sorted(manager.registry.values(), key=lambda definition: definition["uri"])
-        self._resources = [self._resource(one) for one in definitions if not one["is_template"]]
+        self._resources = [self._resource(one) for one in definitions if not path_variables(one["uri"])]
         self._templates = [_template(one) for one in definitions if one["is_template"]]
         self._by_uri = {str(resource.requested): resource for resource in self._resources}
         # What FastMCP's Resource demands as `uri` is a URL; what a client sends need not be one.
@@ -107,7 +107,7 @@ class ResourceSurface(Provider):
         return self._by_uri.get(uri) or self._any.model_copy(update={"requested": uri})
 
     def _resource(self, definition: ResourceDefinition) -> ManagedResource:
-        uri = definition["uri"]
+        uri = path_of(definition["uri"])
         return ManagedResource(uri=uri, requested=uri, manager=self._manager, **_common(definition))
 
 
@@ -185,11 +185,10 @@ def _common(definition: ResourceDefinition) -> dict[str, Any]:
 
 
 def _template(definition: ResourceDefinition) -> ResourceTemplate:
-    variables = definition["template_variables"]
     parameters = {
         "type": "object",
-        "properties": {name: {"type": "string"} for name in variables},
-        "required": variables,
+        "properties": {name: {"type": "string"} for name in definition["template_variables"]},
+        "required": path_variables(definition["uri"]),
     }
     return ResourceTemplate(uri_template=definition["uri"], parameters=parameters, **_common(definition))
 

@@ -4,7 +4,7 @@ import logging
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -30,6 +30,12 @@ class Read:
     outcome: str = "ok"
     service_ms: int = 0
     calls: Counter[str] = field(default_factory=Counter)
+    rows: int | None = None
+    """For a list: how many rows were answered."""
+    providers: dict[str, float] = field(default_factory=dict)
+    """For a list: the seconds that each provider took."""
+    failed: list[str] = field(default_factory=list)
+    """For a list: the providers that were left out."""
     is_over: bool = False
     """Whether it has been answered or given up; a thread may still be working for it."""
 
@@ -42,11 +48,16 @@ class Read:
             "ms": milliseconds_since(self.started),
             "correlation_id": self.correlation_id,
         }
+        if self.rows is not None:
+            fields |= {"rows": self.rows}
+        if self.failed:
+            fields |= {"failed": ",".join(self.failed)}
         if logger.isEnabledFor(logging.DEBUG):
             fields |= {"lookup": self.lookup, "service_ms": self.service_ms, "calls": dict(self.calls)}
         logger.info(" ".join(f"{key}={value}" for key, value in fields.items()), extra={"fields": fields})
 
 
+_observers: list[Callable[[Read], None]] = []
 _current: ContextVar[Read | None] = ContextVar("read", default=None)
 
 
@@ -61,6 +72,18 @@ def reading(surface: str) -> Iterator[Read]:
         read.is_over = True
         _current.reset(token)
         read.log()
+        for observer in _observers:
+            observer(read)
+
+
+@contextmanager
+def observed_by(observer: Callable[[Read], None]) -> Iterator[None]:
+    """Show every read of this process to the observer at its end, for as long as the context lasts."""
+    _observers.append(observer)
+    try:
+        yield
+    finally:
+        _observers.remove(observer)
 
 
 def count_call(system: str) -> None:

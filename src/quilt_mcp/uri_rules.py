@@ -8,13 +8,14 @@ from heapq import nlargest
 from urllib.parse import unquote
 
 from quilt_mcp.errors import DISCOVER, InvalidTemplateVariable, InvalidURI, MissingTemplateVariable
-from quilt_mcp.registry import VARIABLE_SEGMENT, ResourceDefinition
+from quilt_mcp.registry import VARIABLE_SEGMENT, ResourceDefinition, path_of
 
 MAX_LENGTH = 1024
 _SHOWN = 80
 _COMPARED = 128
 _LIKENESS = 0.7
 VALUE_PATTERN = r"[A-Za-z0-9._~-]{1,128}"
+MAX_TEXT = 512
 
 
 def sendable(text: str) -> str:
@@ -43,7 +44,7 @@ def check_text(uri: str, known: Iterable[str]) -> None:
     if not uri.isascii() or not uri.isprintable() or " " in uri:
         raise InvalidURI(
             f"Resource URI {shown(uri)} holds characters that a URI cannot hold.",
-            details="Only printable ASCII characters other than the space are allowed.",
+            details="Only printable ASCII characters other than the space are allowed; percent-encode all others.",
             suggested_actions=_uri_advice(uri, known),
         )
 
@@ -66,7 +67,7 @@ def _uri_advice(uri: str, known: Iterable[str]) -> list[str]:
 def nearest(uri: str, known: Iterable[str]) -> list[str]:
     """At most three known URIs that look like this one, the nearest first; a template with the value that was asked."""
     asked = _segments(re.split("[?#]", uri, maxsplit=1)[0])
-    best = nlargest(3, (_likeness(asked, candidate) for candidate in known))
+    best = nlargest(3, (_likeness(asked, path_of(candidate)) for candidate in known))
     return [meant for likeness, meant in best if likeness >= _LIKENESS]
 
 
@@ -92,12 +93,13 @@ def _compared_text(segments: Sequence[str]) -> str:
     return "/".join(segments).lower()[:_COMPARED]
 
 
-def checked_value(definition: ResourceDefinition, variable: str, raw: str) -> str:
-    """The decoded value of a template's variable.
+def checked_value(definition: ResourceDefinition, variable: str, raw: str, *, free_text: bool = False) -> str:
+    """The decoded value of a template's variable, or of an optional parameter; free text is 1-512 characters.
 
     Raises:
         MissingTemplateVariable: it is empty, or the {variable} itself.
-        InvalidTemplateVariable: it is not 1-128 characters of A-Z a-z 0-9 . _ ~ -, or is "." or "..".
+        InvalidTemplateVariable: it is not 1-128 characters of A-Z a-z 0-9 . _ ~ -, or is "." or ".."; free text: it
+            is too long, or not printable.
     """
     value = unquote(raw)  # once; broken encodings leave a % or U+FFFD, which no value may hold
     if value in ("", f"{{{variable}}}"):
@@ -105,12 +107,17 @@ def checked_value(definition: ResourceDefinition, variable: str, raw: str) -> st
             f"Template URI '{definition['uri']}' requires variable(s): {variable}",
             details="Template URIs must include values for all variables.",
         )
-    if not is_value(value):
+    if not (_is_text(value) if free_text else is_value(value)):
+        form = f"1-{MAX_TEXT} printable characters" if free_text else "1-128 characters of A-Z a-z 0-9 . _ ~ -"
         raise InvalidTemplateVariable(
             f"{shown(raw)} is not a valid value for '{variable}' in '{definition['uri']}'.",
-            details="A value is 1-128 characters of A-Z a-z 0-9 . _ ~ - after percent-decoding, and not '.' or '..'.",
+            details=f"A value is {form} after percent-decoding" + ("." if free_text else ", and not '.' or '..'."),
         )
     return value
+
+
+def _is_text(text: str) -> bool:
+    return len(text) <= MAX_TEXT and text.isprintable() and "\N{REPLACEMENT CHARACTER}" not in text
 
 
 def is_value(text: str) -> bool:
@@ -122,5 +129,5 @@ def value_advice(definition: ResourceDefinition, variable: str, existing: Sequen
     """What to do about a missing or invalid value, given some that exist."""
     if not existing:
         return [f"Put a value in place of {{{variable}}} in {definition['uri']}.", DISCOVER]
-    example = definition["uri"].replace(f"{{{variable}}}", existing[0])
+    example = path_of(definition["uri"]).replace(f"{{{variable}}}", existing[0])
     return [f"Example: get_resource('{example}')", f"Values that exist: {', '.join(existing)}", DISCOVER]

@@ -204,7 +204,7 @@ async def test_at_debug_the_line_also_tells_the_lookup_and_the_calls(caplog: pyt
 
 async def test_a_missing_value_is_answered_with_values_that_exist() -> None:
     manager = manager_of(
-        lambda item: {"item": item}, uri="shop://items/{item}", variable_values={"item": lambda: ["hat", "scarf"]}
+        lambda item: {"item": item}, uri="shop://items/{item}", variable_values={"item": lambda _template, _prefix: ["hat", "scarf"]}
     )
     with pytest.raises(MissingTemplateVariable) as caught:
         await manager.get_resource("shop://items/")
@@ -228,7 +228,7 @@ async def test_completion_gives_the_existing_values_that_begin_so() -> None:
     manager = manager_of(
         lambda item: {"item": item},
         uri="shop://items/{item}",
-        variable_values={"item": lambda: ["hat", "ham", "scarf"]},
+        variable_values={"item": lambda _template, _prefix: ["hat", "ham", "scarf"]},
     )
     assert await manager.complete("shop://items/{item}", "item", "ha") == ["hat", "ham"]
     assert await manager.complete("shop://items/{item}", "other") == []
@@ -236,7 +236,7 @@ async def test_completion_gives_the_existing_values_that_begin_so() -> None:
 
 
 async def test_values_that_cannot_be_listed_are_not_offered() -> None:
-    def closed() -> list[str]:
+    def closed(_template: str, _prefix: str) -> list[str]:
         raise Unavailable("closed")
 
     manager = manager_of(lambda item: {"item": item}, uri="shop://items/{item}", variable_values={"item": closed})
