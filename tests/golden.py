@@ -8,7 +8,7 @@ from syrupy.location import PyTestLocation
 from syrupy.types import SnapshotIndex
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-_NAME = re.compile(r"(data|errors|discovery)(/[a-z0-9]+([._-]+[a-z0-9]+)*)+")
+_NAME = re.compile(r"(data|errors|discovery)(/[A-Za-z0-9]+([._-]+[a-z0-9]+)*)+")
 
 
 class GoldenExtension(JSONSnapshotExtension):

@@ -1,4 +1,4 @@
-"""Turns the exceptions of botocore, requests and quilt3 into our error tree.
+"""Turns the exceptions of botocore, requests, quilt3 and SQLAlchemy into our error tree.
 
 They are recognised by class, HTTP status or structured code, never by their text. Classes stand here by name, so that
 naming them imports nothing: an exception of a library that was never imported cannot have been raised.
@@ -17,6 +17,7 @@ from quilt_mcp.errors import (
     ResourceFailure,
     Unavailable,
 )
+from quilt_mcp.requirements import failures as database_failures
 
 # The IAM action that each operation of the services needs, for the person who has to grant it.
 ACTIONS = {
@@ -221,7 +222,7 @@ def _causes(error: BaseException) -> Iterator[Exception]:
         cause = cause.__cause__ or cause.__context__
 
 
-BY_CLASS: dict[str, Callable[[Any], ResourceFailure]] = {
+BY_CLASS: dict[str, Callable[[Any], ResourceFailure | None]] = {
     "botocore.exceptions.ClientError": _client_error,
     "botocore.exceptions.NoCredentialsError": _no_credentials,
     "botocore.exceptions.PartialCredentialsError": _no_credentials,
@@ -243,4 +244,6 @@ BY_CLASS: dict[str, Callable[[Any], ResourceFailure]] = {
     "quilt3._graphql_client.exceptions.GraphQLClientGraphQLMultiError": _graphql_errors,
     "quilt3._graphql_client.exceptions.GraphQLClientInvalidResponseError": _not_json,
     "quilt3.util.QuiltException": _quilt,
+    "sqlalchemy.exc.DBAPIError": database_failures.sql_failure,
+    "sqlalchemy.exc.TimeoutError": database_failures.too_slow,
 }

@@ -8,6 +8,7 @@
         NotSignedIn                nobody is signed in, or the sign-in ended
         NeedsAdmin                 signed in, but only administrators may
         RefusedByAWS               signed in, but AWS IAM says no
+        UnknownUser                signed in, but no user of the requirements database
       NotFound                   the template is right, what it names does not exist
       ResourceExecutionError     the service could not answer:
         QueryRefused               a backing store does not accept the question, for example because it is too old
@@ -128,6 +129,13 @@ class RefusedByAWS(Unauthorized):
         "Ask a Quilt administrator to give your role the AWS permission that `details` names.",
         "Read permissions://discover to see what your identity may do.",
     )
+
+
+class UnknownUser(Unauthorized):
+    """The caller is signed in but is no user of the requirements database."""
+
+    reason = "unknown user"
+    default_actions = ("Ask an administrator of the requirements database to add you as a user and to a project.",)
 
 
 class NotFound(ResourceFailure, LookupError):

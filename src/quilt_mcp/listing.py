@@ -19,11 +19,16 @@ from mcp_types import Resource
 
 from quilt_mcp import cursors
 from quilt_mcp.errors import ResourceFailure, Unavailable
+from quilt_mcp.page_cache import PageCache
 from quilt_mcp.trace import Read
 
 logger = logging.getLogger(__name__)
 
 Translate = Callable[[Exception], ResourceFailure | None]
+
+
+async def _unknown() -> int:
+    return 0
 
 
 class ListingProvider(Protocol):
@@ -65,12 +70,15 @@ class Listing:
         page_size: tells how many resources are on a page.
         seconds: tells how long a provider may take.
         translate: turns an exception of a foreign library into a ResourceFailure, or answers None: a bug, let through.
+        cache: keeps rows of the database, where it is given.
+        is_cached: tells whether it is to be used now.
+        generation: tells the state of the database: a number that changes with every write.
 
     Raises:
         ValueError: two intervals overlap.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the providers are keyword-only
         self,
         providers: Sequence[ListingProvider],
         *,
@@ -78,6 +86,9 @@ class Listing:
         page_size: Callable[[], int],
         seconds: Callable[[], float],
         translate: Translate,
+        cache: PageCache[list[Resource]] | None = None,
+        is_cached: Callable[[], bool] = lambda: False,
+        generation: Callable[[], Awaitable[int]] = _unknown,
     ) -> None:
         self._providers = sorted(providers, key=lambda provider: provider.prefix)
         for one, following in zip(self._providers, self._providers[1:], strict=False):
@@ -87,6 +98,9 @@ class Listing:
         self._page_size = page_size
         self._seconds = seconds
         self._translate = translate
+        self._cache = cache
+        self._is_cached = is_cached
+        self._generation = generation
 
     async def page(self, cursor: str | None, static: Sequence[Resource], read: Read) -> Page:
         """The page at a cursor, or the first one.
@@ -99,12 +113,21 @@ class Listing:
         tag = cursors.tag_of("resources/list", scope)
         after = cursors.decode(cursor, tag) if cursor else ""
         size = self._page_size()
-        rows = await self._rows(after, size + 1, scope, read)
+        rows = await self._kept_rows(after, size + 1, scope, read)
         ordered = sorted(static, key=_uri)
         following = ordered[bisect_right(ordered, after, key=_uri) :]
         found = list(merge(rows, following[: size + 1], key=_uri))
         more = len(found) > size
         return Page(found[:size], cursors.encode(_uri(found[size - 1]), tag) if more else None, read.failed)
+
+    async def _kept_rows(self, after: str, wanted: int, scope: Any, read: Read) -> list[Resource]:
+        if self._cache is None or not self._is_cached():
+            return await self._rows(after, wanted, scope, read)
+
+        async def make() -> tuple[list[Resource], bool]:
+            return await self._rows(after, wanted, scope, read), not read.failed
+
+        return await self._cache.get((scope, await self._generation(), after, wanted), make)
 
     async def _rows(self, after: str, wanted: int, scope: Any, read: Read) -> list[Resource]:
         """The next rows of the database; fewer than wanted at the end of its intervals, or where a provider failed."""

@@ -7,8 +7,12 @@ from fastmcp import FastMCP
 
 from quilt_mcp import runtime_context
 from quilt_mcp.boundary import translate
+from quilt_mcp.listing import Listing
 from quilt_mcp.manager import ResourceManager, Values
+from quilt_mcp.page_cache import PageCache
 from quilt_mcp.registry import ResourceDefinition, define, registry_of
+from quilt_mcp.requirements import providers
+from quilt_mcp.requirements import service as requirements
 from quilt_mcp.services import (
     athena_read_service,
     auth_metadata,
@@ -19,6 +23,8 @@ from quilt_mcp.services import (
     workflow_service,
 )
 from quilt_mcp.surfaces import add_surfaces
+
+ENTITY = {"id": "entity_id"}
 
 RESOURCE_REGISTRY: dict[str, ResourceDefinition] = registry_of(
     [
@@ -66,12 +72,71 @@ RESOURCE_REGISTRY: dict[str, ResourceDefinition] = registry_of(
             name="Workflow Status",
             parameter_mapping={"workflow_id": "id"},
         ),
+        define("requirements://epics{?cursor,limit}", requirements.epics, name="All Epics"),
+        define("requirements://user-stories{?cursor,limit}", requirements.user_stories, name="All User Stories"),
+        define("requirements://requirements{?cursor,limit}", requirements.requirements, name="All Requirements"),
+        define(
+            "requirements://acceptance-criteria{?cursor,limit}",
+            requirements.acceptance_criteria,
+            name="All Acceptance Criteria",
+        ),
+        define(
+            "requirements://requirements-types{?cursor,limit}",
+            requirements.requirement_types,
+            name="All Requirement Types",
+        ),
+        define("requirements://epics/{id}", requirements.epic, name="Epic", parameter_mapping=ENTITY),
+        define(
+            "requirements://user-stories/{id}", requirements.user_story, name="User Story", parameter_mapping=ENTITY
+        ),
+        define(
+            "requirements://requirements/{id}", requirements.requirement, name="Requirement", parameter_mapping=ENTITY
+        ),
+        define(
+            "requirements://acceptance-criteria/{id}",
+            requirements.acceptance_criterion,
+            name="Acceptance Criterion",
+            parameter_mapping=ENTITY,
+        ),
+        define(
+            "requirements://epics/{id}/hierarchy",
+            requirements.epic_hierarchy,
+            name="Epic Hierarchy",
+            parameter_mapping=ENTITY,
+        ),
+        define(
+            "requirements://epics/{id}/user-stories{?cursor,limit}",
+            requirements.epic_user_stories,
+            name="User Stories of an Epic",
+            parameter_mapping=ENTITY,
+        ),
+        define(
+            "requirements://user-stories/{id}/requirements{?cursor,limit}",
+            requirements.user_story_requirements,
+            name="Requirements of a User Story",
+            parameter_mapping=ENTITY,
+        ),
+        define(
+            "requirements://user-stories/{id}/acceptance-criteria{?cursor,limit}",
+            requirements.user_story_acceptance_criteria,
+            name="Acceptance Criteria of a User Story",
+            parameter_mapping=ENTITY,
+        ),
+        define(
+            "requirements://requirements/{id}/relationships",
+            requirements.requirement_relationships,
+            name="Requirement Relationships",
+            parameter_mapping=ENTITY,
+        ),
+        define("requirements://search/{query}{?cursor,limit}", requirements.search, name="Search Requirements"),
     ]
 )
 
 VARIABLE_VALUES: dict[str, Values] = {
-    "template": metadata_service.template_names,
-    "workflow_id": workflow_service.workflow_ids,
+    "template": lambda _template, _prefix: metadata_service.template_names(),
+    "id": requirements.reference_ids,
+    "query": requirements.queries,
+    "workflow_id": lambda _template, _prefix: workflow_service.workflow_ids(),
 }
 
 
@@ -80,6 +145,24 @@ MANAGER = ResourceManager(
     deadline=lambda: runtime_context.settings().deadline_seconds,
     translate=translate,
     variable_values=VARIABLE_VALUES,
+    free_text={"query"},
+)
+
+LISTING = Listing(
+    [
+        providers.EpicProvider(),
+        providers.UserStoryProvider(),
+        providers.RequirementProvider(),
+        providers.AcceptanceCriteriaProvider(),
+        providers.SearchProvider(),
+    ],
+    scope=providers.scope,
+    page_size=lambda: runtime_context.settings().list_page_size,
+    seconds=lambda: runtime_context.settings().list_provider_seconds,
+    translate=translate,
+    cache=PageCache(lambda: runtime_context.settings().cache_ttl),
+    is_cached=lambda: runtime_context.settings().enable_caching,
+    generation=providers.generation,
 )
 
 

@@ -4,19 +4,29 @@ This is the one place through which quilt3 and boto3 come in: they are heavy, so
 that needs them, and the server starts without.
 """
 
+import asyncio
 import threading
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
+from weakref import WeakKeyDictionary
 
+from quilt_mcp import identity
+from quilt_mcp.errors import ResourceExecutionError
 from quilt_mcp.settings import Settings
 
 if TYPE_CHECKING:
     from quilt_mcp.caller import Caller
     from quilt_mcp.login import QuiltPaths
+    from quilt_mcp.request_callers import RequestCallers
+    from quilt_mcp.requirements.store import RequirementsStore
 
 _lock = threading.Lock()
 _settings: Settings | None = None
 _caller: "Caller | None" = None
+_request_callers: "RequestCallers | None" = None
+_stores: "WeakKeyDictionary[asyncio.AbstractEventLoop, RequirementsStore]" = WeakKeyDictionary()
 
 
 def settings() -> Settings:
@@ -29,24 +39,73 @@ def settings() -> Settings:
 
 def use_settings(new: Settings) -> None:
     """Put settings into force, and forget every client that was made under the old ones."""
-    global _settings, _caller
+    global _settings, _caller, _request_callers
     with _lock:
-        _settings, _caller = new, None
+        _settings, _caller, _request_callers = new, None, None
 
 
 def caller() -> "Caller":
-    """The identity that quilt3's files describe now; the same object for as long as they stay the same.
+    """Whom the read under way acts for.
 
-    Reads files: not for the event loop. A read asks once, so that it acts for one identity throughout.
+    Over stdio, and over HTTP without authentication, it is who quilt3's files describe now; the same object for as long
+    as they stay the same. For an identity that the transport has proved it is that identity, with the Quilt token of
+    its own that the request brings; quilt3's files, and the AWS credentials of this machine, then play no part.
+
+    Reads files, and may ask the catalog where it is: not for the event loop. A read asks once, so that it acts for one
+    identity throughout.
+
+    Raises:
+        NotSignedIn: as `identity.current`. That a token is missing or dead shows only where it is needed.
+        ResourceExecutionError: quilt3's files are damaged.
+        ResourceFailure: the catalog in the settings does not answer.
     """
-    global _caller  # noqa: PLW0603 - one process acts for one login
+    global _caller, _request_callers  # noqa: PLW0603 - one process acts for one login, and keeps one set of others
+    who = identity.current()
+    if not who.is_local:
+        module = import_module("quilt_mcp.request_callers")
+        with _lock:
+            if _request_callers is None:
+                _request_callers = module.RequestCallers(settings())
+            callers = cast("RequestCallers", _request_callers)
+        return callers.get(who, identity.quilt_token(settings().quilt_token_header))
     module = import_module("quilt_mcp.caller")
     with _lock:
         if _caller is None or _caller.is_stale():
-            _caller = module.Caller(settings())
+            _caller = module.local_caller(settings())
         return cast("Caller", _caller)
 
 
 def quilt_paths() -> "QuiltPaths":
     """Where quilt3 keeps its files."""
     return cast("QuiltPaths", import_module("quilt_mcp.login").paths())
+
+
+@cache
+def has_requirements() -> bool:
+    """Whether what the requirements database needs is installed."""
+    return find_spec("sqlalchemy") is not None and find_spec("aiosqlite") is not None
+
+
+def requirements() -> "RequirementsStore":
+    """The requirements database under the settings in force; one for each event loop, to which its connections belong.
+
+    Raises:
+        ResourceExecutionError: what it needs is not installed.
+    """
+    if not has_requirements():
+        raise ResourceExecutionError(
+            "This server has no requirements database.",
+            suggested_actions=["Run pip install 'quilt-mcp[requirements]' where the server runs, and start it again."],
+        )
+    loop = asyncio.get_running_loop()
+    store = _stores.get(loop)
+    if store is None or store.settings is not settings():
+        store = import_module("quilt_mcp.requirements.store").RequirementsStore(settings())
+        _stores[loop] = cast("RequirementsStore", store)
+    return cast("RequirementsStore", store)
+
+
+async def close_requirements() -> None:
+    """Close this event loop's connections to the requirements database; the next read opens new ones."""
+    if store := _stores.pop(asyncio.get_running_loop(), None):
+        await store.close()

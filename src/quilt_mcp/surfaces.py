@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from fastmcp import FastMCP
@@ -15,7 +16,7 @@ from mcp_types import CompletionArgument, CompletionContext, ResourceTemplateRef
 from pydantic import ConfigDict, SkipValidation
 
 from quilt_mcp.manager import MIME_TYPE, ResourceManager
-from quilt_mcp.models.responses import GetResourceError, GetResourceSuccess, to_json
+from quilt_mcp.models.responses import GetResourceError, to_json
 from quilt_mcp.registry import ResourceDefinition, path_of, path_variables
 
 TOOL_NAME = "get_resource"
@@ -25,7 +26,7 @@ PARAMETERS = {
         "uri": {
             "anyOf": [{"type": "string"}, {"type": "null"}],
             "default": None,
-            "description": "The resource's URI, with values in place of {variables}. Without it: all resources.",
+            "description": "The resource's URI; without it: all resources.",
         }
     },
     "additionalProperties": False,
@@ -47,13 +48,9 @@ _TYPES: dict[str, dict[str, Any]] = {
     "transient": {"type": "boolean"},
     "valid_uris": {"type": "array", "items": _TEXT},
 }
-_FIELDS = GetResourceError.model_fields | GetResourceSuccess.model_fields
 # One flat object for success and error: some clients check errors against it too, and break on $ref or on anyOf.
-OUTPUT_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["success", "uri"],
-    "properties": {name: schema | {"description": _FIELDS[name].description} for name, schema in _TYPES.items()},
-}
+# The fields are described in models/responses.py, and where a model must know of them, in the tool's description.
+OUTPUT_SCHEMA: dict[str, Any] = {"type": "object", "required": ["success", "uri"], "properties": _TYPES}
 
 
 class ResourceRefused(MCPError):
@@ -157,21 +154,24 @@ def tool_description(manager: ResourceManager) -> str:
     definitions = sorted(manager.registry.values(), key=lambda definition: definition["uri"])
     open_to_all = (one["uri"] for one in definitions if not one["requires_admin"] and not one["is_template"])
     example = next(open_to_all, "scheme://path")
-    rows = [f"- {one['uri']}{' (admin)' if one['requires_admin'] else ''}: {one['name']}" for one in definitions]
+    categories = groupby(definitions, key=lambda definition: definition["category"])
     return "\n".join(
         [
-            "Read any resource of this server: the same data as resources/read gives, for clients that only use tools.",
+            "Read any resource of this server: the same data as resources/read, for clients that only use tools.",
             "",
-            "Call it without arguments to list all resources with descriptions; call it with `uri` to read one.",
-            f'Example: {{"uri": "{example}"}}. Put a value in place of each {{variable}}.',
+            "Without `uri` it lists all resources with descriptions. URIs, by scheme:",
+            *(f"{scheme}:// {', '.join(_short(one) for one in rows)}" for scheme, rows in categories),
+            f'Example: {{"uri": "{example}"}}. Put a value in place of each {{variable}}; {{?parameters}} are optional.',
             "",
-            *rows,
-            "",
-            "The answer holds `success`. If true, `data` is the resource. If false, `error` names the kind of failure,",
-            "`message` and `details` explain it, `suggested_actions` says what to do next, and `transient` tells",
-            "whether the same call may succeed later by itself.",
+            "`success` tells whether there is `data`; else `error` names the kind of failure, `suggested_actions` what",
+            "to do next, and `transient` whether the same call may succeed later.",
         ]
     )
+
+
+def _short(definition: ResourceDefinition) -> str:
+    """The URI without its scheme, and whether it is for administrators."""
+    return definition["uri"].partition("://")[2] + (" (admin)" if definition["requires_admin"] else "")
 
 
 def _common(definition: ResourceDefinition) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from fastmcp import Client
 from mcp_types import Resource, ResourceTemplate, ResourceTemplateReference, Tool
 
 from quilt_mcp.demo.world import demo_world
+from quilt_mcp.registry import optional_parameters, path_of, path_variables
 from quilt_mcp.server import create_server
 from tests.contract.cases import CSV, HOME, Row
 from tests.contract.surfaces import AnyClient
@@ -26,16 +27,19 @@ async def csv_text(client: AnyClient) -> str:
 
 
 async def _rows(client: AnyClient) -> AsyncIterator[Row]:
+    templates = await client.list_resource_templates()
+    also_templates = {path_of(template.uri_template) for template in templates}
     for resource in await client.list_resources():
-        yield _row("resource", resource, str(resource.uri), [], str(resource.uri))
-    for template in await client.list_resource_templates():
+        if resource.meta and str(resource.uri) not in also_templates:  # what a database lists has none
+            yield _row("resource", resource, str(resource.uri), [], str(resource.uri))
+    for template in templates:
         pattern = template.uri_template
-        variables = [segment[1:-1] for segment in pattern.split("/") if segment.startswith("{")]
-        example = pattern
-        for variable in variables:
+        example = path_of(pattern)
+        for variable in path_variables(pattern):
             reference = ResourceTemplateReference(type="ref/resource", uri=pattern)
             values = (await client.complete(reference, {"name": variable, "value": ""})).values
             example = example.replace(f"{{{variable}}}", values[0])
+        variables = path_variables(pattern) + optional_parameters(pattern)
         yield _row("resource_template", template, pattern, variables, example)
     for tool in await client.list_tools():
         yield _tool_row(tool)

@@ -1,5 +1,6 @@
 """What clients see before they read: the lists of resources, templates and tools, and `get_resource()`."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from fastmcp import Client
 from pydantic import BaseModel
 from syrupy.assertion import SnapshotAssertion
 
+from quilt_mcp.registry import path_of
 from quilt_mcp.server import create_server
 from tests.contract.cases import RESOURCES
 
@@ -19,7 +21,7 @@ DISCOVERY = (
 
 
 @pytest.fixture
-async def listings() -> dict[str, Any]:
+async def listings(data_dir: Path) -> dict[str, Any]:
     async with Client(create_server()) as client:
         body = (await client.call_tool_mcp("get_resource", {})).structured_content or {}
         return {
@@ -45,18 +47,26 @@ def test_the_listing_is_the_goldens(name: str, listings: dict[str, Any], golden:
 def test_the_two_surfaces_list_the_same_resources(listings: dict[str, Any]) -> None:
     rows = [row for category in listings["discovery/get-resource"]["data"].values() for row in category]
     by_tool = {row["uri"]: (row["name"], row["description"], row["requires_admin"]) for row in rows}
-    by_protocol = {
-        one.get("uri") or one["uriTemplate"]: (one["name"], one["description"], one["_meta"]["requires_admin"])
-        for one in listings["discovery/resources"] + listings["discovery/resource-templates"]
-    }
-    assert by_tool == by_protocol
+    templates = {one["uriTemplate"]: described(one) for one in listings["discovery/resource-templates"]}
+    resources = {one["uri"]: described(one) for one in listings["discovery/resources"]}
+    both = {uri: path_of(uri) for uri in templates if path_of(uri) in resources}
+    assert {templates[uri] == resources.pop(path) for uri, path in both.items()} == {True}
+    assert by_tool == templates | resources
     assert sorted(by_tool) == sorted(row.uri for row in RESOURCES)
+
+
+def described(listed: dict[str, Any]) -> tuple[str, str, bool]:
+    return listed["name"], listed["description"], listed["_meta"]["requires_admin"]
 
 
 def test_get_resource_is_described_in_at_most_forty_lines_that_name_every_uri(listings: dict[str, Any]) -> None:
     [tool] = [tool for tool in listings["discovery/tools"] if tool["name"] == "get_resource"]
     assert len(tool["description"].splitlines()) <= 40
-    assert [row.uri for row in RESOURCES if row.uri not in tool["description"]] == []
+    rest = dict(line.split("://", 1) for line in tool["description"].splitlines() if ":// " in line)
+    named = {
+        f"{scheme}://{uri.removesuffix(' (admin)')}" for scheme in rest for uri in rest[scheme].strip().split(", ")
+    }
+    assert named == {row.uri for row in RESOURCES}
 
 
 @pytest.mark.parametrize("arguments", [{}, {"uri": None}, {"uri": ""}])

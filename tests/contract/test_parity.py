@@ -35,8 +35,9 @@ MEND_THEMSELVES = {
     "stack_error_html",
     "stack_error_not_json",
     "stack_slow",
+    "database_unreachable",
 }
-REASONS = ("not signed in", "needs admin", "refused by AWS")
+REASONS = ("not signed in", "needs admin", "refused by AWS", "unknown user")
 
 
 @in_world(*WORLDS, *FAILING_WORLDS)

@@ -10,7 +10,7 @@ from mcp_types import ResourceTemplateReference, TextResourceContents
 
 from quilt_mcp.commands.session import call_tool
 from quilt_mcp.models.responses import to_json
-from quilt_mcp.registry import VARIABLE_SEGMENT
+from quilt_mcp.registry import path_of, path_variables
 
 NO_VALUE = "none"  # stands for a variable of which the world has no value; both surfaces then refuse it
 
@@ -32,10 +32,9 @@ class Case(TypedDict):
 
 
 async def case_uris(client: Client[Any]) -> list[str]:
-    """Every static URI, and for each template the URI with the first value that completion gives."""
-    static = [str(resource.uri) for resource in await client.list_resources()]
-    templates = [template.uri_template for template in await client.list_resource_templates()]
-    return sorted([*static, *[await _example(client, template) for template in templates]])
+    """For each resource its URI, without optional parameters and with the first values that completion gives."""
+    categories = (await call_tool(client))["data"].values()
+    return sorted([await _example(client, row["uri"]) for rows in categories for row in rows])
 
 
 async def compare(client: Client[Any], uri: str) -> Case:
@@ -61,9 +60,9 @@ async def compare(client: Client[Any], uri: str) -> Case:
     }
 
 
-async def _example(client: Client[Any], template: str) -> str:
-    reference, uri = ResourceTemplateReference(uri=template), template
-    for variable in VARIABLE_SEGMENT.findall(template):
+async def _example(client: Client[Any], pattern: str) -> str:
+    reference, uri = ResourceTemplateReference(uri=pattern), path_of(pattern)
+    for variable in path_variables(pattern):
         found = await client.complete(reference, {"name": variable, "value": ""})
         uri = uri.replace(f"{{{variable}}}", next(iter(found.values), NO_VALUE))
     return uri

@@ -11,6 +11,8 @@ import quilt3.util
 from quilt_mcp.demo.failing_aws import FailingAWS
 from quilt_mcp.demo.http_server import Answer
 from quilt_mcp.demo.stack import FakeStack
+from quilt_mcp.requirements.engines import FILE_NAME
+from quilt_mcp.settings import Settings
 
 STACK_PATHS = ("/graphql", "/config.json", "/api/token", "/api/auth/get_credentials")
 HTML = b"<!doctype html><title>Bad gateway</title>"
@@ -73,6 +75,14 @@ def _stack_slow(stack: FakeStack, *_: Any) -> None:
     stack.delay_seconds = SLOW_SECONDS
 
 
+def _database_unreachable(*_: Any) -> None:
+    os.environ["QUILT_MCP_DATABASE_URL"] = "postgresql://acme:f4Kq-7Lw2@127.0.0.1:9/requirements"
+
+
+def _database_damaged(*_: Any) -> None:
+    (Settings().data_dir / FILE_NAME).write_bytes(b"no database" * 1000)
+
+
 MISHAPS: dict[str, Mishap] = {
     "expired": _expired,
     "revoked": _revoked,
@@ -88,4 +98,6 @@ MISHAPS: dict[str, Mishap] = {
     "stack_error_not_json": _stack_answers(HTTPStatus.OK, HTML),
     "stack_error_graphql": _stack_answers(HTTPStatus.OK, {"errors": [{"message": "Internal error", "path": ["x"]}]}),
     "stack_slow": _stack_slow,
+    "database_unreachable": _database_unreachable,
+    "database_damaged": _database_damaged,
 }

@@ -1,5 +1,6 @@
 """Entering a demo world: a company on a fake Quilt stack and a fake AWS account, and nothing of the user's touched."""
 
+import os
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ from quilt_mcp.demo.environment import isolated
 from quilt_mcp.demo.mishaps import MISHAPS
 from quilt_mcp.demo.people import ADMIN, MEMBER
 from quilt_mcp.demo.records import Company, User, Workflow
+from quilt_mcp.demo.requirements_sample import write_sample
 from quilt_mcp.demo.stack import FakeStack
 from quilt_mcp.services import workflow_service
 from quilt_mcp.settings import Settings
@@ -100,6 +102,10 @@ def _entered(name: str, port: int) -> Iterator[World]:
         quilt3.util.configure_from_url(registry.url)
         if user:
             quilt3.session.login_with_token(registry.sign_in(user))
+        if company is ACME:
+            write_sample(Settings())
+        if user and not user.is_admin:
+            os.environ["QUILT_MCP_REQUIREMENTS_USER"] = user.name
         runtime_context.use_settings(Settings())
         _create_workflows(company.workflows)
         if mishap := MISHAPS.get(name):

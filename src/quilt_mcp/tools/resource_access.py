@@ -32,7 +32,8 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
         answer.data["status"]  # such as 'authenticated' or 'not_configured'
 
     **Templates.** A URI with ``{variables}`` wants a value in place of each. A value is 1 to 128 characters of
-    ``A-Z a-z 0-9 . _ ~ -``; others cannot be values, not even percent-encoded:
+    ``A-Z a-z 0-9 . _ ~ -``; others cannot be values, not even percent-encoded, but in ``{query}``, which is any text.
+    ``{?parameters}`` are optional: ``requirements://epics?limit=10``.
 
     .. code-block:: python
 
@@ -91,6 +92,25 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
 
       - ``workflow://workflows``
       - ``workflow://workflows/{workflow_id}/status``
+
+    - requirements: epics, user stories, requirements and acceptance criteria; ``{id}`` is a UUID or such as ``EP-001``,
+      and lists take ``?limit=`` and the ``?cursor=`` that the page before gave as ``next_cursor``
+
+      - ``requirements://epics{?cursor,limit}``
+      - ``requirements://epics/{id}``
+      - ``requirements://epics/{id}/hierarchy``
+      - ``requirements://epics/{id}/user-stories{?cursor,limit}``
+      - ``requirements://user-stories{?cursor,limit}``
+      - ``requirements://user-stories/{id}``
+      - ``requirements://user-stories/{id}/requirements{?cursor,limit}``
+      - ``requirements://user-stories/{id}/acceptance-criteria{?cursor,limit}``
+      - ``requirements://requirements{?cursor,limit}``
+      - ``requirements://requirements/{id}``
+      - ``requirements://requirements/{id}/relationships``
+      - ``requirements://acceptance-criteria{?cursor,limit}``
+      - ``requirements://acceptance-criteria/{id}``
+      - ``requirements://requirements-types{?cursor,limit}``
+      - ``requirements://search/{query}{?cursor,limit}``
 
     Args:
         uri: The URI of a resource, with values in place of its variables. ``None`` or ``""`` lists all resources.

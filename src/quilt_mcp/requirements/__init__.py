@@ -1,0 +1,1 @@
+"""The requirements domain: epics, user stories, requirements and acceptance criteria in a relational database."""

@@ -1,0 +1,233 @@
+"""The tables, one definition for SQLite and PostgreSQL. `migrations/` creates them.
+
+Ids are UUIDs as text of 36 characters in Python, native in PostgreSQL and 32 hexadecimal digits in SQLite: their order
+is the same in all three. Times are aware, in UTC. The tables of the entities are those of the earlier requirements
+system, with `project_id` added: it decides who sees a row, and the composite foreign keys keep it equal to the
+parent's, also when an epic moves to another project.
+
+search_entries, the index of the search, is not here: `search_sql.py` has it, for it differs on the two databases.
+"""
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    Uuid,
+)
+
+from quilt_mcp.requirements import kinds
+from quilt_mcp.requirements.kinds import Kind
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+Id = Uuid(as_uuid=False)
+# so that the beginning of one finds it through its index, whatever the language of the database
+Reference = String(20).with_variant(String(20, collation="C"), "postgresql")
+
+
+class Time(TypeDecorator[datetime]):
+    """A moment, aware and in UTC; SQLite keeps it without its zone."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """The moment as the database takes it."""
+        if value is None or dialect.name != "sqlite":
+            return value
+        return value.astimezone(UTC).replace(tzinfo=None)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """The moment in UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
+
+
+def _one_of(column: str, values: Collection[str]) -> CheckConstraint:
+    allowed = ", ".join(f"'{value}'" for value in values)
+    return CheckConstraint(f"{column} IN ({allowed})", name=column)
+
+
+def _times() -> tuple[Column[Any], Column[Any]]:
+    return Column("created_at", Time, nullable=False), Column("updated_at", Time, nullable=False)
+
+
+def _user(name: str) -> Column[Any]:
+    return Column(name, Id, ForeignKey("users.id", ondelete="RESTRICT"), nullable=False)
+
+
+def _child_of(parent: Kind) -> tuple[Column[Any], ForeignKeyConstraint]:
+    column = f"{parent.name}_id"
+    return Column(column, Id, nullable=False), ForeignKeyConstraint(
+        ["project_id", column],
+        [f"{parent.table}.project_id", f"{parent.table}.id"],
+        ondelete="CASCADE",
+        onupdate="CASCADE",
+    )
+
+
+def _entity(kind: Kind, *parts: Any) -> Table:
+    project = Column("project_id", Id, nullable=False)
+    if kind.parent is None:
+        project.append_foreign_key(ForeignKey("projects.id", ondelete="RESTRICT"))
+    return Table(
+        kind.table,
+        metadata,
+        Column("id", Id, primary_key=True),
+        Column("reference_id", Reference, nullable=False, unique=True),
+        project,
+        *parts,
+        *_times(),
+        # the order of a member's pages, and what the composite foreign keys of the children refer to
+        UniqueConstraint("project_id", "id"),
+    )
+
+
+def _planned(kind: Kind) -> tuple[Any, ...]:
+    """What an entity that is planned has: all kinds but acceptance criteria."""
+    return (
+        _user("creator_id"),
+        _user("assignee_id"),
+        Column("priority", SmallInteger, nullable=False),
+        Column("status", String(50), nullable=False),
+        Column("title", String(kinds.TITLE_LENGTH), nullable=False),
+        Column("description", Text),
+        CheckConstraint("priority BETWEEN 1 AND 4", name="priority"),
+        _one_of("status", kind.statuses),
+        CheckConstraint(f"length(title) BETWEEN 1 AND {kinds.TITLE_LENGTH}", name="title"),
+        CheckConstraint(f"length(description) <= {kinds.DESCRIPTION_LENGTH}", name="description"),
+    )
+
+
+users = Table(
+    "users",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("username", String(100), nullable=False, unique=True),
+    Column("email", String(255), nullable=False, unique=True),
+    Column("role", String(20), nullable=False),
+    *_times(),
+    _one_of("role", kinds.USER_ROLES),
+)
+
+projects = Table(
+    "projects",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", String(100), nullable=False, unique=True),
+    Column("description", Text),
+    *_times(),
+)
+
+project_members = Table(
+    "project_members",
+    metadata,
+    Column("user_id", Id, ForeignKey("users.id", ondelete="CASCADE"), primary_key=True),
+    Column("project_id", Id, ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True),
+    Column("role", String(20), nullable=False),
+    _one_of("role", kinds.MEMBER_ROLES),
+    Index(None, "project_id"),
+)
+
+requirement_types = Table(
+    "requirement_types",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", String(100), nullable=False, unique=True),
+    Column("description", Text),
+    *_times(),
+)
+
+relationship_types = Table(
+    "relationship_types",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", String(100), nullable=False, unique=True),
+    Column("description", Text),
+    *_times(),
+)
+
+epics = _entity(kinds.EPIC, *_planned(kinds.EPIC))
+
+user_stories = _entity(
+    kinds.USER_STORY,
+    *_child_of(kinds.EPIC),
+    *_planned(kinds.USER_STORY),
+    Index(None, "epic_id", "id"),
+)
+
+acceptance_criteria = _entity(
+    kinds.ACCEPTANCE_CRITERIA,
+    *_child_of(kinds.USER_STORY),
+    _user("author_id"),
+    Column("description", Text, nullable=False),
+    CheckConstraint(f"length(description) BETWEEN 1 AND {kinds.DESCRIPTION_LENGTH}", name="description"),
+    Index(None, "user_story_id", "id"),
+)
+
+requirements = _entity(
+    kinds.REQUIREMENT,
+    *_child_of(kinds.USER_STORY),
+    Column("acceptance_criteria_id", Id, ForeignKey("acceptance_criteria.id", ondelete="SET NULL"), index=True),
+    Column("type_id", Id, ForeignKey("requirement_types.id", ondelete="RESTRICT"), nullable=False),
+    *_planned(kinds.REQUIREMENT),
+    Index(None, "user_story_id", "id"),
+)
+
+requirement_relationships = Table(
+    "requirement_relationships",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("source_requirement_id", Id, ForeignKey("requirements.id", ondelete="CASCADE"), nullable=False),
+    Column("target_requirement_id", Id, ForeignKey("requirements.id", ondelete="CASCADE"), nullable=False),
+    Column("relationship_type_id", Id, ForeignKey("relationship_types.id", ondelete="RESTRICT"), nullable=False),
+    _user("created_by"),
+    Column("created_at", Time, nullable=False),
+    UniqueConstraint("source_requirement_id", "target_requirement_id", "relationship_type_id"),
+    CheckConstraint("source_requirement_id <> target_requirement_id", name="two_requirements"),
+    Index(None, "source_requirement_id", "id"),
+    Index(None, "target_requirement_id", "id"),
+)
+
+reference_counters = Table(
+    "reference_counters",
+    metadata,
+    Column("prefix", String(10), primary_key=True),
+    Column("last_number", Integer, nullable=False),
+)
+
+# one row; every transaction that writes adds one to it first, and so waits until the one before it has ended
+generation = Table("generation", metadata, Column("number", Integer, primary_key=True, autoincrement=False))
+
+BY_KIND: dict[str, Table] = {
+    "epic": epics,
+    "user_story": user_stories,
+    "acceptance_criteria": acceptance_criteria,
+    "requirement": requirements,
+}
+"""The table of each kind, by the kind's name."""
