@@ -8,9 +8,12 @@ from fastmcp import Client
 from pydantic import BaseModel
 from syrupy.assertion import SnapshotAssertion
 
+from quilt_mcp import runtime_context
+from quilt_mcp.demo.world import World
 from quilt_mcp.registry import path_of
 from quilt_mcp.server import create_server
 from tests.contract.cases import RESOURCES
+from tests.worlds import in_world
 
 DISCOVERY = (
     "discovery/get-resource",
@@ -18,6 +21,9 @@ DISCOVERY = (
     "discovery/resources",
     "discovery/tools",
 )
+A_PAGE = "discovery/resources-page"
+"""A page of resources/list on which static resources and entities of a database meet."""
+PAGE_SIZE = 24
 
 
 @pytest.fixture
@@ -42,6 +48,14 @@ def wire(listed: list[Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", DISCOVERY)
 def test_the_listing_is_the_goldens(name: str, listings: dict[str, Any], golden: SnapshotAssertion) -> None:
     assert listings[name] == golden(name=name)
+
+
+@in_world("admin")
+async def test_a_page_of_the_list_is_the_goldens(world: World, golden: SnapshotAssertion) -> None:
+    server = create_server(runtime_context.settings().model_copy(update={"list_page_size": PAGE_SIZE}))
+    async with Client(server) as client:
+        page = await client.list_resources_mcp()
+    assert {"nextCursor": page.next_cursor, "resources": wire(page.resources)} == golden(name=A_PAGE)
 
 
 def test_the_two_surfaces_list_the_same_resources(listings: dict[str, Any]) -> None:

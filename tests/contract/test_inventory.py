@@ -10,7 +10,7 @@ from tests.contract.mcp_list import csv_text
 from tests.contract.scrub import goldens_on_disk
 from tests.contract.surfaces import AnyClient
 from tests.contract.test_bad_input import BAD_ARGUMENTS, BAD_URIS
-from tests.contract.test_discovery import DISCOVERY
+from tests.contract.test_discovery import A_PAGE, DISCOVERY
 from tests.golden import GOLDEN
 from tests.worlds import in_world
 
@@ -36,7 +36,7 @@ def test_every_golden_has_a_case_and_every_case_at_most_one(request: pytest.Fixt
             assert len(named) <= 1, f"{row.example_uri} in {world} is both data and a refusal: {sorted(named)}"
             found -= named
     bad_input = {*BAD_URIS, *(f"argument-{name}" for name in BAD_ARGUMENTS)}
-    assert found == {*DISCOVERY, *(f"errors/bad-input/{name}" for name in bad_input)}
+    assert found == {*DISCOVERY, A_PAGE, *(f"errors/bad-input/{name}" for name in bad_input)}
 
 
 def test_goldens_hold_no_unnamed_snapshot(golden: SnapshotAssertion) -> None:

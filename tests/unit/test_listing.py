@@ -1,7 +1,8 @@
 """`resources/list`, page by page, over providers that the tests make up: through a client, as it is used."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from itertools import chain
 from typing import Any
 
@@ -238,8 +239,10 @@ async def test_a_cursor_ends_with_the_scope_it_was_given_in() -> None:
 
 
 async def test_who_is_not_admitted_gets_no_page() -> None:
-    async def closed() -> None:
+    @asynccontextmanager
+    async def closed(_: trace.Read) -> AsyncIterator[None]:
         raise Unavailable("closed for lunch")
+        yield
 
     with pytest.raises(MCPError, match="closed for lunch"):
         await Shop(Shelf("hats", ["1"]), admit=closed).page()

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from quilt_mcp.requirements.access import Scope
 
 FILE_NAME = "requirements.sqlite3"
-TITLE_LENGTH = 120
-"""Characters of a title, or of a description that stands for it, in the list."""
+SHOWN = 120
+"""Characters in the list of a description that stands for a title: an acceptance criterion has none."""
 
 
 async def scope() -> "Scope | None":
@@ -54,7 +54,8 @@ class EntityProvider:
         return [self._resource(row.id, row.reference_id, row.title) for row in rows]
 
     def _resource(self, entity_id: str, reference_id: str, title: str) -> Resource:
-        shown = title if len(title) <= TITLE_LENGTH else f"{title[: TITLE_LENGTH - 1]}…"
+        is_cut = len(title) > SHOWN and not self.kind.statuses
+        shown = f"{title[: SHOWN - 1]}…" if is_cut else title
         return Resource(
             uri=f"{self.prefix}{entity_id}",
             name=f"{self.kind.title}: {shown}",

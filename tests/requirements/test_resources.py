@@ -1,0 +1,299 @@
+"""The resources of requirements://, on both surfaces, over the sample on both databases."""
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, event
+
+from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements.database import Database
+from quilt_mcp.requirements.ids import MAX_LIMIT
+from quilt_mcp.settings import Settings
+from tests.requirements.client import client_of, every_page, list_refusal, listed, read, refusal
+from tests.requirements.conftest import opened
+
+ADMIN, MEMBER, OTHER = "amara_osei", "emma_johansson", "peter_van_dijk"
+
+
+def all_of(pages: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return list(chain.from_iterable(pages))
+
+
+@pytest.mark.parametrize("kind", kinds.KINDS, ids=lambda kind: kind.segment)
+async def test_a_collection_pages_through_everything_once_by_id(
+    kind: kinds.Kind, settings_with_sample: Settings
+) -> None:
+    async with client_of(settings_with_sample) as client:
+        whole = await read(client, f"{kind.segment}?limit={MAX_LIMIT}")
+        pages = await every_page(client, kind.segment, kind.table, 7)
+    ids = [row["id"] for row in all_of(pages)]
+    assert ids == sorted(set(ids))
+    assert ids == [row["id"] for row in whole[kind.table]]
+    assert whole["count"] == len(ids) > 7
+    assert whole["next_cursor"] is None
+    assert {len(page) for page in pages[:-1]} == {7}
+    assert pages[-1]
+
+
+async def test_an_exact_multiple_of_the_limit_gives_no_empty_page(settings_with_sample: Settings) -> None:
+    async with client_of(settings_with_sample) as client:
+        count = (await read(client, "epics"))["count"]
+        assert [len(page) for page in await every_page(client, "epics", "epics", count)] == [count]
+
+
+@pytest.mark.parametrize("kind", kinds.KINDS, ids=lambda kind: kind.segment)
+async def test_uuid_and_reference_id_name_the_same_entity(kind: kinds.Kind, settings_with_sample: Settings) -> None:
+    async with client_of(settings_with_sample) as client:
+        by_reference = await read(client, f"{kind.segment}/{kind.prefix}-001")
+        assert await read(client, f"{kind.segment}/{by_reference['id']}") == by_reference
+        collection = await read(client, f"{kind.segment}?limit={MAX_LIMIT}")
+    assert by_reference in collection[kind.table]
+
+
+async def test_the_fields_are_those_of_the_contract(settings_with_sample: Settings) -> None:
+    planned = {"id", "reference_id", "title", "description", "status", "priority", "creator_id", "assignee_id"}
+    times = {"created_at", "updated_at"}
+    async with client_of(settings_with_sample) as client:
+        assert (await read(client, "epics/EP-001")).keys() == planned | times
+        assert (await read(client, "user-stories/US-001")).keys() == planned | times | {"epic_id"}
+        assert (await read(client, "requirements/REQ-001")).keys() == planned | times | {
+            "user_story_id",
+            "acceptance_criteria_id",
+            "type_id",
+        }
+        criterion = await read(client, "acceptance-criteria/AC-001")
+    assert criterion.keys() == {"id", "reference_id", "description", "user_story_id", "author_id"} | times
+    assert criterion["created_at"].endswith("Z")
+
+
+async def test_a_hierarchy_goes_all_the_way(settings_with_sample: Settings) -> None:
+    async with client_of(settings_with_sample) as client:
+        tree = await read(client, "epics/EP-001/hierarchy")
+        epic = await read(client, "epics/EP-001")
+        stories = (await read(client, "epics/EP-001/user-stories?limit=100"))["user_stories"]
+        first = stories[0]["reference_id"]
+        criteria = (await read(client, f"user-stories/{first}/acceptance-criteria"))["acceptance_criteria"]
+        wanted = await read(client, f"user-stories/{first}/requirements")
+    parts = {"acceptance_criteria", "requirements"}
+    assert {key: tree[key] for key in epic} == epic
+    assert tree["is_complete"] is True
+    assert [{key: story[key] for key in story if key not in parts} for story in tree["user_stories"]] == stories
+    assert tree["user_stories"][0]["acceptance_criteria"] == criteria
+    assert tree["user_stories"][0]["requirements"] == wanted["requirements"]
+    assert wanted["count"] == len(wanted["requirements"]) == 5
+    assert {row["user_story_id"] for row in wanted["requirements"]} == {stories[0]["id"]}
+
+
+async def test_a_hierarchy_is_bounded_and_says_so(
+    settings_with_sample: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quilt_mcp.requirements.reads.MOST_DESCENDANTS", 3)
+    async with client_of(settings_with_sample) as client:
+        tree = await read(client, "epics/EP-001/hierarchy")
+    assert tree["is_complete"] is False
+    assert len(tree["user_stories"]) <= 3
+    assert sum(len(story["requirements"]) for story in tree["user_stories"]) == 3
+
+
+async def test_relationships_stand_on_both_ends_with_their_types_name(settings_with_sample: Settings) -> None:
+    async with client_of(settings_with_sample) as client:
+        source = await read(client, "requirements/REQ-003/relationships")
+        target = await read(client, "requirements/REQ-001/relationships")
+        types = (await read(client, "requirements-types"))["requirement_types"]
+    [out] = [one for one in source["source_relationships"] if one["relationship_type"] == "relates_to"]
+    [back] = [one for one in target["target_relationships"] if one["relationship_type"] == "relates_to"]
+    assert (out["related_reference_id"], back["related_reference_id"]) == ("REQ-001", "REQ-003")
+    assert out["id"] == back["id"]
+    assert {one["name"] for one in types} == {"Functional", "Non-Functional", "Business Rule", "Interface", "Data"}
+
+
+async def test_a_plain_read_is_one_statement(
+    settings_with_sample: Settings, statements: Callable[[], list[str]]
+) -> None:
+    async with client_of(settings_with_sample) as client:
+        await read(client, "epics/EP-001")
+        for path, number in {"epics/EP-001": 1, "epics": 2, "epics/EP-001/hierarchy": 4, "search/catalog": 1}.items():
+            del statements()[:]
+            await read(client, path)
+            assert len(statements()) == 2 * number, path  # once for each surface
+        del statements()[:]
+        await client.list_resources_mcp()
+    assert len(statements()) <= 4
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """The SELECTs that databases get from now on."""
+    found: list[str] = []
+    from_settings = Database.__init__
+
+    def counted(self: Database, engine: Any) -> None:
+        from_settings(self, engine)
+        event.listen(engine.sync_engine, "before_cursor_execute", note)
+
+    def note(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.lstrip().startswith(("SELECT id", "SELECT", "WITH")) and "pg_catalog" not in statement:
+            found.append(statement)
+
+    monkeypatch.setattr(Database, "__init__", counted)
+    return lambda: found
+
+
+IDS = {
+    "epics/EP-1": "InvalidTemplateVariable",
+    "epics/ep-001": "InvalidTemplateVariable",
+    "epics/US-001": "InvalidTemplateVariable",
+    "epics/STD-001": "InvalidTemplateVariable",
+    "epics/EP-0001x": "InvalidTemplateVariable",
+    "epics/EP-9999999999999999": "InvalidTemplateVariable",
+    "epics/%27%20OR%201%3D1--": "InvalidTemplateVariable",
+    "epics/00000000-0000-0000-0000-00000000000": "InvalidTemplateVariable",
+    "epics/00000000-0000-0000-0000-00000000000G": "InvalidTemplateVariable",
+    "epics/EP-999999999": "NotFound",
+    "epics/00000000-0000-0000-0000-000000000000": "NotFound",
+    "epics/EP-999/hierarchy": "NotFound",
+    "epics/EP-999/user-stories": "NotFound",
+    "user-stories/US-9999/requirements": "NotFound",
+    "requirements/REQ-9999/relationships": "NotFound",
+    "epics?limit=0": "InvalidTemplateVariable",
+    "epics?limit=-1": "InvalidTemplateVariable",
+    "epics?limit=1000000000": "InvalidTemplateVariable",
+    "epics?limit=x": "InvalidTemplateVariable",
+    "epics?limit=1e1": "InvalidTemplateVariable",
+    "epics?limit=%D9%A3": "InvalidTemplateVariable",
+    "epics?limit=": "MissingTemplateVariable",
+    "epics?limit=1&limit=2": "InvalidURI",
+    "epics?offset=1": "InvalidURI",
+    "epics?": "InvalidURI",
+    "epics?cursor=WzEsImEiLCJiIl0": "InvalidTemplateVariable",
+    "epics?cursor=' OR 1=1": "InvalidURI",
+    "epics?cursor=%27%20OR%201%3D1": "InvalidTemplateVariable",
+    "requirements-types?limit=0": "InvalidTemplateVariable",
+    "search/": "MissingTemplateVariable",
+    "search/-only": "InvalidTemplateVariable",
+    "search/%22open": "InvalidTemplateVariable",
+    "search/a%00b": "InvalidTemplateVariable",
+    "search/" + "a" * 513: "InvalidTemplateVariable",
+    "search/" + "a" * 65536: "InvalidURI",
+    "search/x?limit=101": "InvalidTemplateVariable",
+    "search/x/y": "InvalidURI",
+}
+
+
+@pytest.mark.parametrize("path", IDS, ids=lambda path: path[:50])
+async def test_bad_input_is_refused_alike_and_with_advice(path: str, settings_with_sample: Settings) -> None:
+    async with client_of(settings_with_sample) as client:
+        answer = await refusal(client, path)
+    assert answer.body["error"] == IDS[path]
+    assert answer.body["suggested_actions"]
+    assert not answer.body["transient"]
+
+
+HOSTILE = ["' OR '1'='1", '"a" NEAR "b"', "title:a", "a & b | !c", "*", "foo:*", "<->", "a^2", "\\", "%_", "(beta)"]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+async def test_the_syntax_of_engines_means_nothing_in_a_search(text: str, settings_with_sample: Settings) -> None:
+    quoted = "".join(f"%{byte:02X}" for byte in text.encode())
+    async with client_of(settings_with_sample) as client:
+        body = (
+            await client.call_tool_mcp("get_resource", {"uri": f"requirements://search/{quoted}"})
+        ).structured_content
+    assert body is not None
+    assert body.get("error") in (None, "InvalidTemplateVariable")
+
+
+async def test_a_search_pages_through_its_hits_once(settings_with_sample: Settings) -> None:
+    async with client_of(settings_with_sample) as client:
+        pages = await every_page(client, "search/catalog", "results", 5)
+        whole = await read(client, "search/catalog?limit=100")
+        first = (await read(client, "search/req-001"))["results"][0]
+    assert all_of(pages) == whole["results"]
+    assert whole["count"] == len(whole["results"]) > 10
+    assert whole["count_is_exact"] is True
+    assert (first["reference_id"], first["match"], first["type"]) == ("REQ-001", "reference_id", "requirement")
+
+
+async def test_a_cursor_of_one_collection_or_query_is_none_of_another(settings_with_sample: Settings) -> None:
+    async with client_of(settings_with_sample) as client:
+        cursor = (await read(client, "epics?limit=1"))["next_cursor"]
+        found = (await read(client, "search/catalog?limit=1"))["next_cursor"]
+        for path in ("user-stories", "epics/EP-001/user-stories", "requirements-types", "search/catalog"):
+            assert (await refusal(client, f"{path}?cursor={cursor}")).body["error"] == "InvalidTemplateVariable"
+        assert (await refusal(client, f"search/run?cursor={found}")).body["error"] == "InvalidTemplateVariable"
+        assert (await refusal(client, f"search/catalog?limit=1&cursor={found[:-2]}")).body["error"]
+
+
+async def ids_seen(client: Any, path: str) -> set[str]:
+    return {row["id"] for row in (await read(client, path))[path.partition("?")[0].replace("-", "_")]}
+
+
+async def test_two_users_with_disjoint_projects_see_disjoint_lists_reads_and_searches(
+    settings_with_sample: Settings,
+) -> None:
+    seen: dict[str, set[str]] = {}
+    hits: dict[str, set[str]] = {}
+    lists: dict[str, set[str]] = {}
+    for user in (MEMBER, OTHER):
+        async with client_of(settings_with_sample, user) as client:
+            seen[user] = await ids_seen(client, f"requirements?limit={MAX_LIMIT}")
+            hits[user] = {row["id"] for row in (await read(client, "search/the?limit=100"))["results"]}
+            lists[user] = {uri for uri in await listed(client) if uri.count("/") > 2}
+    for found in (seen, hits, lists):
+        assert found[MEMBER]
+        assert found[OTHER]
+        assert not found[MEMBER] & found[OTHER]
+    async with client_of(settings_with_sample, MEMBER) as client:
+        for foreign in list(lists[OTHER])[:20]:
+            answer = await refusal(client, foreign.removeprefix("requirements://"))
+            absent = await refusal(client, "epics/EP-999")
+            assert answer.body["error"] == absent.body["error"] == "NotFound"
+            assert answer.body["details"] == absent.body["details"]
+    async with client_of(settings_with_sample, ADMIN) as client:
+        everything = {uri for uri in await listed(client) if uri.count("/") > 2}
+    assert lists[MEMBER] | lists[OTHER] < everything
+    assert len(everything) > 290
+
+
+async def test_a_relationship_to_what_the_caller_does_not_see_is_not_told(settings_with_sample: Settings) -> None:
+    async with client_of(settings_with_sample, MEMBER) as client:
+        own = await ids_seen(client, f"requirements?limit={MAX_LIMIT}")
+    async with client_of(settings_with_sample, ADMIN) as client:
+        requirements = (await read(client, f"requirements?limit={MAX_LIMIT}"))["requirements"]
+        pairs = []
+        for row in requirements:
+            if row["id"] in own:
+                both = await read(client, f"requirements/{row['id']}/relationships")
+                foreign = [one for one in both["source_relationships"] if one["target_requirement_id"] not in own]
+                foreign += [one for one in both["target_relationships"] if one["source_requirement_id"] not in own]
+                pairs += [(row["id"], foreign)] if foreign else []
+    assert pairs
+    async with client_of(settings_with_sample, MEMBER) as client:
+        for requirement, foreign in pairs:
+            told = await read(client, f"requirements/{requirement}/relationships")
+            shown = {one["id"] for one in told["source_relationships"] + told["target_relationships"]}
+            assert not shown & {one["id"] for one in foreign}
+
+
+async def test_a_revoked_membership_works_at_once(settings_with_sample: Settings) -> None:
+    async with client_of(settings_with_sample, MEMBER, enable_caching=True, list_page_size=20) as client:
+        assert (await read(client, "epics"))["count"]
+        cursor = (await client.list_resources_mcp()).next_cursor
+        page = (await read(client, "requirements?limit=2"))["next_cursor"]
+        async with opened(settings_with_sample) as database, database.writing() as connection:
+            await connection.execute(delete(tables.project_members))
+        assert (await read(client, "epics"))["count"] == 0
+        assert (await read(client, "search/run"))["count"] == 0
+        assert {uri for uri in await listed(client) if uri.count("/") > 2} == set()
+        assert (await list_refusal(client, cursor))["code"] == -32602
+        assert (await refusal(client, f"requirements?cursor={page}")).body["error"] == "InvalidTemplateVariable"
+
+
+async def test_who_is_no_user_is_refused_everywhere(settings_with_sample: Settings) -> None:
+    async with client_of(settings_with_sample, "nobody") as client:
+        for path in ("epics", "epics/EP-001", "search/run", "requirements/REQ-001/relationships"):
+            body = (await refusal(client, path)).body
+            assert (body["error"], body["details"]) == ("Unauthorized", "unknown user")
+        assert (await list_refusal(client))["code"] == -32002
