@@ -20,6 +20,7 @@ COMMANDS = {
     "demo": ("demo:demo", "Read every resource of a demo world in both ways; compare."),
     "doctor": ("doctor:doctor", "Check configuration, sign-in and network, and advise."),
     "install": ("install:install", "Print, or write, what connects an MCP client to this server."),
+    "requirements": ("requirements:app", "Import, export, migrate and inspect the requirements database."),
 }
 
 

@@ -103,6 +103,16 @@ async def database(settings_with_sample: Settings) -> AsyncIterator[Database]:
         yield database
 
 
+@pytest.fixture
+def existing_settings(make_settings: Callable[[str, Contents], Settings], postgres: PostgresServer) -> Settings:
+    """A database of the earlier system."""
+    settings = make_settings("postgresql", "nothing")
+    assert settings.database_url
+    name = settings.database_url.get_secret_value().partition("?")[0].rpartition("/")[2]
+    postgres.sql(Path(__file__).with_name("existing_system.sql").read_text(), database=name)
+    return settings
+
+
 @asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[Database]:
     """The database of these settings, closed at the end."""

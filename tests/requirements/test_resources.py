@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, event
 
+from quilt_mcp import cursors
 from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements.access import Scope
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.ids import MAX_LIMIT
 from quilt_mcp.settings import Settings
@@ -224,6 +226,15 @@ async def test_a_cursor_of_one_collection_or_query_is_none_of_another(settings_w
             assert (await refusal(client, f"{path}?cursor={cursor}")).body["error"] == "InvalidTemplateVariable"
         assert (await refusal(client, f"search/run?cursor={found}")).body["error"] == "InvalidTemplateVariable"
         assert (await refusal(client, f"search/catalog?limit=1&cursor={found[:-2]}")).body["error"]
+
+
+async def test_a_forged_cursor_of_a_search_is_refused(settings_with_sample: Settings) -> None:
+    tag = cursors.tag_of("search", "catalog", Scope("local"))
+    async with client_of(settings_with_sample) as client:
+        for text in ("x", "-1", "1e3", "99999999", "9" * 40):
+            answer = await refusal(client, f"search/catalog?cursor={cursors.encode(text, tag)}")
+            assert answer.body["error"] == "InvalidTemplateVariable"
+        assert await read(client, f"search/catalog?cursor={cursors.encode('3', tag)}")
 
 
 async def ids_seen(client: Any, path: str) -> set[str]:

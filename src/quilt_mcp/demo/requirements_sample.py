@@ -54,11 +54,11 @@ async def create_sample(connection: AsyncConnection) -> None:
     await connection.execute(insert(tables.projects), sample.projects)
     await connection.execute(insert(tables.project_members), sample.members)
     columns = (tables.requirement_types.c.name, tables.requirement_types.c.id)
-    sample.type_ids = {name: id_ for name, id_ in await connection.execute(select(*columns))}  # noqa: C416 - rows
+    sample.type_ids = dict((await connection.execute(select(*columns))).all())
     for kind, rows in sample.entities().items():
         await create_entities(connection, kinds.BY_NAME[kind], rows)
     columns = (tables.relationship_types.c.name, tables.relationship_types.c.id)
-    type_ids = {name: id_ for name, id_ in await connection.execute(select(*columns))}  # noqa: C416 - rows
+    type_ids = dict((await connection.execute(select(*columns))).all())
     await connection.execute(insert(tables.requirement_relationships), list(sample.relationships(type_ids)))
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from quilt_mcp.errors import UnknownUser
 from quilt_mcp.requirements.kinds import ADMINISTRATOR
 from quilt_mcp.requirements.tables import project_members, users
-from quilt_mcp.trace import count_call
+from quilt_mcp.trace import calling
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,13 @@ async def scope_of(connection: AsyncConnection, caller: str, username: str | Non
     """
     if username is None or not has_projects:
         return Scope(caller)
-    count_call("sql")
     statement = (
         select(users.c.role, project_members.c.project_id)
         .outerjoin_from(users, project_members, project_members.c.user_id == users.c.id)
         .where(users.c.username == username)
     )
-    rows = (await connection.execute(statement)).all()
+    with calling("sql", "select"):
+        rows = (await connection.execute(statement)).all()
     if not rows:
         raise UnknownUser("You are no user of the requirements database.")
     return Scope(caller, _projects(rows))

@@ -25,6 +25,8 @@ _DRIVERS = {
     "postgresql": _POSTGRESQL,
     _POSTGRESQL: _POSTGRESQL,
 }
+PRAGMAS = ("foreign_keys = ON",)
+"""What every SQLite connection is told first."""
 _CONNECTIONS, _MORE_CONNECTIONS = 5, 5
 _FETCHED_AT_ONCE = 64
 
@@ -150,7 +152,8 @@ class _Interruptible(aiosqlite.Connection):
 def _prepare_sqlite(connection: Any, _: object) -> None:
     connection.isolation_level = None  # Python's driver begins no transaction by itself: `_begin_sqlite` does
     cursor = connection.cursor()
-    cursor.execute("PRAGMA foreign_keys = ON")
+    for pragma in PRAGMAS:
+        cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from quilt_mcp.errors import ResourceExecutionError
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.schema_state import REVISIONS, Schema, examine, require_readable
+from quilt_mcp.requirements.writing import reindex
 
 HEAD, BASE = REVISIONS[-1], "base"
 _SCRIPTS = Path(__file__).parent / "migrations"
@@ -27,7 +28,10 @@ async def upgrade(database: Database, revision: str = HEAD) -> Schema:
         ResourceExecutionError: it is not ours, or a newer version's.
     """
     async with database.migrating() as connection:
-        return await connection.run_sync(_upgrade, revision)
+        before = await connection.run_sync(_upgrade, revision)
+        if before.state == "outdated" and revision == HEAD:
+            await reindex(connection)
+        return before
 
 
 async def downgrade(database: Database, revision: str = BASE) -> None:

@@ -23,7 +23,7 @@ from quilt_mcp.requirements.tables import (
     requirement_types,
     requirements,
 )
-from quilt_mcp.trace import count_call
+from quilt_mcp.trace import calling
 
 MOST_DESCENDANTS = 2000
 """How many stories, criteria and requirements a hierarchy holds at most, of each."""
@@ -157,8 +157,8 @@ class Reader:
         return visible(table.c.project_id, self.scope, self.connection.dialect.name)
 
     async def _rows(self, statement: Select[Any]) -> list[Row[Any]]:
-        count_call("sql")
-        return list(await self.connection.execute(statement))
+        with calling("sql", "select"):
+            return list(await self.connection.execute(statement))
 
 
 def _after(statement: Select[Any], table: Table, after: str) -> Select[Any]:

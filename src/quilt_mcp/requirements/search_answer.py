@@ -1,5 +1,7 @@
 """What requirements://search/{query} answers."""
 
+import re
+import sys
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -30,7 +32,7 @@ async def answer(  # noqa: PLR0913 - all but the connection are keyword-only
     """A page of hits, the best first, with their number."""
     size = parse_limit(limit, default=DEFAULT_LIMIT, largest=MAX_LIMIT)
     tag = cursors.tag_of("search", query, scope)
-    offset = int(cursors.decode(cursor, tag)) if cursor else 0
+    offset = _offset(cursors.decode(cursor, tag)) if cursor else 0
     if is_existing:
         found = await search_existing(connection, parsed, limit=size, offset=offset, cap=cap)
     else:
@@ -42,6 +44,11 @@ async def answer(  # noqa: PLR0913 - all but the connection are keyword-only
         "count_is_exact": found.total_is_exact,
         "next_cursor": cursors.encode(str(found.next_offset), tag) if found.next_offset is not None else None,
     }
+
+
+def _offset(text: str) -> int:
+    """The offset in a cursor; one that is none is past the end of every list, which the search refuses."""
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else sys.maxsize
 
 
 def _result(hit: Hit) -> dict[str, Any]:

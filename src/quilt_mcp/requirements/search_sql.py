@@ -19,7 +19,7 @@ from quilt_mcp.requirements.access import Scope
 from quilt_mcp.requirements.search_candidates import candidates
 from quilt_mcp.requirements.search_text import ParsedQuery
 from quilt_mcp.requirements.tables import BY_KIND
-from quilt_mcp.trace import count_call
+from quilt_mcp.trace import calling
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 100
@@ -105,8 +105,8 @@ async def answer(
             details=f"A page has 1 to {MAX_LIMIT} entities, and begins with one of the first {cap}.",
             suggested_actions=["Start again without a cursor, and pass on each next cursor as it is."],
         )
-    count_call("sql")
-    rows = (await connection.execute(_page_of(matches, min(limit, cap - offset), offset))).all()
+    with calling("sql", "search"):
+        rows = (await connection.execute(_page_of(matches, min(limit, cap - offset), offset))).all()
     number = rows[0].number
     hits = [Hit(*row[1:]) for row in rows if row.entity_id is not None]
     following = offset + len(hits)

@@ -33,7 +33,7 @@ _EXAMPLES = (
 )
 # Chinese and Japanese put no blanks between words: each character is a token, and what is written together a phrase.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003fffd"
-_TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+_TOKEN = re.compile(rf"(?=[^\W_])[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 _TERM = re.compile(r'(?P<minus>-?)(?:"(?P<phrase>[^"]*)"(?P<star>\*?)|(?P<word>[^\s"]+))')
 _REFERENCE = re.compile(rf"({'|'.join(BY_PREFIX)})-([0-9]{{1,9}})", re.ASCII | re.IGNORECASE)
 _STRAIGHT_QUOTES = str.maketrans("“”„", '"""')

@@ -14,7 +14,7 @@ from quilt_mcp.requirements.kinds import Kind
 from quilt_mcp.requirements.reads import Reader, Rows
 from quilt_mcp.requirements.search_text import parse
 from quilt_mcp.settings import Settings
-from quilt_mcp.trace import count_call
+from quilt_mcp.trace import calling
 
 
 class RequirementsStore:
@@ -64,8 +64,8 @@ class RequirementsStore:
         async with self.database.reading() as connection:
             if self.database.is_existing:
                 return 0
-            count_call("sql")
-            return int((await connection.execute(select(tables.generation.c.number))).scalar_one())
+            with calling("sql", "select"):
+                return int((await connection.execute(select(tables.generation.c.number))).scalar_one())
 
     async def entity(self, kind: Kind, text: str) -> dict[str, Any]:
         """The entity with this id."""

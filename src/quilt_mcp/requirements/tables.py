@@ -5,7 +5,7 @@ is the same in all three. Times are aware, in UTC. The tables of the entities ar
 system, with `project_id` added: it decides who sees a row, and the composite foreign keys keep it equal to the
 parent's, also when an epic moves to another project.
 
-search_entries, the index of the search, is not here: `search_sql.py` has it, for it differs on the two databases.
+search_entries, the index of the search, is not here: `search_index.py` has it, for it differs on the two databases.
 """
 
 from collections.abc import Collection

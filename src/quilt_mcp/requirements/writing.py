@@ -158,7 +158,7 @@ async def _adopt_projects(connection: AsyncConnection, kind: Kind, rows: list[Ro
     for start in range(0, len(wanted), _BATCH):
         of_parents = table.c.id.in_(wanted[start : start + _BATCH])
         found = await connection.execute(select(table.c.id, table.c.project_id).where(of_parents))
-        projects |= {parent: project for parent, project in found}  # noqa: C416 - a Row is a tuple only at run time
+        projects |= dict(found.all())
     for row in rows:
         if row[column] not in projects:
             raise LookupError(f"There is no {column.removesuffix('_id').replace('_', ' ')} {row[column]}.")

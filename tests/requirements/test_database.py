@@ -1,0 +1,170 @@
+"""Opening a database: what may be there, who may make what, and what readers and writers see of each other."""
+
+import asyncio
+import multiprocessing
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import column, func, select, table, text, update
+
+from quilt_mcp.errors import ResourceExecutionError
+from quilt_mcp.requirements import migrating, tables
+from quilt_mcp.requirements.database import Database, open_database
+from quilt_mcp.requirements.schema_state import VERSION_TABLE
+from quilt_mcp.settings import Settings
+from tests.requirements.conftest import opened
+from tests.requirements.reading import epics, failure_of
+from tests.waiting import SECONDS
+
+
+async def test_a_file_is_made_on_first_use_for_the_user_alone(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "a b?mode=ro#%41" / "ü")
+    async with opened(settings) as database:
+        assert (await database.schema()).state == "empty"
+        assert not settings.data_dir.exists()
+        assert await epics(database) == 0
+        assert not database.is_existing
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in settings.data_dir.iterdir()}
+    assert set(modes) >= {"requirements.sqlite3"}
+    assert set(modes.values()) == {0o600}
+    assert stat.S_IMODE(settings.data_dir.stat().st_mode) == 0o700
+
+
+async def test_a_file_is_in_write_ahead_mode_with_foreign_keys(tmp_path: Path) -> None:
+    async with opened(Settings(data_dir=tmp_path)) as database, database.reading() as connection:
+        assert await connection.scalar(text("PRAGMA journal_mode")) == "wal"
+        assert await connection.scalar(text("PRAGMA foreign_keys")) == 1
+
+
+async def test_an_address_may_name_a_file(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "data", database_url=SecretStr(f"sqlite:///{tmp_path}/other.db"))
+    async with opened(settings) as database:
+        assert await epics(database) == 0
+    assert (tmp_path / "other.db").stat().st_size
+    assert not settings.data_dir.exists()
+
+
+def open_and_count(directory: str, go: Any) -> int:
+    """In a process of its own."""
+
+    async def count() -> int:
+        async with opened(Settings(data_dir=Path(directory))) as database:
+            return await epics(database)
+
+    go.wait()
+    return asyncio.run(count())
+
+
+async def test_several_processes_may_make_the_file_at_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager, context.Pool(3) as pool:
+        go = manager.Event()
+        waiting = pool.starmap_async(open_and_count, [(str(tmp_path), go)] * 3)
+        go.set()
+        assert await asyncio.to_thread(waiting.get, SECONDS) == [0, 0, 0]
+
+
+async def test_readers_see_the_last_commit_while_another_writes(database: Database) -> None:
+    async with database.writing() as connection:
+        await connection.execute(tables.requirement_relationships.delete())
+        await connection.execute(tables.epics.delete())
+        assert await epics(database) == 9
+    assert await epics(database) == 0
+
+
+async def test_a_reader_sees_one_moment(database: Database) -> None:
+    async with database.reading() as connection:
+        before = await connection.scalar(select(tables.generation.c.number))
+        async with database.writing():
+            pass
+        assert await connection.scalar(select(tables.generation.c.number)) == before
+
+
+async def test_a_reader_cannot_write_to_postgresql(
+    make_settings: Callable[..., Settings],
+) -> None:
+    async with opened(make_settings("postgresql", "sample")) as database:
+        with pytest.raises(ResourceExecutionError, match="may not do this"):
+            async with database.reading() as connection:
+                await connection.execute(tables.epics.delete())
+
+
+async def test_postgresql_is_never_migrated_by_a_read(make_settings: Callable[..., Settings]) -> None:
+    async with opened(make_settings("postgresql", "nothing")) as database:
+        failure = await failure_of(database)
+        assert "no tables" in failure.message
+        assert any("quilt-mcp requirements migrate" in action for action in failure.suggested_actions)
+        assert (await database.schema()).state == "empty"
+        await migrating.upgrade(database)
+        assert await epics(database) == 0
+
+
+async def test_a_newer_database_is_refused(settings_with_tables: Settings) -> None:
+    async with opened(settings_with_tables) as database:
+        async with database.migrating() as connection:
+            await connection.execute(update(table(VERSION_TABLE, column("version_num"))).values(version_num="0999"))
+        failure = await failure_of(database)
+        assert "newer version" in failure.message
+        assert "0999" in str(failure.details)
+        with pytest.raises(ResourceExecutionError, match="newer version"):
+            await migrating.upgrade(database)
+        with pytest.raises(ResourceExecutionError, match="newer version"):
+            await migrating.downgrade(database)
+
+
+async def test_other_tables_of_our_names_are_refused_and_left_alone(settings_without_tables: Settings) -> None:
+    async with opened(settings_without_tables) as database:
+        async with database.migrating() as connection:
+            await connection.exec_driver_sql("CREATE TABLE epics (id INTEGER, poet TEXT)")
+        failure = await failure_of(database)
+        assert "other tables" in failure.message
+        assert "epics.reference_id" in str(failure.details)
+        with pytest.raises(ResourceExecutionError, match="other tables"):
+            await migrating.upgrade(database)
+        async with database.migrating() as connection:
+            assert await connection.scalar(text("SELECT count(poet) FROM epics")) == 0
+
+
+async def test_a_database_of_the_earlier_system_is_read_only(existing_settings: Settings) -> None:
+    async with opened(existing_settings) as database:
+        async with database.reading() as connection:
+            titles = await connection.scalars(select(tables.epics.c.title, tables.epics.c.created_at))
+            assert titles.all() == ["List the resources"]
+        assert database.is_existing
+        with pytest.raises(ResourceExecutionError, match="only read"):
+            async with database.writing():
+                pass
+        for change in (migrating.upgrade, migrating.downgrade):
+            with pytest.raises(ResourceExecutionError, match="never migrated"):
+                await change(database)
+        assert (await database.schema()).state == "existing"
+
+
+async def test_an_earlier_system_of_an_older_version_is_refused(existing_settings: Settings) -> None:
+    async with opened(existing_settings) as database:
+        async with database.migrating() as connection:
+            await connection.exec_driver_sql("ALTER TABLE epics RENAME updated_at TO last_modified")
+        failure = await failure_of(database)
+        assert failure.details == "missing: epics.updated_at"
+
+
+def test_whether_it_is_the_earlier_system_is_known_after_a_read(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="not been opened"):
+        _ = open_database(Settings(data_dir=tmp_path)).is_existing
+
+
+async def test_a_block_that_raises_is_rolled_back(database: Database) -> None:
+    async def fail() -> None:
+        async with database.writing() as connection:
+            await connection.execute(tables.requirement_relationships.delete())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+    async with database.reading() as connection:
+        count = select(func.count()).select_from(tables.requirement_relationships)
+        assert await connection.scalar(count) == 109

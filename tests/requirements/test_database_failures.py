@@ -1,0 +1,285 @@
+"""How a database fails, by what names, and that it comes back."""
+
+import asyncio
+import socket
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from quilt_mcp import boundary
+from quilt_mcp.errors import ResourceExecutionError, ResourceFailure, Unavailable
+from quilt_mcp.requirements import migrating, tables
+from quilt_mcp.requirements.database import Database, open_database
+from quilt_mcp.requirements.membership import create_project
+from quilt_mcp.settings import Settings
+from tests.postgres_server import PostgresServer, postgres_server
+from tests.requirements.conftest import opened
+from tests.requirements.reading import PASSWORD, epics, failure_of, file_of
+from tests.waiting import SECONDS, until
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"mysql://user:{PASSWORD}@host/db",
+        f"postgresql+psycopg2://user:{PASSWORD}@host/db",
+        f"postgresql://user:{PASSWORD}@host:port/db",
+        f"{PASSWORD}",
+        "",
+        "sqlite://",
+        "sqlite:///:memory:",
+    ],
+)
+def test_an_address_that_is_none_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ResourceExecutionError, match="QUILT_MCP_DATABASE_URL") as refused:
+        open_database(Settings(database_url=SecretStr(url)))
+    assert refused.value.__cause__ is None
+    assert PASSWORD not in repr(refused.value.__context__ and refused.value.__suppress_context__)
+
+
+def test_the_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUILT_MCP_DATABASE_URL", f"postgresql://user:{PASSWORD}@host/db")
+    settings = Settings()
+    database = open_database(settings)
+    assert PASSWORD not in f"{settings!r} {settings} {settings.model_dump()} {database.engine!r} {vars(database)}"
+
+
+@pytest.mark.parametrize(
+    ("address", "message", "transient"),
+    [
+        ("127.0.0.1:1", "cannot be reached", True),
+        ("no-such-host.invalid:5432", "cannot be reached", True),
+    ],
+)
+async def test_a_server_that_is_not_there(address: str, message: str, transient: bool) -> None:  # noqa: FBT001 - a table's column
+    url = SecretStr(f"postgresql://user:{PASSWORD}@{address}/db")
+    async with opened(Settings(database_url=url)) as database:
+        failure = await failure_of(database)
+    assert message in failure.message
+    assert failure.transient is transient
+
+
+async def test_a_server_that_never_answers_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = SecretStr(f"postgresql://user:{PASSWORD}@127.0.0.1:{silent.getsockname()[1]}/db")
+        async with opened(Settings(database_url=url, database_timeout_seconds=0.2)) as database:
+            failure = await failure_of(database)
+    assert type(failure) is Unavailable
+    assert "in time" in failure.message
+
+
+async def test_an_unknown_database_is_no_matter_of_time(postgres: PostgresServer) -> None:
+    async with opened(Settings(database_url=SecretStr(postgres.url("nowhere")))) as database:
+        failure = await failure_of(database)
+    assert not failure.transient
+    assert failure.details == "SQLSTATE 3D000"
+
+
+async def test_a_user_without_rights_is_told_so(
+    make_settings: Callable[..., Settings], postgres: PostgresServer
+) -> None:
+    settings = make_settings("postgresql", "sample")
+    assert settings.database_url
+    postgres.sql("DROP ROLE IF EXISTS nobody_in_particular; ")
+    postgres.sql("CREATE ROLE nobody_in_particular LOGIN")
+    url = settings.database_url.get_secret_value().replace("//tests@", f"//nobody_in_particular:{PASSWORD}@")
+    async with opened(Settings(database_url=SecretStr(url))) as database:
+        failure = await failure_of(database)
+    assert "may not do this" in failure.message
+
+
+async def test_a_statement_that_takes_too_long_is_ended(make_settings: Callable[..., Settings]) -> None:
+    settings = make_settings("postgresql", "tables").model_copy(update={"database_timeout_seconds": 0.2})
+    async with opened(settings) as database:
+        await epics(database)
+        with pytest.raises(Unavailable, match="in time"):
+            async with database.reading() as connection:
+                await connection.execute(text("SELECT pg_sleep(60)"))
+        assert await epics(database) == 0
+
+
+async def test_a_writer_that_waits_too_long_gives_up(settings_with_tables: Settings) -> None:
+    settings = settings_with_tables.model_copy(update={"database_timeout_seconds": 0.2})
+    async with opened(settings) as database, database.writing():
+        with pytest.raises(Unavailable):
+            async with database.writing():
+                pytest.fail("two writers at once")
+
+
+async def test_more_readers_than_connections_wait_and_then_give_up(settings_with_tables: Settings) -> None:
+    settings = settings_with_tables.model_copy(update={"database_timeout_seconds": 0.2})
+    async with opened(settings) as database:
+        holding = [database.reading() for _ in range(10)]
+        for one in holding:
+            await one.__aenter__()
+        failure = await failure_of(database)
+        for one in holding:
+            await one.__aexit__(None, None, None)
+        assert type(failure) is Unavailable
+        assert await epics(database) == 0
+
+
+async def test_a_cancelled_statement_ends_and_its_connection_is_free(tmp_path: Path) -> None:
+    endless = text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n")
+    asking: list[sqlite3.Connection] = []
+
+    async def ask() -> None:
+        async with database.reading() as connection:
+            asking.append((await connection.get_raw_connection()).driver_connection._conn)  # type: ignore[union-attr]  # aiosqlite's
+            await connection.execute(endless)
+
+    async with opened(Settings(data_dir=tmp_path)) as database:
+        await epics(database)
+        for _ in range(12):  # more than there are connections
+            asking.clear()
+            task = asyncio.create_task(ask())
+            await until(asking.copy)
+            await asyncio.sleep(0.02)
+            task.cancel()
+            ended, _pending = await asyncio.wait([task], timeout=SECONDS / 4)
+            with suppress(sqlite3.ProgrammingError):  # it is closed, as it shall be
+                asking[0].interrupt()  # so that a failure does not go on for ever
+            assert ended
+            assert task.cancelled()
+        assert await epics(database) == 0
+
+
+async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path)
+    file_of(settings).write_bytes(b"no database at all" * 1000)
+    async with opened(settings) as database:
+        failure = await failure_of(database)
+    assert "damaged" in failure.message
+    assert not failure.transient
+    assert file_of(settings).read_bytes().startswith(b"no database")
+
+
+async def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    async with opened(Settings(data_dir=tmp_path / "file" / "data")) as database:
+        failure = await failure_of(database)
+    assert "cannot be opened or written" in failure.message
+    assert failure.details == "ENOTDIR"
+
+
+async def test_a_full_disk_is_named_and_nothing_is_half_written(make_settings: Callable[..., Settings]) -> None:
+    settings = make_settings("sqlite", "tables")
+
+    async def write_much(database: Database) -> None:
+        async with database.writing() as connection:
+            pages = await connection.scalar(text("PRAGMA page_count"))
+            await connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+            for number in range(200):
+                await create_project(connection, f"{number}", "x" * 1000)
+
+    async with opened(settings) as database:
+        with pytest.raises(ResourceExecutionError, match="full"):
+            await write_much(database)
+    with closing(sqlite3.connect(file_of(settings))) as connection:
+        assert connection.execute("SELECT count(*) FROM projects").fetchone() == (1,)
+
+
+async def test_a_file_that_only_may_be_read_is_named(make_settings: Callable[..., Settings]) -> None:
+    async def write(database: Database) -> None:
+        async with database.reading() as connection:
+            await connection.exec_driver_sql("PRAGMA query_only = ON")  # gives the same code as a read-only file does
+            await connection.execute(tables.generation.update().values(number=1))
+
+    async with opened(make_settings("sqlite", "tables")) as database:
+        with pytest.raises(ResourceExecutionError, match="cannot be opened or written"):
+            await write(database)
+
+
+async def test_a_server_that_stops_and_starts_again() -> None:
+    with postgres_server() as server:
+        url = SecretStr(server.create("reborn"))
+        async with opened(Settings(database_url=url)) as database:
+            await migrating.upgrade(database)
+            assert await epics(database) == 0
+            readers = [asyncio.create_task(keep_reading(database)) for _ in range(4)]
+            await asyncio.sleep(0.05)
+            await asyncio.to_thread(server.stop)
+            failures = await asyncio.gather(*readers)
+            assert [(type(failure), failure.transient) for failure in failures] == [(Unavailable, True)] * 4
+            assert "cannot be reached" in (await failure_of(database)).message
+            await asyncio.to_thread(server.start)
+            assert await epics(database) == 0
+
+
+async def test_a_connection_that_the_server_ended_while_it_was_idle_is_not_used(
+    make_settings: Callable[..., Settings], postgres: PostgresServer
+) -> None:
+    async with opened(make_settings("postgresql", "sample")) as database:
+        assert await epics(database) == 9
+        ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'quilt-mcp'"
+        assert "t" in await asyncio.to_thread(postgres.sql, ended)
+        assert await epics(database) == 9
+
+
+async def keep_reading(database: Database) -> ResourceFailure:
+    """The failure that ends it."""
+    while True:
+        try:
+            await epics(database)
+        except ResourceFailure as failure:
+            return failure
+
+
+async def test_a_server_that_is_down_at_first_is_found_later() -> None:
+    with postgres_server() as server:
+        url = SecretStr(server.create("late"))
+        async with opened(Settings(database_url=url)) as database:
+            await migrating.upgrade(database)
+        server.stop()
+        async with opened(Settings(database_url=url)) as database:
+            assert (await failure_of(database)).transient
+            await asyncio.to_thread(server.start)
+            assert await epics(database) == 0
+
+
+class DriverError(Exception):
+    """What a driver raises, with PostgreSQL's code for it."""
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"connection to {PASSWORD} failed")
+        self.sqlstate = state
+
+
+@pytest.mark.parametrize(
+    ("state", "failure", "transient"),
+    [
+        ("08006", Unavailable, True),  # connection failure
+        ("57P01", Unavailable, True),  # admin shutdown
+        ("57P03", Unavailable, True),  # cannot connect now
+        ("57014", Unavailable, True),  # query cancelled, by a time limit
+        ("53300", Unavailable, True),  # too many connections
+        ("40001", Unavailable, True),  # serialization failure
+        ("55P03", Unavailable, True),  # lock not available
+        ("53100", ResourceExecutionError, False),  # disk full
+        ("28P01", ResourceExecutionError, False),  # invalid password
+        ("3D000", ResourceExecutionError, False),  # unknown database
+        ("42501", ResourceExecutionError, False),  # insufficient privilege
+        ("25006", ResourceExecutionError, False),  # read-only transaction
+    ],
+)
+def test_a_code_of_postgresql_becomes(state: str, failure: type[ResourceFailure], transient: bool) -> None:  # noqa: FBT001 - a table's column
+    translated = boundary.translate(DBAPIError("SELECT 1", None, DriverError(state)))
+    assert type(translated) is failure
+    assert translated.transient is transient
+    assert PASSWORD not in f"{translated.message} {translated.details} {translated.suggested_actions}"
+
+
+@pytest.mark.parametrize("state", ["42P01", "42601", "23505", "22001", ""])
+def test_a_bug_in_a_statement_is_no_failure_of_the_database(state: str) -> None:
+    assert boundary.translate(DBAPIError("SELECT 1", None, DriverError(state))) is None
+
+
+def test_a_connection_that_broke_without_a_code_is_transient() -> None:
+    error = DBAPIError("SELECT 1", None, DriverError(""), connection_invalidated=True)
+    assert type(boundary.translate(error)) is Unavailable

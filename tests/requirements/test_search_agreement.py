@@ -1,0 +1,127 @@
+"""Whatever the texts and the query, SQLite and PostgreSQL find the same: what the query language says."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from quilt_mcp.requirements.access import Scope
+from quilt_mcp.requirements.database import Database, open_database
+from quilt_mcp.requirements.search_index import Entry, index_entries
+from quilt_mcp.requirements.search_sql import search
+from quilt_mcp.requirements.search_text import Group, Term, parse, tokens_of
+from quilt_mcp.settings import Settings
+
+PROJECT = "00000000-0000-4000-8000-000000000001"
+# few, so that they meet; of many scripts, with what engines take for special
+LATIN = ["a", "ab", "abc", "Ab", "é", "Éa", "e", "ﬁ", "fi", "ß", "ss", "x²", "½", "Ⅻ", "\u0130", "\u0131", "i\u0307"]
+PUNCTUATED = [
+    "1",
+    "12",
+    "1.2",
+    "a-b",
+    "a_b",
+    "a@b.c",
+    "don't",
+    "--",
+    "&",
+    "\\",
+    "'",
+    "🚀",
+    "\ud800",
+    "OR",
+    "AND",
+    "not",
+]
+OTHERS = [
+    "ёж",
+    "ЕЖ",
+    "日本",
+    "本",
+    "ログ",
+    "שלום",
+    "שָׁ",
+    "हिन्दी",
+    "한국",
+    "한",
+    "\u19b0",
+    "\ua7af",
+    "\u1c90",
+    "\u13a0",
+    "\uab70",
+]
+RARE = ["\u19b0", "\ua7af", "\u1c90", "\u13a0", "\uab70", "\U00010fb0"]
+WORDS = st.sampled_from([*LATIN, *PUNCTUATED, *OTHERS, *RARE])
+TEXTS = st.lists(WORDS, max_size=6).map(" ".join)
+CORPORA = st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=5)
+PHRASES = st.lists(WORDS, min_size=1, max_size=3).map(" ".join).map('"{}"'.format)
+TERMS = st.tuples(st.sampled_from(["", "", "", "-"]), WORDS | PHRASES, st.sampled_from(["", "", "*"])).map("".join)
+QUERIES = st.lists(TERMS | st.just("OR"), min_size=1, max_size=5).map(" ".join)
+
+
+def occurs(term: Term, tokens: list[str]) -> bool:
+    *before, last = term.tokens
+    for start in range(len(tokens) - len(before)):
+        at_end = tokens[start + len(before)]
+        if tokens[start : start + len(before)] == before and (
+            at_end.startswith(last) if term.prefix else at_end == last
+        ):
+            return True
+    return False
+
+
+def fits(group: Group, title: str, body: str) -> bool:
+    texts = tokens_of(title), tokens_of(body)
+
+    def is_there(term: Term) -> bool:
+        return any(occurs(term, tokens) for tokens in texts)
+
+    return all(map(is_there, group.wanted)) and not any(map(is_there, group.unwanted))
+
+
+def id_of(number: int) -> str:
+    return f"00000000-0000-4000-8000-{number:012d}"
+
+
+async def found(connection: AsyncConnection, corpus: list[tuple[str, str]], query: str) -> set[int]:
+    """Which texts the query finds in an index that holds these alone."""
+    async with connection.begin() as transaction:
+        entries = [
+            Entry("epic", id_of(number), PROJECT, f"EP-{number:03d}", title, body)
+            for number, (title, body) in enumerate(corpus)
+        ]
+        await index_entries(connection, entries)
+        hits = (await search(connection, parse(query), scope=Scope("test"), cap=100)).hits
+        await transaction.rollback()
+    return {int(hit.entity_id[-12:]) for hit in hits}
+
+
+@pytest.fixture
+def both_settings(make_settings: Callable[[str, Any], Settings]) -> list[Settings]:
+    return [make_settings("sqlite", "tables"), make_settings("postgresql", "tables")]
+
+
+@pytest.fixture
+async def both(both_settings: list[Settings]) -> AsyncIterator[list[AsyncConnection]]:
+    databases: list[Database] = [open_database(one) for one in both_settings]
+    connections = [await database.engine.connect() for database in databases]
+    yield connections
+    for connection, database in zip(connections, databases, strict=True):
+        await connection.close()
+        await database.close()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(corpus=CORPORA, query=QUERIES)
+async def test_both_find_what_the_language_says(
+    both: list[AsyncConnection], corpus: list[tuple[str, str]], query: str
+) -> None:
+    try:
+        parsed = parse(query)
+    except ValueError:
+        return
+    expected = {number for number, texts in enumerate(corpus) if any(fits(group, *texts) for group in parsed.groups)}
+    assert [await found(connection, corpus, query) for connection in both] == [expected, expected]

@@ -1,0 +1,117 @@
+"""The search in a database of the earlier requirements system."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+from quilt_mcp.requirements.search_candidates import ANYWHERE, EXACT_REFERENCE, IN_TITLE
+from quilt_mcp.requirements.search_existing import search_existing
+from quilt_mcp.requirements.search_sql import Found
+from quilt_mcp.requirements.search_text import parse
+from tests.postgres_server import PostgresServer
+from tests.requirements.test_search_sql import HOSTILE
+
+PLANNED = """
+    CREATE TABLE {} (
+        id UUID PRIMARY KEY DEFAULT gen_random_uuid(), reference_id VARCHAR(20) UNIQUE NOT NULL,
+        priority INTEGER NOT NULL DEFAULT 2, status VARCHAR(50) NOT NULL DEFAULT 'Draft',
+        title VARCHAR(500) NOT NULL, description TEXT, created_at TIMESTAMPTZ NOT NULL DEFAULT now()
+    )
+"""
+CRITERIA = """
+    CREATE TABLE acceptance_criteria (
+        id UUID PRIMARY KEY DEFAULT gen_random_uuid(), reference_id VARCHAR(20) UNIQUE NOT NULL,
+        description TEXT NOT NULL, created_at TIMESTAMPTZ NOT NULL DEFAULT now()
+    )
+"""
+ROWS = """
+    INSERT INTO epics (reference_id, title, description) VALUES
+        ('EP-001', 'Login page', 'The session times out.'),
+        ('EP-002', 'Café', 'A login, for user@example.com in v1.2.3; don''t stop'),
+        ('EP-003', 'Ends with alpha', 'beta begins'),
+        ('EP-004', 'No description', NULL);
+    INSERT INTO user_stories (reference_id, title, description) VALUES ('US-001', 'Story', 'mentions EP-001 and login');
+    INSERT INTO requirements (reference_id, title) VALUES ('REQ-1000', 'Login');
+    INSERT INTO acceptance_criteria (reference_id, description) VALUES ('AC-001', 'WHEN login fails THEN it tells');
+"""
+
+
+@pytest.fixture
+async def connection(postgres: PostgresServer, request: pytest.FixtureRequest) -> AsyncIterator[AsyncConnection]:
+    """To a database with the tables that the search reads, and no others."""
+    name = f"existing-{id(request)}"
+    url = postgres.create(name)
+    for table in ("epics", "user_stories", "requirements"):
+        postgres.sql(PLANNED.format(table), database=name)
+    postgres.sql(CRITERIA + ";" + ROWS, database=name)
+    engine = create_async_engine(url.replace("postgresql:", "postgresql+asyncpg:"))
+    async with engine.connect() as connected:
+        await connected.execution_options(postgresql_readonly=True)
+        yield connected
+    await engine.dispose()
+    postgres.drop(name)
+
+
+async def found(connection: AsyncConnection, query: str, **options: Any) -> Found:
+    return await search_existing(connection, parse(query), **{"cap": 2000} | options)
+
+
+QUERIES = {
+    "login": ["AC-001", "EP-001", "EP-002", "REQ-1000", "US-001"],
+    "LOGIN session": ["EP-001"],
+    "login -session": ["AC-001", "EP-002", "REQ-1000", "US-001"],
+    '"login page" OR story': ["EP-001", "US-001"],
+    '"alpha beta"': [],
+    '"with alpha"': ["EP-003"],
+    "begi*": ["EP-003"],
+    '"with alp"*': ["EP-003"],
+    "CAFÉ": ["EP-002"],
+    "cafe": [],
+    "user@example.com": ["EP-002"],
+    '"don\'t stop"': ["EP-002"],
+    "descriptions": [],
+    "description": ["EP-004"],
+    "ep-1": ["EP-001"],
+    "req-1000": ["REQ-1000"],
+    "ac-1 OR story": ["AC-001", "US-001"],
+    "EP-9": [],
+}
+
+
+async def test_a_query_finds_what_postgresql_takes_for_words(connection: AsyncConnection) -> None:
+    answers = {}
+    for query in QUERIES:
+        answers[query] = sorted(hit.reference_id for hit in (await found(connection, query)).hits)
+    assert answers == QUERIES
+
+
+async def test_the_tiers_come_in_their_order(connection: AsyncConnection) -> None:
+    hits = (await found(connection, "us-1 OR login OR café")).hits
+    assert [hit.tier for hit in hits] == [EXACT_REFERENCE, *[IN_TITLE] * 3, *[ANYWHERE]]
+    assert hits[0].reference_id == "US-001"
+    assert {hit.reference_id for hit in hits[1:4]} == {"EP-001", "EP-002", "REQ-1000"}
+    criterion = hits[4]
+    assert (criterion.kind, criterion.title, criterion.priority, criterion.status) == (
+        "acceptance_criteria",
+        None,
+        None,
+        None,
+    )
+    assert criterion.description == "WHEN login fails THEN it tells"
+    assert criterion.created_at.utcoffset() is not None
+
+
+async def test_a_total_beyond_the_cap_is_not_exact(connection: AsyncConnection) -> None:
+    capped = await found(connection, "login", cap=3, limit=2)
+    assert (capped.total, capped.total_is_exact, len(capped.hits), capped.next_offset) == (3, False, 2, 2)
+    last = await found(connection, "login", cap=3, limit=2, offset=2)
+    assert (len(last.hits), last.next_offset) == (1, None)
+
+
+async def test_no_string_breaks_the_search(connection: AsyncConnection) -> None:
+    for query in HOSTILE:
+        answer = await found(connection, query)
+        assert answer.total == len(answer.hits)
+    assert [hit.reference_id for hit in (await found(connection, '"login page"')).hits] == ["EP-001"]
