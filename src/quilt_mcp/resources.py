@@ -6,6 +6,8 @@ Adding a resource is one service function and one row here; then `make mcp-list 
 from fastmcp import FastMCP
 
 from quilt_mcp import runtime_context
+from quilt_mcp.admission import admitted
+from quilt_mcp.analysis import security_resource, server_resources
 from quilt_mcp.boundary import translate
 from quilt_mcp.listing import Listing
 from quilt_mcp.manager import ResourceManager, Values
@@ -129,6 +131,9 @@ RESOURCE_REGISTRY: dict[str, ResourceDefinition] = registry_of(
             parameter_mapping=ENTITY,
         ),
         define("requirements://search/{query}{?cursor,limit}", requirements.search, name="Search Requirements"),
+        define("config://security", security_resource.security, name="Security Configuration"),
+        define("config://server", server_resources.server_config, name="Server Configuration"),
+        define("info://capabilities", server_resources.capabilities, name="Server Capabilities"),
     ]
 )
 
@@ -146,6 +151,7 @@ MANAGER = ResourceManager(
     translate=translate,
     variable_values=VARIABLE_VALUES,
     free_text={"query"},
+    admit=admitted,
 )
 
 LISTING = Listing(

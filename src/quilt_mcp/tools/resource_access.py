@@ -112,6 +112,12 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
       - ``requirements://requirements-types{?cursor,limit}``
       - ``requirements://search/{query}{?cursor,limit}``
 
+    - config, info: the rules for code that is analysed here, this server's settings, and all that it offers you
+
+      - ``config://security``
+      - ``config://server``
+      - ``info://capabilities``
+
     Args:
         uri: The URI of a resource, with values in place of its variables. ``None`` or ``""`` lists all resources.
 

@@ -18,30 +18,19 @@ from quilt_mcp.services.workflow_rules import DEPENDENCIES
 from quilt_mcp.uri_rules import VALUE_PATTERN
 
 _ID = f"^{VALUE_PATTERN}$"
-_JSON = "any JSON object up to 4 KiB"
 
-WorkflowId = Annotated[str, Field(description="The workflow's id: letters, digits and . _ ~ -", pattern=_ID)]
-StepId = Annotated[
-    str, Field(description="The step's id, unique in its workflow: letters, digits and . _ ~ -", pattern=_ID)
-]
-Name = Annotated[str, Field(description="A short name, for people.", min_length=1, max_length=NAME_LENGTH)]
-Purpose = Annotated[str, Field(description="What the workflow is for.", max_length=TEXT_LENGTH)]
-Task = Annotated[str, Field(description="What is to be done in this step.", min_length=1, max_length=TEXT_LENGTH)]
-StepType = Annotated[
-    str,
-    Field(description="Who or what does it, such as manual or script.", min_length=1, max_length=NAME_LENGTH),
-]
-Dependencies = Annotated[
-    list[str] | None,
-    Field(description="Ids of steps that must be completed or skipped before it can start.", max_length=DEPENDENCIES),
-]
-Metadata = Annotated[dict[str, Any] | None, Field(description=f"What else should be kept with it: {_JSON}.")]
-Status = Annotated[StepStatus, Field(description="The step's new status.")]
-Message = Annotated[str | None, Field(description="A note for the workflow's log.", max_length=TEXT_LENGTH)]
-Result = Annotated[dict[str, Any] | None, Field(description=f"What the step produced: {_JSON}.")]
-ErrorMessage = Annotated[
-    str | None, Field(description="Why it failed; only with the status failed.", max_length=TEXT_LENGTH)
-]
+# A name that says all has no description: each client pays for these in every conversation.
+WorkflowId = Annotated[str, Field(pattern=_ID)]
+StepId = Annotated[str, Field(pattern=_ID)]
+Name = Annotated[str, Field(min_length=1, max_length=NAME_LENGTH)]
+Purpose = Annotated[str, Field(max_length=TEXT_LENGTH)]
+Task = Annotated[str, Field(description="What is to be done.", min_length=1, max_length=TEXT_LENGTH)]
+StepType = Annotated[str, Field(description="Who or what does it.", min_length=1, max_length=NAME_LENGTH)]
+Dependencies = Annotated[list[str] | None, Field(description="Ids of steps.", max_length=DEPENDENCIES)]
+Metadata = Annotated[dict[str, Any] | None, Field(description="Up to 4 KiB of JSON.")]
+Message = Annotated[str | None, Field(description="For the log.", max_length=TEXT_LENGTH)]
+Result = Annotated[dict[str, Any] | None, Field(description="Up to 4 KiB of JSON.")]
+ErrorMessage = Annotated[str | None, Field(description="Only if it failed.", max_length=TEXT_LENGTH)]
 
 
 def register_workflow_tools(mcp: FastMCP) -> None:
@@ -59,10 +48,9 @@ def register_workflow_tools(mcp: FastMCP) -> None:
 def workflow_create(
     workflow_id: WorkflowId, name: Name, description: Purpose = "", metadata: Metadata = None
 ) -> dict[str, Any]:
-    """Create a workflow: a named list of steps whose progress is kept on this machine across conversations.
+    """Create a workflow: a list of steps whose progress is kept across conversations. Then add its steps.
 
-    Answers its full status. Creating it again with the same values changes nothing. Then add steps with
-    workflow_add_step; read workflow://workflows to see all workflows.
+    Answers its status; the same call again changes nothing.
     """
     with _tool_errors():
         return workflow_service.workflow_create(workflow_id, name, description, metadata)
@@ -76,10 +64,9 @@ def workflow_add_step(  # noqa: PLR0913, PLR0917 - each is an argument that clie
     dependencies: Dependencies = None,
     metadata: Metadata = None,
 ) -> dict[str, Any]:
-    """Add a pending step to the end of a workflow. Steps that it depends on must have been added before.
+    """Add a pending step to the end of a workflow, after those that it depends on.
 
-    Answers the workflow's full status. Adding the same step again changes nothing; adding one to a completed workflow
-    opens it again. At most 200 steps.
+    Answers the workflow's status; the same call again changes nothing. A completed workflow is open again.
     """
     with _tool_errors():
         return workflow_service.workflow_add_step(workflow_id, step_id, description, step_type, dependencies, metadata)
@@ -88,16 +75,15 @@ def workflow_add_step(  # noqa: PLR0913, PLR0917 - each is an argument that clie
 def workflow_update_step(  # noqa: PLR0913, PLR0917 - each is an argument that clients give by name
     workflow_id: WorkflowId,
     step_id: StepId,
-    status: Status,
+    status: StepStatus,
     message: Message = None,
     result: Result = None,
     error_message: ErrorMessage = None,
 ) -> dict[str, Any]:
-    """Set the status of a workflow's step when it starts, ends, fails or is skipped. The workflow's status follows.
+    """Set the status of a workflow's step when it starts, ends, fails or is skipped.
 
-    A step can start once all its dependencies are completed or skipped. A failed step is tried again by setting it to
-    in_progress; in_progress and pending drop the result and the error of the attempt before. Answers the workflow's
-    full status with the steps that can be started next.
+    It can start once all it depends on is completed or skipped; a failed one is tried again by in_progress, which drops
+    the result and error before. Answers the workflow's status with the steps that can start next.
     """
     with _tool_errors():
         return workflow_service.workflow_update_step(workflow_id, step_id, status, message, result, error_message)
