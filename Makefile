@@ -3,13 +3,13 @@ BIN := .venv/bin
 UV := $(shell command -v uv 2>/dev/null)
 FITS := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do $$p -c '$(FITS)' 2>/dev/null && echo $$p && break; done)
-CORE := errors.py,trace.py,registry.py,uri_rules.py,manager.py,surfaces.py,models/*
+CORE := errors.py,trace.py,tracing.py,registry.py,uri_rules.py,manager.py,surfaces.py,listing.py,paged_server.py,page_cache.py,cursors.py,models/*
 comma := ,
 CONTRACT := $(addprefix tests/contract/test_,parity.py inventory.py discovery.py)
 WITH_GOLDENS := $(CONTRACT) tests/contract/test_bad_input.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup check test contract golden mcp-list serve bench clean
+.PHONY: help run setup check test soak contract golden mcp-list serve bench bench-compare clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -34,6 +34,9 @@ test: setup ## All tests, with the coverage gates
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='$(subst $(comma),$(comma)*/quilt_mcp/,*/quilt_mcp/$(CORE))'
 
+soak: setup ## The long runs that `make test` leaves out: minutes, and their figures
+	$(BIN)/pytest -n 0 -m soak -rP tests
+
 contract: setup ## Parity and inventory alone: the inner loop
 	$(BIN)/pytest -n 2 --dist loadgroup $(CONTRACT)
 
@@ -46,11 +49,15 @@ mcp-list: setup ## Write tests/fixtures/mcp-list.csv, and the README's tables, f
 	$(BIN)/python -m tests.contract.mcp_list
 	$(BIN)/python -m tests.unit.test_readme
 
-bench: setup ## Benchmarks: timings, never asserted as tests
-	$(BIN)/python -m tests.bench
+bench: setup ## Benchmarks, all or NAMES="surfaces start"; results in bench-results/
+	$(BIN)/python -m tests.bench $(NAMES)
+
+bench-compare: setup ## This tree against revision BASE, measured in turn; NAMES as for bench
+	@test -n "$(BASE)" || { echo "Name a revision: make bench-compare BASE=main"; exit 2; }
+	$(BIN)/python -m tests.bench.compare "$(BASE)" $(NAMES)
 
 clean: ## Remove what the other targets made
-	rm -rf .venv .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv bench-results .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 .venv/.installed-%: pyproject.toml .ci/constraints.txt
 ifdef UV

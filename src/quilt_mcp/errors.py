@@ -12,7 +12,8 @@
       NotFound                   the template is right, what it names does not exist
       ResourceExecutionError     the service could not answer:
         QueryRefused               a backing store does not accept the question, for example because it is too old
-        Unavailable                a backing store is unreachable, slow, throttled or broken
+        Unavailable                a backing store is unreachable, slow, throttled or broken:
+          TooManyRequests            the caller itself asks too often, or too much at once
 
 Services raise these; `boundary.py` turns foreign exceptions into them; the surfaces put them on the wire.
 """
@@ -184,3 +185,20 @@ class Unavailable(ResourceExecutionError):
         transient: bool = True,
     ) -> None:
         super().__init__(message, details=details, suggested_actions=suggested_actions, transient=transient)
+
+
+class TooManyRequests(Unavailable):
+    """The caller asks more often than it may, or has too many reads under way.
+
+    Attributes:
+        retry_after_seconds: when the next one may be answered; at least 1.
+    """
+
+    def __init__(self, message: str, *, retry_after_seconds: int, details: str | None = None) -> None:
+        when = "1 second" if retry_after_seconds == 1 else f"{retry_after_seconds} seconds"
+        super().__init__(
+            message,
+            details=details,
+            suggested_actions=[f"Try the same call again in {when}.", "Ask for less at once."],
+        )
+        self.retry_after_seconds = retry_after_seconds

@@ -125,9 +125,12 @@ class Listing:
             return await self._rows(after, wanted, scope, read)
 
         async def make() -> tuple[list[Resource], bool]:
+            read.cache = "miss"
             return await self._rows(after, wanted, scope, read), not read.failed
 
-        return await self._cache.get((scope, await self._generation(), after, wanted), make)
+        key = (scope, await self._generation(), after, wanted)
+        read.cache = "hit"  # unless it has to be made
+        return await self._cache.get(key, make)
 
     async def _rows(self, after: str, wanted: int, scope: Any, read: Read) -> list[Resource]:
         """The next rows of the database; fewer than wanted at the end of its intervals, or where a provider failed."""

@@ -1,6 +1,6 @@
-"""The Quilt login: what quilt3 stores of it on disk, and renewing it.
+"""A login to a Quilt stack; what quilt3 stores of one on disk, and renewing it.
 
-Imported by `caller.py` and `runtime_context.py` only, because it imports quilt3.
+Imported by `runtime_context.py` and what it imports only, because it imports quilt3.
 """
 
 import json
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import quilt3
 import quilt3.util
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from quilt_mcp.errors import ResourceExecutionError
 
@@ -34,19 +34,19 @@ class QuiltPaths(NamedTuple):
 
 
 class Tokens(BaseModel):
-    """A sign-in to one registry, as auth.json holds it."""
+    """A sign-in to one registry, as auth.json holds it and the registry gives it."""
 
-    access_token: str
-    refresh_token: str
+    access_token: str = Field(repr=False)
+    refresh_token: str = Field(repr=False)
     expires_at: float
 
 
 class AWSKeys(BaseModel):
     """Temporary AWS credentials, as credentials.json holds them and the registry gives them."""
 
-    access_key: str
-    secret_key: str
-    token: str
+    access_key: str = Field(repr=False)
+    secret_key: str = Field(repr=False)
+    token: str = Field(repr=False)
     expiry_time: datetime
 
 
@@ -58,26 +58,43 @@ class Config(BaseModel):
     region: str | None = None
 
 
+class Stack(NamedTuple):
+    """Where a Quilt stack is; what is not known is None."""
+
+    catalog_url: str | None = None
+    registry_url: str | None = None
+    region: str | None = None
+
+
 @dataclass(frozen=True, repr=False)
 class Login:
-    """What quilt3's files say. Holds the tokens: it is never shown, and has no repr."""
+    """A stack and a sign-in to it. Holds the tokens: it is never shown, and has no repr.
 
-    catalog_url: str | None
-    registry_url: str | None
-    region: str | None
-    tokens: Tokens | None
-    """The sign-in to the configured registry, which may be dead; None if there is none."""
-    aws_keys: AWSKeys | None
-    """The AWS credentials that came with it. Without a sign-in these are of another stack, and are left alone."""
+    Attributes:
+        stack: the stack.
+        access_token: what the registry is asked with, which may be dead; None if there is no sign-in.
+        refresh_token: what another access token is got with; None where that is not this server's business.
+        expires_at: the end of the access token, in seconds since 1970; None where it is not known.
+        aws_keys: the AWS credentials that are stored with the sign-in. Without a sign-in these are of another stack,
+            and are left alone.
+        source: where the sign-in comes from: quilt3's files on this machine, or the request over HTTP.
+    """
+
+    stack: Stack
+    access_token: str | None = None
+    refresh_token: str | None = None
+    expires_at: float | None = None
+    aws_keys: AWSKeys | None = None
+    source: Literal["login", "request"] = "login"
 
     @property
     def signed_in(self) -> bool:
-        """Whether a sign-in to the configured registry is stored."""
-        return self.tokens is not None
+        """Whether there is a sign-in to the stack's registry."""
+        return self.access_token is not None
 
     def is_expired(self) -> bool:
         """Whether the access token is at its end; the refresh token may still be good."""
-        return self.tokens is not None and self.tokens.expires_at < time.time() + SPARE_SECONDS
+        return self.expires_at is not None and self.expires_at < time.time() + SPARE_SECONDS
 
 
 def paths() -> QuiltPaths:
@@ -96,16 +113,22 @@ def read() -> Login:
     Raises:
         ResourceExecutionError: one of the files is damaged or may not be read.
     """
-    config = _parsed(quilt3.util.CONFIG_PATH, "quilt3 config https://<your catalog>", _read_config)
-    tokens = _parsed(quilt3.session.AUTH_PATH, "quilt3 login", lambda: _read_tokens(config.registryUrl))
+    stack = read_stack()
+    tokens = _parsed(quilt3.session.AUTH_PATH, "quilt3 login", lambda: _read_tokens(stack.registry_url))
     keys = _parsed(quilt3.session.CREDENTIALS_PATH, "quilt3 login", _read_keys)
-    return Login(
-        catalog_url=(config.navigator_url or "").rstrip("/") or None,
-        registry_url=config.registryUrl,
-        region=config.region,
-        tokens=tokens,
-        aws_keys=keys if tokens else None,
-    )
+    if tokens is None:
+        return Login(stack)
+    return Login(stack, tokens.access_token, tokens.refresh_token, tokens.expires_at, keys)
+
+
+def read_stack() -> Stack:
+    """The stack that quilt3 is configured for on this machine, whoever is signed in to it.
+
+    Raises:
+        ResourceExecutionError: the file is damaged or may not be read.
+    """
+    config = _parsed(quilt3.util.CONFIG_PATH, "quilt3 config https://<your catalog>", _read_config)
+    return Stack((config.navigator_url or "").rstrip("/") or None, config.registryUrl, config.region)
 
 
 def renew(registry_url: str, fetch: Callable[[], Tokens]) -> None:

@@ -6,12 +6,12 @@ import logging
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from itertools import groupby
 from typing import Any, TypeVar
 
 import anyio
-import anyio.lowlevel
 from anyio import to_thread
 from pydantic import BaseModel
 
@@ -23,6 +23,7 @@ from quilt_mcp.errors import (
     MissingTemplateVariable,
     ResourceExecutionError,
     ResourceFailure,
+    TooManyRequests,
     Unavailable,
 )
 from quilt_mcp.models.responses import GetResourceError, GetResourceSuccess, ResourceMetadata
@@ -37,7 +38,7 @@ _SHOWN = 5
 _JSON_NAMES = {bool: "a boolean", int: "a number", float: "a number", list: "an array", dict: "an object"}
 
 Values = Callable[[str, str], list[str] | Awaitable[list[str]]]
-Admit = Callable[[], Awaitable[None]]
+Admit = Callable[[Read], AbstractAsyncContextManager[None]]
 Translate = Callable[[Exception], ResourceFailure | None]
 
 T = TypeVar("T")
@@ -55,7 +56,8 @@ class ResourceManager:
         variable_values: for a template variable's name, the function that lists values which exist, given the template
             and a prefix; it may know more than it lists.
         free_text: the variables whose value may be any text.
-        admit: raises a ResourceFailure where the caller may not read now; called before anything else is looked at.
+        admit: a context around each read, entered before anything else is looked at; it raises a ResourceFailure where
+            the caller may not read now.
         max_bytes: tells the longest data, in bytes of JSON, that one read may answer.
     """
 
@@ -67,7 +69,7 @@ class ResourceManager:
         translate: Translate = lambda _: None,
         variable_values: Mapping[str, Values] | None = None,
         free_text: Collection[str] = (),
-        admit: Admit = anyio.lowlevel.checkpoint,
+        admit: Admit = lambda _: nullcontext(),
         max_bytes: Callable[[], int] = lambda: DEFAULT_MAX_BYTES,
     ) -> None:
         validate_registry(registry)
@@ -81,6 +83,11 @@ class ResourceManager:
         self._max_bytes = max_bytes
         self._threads = anyio.CapacityLimiter(THREADS)
         self._discovery = _discovery_data(registry)
+
+    @property
+    def waiting(self) -> int:
+        """How many reads wait for a thread."""
+        return self._threads.statistics().tasks_waiting
 
     async def get_discovery_data(self) -> dict[str, list[ResourceMetadata]]:
         """For each category, its resources sorted by URI. Computed once."""
@@ -116,8 +123,8 @@ class ResourceManager:
             read.outcome = "cancelled"
             result: T | GetResourceError
             try:
-                await self._admit()
-                result = await work(read)
+                async with self._admit(read):
+                    result = await work(read)
             except ResourceFailure as failure:
                 result = self._error(uri, failure)
             except Exception as foreign:  # noqa: BLE001 - the process's edge: what is not ours is translated or masked
@@ -200,6 +207,7 @@ class ResourceManager:
             suggested_actions=[uri_rules.sendable(action) for action in failure.suggested_actions],
             transient=failure.transient,
             valid_uris=list(self.registry) if isinstance(failure, InvalidURI) else None,
+            retry_after_seconds=failure.retry_after_seconds if isinstance(failure, TooManyRequests) else None,
             code=failure.code,
         )
 

@@ -1,7 +1,7 @@
 """Who is asking, and with which settings.
 
-This is the one place through which quilt3 and boto3 come in: they are heavy, so they are imported on the first read
-that needs them, and the server starts without.
+This is the one place through which quilt3, boto3, SQLAlchemy, psycopg and limits come in: heavy as they are, each is
+imported by the first read that needs it, and the server starts without.
 """
 
 import asyncio
@@ -19,14 +19,17 @@ from quilt_mcp.settings import Settings
 if TYPE_CHECKING:
     from quilt_mcp.caller import Caller
     from quilt_mcp.login import QuiltPaths
+    from quilt_mcp.rate_limits import RateLimiter
     from quilt_mcp.request_callers import RequestCallers
     from quilt_mcp.requirements.store import RequirementsStore
+    from quilt_mcp.services.workflow_postgres import SharedWorkflows
 
 _lock = threading.Lock()
 _settings: Settings | None = None
 _caller: "Caller | None" = None
 _request_callers: "RequestCallers | None" = None
 _stores: "WeakKeyDictionary[asyncio.AbstractEventLoop, RequirementsStore]" = WeakKeyDictionary()
+_rate_limiters: "WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Settings, RateLimiter]]" = WeakKeyDictionary()
 
 
 def settings() -> Settings:
@@ -75,6 +78,17 @@ def caller() -> "Caller":
         return cast("Caller", _caller)
 
 
+def check_catalog() -> None:
+    """Ask the Quilt catalog for its public config.json, on behalf of nobody; nothing where there is no catalog.
+
+    Raises:
+        ResourceFailure: it does not answer, or quilt3's files are damaged.
+    """
+    login, callers = import_module("quilt_mcp.login"), import_module("quilt_mcp.caller")
+    if url := settings().catalog_url or login.read_stack().catalog_url:
+        callers.fetch_catalog_config(url, callers.timeout_of(settings()))
+
+
 def quilt_paths() -> "QuiltPaths":
     """Where quilt3 keeps its files."""
     return cast("QuiltPaths", import_module("quilt_mcp.login").paths())
@@ -109,3 +123,34 @@ async def close_requirements() -> None:
     """Close this event loop's connections to the requirements database; the next read opens new ones."""
     if store := _stores.pop(asyncio.get_running_loop(), None):
         await store.close()
+
+
+def rate_limiter() -> "RateLimiter":
+    """What counts how often an identity asks, under the settings in force, of which there is a limit.
+
+    One for each event loop, to which its connections belong.
+    """
+    loop, now = asyncio.get_running_loop(), settings()
+    made_for, limiter = _rate_limiters.get(loop, (None, None))
+    if limiter is None or made_for is not now:
+        url = now.state_url.get_secret_value() if now.state_url else None
+        limiter = cast("RateLimiter", import_module("quilt_mcp.rate_limits").RateLimiter(now.rate_limit, url))
+        _rate_limiters[loop] = (now, limiter)
+    return limiter
+
+
+async def close_rate_limiter() -> None:
+    """Close this event loop's connections to the state that processes share; the next request opens new ones."""
+    if kept := _rate_limiters.pop(asyncio.get_running_loop(), None):
+        await kept[1].close()
+
+
+def shared_workflows() -> "SharedWorkflows | None":
+    """The database in which machines share workflows, under the settings in force; None where they are in a file."""
+    now = settings()
+    if now.workflows_url is None:
+        return None
+    module = import_module("quilt_mcp.services.workflow_postgres")
+    return cast(
+        "SharedWorkflows", module.SharedWorkflows(now.workflows_url.get_secret_value(), now.database_timeout_seconds)
+    )

@@ -7,16 +7,20 @@ from typing import Any
 from fastmcp import FastMCP
 
 from quilt_mcp import __version__, runtime_context
+from quilt_mcp.analysis import sandbox
 from quilt_mcp.http.auth import auth_from
 from quilt_mcp.http.tool_schemas import declare_input_schemas
 from quilt_mcp.paged_server import PagedFastMCP
 from quilt_mcp.resources import LISTING, MANAGER, register_resources
 from quilt_mcp.settings import Settings
+from quilt_mcp.tools.analysis_prompts import register_analysis_prompts
+from quilt_mcp.tools.analysis_tools import register_analysis_tools
 from quilt_mcp.tools.workflow_tools import register_workflow_tools
 
 INSTRUCTIONS = """\
 Reads a Quilt stack: sign-in, buckets and permissions, Athena, tabulator, users and roles, package metadata, workflows;
 and a requirements database: epics, user stories, requirements, acceptance criteria, with search.
+Where its tools are installed, analyses Python code: contracts, exceptions, equivalence, branches.
 Call get_resource() to list what there is, then get_resource(uri=...), or read the same URIs as resources.\
 """
 
@@ -28,6 +32,8 @@ async def _lifespan(mcp: FastMCP[Any]) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        await sandbox.close()
+        await runtime_context.close_rate_limiter()
         await runtime_context.close_requirements()
 
 
@@ -46,4 +52,6 @@ def create_server(settings: Settings | None = None) -> FastMCP:
     )
     register_resources(mcp)
     register_workflow_tools(mcp)
+    register_analysis_tools(mcp)
+    register_analysis_prompts(mcp)
     return mcp

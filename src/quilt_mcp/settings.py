@@ -1,11 +1,14 @@
 """Every setting of the server. Each is an environment variable QUILT_MCP_<NAME>."""
 
 import os
+import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from quilt_mcp.http.settings import HTTPSettings
@@ -14,6 +17,39 @@ from quilt_mcp.logs import Format
 Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(lambda value: str(value).upper())]
 Seconds = Annotated[float, Field(gt=0, le=600)]
 CatalogURL = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+$"), BeforeValidator(lambda url: str(url).rstrip("/"))]
+
+# What limits' parser takes, which would come in with all of the library
+RATE_LIMIT = re.compile(r"none|([1-9]\d{0,8}/([1-9]\d{0,4} )?(second|minute|hour|day)s?(;(?=\d)|$))*", re.ASCII)
+STATE_SCHEMES = ("valkey", "valkeys", "redis", "rediss", "unix")
+
+
+def _checked_rate_limit(text: str) -> str:
+    if not RATE_LIMIT.fullmatch(text):
+        raise ValueError("it is not like 600/minute, 100/5 seconds or 20/second;600/minute, and not none")
+    return text
+
+
+def _checked_state_url(url: SecretStr) -> SecretStr:
+    parts = urlsplit(url.get_secret_value())
+    if parts.scheme not in STATE_SCHEMES or not (parts.hostname or parts.path):
+        raise ValueError(f"it does not begin with {', '.join(f'{scheme}://' for scheme in STATE_SCHEMES)} and a place")
+    _ = parts.port  # which is checked when it is asked for
+    if find_spec("valkey") is None:
+        raise ValueError("it needs pip install 'quilt-mcp[valkey]'")
+    return url
+
+
+def _checked_workflows_url(url: SecretStr) -> SecretStr:
+    if urlsplit(url.get_secret_value()).scheme not in {"postgresql", "postgres"}:
+        raise ValueError("it does not begin with postgresql://")
+    if find_spec("psycopg") is None:
+        raise ValueError("it needs pip install 'quilt-mcp[postgres]'")
+    return url
+
+
+RateLimit = Annotated[str, BeforeValidator(lambda text: str(text).strip().lower()), AfterValidator(_checked_rate_limit)]
+StateURL = Annotated[SecretStr, AfterValidator(_checked_state_url)]
+WorkflowsURL = Annotated[SecretStr, AfterValidator(_checked_workflows_url)]
 
 
 class Settings(HTTPSettings):
@@ -48,14 +84,14 @@ class Settings(HTTPSettings):
     log_level: Level = Field("INFO", description="What goes to stderr: DEBUG, INFO, WARNING or ERROR.")
     database_url: SecretStr | None = Field(
         None,
-        description="Where the requirements are: postgresql://user:password@host/name; else a file in the data directory.",
+        description="Where the requirements are: postgresql://user:password@host/name; else a file in data_dir.",
     )
     database_timeout_seconds: Seconds = Field(
         5.0, description="Limit for connecting to the requirements database, and for each of its statements."
     )
     requirements_user: str | None = Field(
         None,
-        description="As which user of the requirements database this machine's own caller reads; else as administrator.",
+        description="As which user of the requirements database this machine's caller reads; else as administrator.",
     )
     requirements_user_claim: str = Field(
         "sub", description="Which claim of a caller's token is its name among the users of the requirements database."
@@ -72,7 +108,7 @@ class Settings(HTTPSettings):
     )
     cache_ttl: Seconds = Field(300.0, description="How long a page is kept, in seconds, where they are.")
     search_candidates: int = Field(
-        2000, ge=1, le=100_000, description="How many matches of a search are ranked, at most; more are only counted."
+        2000, ge=1, le=100_000, description="How many matches of a search are ranked and paged through, at most."
     )
 
     analysis_memory_limit_mb: int = Field(
@@ -111,6 +147,29 @@ class Settings(HTTPSettings):
         default=False,
         description="Analyse code also where the kernel does not offer every layer of the sandbox.",
     )
+    rate_limit: RateLimit = Field(
+        "600/minute",
+        description="How often each identity may ask, over HTTP with sign-in: such as 20/second;600/minute, or none.",
+    )
+    concurrent_reads: int = Field(
+        16, ge=0, le=100_000, description="How many reads of one identity a process does at once; 0 is no limit."
+    )
+    state_url: StateURL | None = Field(
+        None,
+        description="A Valkey or Redis in which all processes count together: valkey://:password@host:6379/0; "
+        "without it each counts by itself.",
+    )
+
+    workflows_url: WorkflowsURL | None = Field(
+        None,
+        description="A PostgreSQL in which several machines share workflows: postgresql://user:password@host/name; "
+        "without it they are in a file in the data directory.",
+    )
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether identities may ask as often as they like."""
+        return self.rate_limit in {"", "none"}
 
     @model_validator(mode="after")
     def _partial_answers_come_in_time(self) -> Self:

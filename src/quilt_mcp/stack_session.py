@@ -1,17 +1,20 @@
-"""HTTP to the Quilt stack: with time limits, and with failures known by their status.
+"""HTTP to the Quilt stack: with time limits, in one caller's name, and with failures known by their status.
 
-Imported by `caller.py` only, because it imports requests.
+Imported by `sign_in.py` and what imports that only, because it imports requests.
 """
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
 import requests
 from requests.adapters import HTTPAdapter
+from requests.auth import AuthBase
 
 from quilt_mcp.errors import NotSignedIn, ResourceExecutionError, Unavailable
+from quilt_mcp.limited_connections import POOLS
 from quilt_mcp.login import Tokens
-from quilt_mcp.trace import count_call
+from quilt_mcp.trace import calling
 
 MAX_WAIT_DIGITS = 6
 
@@ -27,8 +30,19 @@ class LimitedAdapter(HTTPAdapter):
     """Puts a time limit on each request, and recognises a failure by its status, which quilt3's exceptions hide."""
 
     def __init__(self, timeout: Timeout) -> None:
-        super().__init__()
         self._timeout = timeout
+        super().__init__()
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """Make connections on which the time limit holds for an answer as a whole."""
+        super().init_poolmanager(*args, **kwargs)
+        self.poolmanager.pool_classes_by_scheme = POOLS
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        """The same, by way of a proxy."""
+        manager = super().proxy_manager_for(*args, **kwargs)
+        manager.pool_classes_by_scheme = POOLS
+        return manager
 
     def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
         """Send the request.
@@ -39,21 +53,44 @@ class LimitedAdapter(HTTPAdapter):
             Unavailable: on 429 and from 500 on.
             ResourceExecutionError: on any other status from 400 on.
         """
-        count_call("stack")
         kwargs["timeout"] = kwargs.get("timeout") or self._timeout
-        response = super().send(request, *args, **kwargs)
-        if response.status_code >= HTTPStatus.BAD_REQUEST:
-            response.close()  # its body is not read: without this its connection would be lost
-            raise _failure(response)
+        with calling("stack", str(request.method)):
+            response = super().send(request, *args, **kwargs)
+            if response.status_code >= HTTPStatus.BAD_REQUEST:
+                response.close()  # its body is not read: without this its connection would be lost
+                raise _failure(response)
         return response
 
 
-def open_session(timeout: Timeout, tokens: Tokens | None = None) -> requests.Session:
-    """A session with the stack; without tokens it is nobody's, for what is open to all."""
-    session = requests.Session()
+class _Bearer(AuthBase):
+    """Sends the token, or nothing.
+
+    With an `auth` of its own, requests does not look into ~/.netrc, whose login would take the place of the token.
+    """
+
+    def __init__(self, token: str | None) -> None:
+        self._token = token
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        if self._token:
+            request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
+
+
+class _StackSession(requests.Session):
+    def rebuild_auth(self, prepared_request: requests.PreparedRequest, response: requests.Response) -> None:
+        """Keep the token from another host that a redirect leads to, and send it no login from ~/.netrc either."""
+        origin, target = response.request.url, prepared_request.url
+        strip: Callable[[Any, Any], bool] = self.should_strip_auth  # in the stubs it has no types
+        if strip(origin, target):
+            prepared_request.headers.pop("Authorization", None)
+
+
+def open_session(timeout: Timeout, token: str | None = None) -> requests.Session:
+    """A session with the stack; without a token it is nobody's, for what is open to all."""
+    session = _StackSession()
     session.headers["Accept"] = "application/json"
-    if tokens:
-        session.headers["Authorization"] = f"Bearer {tokens.access_token}"
+    session.auth = _Bearer(token)
     for scheme in ("https://", "http://"):
         session.mount(scheme, LimitedAdapter(timeout))
     return session

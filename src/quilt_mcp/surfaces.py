@@ -16,7 +16,7 @@ from mcp_types import CompletionArgument, CompletionContext, ResourceTemplateRef
 from pydantic import ConfigDict, SkipValidation
 
 from quilt_mcp.manager import MIME_TYPE, ResourceManager
-from quilt_mcp.models.responses import GetResourceError, to_json
+from quilt_mcp.models.responses import GetResourceError
 from quilt_mcp.registry import ResourceDefinition, path_of, path_variables
 
 TOOL_NAME = "get_resource"
@@ -47,6 +47,7 @@ _TYPES: dict[str, dict[str, Any]] = {
     "suggested_actions": {"type": "array", "items": _TEXT},
     "transient": {"type": "boolean"},
     "valid_uris": {"type": "array", "items": _TEXT},
+    "retry_after_seconds": {"type": "integer"},
 }
 # One flat object for success and error: some clients check errors against it too, and break on $ref or on anyOf.
 # The fields are described in models/responses.py, and where a model must know of them, in the tool's description.
@@ -119,9 +120,8 @@ class GetResourceTool(Tool):
         """Answer a call, whatever its arguments: a refusal is a result with `isError`, never a protocol error."""
         unknown = arguments.keys() - {"uri"}
         response = await self.manager.respond(arguments.get("uri"), surface="tool", unknown_arguments=unknown)
-        body = response.body()
-        text = TextContent(type="text", text=to_json(body))
-        return ToolResult(content=[text], structured_content=body, is_error=not response.success)
+        text = TextContent(type="text", text=response.body_json())
+        return ToolResult(content=[text], structured_content=response.body(), is_error=not response.success)
 
 
 def add_surfaces(mcp: FastMCP, manager: ResourceManager) -> None:
@@ -161,7 +161,7 @@ def tool_description(manager: ResourceManager) -> str:
             "",
             "Without `uri` it lists all resources with descriptions. URIs, by scheme:",
             *(f"{scheme}:// {', '.join(_short(one) for one in rows)}" for scheme, rows in categories),
-            f'Example: {{"uri": "{example}"}}. Put a value in place of each {{variable}}; {{?parameters}} are optional.',
+            f'Example: {{"uri": "{example}"}}. Give each {{variable}} a value; {{?parameters}} are optional.',
             "",
             "`success` tells whether there is `data`; else `error` names the kind of failure, `suggested_actions` what",
             "to do next, and `transient` whether the same call may succeed later.",

@@ -8,6 +8,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Literal
+
+from opentelemetry.trace import SpanKind, StatusCode
+
+from quilt_mcp.tracing import span
+
+Event = Literal["rate_limit", "concurrency_limit", "shared_state_failure"]
+"""What happens beside reads, and is counted: a caller meets a limit, the state that processes share is not there."""
+
+DONE = frozenset({"ok", "partial"})
+"""The outcomes of a read that gave data; another is an error's name, or `cancelled`."""
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +47,10 @@ class Read:
     """For a list: the seconds that each provider took."""
     failed: list[str] = field(default_factory=list)
     """For a list: the providers that were left out."""
+    caller: str | None = None
+    """A short hash that stands for who asks; None for the person at this machine."""
+    cache: Literal["hit", "miss"] | None = None
+    """For a list: whether its rows were kept ones; None where none are kept."""
     is_over: bool = False
     """Whether it has been answered or given up; a thread may still be working for it."""
 
@@ -48,6 +63,8 @@ class Read:
             "ms": milliseconds_since(self.started),
             "correlation_id": self.correlation_id,
         }
+        if self.caller is not None:
+            fields |= {"caller": self.caller}
         if self.rows is not None:
             fields |= {"rows": self.rows}
         if self.failed:
@@ -57,7 +74,18 @@ class Read:
         logger.info(" ".join(f"{key}={value}" for key, value in fields.items()), extra={"fields": fields})
 
 
-_observers: list[Callable[[Read], None]] = []
+@dataclass(frozen=True)
+class _Observer:
+    ended: Callable[[Read], None]
+    begun: Callable[[Read], None]
+    noted: Callable[[Event], None]
+
+
+def _ignore(_: object) -> None:
+    pass
+
+
+_observers: list[_Observer] = []
 _current: ContextVar[Read | None] = ContextVar("read", default=None)
 
 
@@ -66,24 +94,74 @@ def reading(surface: str) -> Iterator[Read]:
     """Make a read the current one of this context, and of the threads that get a copy of it; log it at its end."""
     read = Read(surface)
     token = _current.set(read)
+    for observer in _observers:
+        observer.begun(read)
     try:
-        yield read
+        with _read_span(read):
+            yield read
     finally:
         read.is_over = True
         _current.reset(token)
         read.log()
         for observer in _observers:
-            observer(read)
+            observer.ended(read)
 
 
 @contextmanager
-def observed_by(observer: Callable[[Read], None]) -> Iterator[None]:
-    """Show every read of this process to the observer at its end, for as long as the context lasts."""
+def observed_by(
+    ended: Callable[[Read], None],
+    *,
+    begun: Callable[[Read], None] = _ignore,
+    noted: Callable[[Event], None] = _ignore,
+) -> Iterator[None]:
+    """Show every read of this process at its beginning and its end, and what is noted, for as long as it lasts."""
+    observer = _Observer(ended, begun, noted)
     _observers.append(observer)
     try:
         yield
     finally:
         _observers.remove(observer)
+
+
+def note(event: Event) -> None:
+    """Tell the observers of something that happened beside reads."""
+    for observer in _observers:
+        observer.noted(event)
+
+
+@contextmanager
+def calling(system: str, operation: str) -> Iterator[None]:
+    """Count a call of the current read to another system, and make it a span.
+
+    Args:
+        system: as for `count_call`.
+        operation: its name, such as "athena.get_work_group"; nothing that a client sent.
+
+    Raises:
+        ReadIsOver: as `count_call`.
+    """
+    count_call(system)
+    attributes = {"quilt_mcp.system": system, "quilt_mcp.operation": operation}
+    with span(f"{system} {operation}", attributes, kind=SpanKind.CLIENT):
+        yield
+
+
+@contextmanager
+def _read_span(read: Read) -> Iterator[None]:
+    with span("read") as current:
+        try:
+            yield
+        finally:
+            current.set_attributes(
+                {
+                    "quilt_mcp.uri": read.uri,
+                    "quilt_mcp.surface": read.surface,
+                    "quilt_mcp.outcome": read.outcome,
+                    "quilt_mcp.correlation_id": read.correlation_id,
+                }
+            )
+            if read.outcome not in DONE:
+                current.set_status(StatusCode.ERROR)
 
 
 def count_call(system: str) -> None:

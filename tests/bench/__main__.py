@@ -1,3 +1,89 @@
-"""Benchmarks: `make bench`."""
+"""`make bench`, or `python -m tests.bench [NAME …]`: measure, print tables, and keep the results in bench-results/.
 
-print("There is no benchmark yet.")  # noqa: T201 - it is what the command says
+Nothing is asserted on a time. Ratios are taken within one run, whose arms run in turn; those mean something, and times
+only tell the size of things on this machine.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+
+from tests.bench import rendering
+from tests.bench.line_chart import svg
+from tests.bench.machine import describe
+from tests.bench.outcome import Outcome, Run
+from tests.bench.processes import ROOT
+
+BENCHMARKS = {
+    "surfaces": "the tool against the native read, in memory, over stdio and HTTP, in both eras",
+    "lookup": "a read among up to 10,000 resources",
+    "throughput": "reads a second over HTTP, up to 200 connections, one process and two",
+    "start": "the first answer of a server that has just been started",
+    "fan_out": "permissions://discover with up to 500 buckets",
+    "byte_counts": "bytes of tools/list and of discovery",
+    "listing": "resources/list, reads and searches with up to a million requirements",
+    "analysis": "the analysis of code",
+}
+FOLDER = ROOT / "bench-results"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmarks that are named, else all."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if unknown := set(given.names) - BENCHMARKS.keys():
+        parser.error(f"there is no benchmark {', '.join(sorted(unknown))}")
+    names = given.names or list(BENCHMARKS)
+    (given.output / "data").mkdir(parents=True, exist_ok=True)
+    run = Run(quick=given.quick, scale=given.scale, folder=given.output / "data")
+    machine = describe()
+    outcomes = {name: _run(name, run) for name in names}
+    _say("# Targets\n")
+    _say(rendering.targets(target for outcome in outcomes.values() for target in outcome.targets))
+    _keep(given.output, machine, outcomes)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    shown = "\n".join(f"  {name:12} {what}" for name, what in BENCHMARKS.items())
+    parser = argparse.ArgumentParser(
+        "python -m tests.bench", description=shown, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which; without any, all")
+    parser.add_argument("--quick", action="store_true", help="show that they work; the figures mean nothing")
+    parser.add_argument("--scale", type=float, default=1.0, help="measure so many times as long")
+    parser.add_argument("--output", type=Path, default=FOLDER, help="where the results go: %(default)s")
+    return parser
+
+
+def _run(name: str, run: Run) -> Outcome:
+    started = time.perf_counter()
+    outcome: Outcome = asyncio.run(import_module(f"tests.bench.{name}").run(run))
+    _say(f"# {name}: {BENCHMARKS[name]} ({time.perf_counter() - started:.0f} s)\n")
+    for table in outcome.tables:
+        _say(rendering.titled(table))
+    return outcome
+
+
+def _keep(folder: Path, machine: dict[str, str], outcomes: dict[str, Outcome]) -> None:
+    """Write summary.md, results.json and the charts."""
+    results = {"machine": machine, "benchmarks": {name: asdict(outcome) for name, outcome in outcomes.items()}}
+    (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    (folder / "summary.md").write_text(rendering.summary(machine, outcomes), encoding="utf-8")
+    for chart in (chart for outcome in outcomes.values() for chart in outcome.charts):
+        (folder / f"{chart.name}.svg").write_text(svg(chart), encoding="utf-8")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -60,7 +60,14 @@ TRANSPORTS = {
 async def serving(server: FastMCP, transport: Transport) -> AsyncIterator[str]:
     """Serve on a free port of 127.0.0.1, in this event loop; the URL is for clients."""
     app = server.http_app(host_origin_protection="auto", **transport.options)
-    config = uvicorn.Config(app, log_config=None, lifespan="on", ws="none", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        lifespan="on",
+        ws="none",
+        timeout_graceful_shutdown=1,
+        timeout_keep_alive=int(SECONDS),  # on a busy machine, clients send on connections that were just closed
+    )
     # The protocol by its number: without it asyncio leaves Nagle's algorithm on, and each answer waits for an ACK.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.bind(("127.0.0.1", 0))

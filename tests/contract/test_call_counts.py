@@ -12,8 +12,8 @@ from botocore.client import BaseClient
 from quilt_mcp import runtime_context
 from quilt_mcp.demo.world import World
 from quilt_mcp.settings import Settings
-from quilt_mcp.tools.resource_access import get_resource
 from tests.contract.cases import RESOURCES
+from tests.contract.surfaces import AnyClient
 from tests.worlds import in_world
 
 WORKGROUPS = 4  # enabled in the demo
@@ -68,11 +68,13 @@ def test_every_row_is_of_a_resource() -> None:
 
 @in_world("admin")
 @pytest.mark.parametrize("row", RESOURCES, ids=lambda row: row.uri)
-async def test_a_read_costs_these_calls_and_no_more(row: Any, world: World, aws_calls: Counter[str]) -> None:
+async def test_a_read_costs_these_calls_and_no_more(
+    row: Any, world: World, client: AnyClient, aws_calls: Counter[str]
+) -> None:
     runtime_context.use_settings(Settings())  # a new caller, as after start: nothing is left from the test before
     world.stack.calls.clear()
 
-    assert (await get_resource(row.example_uri)).success
+    assert not (await client.call_tool_mcp("get_resource", {"uri": row.example_uri})).is_error
 
     to_stack = Counter(f"stack:{call.operation or call.path}" for call in world.stack.calls)
     assert dict(aws_calls + to_stack) == CALLS.get(row.uri, {})

@@ -2,7 +2,6 @@
 
 import json
 import tempfile
-import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -65,25 +64,21 @@ def test_eight_readers_at_once_renew_once(fresh_world: World) -> None:
     assert Counter(paths_called(fresh_world))["/api/token"] == 1
 
 
-def test_readers_keep_the_session_with_the_time_limits_while_it_is_replaced(fresh_world: World) -> None:
-    """quilt3 makes a session of its own where it finds none; that one would wait for ever, and hide each status."""
-    stop = threading.Event()
-    met: set[str] = set()
-
-    def look() -> None:
-        while not stop.is_set():
-            session = quilt3.session.get_session()
-            met.add(type(session.get_adapter(fresh_world.url)).__name__)
-
+def test_quilt3s_own_session_is_never_opened(fresh_world: World) -> None:
+    """It has no time limits, and is one for the whole process, whoever asks."""
+    quilt3.session.clear_session()
     admin_users_list()
-    looking = threading.Thread(target=look)
-    looking.start()
-    for _ in range(20):
-        fresh_world.stack.grants.clear()
-        admin_users_list()
-    stop.set()
-    looking.join()
-    assert met == {"LimitedAdapter"}
+    athena_databases_list()
+    assert quilt3.session._session is None  # quilt3 tells it nowhere else
+
+
+def test_a_login_in_netrc_does_not_take_the_tokens_place(
+    fresh_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login operator password other\n", encoding="utf-8")
+    monkeypatch.setenv("NETRC", str(netrc))
+    assert auth_status()["status"] == "authenticated"
 
 
 def test_aws_credentials_are_renewed_through_a_token_that_has_expired_meanwhile(fresh_world: World) -> None:
@@ -251,13 +246,8 @@ def test_a_member_needs_an_administrator(fresh_world: World) -> None:
     assert paths_called(fresh_world) == ["usersList", "me"]
 
 
-def test_an_old_stack_is_told_apart_from_a_missing_right(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    caller = runtime_context.caller()
-
-    def refused() -> Any:
-        raise QueryRefused("no such field")
-
-    monkeypatch.setattr(caller.quilt_admin.tabulator, "get_open_query", refused)
+def test_an_old_stack_is_told_apart_from_a_missing_right(fresh_world: World) -> None:
+    fresh_world.stack.forced["/graphql"] = Answer(HTTPStatus.OK, {"errors": [{"message": "no such field"}]})
     with pytest.raises(QueryRefused) as caught:
         admin_tabulator_open_query_get()
     assert "1.57" in caught.value.suggested_actions[0]
@@ -367,6 +357,8 @@ def test_a_caller_is_kept_for_as_long_as_its_files_stay_the_same(fresh_world: Wo
 
 def test_a_login_never_shows_its_tokens(fresh_world: World) -> None:
     held = runtime_context.caller().login
-    assert held.tokens
-    assert held.tokens.access_token not in repr(held)
-    assert held.tokens.access_token not in str(held)
+    assert held.access_token
+    assert held.aws_keys
+    shown = f"{held!r} {held} {held.aws_keys!r} {held.aws_keys}"
+    secrets = held.access_token, held.refresh_token, held.aws_keys.secret_key, held.aws_keys.token
+    assert not [secret for secret in secrets if str(secret) in shown]

@@ -55,7 +55,7 @@ def test_the_make_targets_exist() -> None:
         call.split() for script in scripts() for call in re.findall(r"\bmake ((?:--?)?[a-z][a-z -]*[a-z])", script)
     ]
     targets = {word for words in called for word in words if not word.startswith("-")}
-    assert targets >= {"check", "test", "contract", "setup", "golden", "mcp-list"}
+    assert targets >= {"check", "test", "contract", "setup", "golden", "mcp-list", "bench-compare"}
     assert [target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)] == []
 
 
@@ -77,13 +77,14 @@ def test_the_closing_job_always_runs_and_looks_at_every_other_job() -> None:
 @pytest.mark.parametrize(
     ("event", "results", "passes"),
     [
-        ("pull_request", "success success success success", True),
-        ("push", "success success success skipped", True),
-        ("pull_request", "success success success skipped", False),
-        ("pull_request", "success success success failure", False),
-        ("push", "success success failure skipped", False),
-        ("push", "cancelled success success skipped", False),
-        ("push", "success skipped success skipped", False),
+        ("pull_request", "success success success success success", True),
+        ("push", "success success success skipped skipped", True),
+        ("pull_request", "success success success skipped success", False),
+        ("pull_request", "success success success failure success", False),
+        ("pull_request", "success success success success failure", False),
+        ("push", "success success failure skipped skipped", False),
+        ("push", "cancelled success success skipped skipped", False),
+        ("push", "success skipped success skipped skipped", False),
     ],
 )
 def test_the_closing_job_fails_unless_all_succeeded(event: str, results: str, passes: bool) -> None:  # noqa: FBT001 - a case
@@ -108,6 +109,15 @@ def test_the_summary_compares_with_the_whole_history_and_decides_the_job() -> No
     script, _, rest = step["run"].removeprefix("python ").partition(" ")
     assert (ROOT / script).is_file()
     assert rest == '"$BASE" HEAD | tee -a "$GITHUB_STEP_SUMMARY"'
+
+
+def test_the_benchmarks_show_ratios_to_the_base_in_the_summary() -> None:
+    job = JOBS["benchmarks"]
+    assert job["if"] == "github.event_name == 'pull_request'"
+    assert job["steps"][0]["with"]["fetch-depth"] == 0
+    step = job["steps"][-1]
+    assert step["shell"] == "bash"  # runs with pipefail
+    assert step["run"] == 'make --silent bench-compare BASE="$BASE" | tee -a "$GITHUB_STEP_SUMMARY"'
 
 
 def test_a_failed_contract_offers_a_patch() -> None:

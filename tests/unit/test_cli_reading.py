@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from quilt_mcp.cli import main
+from quilt_mcp.registry import path_variables
 from quilt_mcp.tools.resource_access import RESOURCE_REGISTRY, get_resource
 
 
@@ -61,7 +62,7 @@ def test_the_list_shows_every_resource(capsys: pytest.CaptureFixture[str]) -> No
     assert rows.keys() == RESOURCE_REGISTRY.keys()
     for uri, definition in RESOURCE_REGISTRY.items():
         assert rows[uri].endswith(" admin") == definition["requires_admin"]
-        assert all(rows[uri].endswith(variable) for variable in definition["template_variables"])
+        assert all(rows[uri].endswith(variable) for variable in path_variables(uri))
 
 
 def test_get_without_a_uri_lists(capsys: pytest.CaptureFixture[str]) -> None:

@@ -204,7 +204,9 @@ async def test_at_debug_the_line_also_tells_the_lookup_and_the_calls(caplog: pyt
 
 async def test_a_missing_value_is_answered_with_values_that_exist() -> None:
     manager = manager_of(
-        lambda item: {"item": item}, uri="shop://items/{item}", variable_values={"item": lambda _template, _prefix: ["hat", "scarf"]}
+        lambda item: {"item": item},
+        uri="shop://items/{item}",
+        variable_values={"item": lambda _template, _prefix: ["hat", "scarf"]},
     )
     with pytest.raises(MissingTemplateVariable) as caught:
         await manager.get_resource("shop://items/")

@@ -101,7 +101,8 @@ async def test_resources_can_be_registered_on_any_server() -> None:
 async def test_the_module_level_server_offers_the_tools() -> None:
     server = import_module("quilt_mcp.main").mcp
     names = sorted(tool.name for tool in await server.list_tools())
-    assert names == ["get_resource", "workflow_add_step", "workflow_create", "workflow_update_step"]
+    analysis = ["analyze_branches", "compare_functions", "find_path_to_exception", "health_check", "symbolic_check"]
+    assert names == sorted([*analysis, "get_resource", "workflow_add_step", "workflow_create", "workflow_update_step"])
 
 
 @in_world("admin")

@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import socket
+import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import quilt3.session
@@ -191,3 +194,56 @@ async def test_a_stack_that_fails_is_not_asked_again(status: HTTPStatus) -> None
         move_stack(stack.url)
         check_late(await read("admin://users"), "The Quilt stack failed to answer.")
         assert stack.asked == ["POST /graphql"]
+
+
+class DrippingServer:
+    """Begins to answer every request, and sends a byte of the answer from time to time, for as long as it runs."""
+
+    def __init__(self, start: bytes) -> None:
+        self.connections: list[socket.socket] = []
+        self._start, self._end = start, threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for thread in self._threads:
+            thread.join()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self._threads.append(threading.Thread(target=self._drip, args=(connection,), daemon=True))
+                self._threads[-1].start()
+
+    def _drip(self, connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(self._start)
+            while not self._end.wait(0.05):
+                connection.sendall(b"x")
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        (b"", STACK_LATE),
+        (b"HTTP/1.1 200 OK\r\n", STACK_LATE),
+        # requests calls it a failed connection where it had begun to read the body
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", "The Quilt stack cannot be reached."),
+    ],
+    ids=["status line", "header", "body"],
+)
+async def test_an_answer_that_comes_a_byte_at_a_time_is_limited_as_a_whole(start: bytes, message: str) -> None:
+    with DrippingServer(start) as stack:
+        move_stack(stack.url)
+        check_late(await read("admin://users"), message)
+        await until(lambda: threads_reading() == [])

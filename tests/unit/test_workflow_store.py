@@ -1,6 +1,7 @@
 """The workflow file: private, durable, shared by processes, and clear about what is wrong with it."""
 
 import os
+import re
 import signal
 import sqlite3
 import stat
@@ -8,14 +9,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from quilt_mcp import runtime_context
-from quilt_mcp.errors import ResourceExecutionError, Unavailable
-from quilt_mcp.services import workflow_store
+from quilt_mcp import identity, runtime_context
+from quilt_mcp.errors import NotFound, ResourceExecutionError, Unavailable
+from quilt_mcp.identity import Identity
+from quilt_mcp.services import workflow_file, workflow_sql, workflow_store
 from quilt_mcp.services.workflow_service import (
     workflow_add_step,
     workflow_create,
@@ -90,7 +94,112 @@ def test_a_file_without_schema_reads_as_empty_and_is_filled_by_the_next_write(da
 
 def test_the_file_is_in_write_ahead_mode_and_of_the_current_schema(file: Path) -> None:
     assert execute(file, "PRAGMA journal_mode") == [("wal",)]
-    assert execute(file, "PRAGMA user_version") == [(1,)]
+    assert execute(file, "PRAGMA user_version") == [(2,)]
+
+
+VERSION_1 = """
+CREATE TABLE workflows (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, description TEXT NOT NULL, metadata TEXT NOT NULL,
+    created_at TEXT NOT NULL, updated_at TEXT NOT NULL,
+    status TEXT NOT NULL, started_at TEXT, completed_at TEXT);
+CREATE INDEX workflows_by_update ON workflows (updated_at DESC, id);
+CREATE TABLE steps (
+    position INTEGER PRIMARY KEY,
+    workflow_id TEXT NOT NULL REFERENCES workflows (id), id TEXT NOT NULL,
+    description TEXT NOT NULL, step_type TEXT NOT NULL, dependencies TEXT NOT NULL, metadata TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    status TEXT NOT NULL, started_at TEXT, completed_at TEXT, error_message TEXT, result TEXT,
+    UNIQUE (workflow_id, id));
+CREATE TABLE log (
+    position INTEGER PRIMARY KEY,
+    workflow_id TEXT NOT NULL, step_id TEXT NOT NULL,
+    timestamp TEXT NOT NULL, status_change TEXT NOT NULL, message TEXT,
+    FOREIGN KEY (workflow_id, step_id) REFERENCES steps (workflow_id, id));
+CREATE INDEX log_of_workflow ON log (workflow_id, position);
+PRAGMA user_version = 1;
+INSERT INTO workflows VALUES ('w', 'Title', 'For', '{"a": 1}', '2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z',
+                              'in_progress', '2026-01-02T00:00:00Z', NULL);
+INSERT INTO steps VALUES (7, 'w', 'b', 'Do b', 'manual', '[]', '{}', '2026-01-01T00:00:00Z',
+                          'completed', '2026-01-02T00:00:00Z', '2026-01-02T00:00:00Z', NULL, '{"rows": 5}');
+INSERT INTO steps VALUES (9, 'w', 'a', 'Do a', 'manual', '["b"]', '{}', '2026-01-01T00:00:00Z',
+                          'pending', NULL, NULL, NULL, NULL);
+INSERT INTO log VALUES (3, 'w', 'b', '2026-01-02T00:00:00Z', 'pending -> completed', 'done');
+"""
+
+
+@pytest.fixture
+def old_file(data_dir: Path) -> Path:
+    """A file as the first version wrote it."""
+    data_dir.mkdir()
+    with closing(sqlite3.connect(data_dir / "workflows.sqlite3")) as connection:
+        connection.executescript(VERSION_1)
+    return data_dir / "workflows.sqlite3"
+
+
+@pytest.mark.parametrize("first", [workflow_ids, lambda: workflow_create("x", "Title")])
+def test_the_first_versions_file_is_brought_up_to_date_and_is_the_local_persons(
+    first: Callable[[], object], old_file: Path
+) -> None:
+    first()
+    assert execute(old_file, "PRAGMA user_version") == [(2,)]
+    assert execute(old_file, "PRAGMA foreign_key_check") == []
+    found = workflow_get_status("w")["workflow"]
+    assert (found["name"], found["metadata"], found["updated_at"]) == ("Title", {"a": 1}, "2026-01-02T00:00:00Z")
+    assert [(step["id"], step["status"], step["result"]) for step in found["steps"]] == [
+        ("b", "completed", {"rows": 5}),
+        ("a", "pending", None),
+    ]
+    assert [entry["message"] for entry in found["execution_log"]] == ["done"]
+    assert workflow_update_step("w", "a", "completed")["workflow"]["status"] == "completed"
+    tables = {name for (name,) in execute(old_file, "SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert tables == {"workflows", "steps", "log"}
+    for owner in ("workflows", "steps", "log"):
+        assert set(execute(old_file, f"SELECT owner FROM {owner}")) == {("local",)}  # noqa: S608 - a table's name
+
+
+def test_the_schema_is_the_same_whether_new_or_brought_up_to_date(old_file: Path, tmp_path: Path) -> None:
+    workflow_ids()
+    runtime_context.use_settings(Settings(data_dir=tmp_path / "new"))
+    workflow_create("w", "Title")
+    described = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+    assert execute(old_file, described) == execute(tmp_path / "new" / "workflows.sqlite3", described)
+
+
+def test_every_owner_has_workflows_of_its_own(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workflow_add_step("w", "a", "Do a")
+    workflow_update_step("w", "a", "completed", "the local person's")
+    before = workflow_get_status("w")
+    for who in (Identity("ann", "https://idp.example"), Identity("ann", "https://other.example"), Identity("local")):
+        monkeypatch.setattr(identity, "current", partial(copy, who))
+        assert workflow_list_all()["total_workflows"] == 0
+        assert workflow_ids() == []
+        calls: list[Callable[[], object]] = [
+            lambda: workflow_get_status("w"),
+            lambda: workflow_add_step("w", "b", "Do b"),
+            lambda: workflow_update_step("w", "a", "failed"),
+        ]
+        for call in calls:
+            with pytest.raises(NotFound, match="none has been created yet"):
+                call()
+        workflow_create("w", f"Of {who.issuer}")
+        workflow_add_step("w", "a", "Do something else")
+        workflow_update_step("w", "a", "in_progress", "mine")
+        assert [row["name"] for row in workflow_list_all()["workflows"]] == [f"Of {who.issuer}"]
+        assert [entry["message"] for entry in workflow_get_status("w")["workflow"]["execution_log"]] == ["mine"]
+    monkeypatch.undo()
+    runtime_context.use_settings(Settings(data_dir=file.parent))
+    assert workflow_get_status("w") == before
+
+
+def test_every_statement_over_rows_is_bound_to_an_owner() -> None:
+    schema = {*workflow_sql.SCHEMA, *workflow_sql.FROM_VERSION_1}
+    statements = [value for value in vars(workflow_sql).values() if isinstance(value, str) and value not in schema]
+    over_rows = [one for one in statements if one.split()[0] in {"SELECT", "INSERT", "DELETE", "UPDATE"}]
+    assert len(over_rows) == 10
+    for statement in over_rows:
+        tables = re.findall(r"(?:FROM|JOIN|INTO) (?:workflows|steps|log)\b", statement)
+        assert tables
+        assert statement.count(":owner") == len(tables)
 
 
 def test_a_write_that_raises_is_rolled_back(file: Path) -> None:
@@ -183,7 +292,7 @@ def test_what_is_committed_survives_a_kill_and_what_is_not_does_not(data_dir: Pa
 
 
 def test_a_write_lock_held_too_long_is_unavailable(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workflow_store, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(workflow_file, "BUSY_SECONDS", 0.01)
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(Unavailable, match="Another process is writing") as failure:
@@ -197,7 +306,7 @@ def test_a_write_lock_held_too_long_is_unavailable(file: Path, monkeypatch: pyte
 def test_writing_goes_on_when_another_process_keeps_the_journal_mode_from_changing(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workflow_store, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(workflow_file, "BUSY_SECONDS", 0.01)
     data_dir.mkdir()
     file = data_dir / "workflows.sqlite3"
     execute(file, "PRAGMA user_version = 0")
@@ -252,10 +361,10 @@ def test_a_full_or_read_only_disk(
 
 @pytest.mark.parametrize("call", [workflow_list_all, workflow_ids, lambda: workflow_create("x", "Title")])
 def test_a_newer_versions_file_is_left_alone(call: Callable[[], object], file: Path) -> None:
-    execute(file, "PRAGMA user_version = 2")
+    execute(file, "PRAGMA user_version = 3")
     with pytest.raises(ResourceExecutionError, match="newer version") as failure:
         call()
-    assert failure.value.details == "schema version 2; this version knows up to 1"
+    assert failure.value.details == "schema version 3; this version knows up to 2"
     assert failure.value.suggested_actions[0] == "Upgrade quilt-mcp on this machine."
     assert execute(file, "SELECT id FROM workflows") == [("w",)]
 

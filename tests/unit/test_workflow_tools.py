@@ -14,7 +14,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.client import CallToolResult
 from fastmcp.client.transports import FastMCPTransport
 
-from quilt_mcp.services import workflow_service, workflow_store
+from quilt_mcp.services import workflow_file, workflow_service
 from quilt_mcp.tools.workflow_tools import register_workflow_tools
 
 Connected = Client[FastMCPTransport]
@@ -131,7 +131,7 @@ async def test_a_storage_failure_is_told_in_the_same_way(
     client: Connected, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workflow_service.workflow_create("w", "Title")
-    monkeypatch.setattr(workflow_store, "BUSY_SECONDS", 0.01)
+    monkeypatch.setattr(workflow_file, "BUSY_SECONDS", 0.01)
     with closing(sqlite3.connect(data_dir / "workflows.sqlite3", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         result = await call(client, "workflow_create", workflow_id="x", name="Title")

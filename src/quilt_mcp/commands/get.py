@@ -9,6 +9,7 @@ from quilt_mcp.commands.options import AsJSON, Demo
 from quilt_mcp.commands.output import complain, show, show_json, waiting
 from quilt_mcp.commands.session import ask, call_tool
 from quilt_mcp.commands.tables import document, table_of
+from quilt_mcp.registry import path_variables
 
 URI = Annotated[str | None, Parameter(help="Its URI, with values in place of {variables}; without one, list them.")]
 
@@ -37,7 +38,7 @@ def _listing(categories: dict[str, list[dict[str, Any]]]) -> Table:
     table = table_of("URI", "name", "needs")
     for rows in categories.values():
         for row in rows:
-            needs = [*row["template_variables"], *(["admin"] if row["requires_admin"] else [])]
+            needs = [*path_variables(row["uri"]), *(["admin"] if row["requires_admin"] else [])]
             table.add_row(row["uri"], row["name"], ", ".join(needs))
         table.add_section()
     return table

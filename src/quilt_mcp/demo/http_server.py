@@ -14,13 +14,18 @@ JOIN_SECONDS = 5
 
 
 class Request(NamedTuple):
-    """A request, without its headers but for the bearer token, and the operation that AWS's JSON protocol names."""
+    """A request, with those of its headers that tell who asks for what."""
 
     method: str
     path: str
     bearer: str | None
     target: str | None
+    """The operation, in AWS's JSON protocol."""
     body: bytes
+    signature: str = ""
+    """Of AWS: the whole Authorization header, which names the access key."""
+    aws_token: str | None = None
+    """Of AWS: the session's token, which belongs to a temporary access key."""
 
     @property
     def form(self) -> dict[str, str]:
@@ -103,9 +108,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        authorization = self.headers.get("Authorization", "")
+        scheme, _, token = authorization.partition(" ")
         bearer, target = token if scheme == "Bearer" else None, self.headers.get("X-Amz-Target")
-        request = Request(self.command, urlsplit(self.path).path, bearer, target, body)
+        aws_token = self.headers.get("X-Amz-Security-Token")
+        request = Request(self.command, urlsplit(self.path).path, bearer, target, body, authorization, aws_token)
         status, content = cast("LoopbackServer", self.server).receive(request)
         encoded = content if isinstance(content, bytes) else json.dumps(content).encode()
         with suppress(ConnectionError):  # a client that has stopped waiting

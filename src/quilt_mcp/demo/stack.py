@@ -44,6 +44,7 @@ class FakeStack:
 
     Attributes:
         company: what the registry tells.
+        views: what it tells a user instead, by the user's name; for those who see another part of it than the others.
         calls: every request, in the order of arrival; holds no tokens.
         grants: the access tokens, and API keys, that are accepted.
         refresh_tokens: the refresh tokens that are accepted, and whose they are; clear it to end all sign-ins.
@@ -54,6 +55,7 @@ class FakeStack:
     def __init__(self, company: Company, credentials: Callable[[User], dict[str, str]], *, port: int = 0) -> None:
         """Take the port; 0 is any free one. `credentials` answers get_credentials, in a thread of the server."""
         self.company = company
+        self.views: dict[str, Company] = {}
         self.calls: list[Call] = []
         self.grants: dict[str, Grant] = {}
         self.refresh_tokens: dict[str, User] = {}
@@ -123,8 +125,8 @@ class FakeStack:
         if request.method == "GET":
             return Answer(HTTPStatus.OK, self._credentials(grant.user))
         me = graphql.describe(grant.user, is_admin=grant.is_admin)
-        variables = body.get("variables") or {}
-        return Answer(HTTPStatus.OK, graphql.execute(body.get("operationName"), variables, self.company, me))
+        variables, company = body.get("variables") or {}, self.views.get(grant.user.name, self.company)
+        return Answer(HTTPStatus.OK, graphql.execute(body.get("operationName"), variables, company, me))
 
     def _token(self, refresh_token: str) -> dict[str, Any]:
         user = self.refresh_tokens.get(refresh_token)

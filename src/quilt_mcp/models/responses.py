@@ -78,8 +78,22 @@ class GetResourceSuccess(DictAccessibleModel):
         return to_json(self.data)
 
     def body(self) -> dict[str, Any]:
-        """The JSON object that the tool answers."""
-        return self.model_dump(mode="json")
+        """The JSON object that the tool answers. Its `data` are this answer's own, not a copy."""
+        # Only discovery's data hold models; a walk over all others, to find none, would cost what their JSON does.
+        return self._envelope() | {"data": self.data if self.uri else json.loads(self.data_json)}
+
+    def body_json(self) -> str:
+        """The JSON text of `body`, around the one of the data, which is not written a second time."""
+        return f'{to_json(self._envelope())[:-1]},"data":{self.data_json}}}'
+
+    def _envelope(self) -> dict[str, Any]:
+        return {
+            "success": True,
+            "uri": self.uri,
+            "resource_name": self.resource_name,
+            "timestamp": self.timestamp.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+            "mime_type": self.mime_type,
+        }
 
 
 class GetResourceError(DictAccessibleModel):
@@ -96,8 +110,16 @@ class GetResourceError(DictAccessibleModel):
     suggested_actions: list[str] = Field(min_length=1, description="What to do next.")
     transient: bool = Field(default=False, description="Whether the same call may succeed later by itself.")
     valid_uris: list[str] | None = Field(default=None, description="For InvalidURI: every URI there is.")
+    retry_after_seconds: int | None = Field(
+        default=None, description="For a caller that asks too often or too much at once: when to try again."
+    )
     code: int = Field(default=INTERNAL_ERROR, exclude=True, description="The JSON-RPC code; no part of the body.")
 
     def body(self) -> dict[str, Any]:
-        """The JSON object that both surfaces answer; `valid_uris` is there only where it applies."""
-        return self.model_dump(mode="json", exclude=None if self.valid_uris is not None else {"valid_uris"})
+        """The JSON object that both surfaces answer; the last two fields are there only where they apply."""
+        unused = {name for name in ("valid_uris", "retry_after_seconds") if getattr(self, name) is None}
+        return self.model_dump(mode="json", exclude=unused)
+
+    def body_json(self) -> str:
+        """The JSON text of `body`."""
+        return to_json(self.body())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from quilt_mcp import runtime_context
+from quilt_mcp import identity, runtime_context
 from quilt_mcp.errors import NotSignedIn, ResourceFailure, Unavailable
 from quilt_mcp.services.timestamps import iso
 
@@ -35,6 +35,7 @@ ACTIONS = {
     "expired": [SIGN_IN],
     "unreachable": ["Check the network and auth://catalog/info, then try again."],
 }
+WITHOUT_SIGN_IN = ("not_configured", "not_authenticated", "expired")
 
 
 def auth_status() -> dict[str, Any]:
@@ -44,31 +45,45 @@ def auth_status() -> dict[str, Any]:
     registry says of you (username, email, is_admin, role, roles), null unless authenticated. `credentials` tells where
     the sign-in and the AWS credentials come from and when they expire; both renew themselves. Makes one call if a
     sign-in is stored, else none.
+
+    Of a caller who signs in to this server, the sign-in to Quilt is the token that its request brings: `source` is then
+    "request", and when it expires is not known here, and null.
     """
     caller = runtime_context.caller()
     status, user = _sign_in_state(caller)
     login = caller.login  # read after the call, which may have renewed it
-    expires = datetime.fromtimestamp(login.tokens.expires_at, UTC) if login.tokens else None
+    expires = None if login.expires_at is None else datetime.fromtimestamp(login.expires_at, UTC)
     return {
         "status": status,
         "authenticated": status == "authenticated",
         "message": MESSAGES[status],
-        "catalog_url": login.catalog_url,
-        "catalog_name": _host(login.catalog_url),
-        "registry_url": login.registry_url,
+        "catalog_url": login.stack.catalog_url,
+        "catalog_name": _host(login.stack.catalog_url),
+        "registry_url": login.stack.registry_url,
         "user_info": user,
         "credentials": {
-            "source": "login" if login.signed_in else None,
+            "source": login.source if login.signed_in else None,
             "token_expires_at": iso(expires),
-            "aws_source": "quilt" if login.signed_in else "aws_default_chain",
+            "aws_source": _aws_source(login),
             "aws_expires_at": iso(login.aws_keys.expiry_time) if login.aws_keys else None,
         },
-        "suggested_actions": ACTIONS[status],
+        "suggested_actions": _advice(caller, status),
     }
 
 
+def _aws_source(login: "Login") -> str | None:
+    if login.signed_in:
+        return "quilt"
+    return "aws_default_chain" if login.source == "login" else None
+
+
+def _advice(caller: "Caller", status: str) -> list[str]:
+    """What to do next; `quilt3 login` in a terminal helps nobody who is not at this machine."""
+    return list(caller.advice) if caller.advice and status in WITHOUT_SIGN_IN else ACTIONS[status]
+
+
 def _sign_in_state(caller: "Caller") -> tuple[str, dict[str, Any] | None]:
-    if caller.login.registry_url is None:
+    if caller.login.stack.registry_url is None:
         return "not_configured", None
     if not caller.login.signed_in:
         return "not_authenticated", None
@@ -97,16 +112,16 @@ def catalog_info() -> dict[str, Any]:
     Makes one call if a catalog is configured, else none.
     """
     caller = runtime_context.caller()
-    login = caller.login
+    login, stack = caller.login, caller.login.stack
     public, state = _public_config(caller)
     analytics_bucket = public.get("analyticsBucket")
     return {
-        "catalog_name": _host(login.catalog_url),
+        "catalog_name": _host(stack.catalog_url),
         "detection_method": _detection_method(login),
         "is_authenticated": login.signed_in,
-        "navigator_url": login.catalog_url,
-        "registry_url": login.registry_url or public.get("registryUrl"),
-        "region": login.region or public.get("region"),
+        "navigator_url": stack.catalog_url,
+        "registry_url": stack.registry_url or public.get("registryUrl"),
+        "region": stack.region or public.get("region"),
         "s3_proxy_url": public.get("s3Proxy"),
         "service_bucket": public.get("serviceBucket"),
         "analytics_bucket": analytics_bucket,
@@ -118,7 +133,7 @@ def catalog_info() -> dict[str, Any]:
 
 
 def _public_config(caller: "Caller") -> tuple["CatalogConfig", str]:
-    if caller.login.catalog_url is None:
+    if caller.login.stack.catalog_url is None:
         return {}, "not_configured"
     try:
         return caller.catalog_config(), "read"
@@ -127,8 +142,8 @@ def _public_config(caller: "Caller") -> tuple["CatalogConfig", str]:
 
 
 def _detection_method(login: "Login") -> str:
-    if login.catalog_url is None:
-        return "registry_config" if login.registry_url else "unknown"
+    if login.stack.catalog_url is None:
+        return "registry_config" if login.stack.registry_url else "unknown"
     return "authentication" if login.signed_in else "navigator_config"
 
 
@@ -155,8 +170,14 @@ def filesystem_status() -> dict[str, Any]:
     For each directory: `path`, `exists`, `writable` (tried with a nameless temporary file that leaves nothing behind;
     in the nearest existing parent if the directory does not exist yet), `free_gib` (whole GiB) and `error`. `status` is
     full_access, limited_access or read_only.
+
+    A caller who signs in to this server is told of the directory of the workflows alone, without its path and its free
+    space: the others serve the person at this machine, and how it is laid out is nobody else's business.
     """
-    directories = {name: _probe(path) for name, path in _directories().items()}
+    is_local = identity.current().is_local
+    directories = {name: _probe(path) for name, path in _directories().items() if is_local or name == "workflows"}
+    if not is_local:
+        directories["workflows"] |= {"path": None, "free_gib": None}
     writable = [one["writable"] for one in directories.values()]
     status = "full_access" if all(writable) else "limited_access" if any(writable) else "read_only"
     return {"status": status, "directories": directories}

@@ -127,7 +127,7 @@ def _of_stack(caller: "Caller") -> Source:
     names, me = tuple(one["name"] for one in answer["bucketConfigs"]), answer["me"]
     if me is None or not me["isAdmin"] or me["role"] is None:
         return Source(buckets=names)
-    roles = caller.registry(caller.quilt_admin.roles.list)
+    roles = caller.registry(lambda registry: registry.roles_list())
     mine = [role for role in roles if role.name == me["role"]["name"] and role.typename__ == "ManagedRole"]
     return Source(buckets=names, can_write=_write_rights(mine[0], names) if mine else {})
 

@@ -12,7 +12,8 @@ ROLE_KINDS = {"ManagedRole": "managed", "UnmanagedRole": "unmanaged"}
 def admin_users_list() -> dict[str, Any]:
     """The users of the stack with their roles and state, sorted by name. For administrators."""
     caller = runtime_context.caller()
-    users = sorted(caller.admin(caller.quilt_admin.users.list, "the stack's users"), key=lambda user: user.name)
+    found = caller.admin(lambda registry: registry.users_list(), "the stack's users")
+    users = sorted(found, key=lambda user: str(user.name))
     return {"users": [_user(user) for user in users], "count": len(users)}
 
 
@@ -38,7 +39,8 @@ def admin_roles_list() -> dict[str, Any]:
     of Quilt: its policies and permissions are not known here, and null).
     """
     caller = runtime_context.caller()
-    roles = sorted(caller.admin(caller.quilt_admin.roles.list, "the stack's roles"), key=lambda role: role.name)
+    found = caller.admin(lambda registry: registry.roles_list(), "the stack's roles")
+    roles = sorted(found, key=lambda role: str(role.name))
     return {"roles": [_role(role) for role in roles], "count": len(roles)}
 
 
@@ -60,7 +62,7 @@ def _policy(policy: Any) -> dict[str, Any]:
 
 def permissions_of(role: Any) -> list[dict[str, str]]:
     """What a managed role may do: `bucket` and `level` (READ or READ_WRITE), sorted by bucket."""
-    rows = [{"bucket": one.bucket, "level": str(one.level.value)} for one in role.permissions]
+    rows = [{"bucket": one.bucket.name, "level": str(one.level.value)} for one in role.permissions]
     return sorted(rows, key=lambda row: (row["bucket"], row["level"]))
 
 
@@ -70,7 +72,7 @@ def admin_sso_config_get() -> dict[str, Any]:
     `sso_config` is null where none is set.
     """
     caller = runtime_context.caller()
-    config = caller.admin(caller.quilt_admin.sso_config.get, "the SSO configuration")
+    config = caller.admin(lambda registry: registry.sso_config_get(), "the SSO configuration")
     if config is None:
         return {"sso_config": None}
     uploader = {"name": config.uploader.name, "email": config.uploader.email} if config.uploader else None
@@ -81,7 +83,7 @@ def admin_tabulator_open_query_get() -> dict[str, Any]:
     """Whether tabulator's open query is on: tables are then open to any AWS credentials. For administrators."""
     caller = runtime_context.caller()
     try:
-        enabled = caller.admin(caller.quilt_admin.tabulator.get_open_query, "tabulator's settings")
+        enabled = caller.admin(lambda registry: registry.tabulator_get_open_query(), "tabulator's settings")
     except QueryRefused as refusal:
         refusal.suggested_actions = ["Ask which version the stack has: open query needs Quilt Platform 1.57 or newer."]
         raise

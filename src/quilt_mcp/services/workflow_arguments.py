@@ -80,6 +80,8 @@ def _check_text(what: str, value: str | None, longest: int, *, required: bool = 
         raise WorkflowRuleError(f"{what} is empty.", f"Give it 1 to {longest} characters.")
     if len(text) > longest:
         raise WorkflowRuleError(f"{what} has {len(text)} characters.", f"Shorten it to at most {longest}.")
+    if "\0" in text:  # PostgreSQL keeps none
+        raise WorkflowRuleError(f"{what} holds a NUL character.", "Remove it.")
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -1,62 +1,70 @@
-"""Workflows on disk: one SQLite file, `workflows.sqlite3`, in the data directory.
+"""Workflows, where they are kept: in a file of this machine, or in a PostgreSQL that several machines share.
 
 Workflows, steps and log entries are rows of their own rather than one document for each workflow: the list of all
 workflows is then one query over a few columns, and an update writes only the rows that it changes. Free-form JSON
-(metadata, results) and the lists of dependencies are text in a column.
+(metadata, results) and the lists of dependencies are text in a column. Both databases take the same statements.
 
-Several processes may use the file at once. Each use opens a connection of its own and is one transaction; a writer
-takes the write lock before it reads, so that none overwrites what it has not seen. What is committed is on the disk.
-The write-ahead log needs a local disk: the data directory should not lie on a network file system.
+A store is one owner's: that of the caller whose request it is opened in. It reaches no other's rows.
 """
 
 import json
-import os
-import sqlite3
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from quilt_mcp import runtime_context
+from quilt_mcp import identity, runtime_context
+from quilt_mcp.services import workflow_file
 from quilt_mcp.services import workflow_sql as sql
-from quilt_mcp.services.workflow_failures import named_failures, newer_schema
 from quilt_mcp.services.workflow_model import LogEntry, Step, Workflow
 
-FILE_NAME = "workflows.sqlite3"
-BUSY_SECONDS = 5.0
-"""How long a transaction waits for another process's."""
 LOG_ENTRIES = 100
 """How many log entries are kept of each workflow: the newest."""
+EVERY = 2**63 - 1
 
 _JSON_COLUMNS = {"dependencies", "metadata", "result"}
 
 
-class WorkflowStore:
-    """What can be asked of the file and written to it, inside one transaction."""
+class Rows(Protocol):
+    """What a statement gives."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def fetchall(self) -> list[Any]:
+        """Every row: a mapping from the column's name."""
+
+
+class Connection(Protocol):
+    """One transaction."""
+
+    def execute(self, statement: str, values: Mapping[str, Any], /) -> Rows:
+        """Run a statement of `workflow_sql`."""
+
+
+class WorkflowStore:
+    """What one owner can ask of the database and write to it, inside one transaction."""
+
+    def __init__(self, connection: Connection, owner: str) -> None:
         self._connection = connection
+        self._owner = owner
 
     def load(self, workflow_id: str) -> Workflow | None:
         """The workflow with its steps and its log, if it exists."""
-        rows = self._rows(sql.WORKFLOW, workflow_id)
+        rows = self._rows(sql.WORKFLOW, id=workflow_id)
         if not rows:
             return None
         return Workflow(
             **rows[0],
-            steps=[Step(**row) for row in self._rows(sql.STEPS, workflow_id)],
-            execution_log=[LogEntry(**row) for row in self._rows(sql.LOG, workflow_id)],
+            steps=[Step(**row) for row in self._rows(sql.STEPS, id=workflow_id)],
+            execution_log=[LogEntry(**row) for row in self._rows(sql.LOG, id=workflow_id)],
         )
 
     def newest(self, limit: int) -> list[dict[str, Any]]:
         """The workflows updated last, without their steps, but with total_, completed_ and skipped_steps."""
-        return self._rows(sql.NEWEST, limit)
+        return self._rows(sql.NEWEST, limit=limit)
 
-    def ids(self, limit: int = -1) -> list[str]:
+    def ids(self, limit: int = EVERY) -> list[str]:
         """The ids of the workflows updated last; of all without a limit."""
-        return [row["id"] for row in self._rows(sql.IDS, limit)]
+        return [row["id"] for row in self._rows(sql.IDS, limit=limit)]
 
     def count_by_status(self) -> Counter[str]:
         """How many workflows have each status."""
@@ -71,97 +79,38 @@ class WorkflowStore:
             self._write(sql.ADD_LOG_ENTRY, _columns(entry) | {"workflow_id": workflow.id})
             self._write(sql.TRIM_LOG, {"workflow_id": workflow.id, "kept": LOG_ENTRIES})
 
-    def _rows(self, query: str, *values: str | int) -> list[dict[str, Any]]:
-        rows = self._connection.execute(query, values).fetchall()
+    def _rows(self, query: str, **values: str | int) -> list[dict[str, Any]]:
+        rows = self._connection.execute(query, {**values, "owner": self._owner}).fetchall()
         return [{name: _decoded(name, row[name]) for name in row.keys()} for row in rows]  # noqa: SIM118 - a Row iterates over values
 
     def _write(self, statement: str, values: dict[str, Any]) -> None:
-        self._connection.execute(statement, values)
+        self._connection.execute(statement, {**values, "owner": self._owner})
 
 
 @contextmanager
 def reading() -> Iterator[WorkflowStore]:
-    """A store to read from, as of one moment. It is empty, and nothing is made on disk, before the first write.
+    """The caller's store to read from, as of one moment.
 
     Raises:
-        Unavailable: another process held the file for too long.
-        ResourceExecutionError: the file cannot be read, is damaged, or is a newer version's.
+        NotSignedIn: as `identity.current`.
+        Unavailable, ResourceExecutionError: as `workflow_file.reading`, or as `SharedWorkflows.reading`.
     """
-    with named_failures(), ExitStack() as connections:
-        connection = _open_existing(connections)
-        connection.execute("BEGIN")
-        yield WorkflowStore(connection)
+    owner = identity.current().key
+    with (runtime_context.shared_workflows() or workflow_file).reading() as connection:
+        yield WorkflowStore(connection, owner)
 
 
 @contextmanager
 def writing() -> Iterator[WorkflowStore]:
-    """A store to read from and write to. Committed when the block ends, rolled back if it raises.
+    """The caller's store to read from and write to. Committed when the block ends, rolled back if it raises.
 
     Raises:
-        Unavailable: another process held the file for too long.
-        ResourceExecutionError: the file cannot be written, is damaged, is a newer version's, or the disk is full.
+        NotSignedIn: as `identity.current`.
+        Unavailable, ResourceExecutionError: as `workflow_file.writing`, or as `SharedWorkflows.writing`.
     """
-    with named_failures(), _connected(_uri(_made_file())) as connection:
-        _prefer_write_ahead_log(connection)
-        connection.execute("BEGIN IMMEDIATE")
-        if not _schema_version(connection):
-            _create_schema(connection)
-        yield WorkflowStore(connection)
-        connection.execute("COMMIT")  # closing without it rolls back
-
-
-def _path() -> Path:
-    return runtime_context.settings().data_dir / FILE_NAME
-
-
-def _uri(path: Path) -> str:
-    return f"{path.absolute().as_uri()}?mode=rw"  # rw, not rwc: SQLite shall not create it
-
-
-def _made_file() -> Path:
-    path = _path()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite gives its -wal and -shm files the same mode
-    return path
-
-
-@contextmanager
-def _connected(database: str) -> Iterator[sqlite3.Connection]:
-    connection = sqlite3.connect(database, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
-    with closing(connection):
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA synchronous = FULL")
-        yield connection
-
-
-def _open_existing(connections: ExitStack) -> sqlite3.Connection:
-    if (path := _path()).exists():
-        connection = connections.enter_context(_connected(_uri(path)))
-        if _schema_version(connection):
-            return connection
-    empty = connections.enter_context(_connected(":memory:"))
-    _create_schema(empty)
-    return empty
-
-
-def _prefer_write_ahead_log(connection: sqlite3.Connection) -> None:
-    # SQLite does not always wait for this lock. Writing is as safe without the log, the next writer switches to it, and
-    # trouble that is more than a lock comes up again in the transaction.
-    with suppress(sqlite3.OperationalError):
-        connection.execute("PRAGMA journal_mode = WAL")
-
-
-def _schema_version(connection: sqlite3.Connection) -> int:
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > sql.SCHEMA_VERSION:
-        raise newer_schema(version, sql.SCHEMA_VERSION)
-    return version
-
-
-def _create_schema(connection: sqlite3.Connection) -> None:
-    for statement in sql.SCHEMA:
-        connection.execute(statement)
+    owner = identity.current().key
+    with (runtime_context.shared_workflows() or workflow_file).writing() as connection:
+        yield WorkflowStore(connection, owner)
 
 
 def _columns(item: Workflow | Step | LogEntry) -> dict[str, Any]:

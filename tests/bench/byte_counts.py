@@ -1,0 +1,114 @@
+"""How many bytes a client gets before it reads anything: `tools/list`, and what `get_resource()` answers.
+
+An agent pays for each of them in every conversation.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from fastmcp import Client
+
+from quilt_mcp.commands.process import logging_from
+from quilt_mcp.models.responses import to_json
+from quilt_mcp.server import create_server
+from quilt_mcp.surfaces import TOOL_NAME
+from tests.bench.outcome import Outcome, Run, Table, Target
+
+MOST_TOOLS, MOST_DISCOVERY = 4096, 6144
+"""Bytes of tools/list without the tools that analyse code; and of the discovery of Quilt's resources."""
+ANALYSIS = "analysis"
+"""The tag of the tools that analyse code."""
+QUILT = ("admin", "athena", "auth", "metadata", "permissions", "tabulator", "workflow")
+"""The categories of the Quilt part."""
+
+
+@dataclass(frozen=True)
+class ByteCounts:
+    """Bytes of UTF-8, without blanks between JSON's tokens.
+
+    Attributes:
+        tools: of each tool as it stands in the answer to `tools/list`.
+        analysis: the names of the tools that analyse code.
+        discovery: of each category in the data that `get_resource()` answers.
+    """
+
+    tools: dict[str, int]
+    analysis: frozenset[str]
+    discovery: dict[str, int]
+
+    @property
+    def tools_list(self) -> int:
+        """Of the list without the tools that analyse code, with its brackets and commas."""
+        return _of_list(size for name, size in self.tools.items() if name not in self.analysis)
+
+    @property
+    def all_tools(self) -> int:
+        """Of the whole list."""
+        return _of_list(self.tools.values())
+
+    @property
+    def quilt_discovery(self) -> int:
+        """Of the categories of the Quilt part, as an object of their own."""
+        return _of_list(_of_key(name, size) for name, size in self.discovery.items() if name in QUILT)
+
+    @property
+    def all_discovery(self) -> int:
+        """Of the data in whole."""
+        return _of_list(_of_key(name, size) for name, size in self.discovery.items())
+
+
+async def count_bytes() -> ByteCounts:
+    """Ask our server, in memory."""
+    async with Client(create_server()) as client:
+        tools = (await client.list_tools_mcp()).tools
+        answer = await client.call_tool(TOOL_NAME, {})
+    data: dict[str, Any] = (answer.structured_content or {})["data"]
+    tags = {tool.name: ((tool.meta or {}).get("fastmcp") or {}).get("tags", []) for tool in tools}
+    return ByteCounts(
+        tools={tool.name: _bytes(tool.model_dump(mode="json", by_alias=True, exclude_none=True)) for tool in tools},
+        analysis=frozenset(name for name, given in tags.items() if ANALYSIS in given),
+        discovery={category: _bytes(rows) for category, rows in sorted(data.items())},
+    )
+
+
+async def run(run: Run) -> Outcome:
+    """Count them; the same in every run."""
+    del run
+    with logging_from("ERROR"):
+        counted = await count_bytes()
+    tools = [(name, f"{size:,}") for name, size in counted.tools.items()]
+    tools += [("all", f"{counted.all_tools:,}"), ("all but the analysis tools", f"{counted.tools_list:,}")]
+    discovery = [(name, f"{size:,}") for name, size in counted.discovery.items()]
+    discovery += [("all", f"{counted.all_discovery:,}"), ("the Quilt resources", f"{counted.quilt_discovery:,}")]
+    return Outcome(
+        tables=[Table("tools/list", ("tool", "bytes"), tools), Table("Discovery", ("category", "bytes"), discovery)],
+        targets=[
+            _target("tools/list without the analysis tools", counted.tools_list, MOST_TOOLS),
+            _target("discovery of the Quilt resources", counted.quilt_discovery, MOST_DISCOVERY),
+        ],
+        figures={
+            "tools/list [bytes]": counted.all_tools,
+            "tools/list without the analysis tools [bytes]": counted.tools_list,
+            "discovery [bytes]": counted.all_discovery,
+            "discovery of the Quilt resources [bytes]": counted.quilt_discovery,
+        },
+    )
+
+
+def _target(what: str, measured: int, most: int) -> Target:
+    return Target(f"{what}: at most {most:,} bytes", f"{measured:,}", measured <= most)
+
+
+def _bytes(value: Any) -> int:
+    return len(to_json(value).encode())
+
+
+def _of_key(name: str, size: int) -> int:
+    return len(f'"{name}":') + size
+
+
+def _of_list(sizes: Iterable[int]) -> int:
+    """With the brackets, and the commas between."""
+    found = list(sizes)
+    return 2 + sum(found) + max(0, len(found) - 1)

@@ -1,0 +1,168 @@
+"""How many reads a second `quilt-mcp serve --transport http` answers, and how long each takes, under load."""
+
+import asyncio
+import random
+import tempfile
+import time
+from collections import defaultdict
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from quilt_mcp.surfaces import TOOL_NAME
+from tests.bench.estimates import estimate, percentile_95
+from tests.bench.outcome import Chart, Line, Outcome, Run, Table, Target, milliseconds
+from tests.bench.processes import QUILT_MCP, memory, on_http, processor_seconds
+from tests.bench.wire import Call, HTTPConnection, WrongAnswerError, checked, read, tool
+
+URI = "metadata://templates"
+"""About 2.5 KB, and no call to any other system."""
+CONNECTIONS = (1, 8, 64, 200)
+WORKERS = (1, 2)
+NATIVE, AGAIN, TOOL = "resources/read", "resources/read again", TOOL_NAME
+_ERA = "modern"
+_CALLS: dict[str, Call] = {
+    NATIVE: read(_ERA, URI),
+    AGAIN: read(_ERA, URI),
+    TOOL: tool(_ERA, TOOL_NAME, uri=URI),
+}
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is asked of which server."""
+
+    workers: int
+    connections: int
+    surface: str
+
+
+@dataclass
+class Measured:
+    """What came of a load, over all its turns.
+
+    Attributes:
+        rates: answers a second, for each turn.
+        times: the seconds that each answer took.
+        processor: the server's processor time for an answer, in seconds, for each turn.
+        errors: how many requests had none, or a wrong one.
+    """
+
+    rates: list[float] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    processor: list[float] = field(default_factory=list)
+    errors: int = 0
+
+
+async def run(run: Run) -> Outcome:
+    """Load one server of one process and one of two, in turn, each in several turns of each load."""
+    connections = (1, 8) if run.quick else CONNECTIONS
+    turn_seconds = 0.1 if run.quick else 1.2 * min(run.scale, 2.0)
+    measured: dict[Load, Measured] = defaultdict(Measured)
+    with tempfile.TemporaryDirectory() as made:
+        async with AsyncExitStack() as stack:
+            servers = {}
+            for workers in (2,) if run.quick else WORKERS:
+                command = (*QUILT_MCP, "serve", f"--workers={workers}")
+                servers[workers] = await stack.enter_async_context(on_http(command, Path(made)))
+                await _turn(servers[workers], Load(workers, 8, NATIVE), turn_seconds, Measured())
+            before = {workers: memory(pid) for workers, (_, pid) in servers.items()}
+            loads = [
+                Load(workers, count, surface) for workers in servers for count in connections for surface in _CALLS
+            ]
+            for _ in range(run.times(3, quick=1)):
+                random.shuffle(loads)
+                for load in loads:
+                    await _turn(servers[load.workers], load, turn_seconds, measured[load])
+            after = {workers: memory(pid) for workers, (_, pid) in servers.items()}
+    return _outcome(measured, before, after)
+
+
+async def _turn(server: tuple[int, int], load: Load, seconds: float, into: Measured) -> None:
+    port, pid = server
+    async with AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(HTTPConnection(port, _ERA)) for _ in range(load.connections)]
+        checked(await opened[0].ask(_CALLS[load.surface]))
+        count, processor, started = len(into.times), processor_seconds(pid), time.perf_counter()
+        await asyncio.gather(*(_ask(one, _CALLS[load.surface], started + seconds, into) for one in opened))
+        elapsed, answers = time.perf_counter() - started, len(into.times) - count
+    if answers:
+        into.rates.append(answers / elapsed)
+        into.processor.append((processor_seconds(pid) - processor) / answers)
+
+
+async def _ask(connection: HTTPConnection, request: Call, until: float, into: Measured) -> None:
+    while (started := time.perf_counter()) < until:
+        try:
+            answer = await connection.ask(request)
+        except (WrongAnswerError, OSError, EOFError):
+            into.errors += 1
+            return
+        into.times.append(time.perf_counter() - started)
+        into.errors += b'"success":false' in answer or b'"error":{' in answer[:100]
+
+
+def _outcome(measured: dict[Load, Measured], before: dict[int, int], after: dict[int, int]) -> Outcome:
+    loads = sorted(measured, key=lambda load: (load.workers, load.connections, list(_CALLS).index(load.surface)))
+    answers = {workers: sum(len(measured[one].times) for one in loads if one.workers == workers) for workers in before}
+    columns = ("processes, connections, request", "answers/s", "median, ms", "95 %, ms", "processor, ms", "errors")
+    memory_rows = [
+        (str(workers), f"{before[workers] / 2**20:.0f}", f"{after[workers] / 2**20:.0f}", f"{answers[workers]:,}")
+        for workers in before
+    ]
+    return Outcome(
+        tables=[
+            Table(f"Load, {URI}", columns, [_row(load, measured[load]) for load in loads], _NOTE),
+            Table("Memory of the server, MiB", ("processes", "before", "after", "answers between"), memory_rows),
+        ],
+        targets=[_no_errors(measured), *([_two_processes(measured)] if len(before) > 1 else [])],
+        charts=[_chart(loads, measured)],
+        figures={
+            f"{load.workers} processes, {load.connections} connections: {load.surface}, processor [ms]": 1000
+            * estimate(measured[load].processor).value
+            for load in loads
+            if load.surface != AGAIN
+        },
+    )
+
+
+_NOTE = "The load is made on the same machine. `processor` is the server's time for one answer."
+
+
+def _row(load: Load, found: Measured) -> tuple[str, ...]:
+    rate, slow = estimate(found.rates), estimate(found.times, percentile_95)
+    return (
+        f"{load.workers}, {load.connections}, {load.surface}",
+        f"{rate.value:.0f} ({rate.low:.0f}-{rate.high:.0f})",
+        milliseconds(estimate(found.times).value),
+        f"{milliseconds(slow.value)} ({milliseconds(slow.low)}-{milliseconds(slow.high)})",
+        milliseconds(estimate(found.processor).value),
+        str(found.errors),
+    )
+
+
+def _no_errors(measured: dict[Load, Measured]) -> Target:
+    most = max(load.connections for load in measured)
+    found = [one for load, one in measured.items() if load.connections == most]
+    errors, answers = sum(one.errors for one in found), sum(len(one.times) for one in found)
+    return Target(f"{most} connections: no error", f"{errors} errors in {answers:,} answers", errors == 0)
+
+
+def _two_processes(measured: dict[Load, Measured]) -> Target:
+    rates = {load: estimate(one.rates).value for load, one in measured.items() if load.surface == TOOL}
+    best = {workers: max(rate for load, rate in rates.items() if load.workers == workers) for workers in WORKERS}
+    return Target(
+        "two processes answer more than one",
+        f"{best[2] / best[1]:.2f} times: {best[2]:.0f}/s and {best[1]:.0f}/s",
+        best[2] > best[1],
+    )
+
+
+def _chart(loads: list[Load], measured: dict[Load, Measured]) -> Chart:
+    lines: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for load in loads:
+        if load.surface != AGAIN:
+            name = f"{load.surface}, {load.workers} process{'es' if load.workers > 1 else ''}"
+            lines[name].append((load.connections, estimate(measured[load].rates).value))
+    drawn = [Line(name, points) for name, points in lines.items()]
+    return Chart("throughput", "Answers a second", "connections", "answers/s", drawn, log_x=True)

@@ -1,0 +1,152 @@
+"""The nginx configuration that comes with the package, in front of two servers."""
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from pathlib import Path
+
+import httpx2
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+import quilt_mcp.http
+from quilt_mcp.http.listening import listen
+from tests.over_http.load import Load, during
+from tests.over_http.processes import serve
+from tests.over_http.web import request
+from tests.waiting import SECONDS, until
+
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+
+CONFIGURATION = Path(quilt_mcp.http.__file__).with_name("nginx.conf")
+HOST = "mcp.example.com"
+PUBLIC = {"QUILT_MCP_PUBLIC_URL": f"https://{HOST}"}
+AROUND = """\
+{user}daemon off;
+worker_processes 1;
+pid nginx.pid;
+error_log stderr warn;
+events {{ worker_connections 512; }}
+http {{
+    access_log off;
+    client_body_temp_path body;
+    proxy_temp_path proxy;
+    fastcgi_temp_path fastcgi;
+    uwsgi_temp_path uwsgi;
+    scgi_temp_path scgi;
+{site}
+}}
+"""
+
+
+def write_certificate(directory: Path) -> None:
+    """A certificate of its own for HOST, and its key, in cert.pem and key.pem."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, HOST)])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(HOST)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (directory / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (directory / "key.pem").write_bytes(private)
+
+
+def site(directory: Path, port: int, servers: tuple[int, int]) -> str:
+    """The package's configuration, with this test's ports and files in the place of its own."""
+    text = CONFIGURATION.read_text(encoding="utf-8")
+    for its_own, here in (
+        ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
+        ("127.0.0.1:8001", f"127.0.0.1:{servers[0]}"),
+        ("127.0.0.1:8002", f"127.0.0.1:{servers[1]}"),
+        ("/etc/ssl/certs/mcp.example.com.pem", str(directory / "cert.pem")),
+        ("/etc/ssl/private/mcp.example.com.key", str(directory / "key.pem")),
+    ):
+        text, count = re.subn(re.escape(its_own) + r"\b", here, text, count=1)
+        assert count == 1, its_own
+    return text
+
+
+@asynccontextmanager
+async def proxying(directory: Path, *servers: int) -> AsyncIterator[tuple[int, ssl.SSLContext]]:
+    """nginx in front of two servers: its port, and what trusts it."""
+    with listen("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    write_certificate(directory)
+    user = "user root;\n" if os.geteuid() == 0 else ""  # else its worker could not read the directory
+    text = AROUND.format(user=user, site=site(directory, port, (servers[0], servers[1])))
+    configuration = directory / "nginx.conf"
+    configuration.write_text(text)
+    process = await asyncio.create_subprocess_exec(str(NGINX), "-p", str(directory), "-c", str(configuration))
+    try:
+        await until((directory / "nginx.pid").exists)
+        yield port, ssl.create_default_context(cafile=directory / "cert.pem")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(SECONDS):
+            await process.wait()
+
+
+async def test_no_read_is_lost_when_one_of_two_servers_is_killed(tmp_path: Path) -> None:
+    """Here the client repeats nothing: nginx does."""
+    async with (
+        serve(tmp_path, **PUBLIC) as first,
+        serve(tmp_path, **PUBLIC) as second,
+        proxying(tmp_path, first.port, second.port) as (port, tls),
+    ):
+        load = Load(port, repeats=False, host=HOST, tls=tls)
+        await during(load, 16, 2000, 400, lambda: first.process.send_signal(signal.SIGKILL))
+        assert (load.answered, load.broken, load.wrong) == (2000, 0, {})
+        assert first.log.count(" surface=") > 0
+        assert second.log.count(" surface=") > 0
+
+        address = f"https://127.0.0.1:{port}"
+        async with httpx2.AsyncClient(base_url=address, verify=tls, trust_env=False, timeout=SECONDS) as client:
+            await check_what_it_passes_on(client)
+
+
+async def check_what_it_passes_on(client: httpx2.AsyncClient) -> None:
+    ours, sni = {"Host": HOST}, {"sni_hostname": HOST}
+    for path, status in (
+        ("/health", HTTPStatus.OK),
+        ("/metrics", HTTPStatus.NOT_FOUND),
+        ("/ready", HTTPStatus.NOT_FOUND),
+        ("//metrics", HTTPStatus.NOT_FOUND),
+        ("/%6Detrics", HTTPStatus.NOT_FOUND),
+        ("/x/../metrics", HTTPStatus.NOT_FOUND),
+    ):
+        answer = await client.get(path, headers=ours, extensions=sni)
+        assert (path, answer.status_code) == (path, status)
+    write = request("tools/call", name="workflow_create", arguments={"workflow_id": "one", "name": "One"})
+    answer = await client.post(**write | {"headers": write["headers"] | ours}, extensions=sni)
+    assert answer.json()["result"]["structuredContent"]["workflow"]["name"] == "One"
+    page = write["headers"] | ours | {"Origin": "https://attacker.example.com"}
+    assert (await client.post(**write | {"headers": page}, extensions=sni)).status_code == HTTPStatus.FORBIDDEN
+    same = write["headers"] | ours | {"Origin": f"https://{HOST}"}
+    assert (await client.post(**write | {"headers": same}, extensions=sni)).status_code == HTTPStatus.OK
+
+
+def test_what_is_repeated_is_what_only_reads() -> None:
+    text = CONFIGURATION.read_text(encoding="utf-8")
+    [pattern] = re.findall(r'"~(\^.*)" 1;', text)
+    for method in ("resources/read", "resources/list", "tools/list", "server/discover"):
+        assert re.match(pattern, f"{method} any name")
+    assert re.findall(r'"(tools/call .*)" 1;', text) == ["tools/call get_resource"]
+    for asked in ("tools/call workflow_create", "initialize ", " ", "resources/read"):
+        assert not re.match(pattern, asked)

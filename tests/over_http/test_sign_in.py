@@ -1,0 +1,237 @@
+"""The ways to sign in, as the settings choose them; and settings that cannot be used."""
+
+import json
+from collections.abc import Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import fastmcp
+import pytest
+from fastmcp.server.auth.providers.jwt import RSAKeyPair
+from joserfc.jwk import RSAKey
+from pydantic import AnyHttpUrl, SecretStr
+
+from quilt_mcp.cli import main
+from quilt_mcp.demo.http_server import Answer, LoopbackServer, Request
+from quilt_mcp.http.auth import MisconfiguredSignIn, auth_from
+from quilt_mcp.http.settings import HTTPSettings
+from tests.over_http.web import ANN, READ_QUICK, TOKENS, shop
+
+KEYS = RSAKeyPair.generate()
+ISSUER, AUDIENCE, PUBLIC = "https://issuer.example.com", "quilt-mcp", "https://mcp.example.com"
+JWT: dict[str, Any] = {"jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
+JWT_VARIABLES = {"JWT_ISSUER": ISSUER, "JWT_AUDIENCE": AUDIENCE}
+
+
+@pytest.fixture
+def provider() -> Iterator[str]:
+    """The URL of a server that publishes keys, and an OpenID configuration."""
+
+    def answer(request: Request) -> Answer:
+        key = RSAKey.import_key(KEYS.public_key).as_dict() | {"kid": "one", "alg": "RS256", "use": "sig"}
+        pages: dict[str, Any] = {
+            "/keys": {"keys": [key]},
+            "/.well-known/openid-configuration": {
+                "issuer": ISSUER,
+                "authorization_endpoint": f"{ISSUER}/authorize",
+                "token_endpoint": f"{ISSUER}/token",
+                "jwks_uri": f"{url}/keys",
+                "response_types_supported": ["code"],
+                "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": ["RS256"],
+            },
+        }
+        found = pages.get(request.path)
+        return Answer(HTTPStatus.OK, found) if found else Answer(HTTPStatus.NOT_FOUND, {})
+
+    server = LoopbackServer(answer, 0)
+    url = f"http://127.0.0.1:{server.port}"
+    server.start()
+    yield url
+    server.stop()
+
+
+def token(**claims: Any) -> dict[str, str]:
+    made: dict[str, Any] = {"subject": "ann", "issuer": ISSUER, "audience": AUDIENCE, "kid": "one"} | claims
+    return {"Authorization": f"Bearer {KEYS.create_token(**made)}"}
+
+
+async def statuses(settings: HTTPSettings, *credentials: dict[str, str]) -> list[int]:
+    """What a read is answered to each of these."""
+    async with shop(settings) as (client, _):
+        reads = [await client.post(**READ_QUICK | {"headers": READ_QUICK["headers"] | one}) for one in credentials]
+    return [answer.status_code for answer in reads]
+
+
+async def test_with_published_keys(provider: str) -> None:
+    settings = HTTPSettings(jwt_jwks_url=AnyHttpUrl(f"{provider}/keys"), **JWT)
+    assert await statuses(settings, token(), token(audience="another")) == [HTTPStatus.OK, HTTPStatus.UNAUTHORIZED]
+
+
+async def test_with_keys_that_cannot_be_had_nobody_is_let_in() -> None:
+    settings = HTTPSettings(jwt_jwks_url=AnyHttpUrl("http://127.0.0.1:1/keys"), **JWT)
+    assert await statuses(settings, token(), {}) == [HTTPStatus.UNAUTHORIZED] * 2
+
+
+@pytest.mark.parametrize("is_file", ["in a file", "as the value"])
+async def test_with_a_public_key(is_file: str, tmp_path: Path) -> None:
+    place = tmp_path / "key.pem"
+    place.write_text(KEYS.public_key)
+    settings = HTTPSettings(jwt_public_key=str(place) if is_file == "in a file" else KEYS.public_key, **JWT)
+    assert await statuses(settings, token(), token(issuer="x"), {}) == [HTTPStatus.OK, 401, 401]
+
+
+@pytest.mark.parametrize("is_file", ["in a file", "as the value"])
+async def test_with_static_tokens(is_file: str, tmp_path: Path) -> None:
+    place = tmp_path / "tokens.json"
+    place.write_text(TOKENS)
+    value = SecretStr(str(place) if is_file == "in a file" else TOKENS)
+    stranger = {"Authorization": "Bearer another"}
+    assert await statuses(HTTPSettings(static_tokens=value), ANN, stranger, {}) == [HTTPStatus.OK, 401, 401]
+    assert await statuses(HTTPSettings(static_tokens=value, required_scopes=("write",)), ANN) == [401]
+
+
+async def test_by_way_of_an_openid_provider(
+    provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)  # FastMCP keeps the clients that register there
+    settings = HTTPSettings(
+        oidc_config_url=AnyHttpUrl(f"{provider}/.well-known/openid-configuration"),
+        oidc_client_id="quilt",
+        oidc_client_secret=SecretStr("the-secret"),
+        public_url=AnyHttpUrl(PUBLIC),
+        allowed_hosts=("127.0.0.1",),
+    )
+    async with shop(settings) as (client, _):
+        refused = await client.post(**READ_QUICK)
+        assert (refused.status_code, refused.text) == (HTTPStatus.UNAUTHORIZED, "")
+        assert f"{PUBLIC}/.well-known/oauth-protected-resource/mcp" in refused.headers["www-authenticate"]
+        server = (await client.get("/.well-known/oauth-authorization-server")).json()
+        assert server["authorization_endpoint"] == f"{PUBLIC}/authorize"
+        registered = await client.post(
+            "/register", json={"redirect_uris": ["http://localhost:1234/callback"], "client_name": "test"}
+        )
+        assert registered.status_code == HTTPStatus.CREATED
+        begun = await client.get(
+            "/authorize",
+            params={
+                "client_id": registered.json()["client_id"],
+                "redirect_uri": "http://localhost:1234/callback",
+                "response_type": "code",
+                "code_challenge": "x" * 43,
+                "code_challenge_method": "S256",
+                "state": "1",
+            },
+        )
+        assert begun.status_code == HTTPStatus.FOUND
+        assert begun.headers["location"].startswith(f"{PUBLIC}/consent")
+        assert (await client.get("/none")).status_code == HTTPStatus.UNAUTHORIZED
+    assert "the-secret" not in caplog.text
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """The exit status of `serve` and the one line that it says."""
+    status = main(["serve", *arguments])
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    [line] = [line for line in captured.err.splitlines() if line.startswith("quilt-mcp: ")]
+    return status, line
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({"JWT_JWKS_URL": "https://x/keys"}, ["JWT_JWKS_URL", "JWT_ISSUER", "JWT_AUDIENCE"]),
+        ({"JWT_PUBLIC_KEY": "x", "JWT_ISSUER": "x"}, ["JWT_PUBLIC_KEY", "JWT_AUDIENCE"]),
+        ({"OIDC_CONFIG_URL": "https://x"}, ["OIDC_CONFIG_URL", "OIDC_CLIENT_ID", "OIDC_CLIENT_SECRET", "PUBLIC_URL"]),
+        ({"STATIC_TOKENS": TOKENS, "JWT_JWKS_URL": "https://x"}, ["STATIC_TOKENS", "JWT_JWKS_URL"]),
+        ({"JWT_ISSUER": "https://x"}, ["JWT_ISSUER", "JWT_JWKS_URL", "JWT_PUBLIC_KEY"]),
+        ({"REQUIRED_SCOPES": "read"}, ["REQUIRED_SCOPES", "OIDC_CONFIG_URL", "STATIC_TOKENS"]),
+        ({"OIDC_CLIENT_SECRET": "the-secret"}, ["OIDC_CLIENT_SECRET", "OIDC_CONFIG_URL"]),
+        ({"JWT_JWKS_URL": "no url"}, ["JWT_JWKS_URL"]),
+        ({"JWT_ALGORITHM": "HS256"}, ["JWT_ALGORITHM"]),
+        ({"TRUSTED_PROXIES": "10.0.0.0/8, nginx"}, ["TRUSTED_PROXIES"]),
+        ({"STATIC_TOKENS": '{"the-secret": {"scopes": 1}}'}, ["STATIC_TOKENS"]),
+        ({"STATIC_TOKENS": '{"the-secret"'}, ["STATIC_TOKENS"]),
+        ({"STATIC_TOKENS": "/none/the-secret"}, ["STATIC_TOKENS"]),
+        ({"JWT_PUBLIC_KEY": "/none", **JWT_VARIABLES}, ["JWT_PUBLIC_KEY"]),
+        (
+            {"JWT_PUBLIC_KEY": "-----BEGIN PRIVATE KEY-----", **JWT_VARIABLES},
+            ["JWT_PUBLIC_KEY"],
+        ),
+        (
+            {
+                "OIDC_CONFIG_URL": "http://127.0.0.1:1/x",
+                "OIDC_CLIENT_ID": "x",
+                "OIDC_CLIENT_SECRET": "the-secret",
+                "PUBLIC_URL": PUBLIC,
+            },
+            ["OIDC_CONFIG_URL"],
+        ),
+    ],
+)
+def test_settings_that_cannot_be_used_get_one_line(
+    environment: dict[str, str],
+    named: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(f"QUILT_MCP_{name}", value)
+    status, line = refusal(capsys, "--transport", "http", "--port", "0")
+    assert status == 2
+    assert [name for name in named if f"QUILT_MCP_{name}" not in line] == []
+    assert "the-secret" not in line
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "named"),
+    [
+        ({}, ["--host", "0.0.0.0"], "--allow-anyone-who-reaches-this-address"),  # noqa: S104 - it is refused
+        ({}, ["--host", "::"], "--allow-anyone-who-reaches-this-address"),
+        (
+            {"STATIC_TOKENS": TOKENS},
+            ["--host", "0.0.0.0", "--allow-anyone-who-reaches-this-address"],  # noqa: S104 - it is refused
+            "--allow-static-tokens-beyond-this-machine",
+        ),
+        ({}, ["--workers", "2", "--demo"], "--demo"),
+    ],
+)
+def test_an_address_that_others_reach_is_refused_unless_they_sign_in(
+    environment: dict[str, str],
+    arguments: list[str],
+    named: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(f"QUILT_MCP_{name}", value)
+    status, line = refusal(capsys, "--transport", "http", "--port", "0", *arguments)
+    assert status == 2
+    assert named in line
+
+
+def test_sse_has_no_workers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refusal(capsys, "--transport", "sse", "--workers", "2")[0] == 2
+
+
+def test_a_host_that_is_unknown_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    status, line = refusal(capsys, "--transport", "http", "--host", "no-such-host.invalid")
+    assert status == 1
+    assert "no-such-host.invalid" in line
+
+
+def test_lists_are_words_and_a_secret_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUILT_MCP_ALLOWED_HOSTS", "a.example.com, b.example.com")
+    monkeypatch.setenv("QUILT_MCP_STATIC_TOKENS", json.dumps({"the-secret": {"client_id": "ann"}}))
+    monkeypatch.setenv("QUILT_MCP_METRICS_TOKEN", "the-secret")
+    settings = HTTPSettings(_env_prefix="QUILT_MCP_")
+    assert settings.allowed_hosts == ("a.example.com", "b.example.com")
+    assert "the-secret" not in f"{settings!r} {settings.model_dump()} {settings.model_dump_json()}"
+
+
+def test_without_settings_nobody_has_to_sign_in() -> None:
+    assert auth_from(HTTPSettings()) is None
+    with pytest.raises(MisconfiguredSignIn):
+        auth_from(HTTPSettings(static_tokens=SecretStr("[]")))
