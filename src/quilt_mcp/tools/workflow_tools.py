@@ -19,15 +19,16 @@ from quilt_mcp.uri_rules import VALUE_PATTERN
 
 _ID = f"^{VALUE_PATTERN}$"
 
-# A name that says all has no description: each client pays for these in every conversation.
-WorkflowId = Annotated[str, Field(pattern=_ID)]
-StepId = Annotated[str, Field(pattern=_ID)]
-Name = Annotated[str, Field(min_length=1, max_length=NAME_LENGTH)]
-Purpose = Annotated[str, Field(max_length=TEXT_LENGTH)]
+# Short, because each client pays for these in every conversation.
+WorkflowId = Annotated[str, Field(description="The workflow.", pattern=_ID)]
+StepId = Annotated[str, Field(description="The step.", pattern=_ID)]
+Name = Annotated[str, Field(description="For people.", min_length=1, max_length=NAME_LENGTH)]
+Purpose = Annotated[str, Field(description="What it is for.", max_length=TEXT_LENGTH)]
 Task = Annotated[str, Field(description="What is to be done.", min_length=1, max_length=TEXT_LENGTH)]
 StepType = Annotated[str, Field(description="Who or what does it.", min_length=1, max_length=NAME_LENGTH)]
 Dependencies = Annotated[list[str] | None, Field(description="Ids of steps.", max_length=DEPENDENCIES)]
 Metadata = Annotated[dict[str, Any] | None, Field(description="Up to 4 KiB of JSON.")]
+Status = Annotated[StepStatus, Field(description="The new one.")]
 Message = Annotated[str | None, Field(description="For the log.", max_length=TEXT_LENGTH)]
 Result = Annotated[dict[str, Any] | None, Field(description="Up to 4 KiB of JSON.")]
 ErrorMessage = Annotated[str | None, Field(description="Only if it failed.", max_length=TEXT_LENGTH)]
@@ -75,7 +76,7 @@ def workflow_add_step(  # noqa: PLR0913, PLR0917 - each is an argument that clie
 def workflow_update_step(  # noqa: PLR0913, PLR0917 - each is an argument that clients give by name
     workflow_id: WorkflowId,
     step_id: StepId,
-    status: StepStatus,
+    status: Status,
     message: Message = None,
     result: Result = None,
     error_message: ErrorMessage = None,
