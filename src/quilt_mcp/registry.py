@@ -176,6 +176,8 @@ class _Node:
     literal: "dict[str, _Node]" = field(default_factory=dict)
     variable: "_Node | None" = None
     definition: ResourceDefinition | None = None
+    variables: list[str] = field(default_factory=list)
+    """The path variables of the definition's URI."""
 
 
 class UriIndex:
@@ -198,6 +200,8 @@ class UriIndex:
 
         A parameter that the definition does not name, and one that is given twice, match nothing.
         """
+        if match := self._static.get(uri):  # the commonest; these hold no question mark
+            return match
         path, has_query, query = uri.partition("?")
         found = self._find_path(path)
         if not has_query:
@@ -217,10 +221,10 @@ class UriIndex:
         if not separator:
             return None
         values: list[str] = []
-        definition = self._walk(self._templates, [scheme, *rest.split("/")], 0, values)
-        if definition is None:
+        node = self._walk(self._templates, [scheme, *rest.split("/")], 0, values)
+        if node is None or node.definition is None:
             return None
-        return Match(definition, dict(zip(path_variables(definition["uri"]), values, strict=True)))
+        return Match(node.definition, dict(zip(node.variables, values, strict=True)))
 
     def _add_template(self, definition: ResourceDefinition) -> None:
         scheme, _, path = path_of(definition["uri"]).partition("://")
@@ -231,11 +235,11 @@ class UriIndex:
                 node = node.variable
             else:
                 node = node.literal.setdefault(segment, _Node())
-        node.definition = definition
+        node.definition, node.variables = definition, path_variables(definition["uri"])
 
-    def _walk(self, node: _Node, segments: list[str], at: int, values: list[str]) -> ResourceDefinition | None:
+    def _walk(self, node: _Node, segments: list[str], at: int, values: list[str]) -> _Node | None:
         if at == len(segments):
-            return node.definition
+            return node if node.definition else None
         segment = segments[at]
         if (literal := node.literal.get(segment)) and (found := self._walk(literal, segments, at + 1, values)):
             return found

@@ -213,12 +213,14 @@ def _wire_targets(cells: list[Cell]) -> list[Target]:
 
 
 def _wire_target(place: str, cells: list[Cell]) -> Target:
+    """By medians; `surely not` are the resources whose whole interval is beyond."""
     ratios = {cell.uri: cell.over_native() for cell in cells}
     worst = max(ratios, key=lambda uri: ratios[uri].value)
     within = sum(one.value <= MOST for one in ratios.values())
+    surely = sum(one.low > MOST for one in ratios.values())
     return Target(
         f"{place}: get_resource at most {MOST:.2f} times resources/read, for each Quilt URI",
-        f"{within} of {len(ratios)}; the most is {ratio(ratios[worst])}, {worst}",
+        f"{within} of {len(ratios)}, {surely} surely not; the most is {ratio(ratios[worst])}, {worst}",
         within == len(ratios),
     )
 

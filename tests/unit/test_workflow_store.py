@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from copy import copy
 from functools import partial
@@ -320,6 +321,25 @@ def test_writing_goes_on_when_another_process_keeps_the_journal_mode_from_changi
     assert execute(file, "PRAGMA journal_mode") == [("delete",)]
     workflow_create("w", "Title")
     assert execute(file, "PRAGMA journal_mode") == [("wal",)]
+
+
+def test_those_who_write_at_once_in_one_process_all_have_their_turn(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workflow_file, "BUSY_SECONDS", 0.0)
+    names = [f"w{number}" for number in range(40)]
+    with ThreadPoolExecutor(20) as pool:
+        list(pool.map(lambda name: workflow_create(name, "Title"), names))
+    assert sorted(workflow_ids()) == sorted(names)
+
+
+def test_a_writer_does_not_wait_for_ever_for_the_others(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workflow_file, "QUEUE_SECONDS", 0.01)
+    with workflow_store.writing(), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(workflow_create, "x", "Title")
+        assert isinstance(waiting.exception(), Unavailable)
+    workflow_create("x", "Title")
+    assert set(workflow_ids()) == {"x", "w"}
 
 
 def connecting_with(pragma: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,9 +32,13 @@ class Case(TypedDict):
 
 
 async def case_uris(client: Client[Any]) -> list[str]:
-    """For each resource its URI, without optional parameters and with the first values that completion gives."""
-    categories = (await call_tool(client))["data"].values()
-    return sorted([await _example(client, row["uri"]) for rows in categories for row in rows])
+    """Every static URI, and for each template the URI with the first values that completion gives.
+
+    Rows of a database, which carry no `_meta`, are left to their templates.
+    """
+    static = {str(resource.uri) for resource in await client.list_resources() if resource.meta}
+    templates = [template.uri_template for template in await client.list_resource_templates()]
+    return sorted(static | {await _example(client, template) for template in templates})
 
 
 async def compare(client: Client[Any], uri: str) -> Case:

@@ -7,17 +7,23 @@ The write-ahead log needs a local disk: the data directory should not lie on a n
 
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from quilt_mcp import runtime_context
+from quilt_mcp.errors import Unavailable
 from quilt_mcp.services import workflow_sql as sql
 from quilt_mcp.services.workflow_failures import named_failures, newer_schema
 
 FILE_NAME = "workflows.sqlite3"
 BUSY_SECONDS = 5.0
 """How long a transaction waits for another process's."""
+QUEUE_SECONDS = 25.0
+"""How long a writer waits for the others of this process."""
+
+_turn = threading.Lock()  # SQLite lets those who wait try again now and then, and the luckiest win: some never do
 
 
 @contextmanager
@@ -39,10 +45,10 @@ def writing() -> Iterator[sqlite3.Connection]:
     """A connection to read from and write to. Committed when the block ends, rolled back if it raises.
 
     Raises:
-        Unavailable: another process held the file for too long.
+        Unavailable: another process held the file for too long, or too many of this one are waiting.
         ResourceExecutionError: the file cannot be written, is damaged, is a newer version's, or the disk is full.
     """
-    with named_failures(), _connected(_uri(_made_file())) as connection:
+    with _in_turn(), named_failures(), _connected(_uri(_made_file())) as connection:
         _prefer_write_ahead_log(connection)
         connection.execute("BEGIN IMMEDIATE")
         _bring_up_to_date(connection)
@@ -56,6 +62,16 @@ def empty() -> Iterator[sqlite3.Connection]:
     with _connected(":memory:") as connection:
         _bring_up_to_date(connection)
         yield connection
+
+
+@contextmanager
+def _in_turn() -> Iterator[None]:
+    if not _turn.acquire(timeout=QUEUE_SECONDS):
+        raise Unavailable("Too many workflows are being written at once.")
+    try:
+        yield
+    finally:
+        _turn.release()
 
 
 def _path() -> Path:
