@@ -137,7 +137,9 @@ def _uri_problems(uri: str, definition: ResourceDefinition) -> Iterator[str]:
 
 def _template_problems(uri: str, definition: ResourceDefinition) -> Iterator[str]:
     path, variables = path_of(uri), _variables(uri)
-    if {path.count("{"), path.count("}")} != {len(path_variables(uri))} or "{" in path.partition("://")[2].split("/")[0]:
+    if {path.count("{"), path.count("}")} != {len(path_variables(uri))} or "{" in path.partition("://")[2].split("/")[
+        0
+    ]:
         yield "a variable must be a whole segment, and not the first"
     if definition["is_template"] != bool(variables):
         yield "is_template does not agree with the URI"

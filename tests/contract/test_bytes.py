@@ -48,7 +48,7 @@ def test_each_category_takes_these_bytes_of_discovery(counted: ByteCounts) -> No
 
 
 def test_the_tools_that_analyse_no_code_stay_small(counted: ByteCounts) -> None:
-    """The benchmark's target is MOST_TOOLS; this much more is what 37 URIs and the three workflow tools' schemas take."""
+    """The target is MOST_TOOLS; this much more is what 37 URIs and the schemas of three workflow tools take."""
     assert counted.analysis < counted.tools.keys()
     assert counted.tools_list <= MOST_TOOLS + 1_900
 
