@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -167,16 +167,19 @@ class LeakHandler(logging.Handler):
             self.leaks.append(line)
 
 
-@pytest.fixture
-def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[LeakHandler]:
-    """The server's log, with all that it can tell."""
+@contextmanager
+def watched_log() -> Iterator[LeakHandler]:
+    """The server's log, with all that it can tell, and none of it kept: the long run writes a line for each read."""
     logger, handler = logging.getLogger("quilt_mcp"), LeakHandler()
-    monkeypatch.setattr(logger, "propagate", False)
-    monkeypatch.setattr(logger, "handlers", [handler])
-    before = logger.level
-    logger.setLevel(logging.DEBUG)
-    yield handler
-    logger.setLevel(before)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(logger, "propagate", False)
+        patch.setattr(logger, "handlers", [handler])
+        before = logger.level
+        logger.setLevel(logging.DEBUG)
+        try:
+            yield handler
+        finally:
+            logger.setLevel(before)
 
 
 class Watch:
@@ -251,11 +254,12 @@ async def live(watch: Watch, url: str, crowd: Crowd, person: Person, reads: int)
 
 
 @pytest.mark.parametrize("reads", [pytest.param(20, id="short"), pytest.param(1000, id="long", marks=pytest.mark.soak)])
-async def test_fifty_people_at_once_get_nothing_of_each_other(reads: int, crowd: Crowd, log: LeakHandler) -> None:
+async def test_fifty_people_at_once_get_nothing_of_each_other(reads: int, crowd: Crowd) -> None:
     watch, started = Watch(), time.monotonic()
-    async with serving(server_of(crowd), TRANSPORTS["streamable HTTP"]) as url, asyncio.TaskGroup() as group:
-        for person in crowd.people:
-            group.create_task(live(watch, url, crowd, person, reads))
+    with watched_log() as log:
+        async with serving(server_of(crowd), TRANSPORTS["streamable HTTP"]) as url, asyncio.TaskGroup() as group:
+            for person in crowd.people:
+                group.create_task(live(watch, url, crowd, person, reads))
     seconds = time.monotonic() - started
     sys.stdout.write(
         f"{watch.reads.total()} reads of {len(watch.reads)} URIs by {PEOPLE} people in {seconds:.0f} s; requests: "
