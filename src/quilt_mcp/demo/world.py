@@ -102,6 +102,7 @@ def _entered(name: str, port: int) -> Iterator[World]:
         quilt3.util.configure_from_url(registry.url)
         if user:
             quilt3.session.login_with_token(registry.sign_in(user))
+        Settings().data_dir.mkdir(parents=True)  # so that what is told of it does not hang on what was read before
         if company is ACME:
             write_sample(Settings())
         if user and not user.is_admin:
