@@ -305,3 +305,9 @@ async def test_a_lone_surrogate_in_a_uri_is_refused_in_text_that_can_be_sent() -
     response = await manager_of(nothing).respond("shop://\ud800", surface="test")
     assert response["error"] == InvalidURI.error
     str(response.body()).encode("utf-8")
+
+
+async def test_an_answer_that_is_too_long_is_refused() -> None:
+    manager = manager_of(lambda: {"text": "x" * 200}, uri="shop://hats", max_bytes=lambda: 100)
+    answer = await manager.respond("shop://hats", surface="test")
+    assert (answer["error"], answer["message"]) == ("ResourceExecutionError", "The answer is too long to send.")
