@@ -3,7 +3,7 @@ BIN := .venv/bin
 UV := $(shell command -v uv 2>/dev/null)
 FITS := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do $$p -c '$(FITS)' 2>/dev/null && echo $$p && break; done)
-CORE := errors.py,trace.py,registry.py,uri_rules.py,manager.py,surfaces.py,listing.py,paged_server.py,page_cache.py,cursors.py,models/*
+CORE := errors.py,trace.py,tracing.py,registry.py,uri_rules.py,manager.py,surfaces.py,listing.py,paged_server.py,page_cache.py,cursors.py,models/*
 comma := ,
 CONTRACT := $(addprefix tests/contract/test_,parity.py inventory.py discovery.py)
 WITH_GOLDENS := $(CONTRACT) tests/contract/test_bad_input.py

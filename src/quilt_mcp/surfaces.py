@@ -1,7 +1,7 @@
 """The two surfaces over one manager: resources for FastMCP's resources protocol, and the tool `get_resource`."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -17,7 +17,7 @@ from pydantic import ConfigDict, SkipValidation
 
 from quilt_mcp.manager import MIME_TYPE, ResourceManager
 from quilt_mcp.models.responses import GetResourceError
-from quilt_mcp.registry import ResourceDefinition, path_of, path_variables
+from quilt_mcp.registry import ResourceDefinition, optional_parameters, path_of, path_variables
 
 TOOL_NAME = "get_resource"
 PARAMETERS = {
@@ -34,24 +34,22 @@ PARAMETERS = {
 
 
 _TEXT = {"type": "string"}
-_TYPES: dict[str, dict[str, Any]] = {
-    "success": {"type": "boolean"},
-    "uri": _TEXT,
-    "resource_name": _TEXT,
-    "data": {"type": "object", "additionalProperties": True},
-    "timestamp": _TEXT,
-    "mime_type": _TEXT,
-    "error": _TEXT,
-    "message": _TEXT,
-    "details": {"anyOf": [_TEXT, {"type": "null"}]},
-    "suggested_actions": {"type": "array", "items": _TEXT},
-    "transient": {"type": "boolean"},
-    "valid_uris": {"type": "array", "items": _TEXT},
-    "retry_after_seconds": {"type": "integer"},
+# One flat object for success and error: some clients check errors against it too, and break on $ref or on anyOf. It has
+# what a model must know of before it calls; each further field costs every client bytes in each conversation, and time
+# for each answer. The rest is described in models/responses.py.
+OUTPUT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["success", "uri"],
+    "properties": {
+        "success": {"type": "boolean"},
+        "uri": _TEXT,
+        "data": {"type": "object"},
+        "error": _TEXT,
+        "message": _TEXT,
+        "suggested_actions": {"type": "array", "items": _TEXT},
+        "transient": {"type": "boolean"},
+    },
 }
-# One flat object for success and error: some clients check errors against it too, and break on $ref or on anyOf.
-# The fields are described in models/responses.py, and where a model must know of them, in the tool's description.
-OUTPUT_SCHEMA: dict[str, Any] = {"type": "object", "required": ["success", "uri"], "properties": _TYPES}
 
 
 class ResourceRefused(MCPError):
@@ -161,7 +159,7 @@ def tool_description(manager: ResourceManager) -> str:
             "",
             "Without `uri` it lists all resources with descriptions. URIs, by scheme:",
             *(f"{scheme}:// {', '.join(_short(one) for one in rows)}" for scheme, rows in categories),
-            f'Example: {{"uri": "{example}"}}. Give each {{variable}} a value; {{?parameters}} are optional.',
+            f'Example: {{"uri": "{example}"}}. Give each {{variable}} a value.{_optional(definitions)}',
             "",
             "`success` tells whether there is `data`; else `error` names the kind of failure, `suggested_actions` what",
             "to do next, and `transient` whether the same call may succeed later.",
@@ -170,8 +168,16 @@ def tool_description(manager: ResourceManager) -> str:
 
 
 def _short(definition: ResourceDefinition) -> str:
-    """The URI without its scheme, and whether it is for administrators."""
-    return definition["uri"].partition("://")[2] + (" (admin)" if definition["requires_admin"] else "")
+    """The URI without its scheme and the names of its parameters, and whether it is for administrators."""
+    uri = path_of(definition["uri"])
+    parameters = "{?}" if uri != definition["uri"] else ""
+    return uri.partition("://")[2] + parameters + (" (admin)" if definition["requires_admin"] else "")
+
+
+def _optional(definitions: Iterable[ResourceDefinition]) -> str:
+    """What may stand for `{?}`; nothing where no URI takes parameters."""
+    names = dict.fromkeys(name for one in definitions for name in optional_parameters(one["uri"]))
+    return f" {{?}} may be ?{'&'.join(f'{name}=…' for name in names)}." if names else ""
 
 
 def _common(definition: ResourceDefinition) -> dict[str, Any]:

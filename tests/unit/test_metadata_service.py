@@ -1,6 +1,7 @@
 """The metadata texts: what they offer exists, and what they show works."""
 
 import ast
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -16,11 +17,6 @@ import time_machine
 from quilt_mcp.errors import NotFound
 from quilt_mcp.services import metadata_service
 
-ANSWERS = (
-    metadata_service.list_metadata_templates,
-    metadata_service.show_metadata_examples,
-    metadata_service.fix_metadata_validation_issues,
-)
 NAMES = ["analytics", "genomics", "ml", "research", "standard"]
 KNOWN_URIS = {
     "metadata://templates",
@@ -32,9 +28,28 @@ KNOWN_URIS = {
 KNOWN_TOOLS = {"workflow_create", "workflow_add_step", "workflow_update_step"}
 
 
+def template_of(name: str) -> dict[str, Any]:
+    return asyncio.run(metadata_service.get_metadata_template(name))
+
+
+def list_metadata_templates() -> dict[str, Any]:
+    return asyncio.run(metadata_service.list_metadata_templates())
+
+
+def show_metadata_examples() -> dict[str, Any]:
+    return asyncio.run(metadata_service.show_metadata_examples())
+
+
+def fix_metadata_validation_issues() -> dict[str, Any]:
+    return asyncio.run(metadata_service.fix_metadata_validation_issues())
+
+
+ANSWERS = (list_metadata_templates, show_metadata_examples, fix_metadata_validation_issues)
+
+
 def get_resource(uri: str) -> dict[str, Any]:
     """What the snippets call: the tool, for the template resources."""
-    return {"data": metadata_service.get_metadata_template(uri.removeprefix("metadata://templates/"))}
+    return {"data": template_of(uri.removeprefix("metadata://templates/"))}
 
 
 def texts(value: Any) -> Iterator[str]:
@@ -70,7 +85,7 @@ def namespace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]
         "date": date,
         "get_resource": get_resource,
         "package": quilt3.Package(),
-        "template": metadata_service.get_metadata_template("genomics"),
+        "template": template_of("genomics"),
         "metadata": {"organism": "Homo sapiens"},
         "schema": {"required": ["organism"]},
     }
@@ -82,17 +97,17 @@ def run(snippet: str, namespace: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_template_has_the_common_fields_first_and_its_type(name: str) -> None:
-    template = metadata_service.get_metadata_template(name)
+    template = template_of(name)
     assert list(template)[:5] == ["description", "created_by", "creation_date", "package_type", "version"]
     assert template["version"] == "1.0.0"
-    listed = metadata_service.list_metadata_templates()["available_templates"][name]
+    listed = list_metadata_templates()["available_templates"][name]
     assert listed["fields"] == list(template)
     assert listed["package_type"] == template["package_type"]
     assert listed["data_type"] == template.get("data_type", "")
 
 
 def test_templates_have_their_own_fields() -> None:
-    own = {name: list(metadata_service.get_metadata_template(name))[5:] for name in NAMES}
+    own = {name: list(template_of(name))[5:] for name in NAMES}
     assert own == {
         "analytics": ["data_type", "analysis_period", "business_unit", "metrics_included"],
         "genomics": ["data_type", "organism", "genome_build", "sequencing_platform", "analysis_type"],
@@ -104,14 +119,14 @@ def test_templates_have_their_own_fields() -> None:
 
 def test_creation_date_is_the_day_of_the_read_in_utc() -> None:
     with time_machine.travel(datetime(2026, 5, 1, 23, 59, tzinfo=UTC), tick=False) as clock:
-        assert metadata_service.get_metadata_template("ml")["creation_date"] == "2026-05-01"
+        assert template_of("ml")["creation_date"] == "2026-05-01"
         clock.shift(60)
-        assert metadata_service.get_metadata_template("ml")["creation_date"] == "2026-05-02"
+        assert template_of("ml")["creation_date"] == "2026-05-02"
 
 
 def test_changing_an_answer_leaves_the_next_one_alone() -> None:
-    metadata_service.get_metadata_template("analytics")["metrics_included"].append("mine")
-    assert metadata_service.get_metadata_template("analytics")["metrics_included"] == []
+    template_of("analytics")["metrics_included"].append("mine")
+    assert template_of("analytics")["metrics_included"] == []
     for answer in ANSWERS:
         before = json.dumps(answer())
         for value in answer().values():
@@ -125,14 +140,14 @@ def test_changing_an_answer_leaves_the_next_one_alone() -> None:
 @pytest.mark.parametrize("name", ["Genomics", "", "standard ", "../standard"])
 def test_unknown_template_is_not_found_and_the_existing_ones_are_named(name: str) -> None:
     with pytest.raises(NotFound) as refusal:
-        metadata_service.get_metadata_template(name)
+        template_of(name)
     assert repr(name) in refusal.value.message
     assert ", ".join(NAMES) in refusal.value.suggested_actions[0]
 
 
 def test_names_are_sorted_and_are_those_listed() -> None:
     assert metadata_service.template_names() == NAMES
-    assert list(metadata_service.list_metadata_templates()["available_templates"]) == NAMES
+    assert list(list_metadata_templates()["available_templates"]) == NAMES
 
 
 def test_every_uri_in_the_texts_is_a_resource_and_every_tool_a_tool() -> None:
@@ -144,7 +159,7 @@ def test_every_uri_in_the_texts_is_a_resource_and_every_tool_a_tool() -> None:
 
 def test_listed_usage_runs_as_one_program(namespace: dict[str, Any]) -> None:
     del namespace["package"], namespace["template"]
-    run("\n".join(metadata_service.list_metadata_templates()["usage_examples"]), namespace)
+    run("\n".join(list_metadata_templates()["usage_examples"]), namespace)
     assert namespace["package"].meta["organism"] == "Homo sapiens"
     assert set(namespace["package"].keys()) == {"counts.csv"}
     quilt3.Package.push.assert_called_once()
@@ -152,16 +167,16 @@ def test_listed_usage_runs_as_one_program(namespace: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_templates_usage_sets_fields_that_the_template_has(name: str, namespace: dict[str, Any]) -> None:
-    namespace["template"] = metadata_service.get_metadata_template(name)
-    run(metadata_service.list_metadata_templates()["available_templates"][name]["example_usage"], namespace)
+    namespace["template"] = template_of(name)
+    run(list_metadata_templates()["available_templates"][name]["example_usage"], namespace)
     assert namespace["package"].meta.keys() == namespace["template"].keys()
     assert namespace["package"].meta != namespace["template"]
 
 
 def test_worked_examples_give_a_package_its_metadata(namespace: dict[str, Any]) -> None:
-    guide = metadata_service.show_metadata_examples()["metadata_usage_guide"]
+    guide = show_metadata_examples()["metadata_usage_guide"]
     for example in [*guide["working_examples"].values(), *guide["common_patterns"].values()]:
-        template = metadata_service.get_metadata_template(example["template"]) if "template" in example else {}
+        template = template_of(example["template"]) if "template" in example else {}
         own = example.get("example", example.get("custom_fields"))
         namespace.update(package=quilt3.Package(), template=template, example=own, custom_fields=own)
         run(example["usage"], namespace)
@@ -171,14 +186,14 @@ def test_worked_examples_give_a_package_its_metadata(namespace: dict[str, Any]) 
 
 
 def test_common_patterns_replace_fields_of_their_template() -> None:
-    for pattern in metadata_service.show_metadata_examples()["metadata_usage_guide"]["common_patterns"].values():
-        assert pattern["custom_fields"].keys() & metadata_service.get_metadata_template(pattern["template"]).keys()
+    for pattern in show_metadata_examples()["metadata_usage_guide"]["common_patterns"].values():
+        assert pattern["custom_fields"].keys() & template_of(pattern["template"]).keys()
 
 
 def test_remedies_run(namespace: dict[str, Any]) -> None:
     snippets = [
         snippet
-        for issue in metadata_service.fix_metadata_validation_issues()["common_issues_and_fixes"].values()
+        for issue in fix_metadata_validation_issues()["common_issues_and_fixes"].values()
         for snippet in issue["working_examples"]
     ]
     for snippet in snippets:
@@ -198,7 +213,7 @@ def test_snippets_within_sentences_run(namespace: dict[str, Any]) -> None:
 
 @pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")  # quilt3 reads its own files so
 def test_messages_are_those_that_json_and_quilt3_give(tmp_path: Path) -> None:
-    issues = metadata_service.fix_metadata_validation_issues()["common_issues_and_fixes"]
+    issues = fix_metadata_validation_issues()["common_issues_and_fixes"]
     registry = tmp_path / "registry"
 
     def message(metadata: Any) -> str:

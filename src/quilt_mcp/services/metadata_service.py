@@ -1,6 +1,7 @@
 """The metadata:// resources: templates for the metadata of Quilt packages, and how to use and repair it.
 
-No function here touches the network, and each answers a copy that its caller may change.
+Each answers a copy that its caller may change. They are async because they wait for nothing: all is in memory, and a
+thread for each read, as other services have, would take as long as the rest of the read.
 """
 
 from copy import deepcopy
@@ -9,7 +10,7 @@ from typing import Any
 
 from quilt_mcp.errors import NotFound
 from quilt_mcp.services.metadata_guide import EXAMPLES, TROUBLESHOOTING
-from quilt_mcp.services.metadata_templates import TEMPLATES
+from quilt_mcp.services.metadata_templates import TEMPLATES, Template
 
 _CUSTOM_TEMPLATE_TIP = (
     'A template is a start, not a schema: replace every "unknown" and null, remove what does not apply and add fields '
@@ -22,7 +23,7 @@ _USAGE_EXAMPLES = (
 )
 
 
-def list_metadata_templates() -> dict[str, Any]:
+async def list_metadata_templates() -> dict[str, Any]:
     """The metadata templates for Quilt packages: what each is for, its fields, and how to fill it in.
 
     Returns:
@@ -30,13 +31,13 @@ def list_metadata_templates() -> dict[str, Any]:
         `usage_examples` and `custom_template_tip`.
     """
     return {
-        "available_templates": {name: _summary(name) for name in template_names()},
+        "available_templates": {name: _summary(TEMPLATES[name]) for name in template_names()},
         "usage_examples": list(_USAGE_EXAMPLES),
         "custom_template_tip": _CUSTOM_TEMPLATE_TIP,
     }
 
 
-def show_metadata_examples() -> dict[str, Any]:
+async def show_metadata_examples() -> dict[str, Any]:
     """Worked examples of package metadata, common patterns by field of work, and good practice.
 
     Returns:
@@ -45,7 +46,7 @@ def show_metadata_examples() -> dict[str, Any]:
     return deepcopy(EXAMPLES)
 
 
-def fix_metadata_validation_issues() -> dict[str, Any]:
+async def fix_metadata_validation_issues() -> dict[str, Any]:
     """How to repair package metadata that Quilt refuses: each error message with its cause and its remedy.
 
     Returns:
@@ -54,7 +55,7 @@ def fix_metadata_validation_issues() -> dict[str, Any]:
     return deepcopy(TROUBLESHOOTING)
 
 
-def get_metadata_template(name: str) -> dict[str, Any]:
+async def get_metadata_template(name: str) -> dict[str, Any]:
     """One metadata template, ready to fill in: its fields with placeholders, and today's date.
 
     Args:
@@ -76,6 +77,15 @@ def get_metadata_template(name: str) -> dict[str, Any]:
                 "Read metadata://templates to see what each is for.",
             ],
         )
+    return _with_placeholders(template)
+
+
+def template_names() -> list[str]:
+    """The names of the templates, sorted."""
+    return sorted(TEMPLATES)
+
+
+def _with_placeholders(template: Template) -> dict[str, Any]:
     return {
         "description": "unknown",
         "created_by": "quilt-mcp",
@@ -86,17 +96,11 @@ def get_metadata_template(name: str) -> dict[str, Any]:
     }
 
 
-def template_names() -> list[str]:
-    """The names of the templates, sorted."""
-    return sorted(TEMPLATES)
-
-
-def _summary(name: str) -> dict[str, Any]:
-    template = TEMPLATES[name]
+def _summary(template: Template) -> dict[str, Any]:
     return {
         "description": template.purpose,
         "package_type": template.package_type,
         "data_type": template.own_fields.get("data_type", ""),
-        "fields": list(get_metadata_template(name)),
+        "fields": list(_with_placeholders(template)),
         "example_usage": template.example_usage,
     }

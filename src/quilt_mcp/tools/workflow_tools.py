@@ -1,14 +1,16 @@
 """The tools that write workflows; reading them is what the workflow:// resources are for."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 from fastmcp import FastMCP
 from fastmcp.exceptions import ToolError
+from fastmcp.tools import Tool
 from mcp_types import ToolAnnotations
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from quilt_mcp.errors import ResourceFailure
 from quilt_mcp.services import workflow_service
@@ -19,19 +21,20 @@ from quilt_mcp.uri_rules import VALUE_PATTERN
 
 _ID = f"^{VALUE_PATTERN}$"
 
-# Short, because each client pays for these in every conversation.
-WorkflowId = Annotated[str, Field(description="The workflow.", pattern=_ID)]
-StepId = Annotated[str, Field(description="The step.", pattern=_ID)]
+# Short, because each client pays for these in every conversation. So what may be null is not declared as such, though
+# some models send it; and an id that must exist needs no pattern.
+WorkflowId = Annotated[str, Field(description="The workflow.")]
+StepId = Annotated[str, Field(description="The step.")]
+NewWorkflowId = Annotated[WorkflowId, Field(pattern=_ID)]
+NewStepId = Annotated[StepId, Field(pattern=_ID)]
 Name = Annotated[str, Field(description="For people.", min_length=1, max_length=NAME_LENGTH)]
 Purpose = Annotated[str, Field(description="What it is for.", max_length=TEXT_LENGTH)]
 Task = Annotated[str, Field(description="What is to be done.", min_length=1, max_length=TEXT_LENGTH)]
 StepType = Annotated[str, Field(description="Who or what does it.", min_length=1, max_length=NAME_LENGTH)]
-Dependencies = Annotated[list[str] | None, Field(description="Ids of steps.", max_length=DEPENDENCIES)]
-Metadata = Annotated[dict[str, Any] | None, Field(description="Up to 4 KiB of JSON.")]
+Dependencies = Annotated[list[str], Field(max_length=DEPENDENCIES)] | SkipJsonSchema[None]
+JSONObject = Annotated[dict[str, Any] | SkipJsonSchema[None], Field(description="Up to 4 KiB of JSON.")]
 Status = Annotated[StepStatus, Field(description="The new one.")]
-Message = Annotated[str | None, Field(description="For the log.", max_length=TEXT_LENGTH)]
-Result = Annotated[dict[str, Any] | None, Field(description="Up to 4 KiB of JSON.")]
-ErrorMessage = Annotated[str | None, Field(description="Only if it failed.", max_length=TEXT_LENGTH)]
+Text = Annotated[str, Field(max_length=TEXT_LENGTH)] | SkipJsonSchema[None]
 
 
 def register_workflow_tools(mcp: FastMCP) -> None:
@@ -41,13 +44,21 @@ def register_workflow_tools(mcp: FastMCP) -> None:
     """
     adds = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
     replaces = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
-    mcp.tool(workflow_create, title="Create a workflow", tags={"workflow"}, annotations=adds)
-    mcp.tool(workflow_add_step, title="Add a step to a workflow", tags={"workflow"}, annotations=adds)
-    mcp.tool(workflow_update_step, title="Update a workflow's step", tags={"workflow"}, annotations=replaces)
+    mcp.add_tool(_tool(workflow_create, "Create a workflow", adds))
+    mcp.add_tool(_tool(workflow_add_step, "Add a step to a workflow", adds))
+    mcp.add_tool(_tool(workflow_update_step, "Update a workflow's step", replaces))
+
+
+def _tool(function: Callable[..., dict[str, Any]], title: str, annotations: ToolAnnotations) -> Tool:
+    tool = Tool.from_function(function, title=title, tags={"workflow"}, annotations=annotations, output_schema=None)
+    for parameter in tool.parameters["properties"].values():
+        if parameter.get("default", ...) is None:  # it is none of the types that are declared
+            del parameter["default"]
+    return tool
 
 
 def workflow_create(
-    workflow_id: WorkflowId, name: Name, description: Purpose = "", metadata: Metadata = None
+    workflow_id: NewWorkflowId, name: Name, description: Purpose = "", metadata: JSONObject = None
 ) -> dict[str, Any]:
     """Create a workflow: a list of steps whose progress is kept across conversations. Then add its steps.
 
@@ -59,11 +70,11 @@ def workflow_create(
 
 def workflow_add_step(  # noqa: PLR0913, PLR0917 - each is an argument that clients give by name
     workflow_id: WorkflowId,
-    step_id: StepId,
+    step_id: NewStepId,
     description: Task,
     step_type: StepType = "manual",
-    dependencies: Dependencies = None,
-    metadata: Metadata = None,
+    dependencies: Annotated[Dependencies, Field(description="Ids of steps.")] = None,
+    metadata: JSONObject = None,
 ) -> dict[str, Any]:
     """Add a pending step to the end of a workflow, after those that it depends on.
 
@@ -77,9 +88,9 @@ def workflow_update_step(  # noqa: PLR0913, PLR0917 - each is an argument that c
     workflow_id: WorkflowId,
     step_id: StepId,
     status: Status,
-    message: Message = None,
-    result: Result = None,
-    error_message: ErrorMessage = None,
+    message: Annotated[Text, Field(description="For the log.")] = None,
+    result: JSONObject = None,
+    error_message: Annotated[Text, Field(description="Only if it failed.")] = None,
 ) -> dict[str, Any]:
     """Set the status of a workflow's step when it starts, ends, fails or is skipped.
 
