@@ -62,7 +62,7 @@ clean: ## Remove what the other targets made
 .venv/.installed-%: pyproject.toml .ci/constraints.txt
 ifdef UV
 	$(UV) venv --quiet --allow-existing --python '>=3.11,<3.14' .venv
-	$(UV) pip install --quiet --python $(BIN)/python -c .ci/constraints.txt -e '.[$*]'
+	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python -c .ci/constraints.txt -e '.[$*]'
 else
 	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed: none was found on PATH."; exit 1; }
 	$(PYTHON) -m venv .venv
