@@ -1,7 +1,9 @@
 """Where goldens live: golden/<kind>/<case>.json, one reviewed file a case."""
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 from syrupy.extensions.json import JSONSnapshotExtension
 from syrupy.location import PyTestLocation
@@ -12,7 +14,14 @@ _NAME = re.compile(r"(data|errors|discovery)(/[A-Za-z0-9]+([._-]+[a-z0-9]+)*)+")
 
 
 class GoldenExtension(JSONSnapshotExtension):
-    """Stores `golden(name="data/auth/status")` as golden/data/auth/status.json."""
+    """Stores `golden(name="data/auth/status")` as golden/data/auth/status.json.
+
+    What cannot be seen is written as an escape, such as \\u202e: a reviewer should see all that clients receive.
+    """
+
+    def serialize(self, data: Any, **options: Any) -> str:
+        text = str(super().serialize(data, **options))
+        return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
 
     @classmethod
     def dirname(cls, *, test_location: PyTestLocation) -> str:

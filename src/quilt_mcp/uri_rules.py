@@ -14,6 +14,7 @@ MAX_LENGTH = 1024
 _SHOWN = 80
 _COMPARED = 128
 _LIKENESS = 0.7
+_SHORTENED = 0.85
 VALUE_PATTERN = r"[A-Za-z0-9._~-]{1,128}"
 MAX_TEXT = 512
 
@@ -68,7 +69,8 @@ def nearest(uri: str, known: Iterable[str]) -> list[str]:
     """At most three known URIs that look like this one, the nearest first; a template with the value that was asked."""
     asked = _segments(re.split("[?#]", uri, maxsplit=1)[0])
     best = nlargest(3, (_likeness(asked, path_of(candidate)) for candidate in known))
-    return [meant for likeness, meant in best if likeness >= _LIKENESS]
+    surely = 1.0 in (likeness for likeness, _ in best)
+    return [meant for likeness, meant in best if likeness >= (1.0 if surely else _LIKENESS)]
 
 
 def _segments(uri: str) -> list[str]:
@@ -84,9 +86,17 @@ def _likeness(asked: Sequence[str], candidate: str) -> tuple[float, str]:
             if is_value(given[at]):
                 candidate = candidate.replace(segment, given[at])
             given[at] = pattern[at] = ""
+    if 1 < len(given) < len(pattern) and "{" not in candidate and _is_within(given, pattern):
+        return _SHORTENED, candidate
     matcher = SequenceMatcher(None, _compared_text(pattern), _compared_text(given))
     # quick_ratio is an upper bound of ratio, and linear
     return (matcher.ratio() if matcher.quick_ratio() >= _LIKENESS else 0.0), candidate
+
+
+def _is_within(given: Iterable[str], pattern: Iterable[str]) -> bool:
+    """Whether nothing but segments of the pattern are missing."""
+    left = iter(pattern)
+    return all(segment in left for segment in given)
 
 
 def _compared_text(segments: Sequence[str]) -> str:

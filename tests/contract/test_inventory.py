@@ -42,3 +42,13 @@ def test_every_golden_has_a_case_and_every_case_at_most_one(request: pytest.Fixt
 def test_goldens_hold_no_unnamed_snapshot(golden: SnapshotAssertion) -> None:
     with pytest.raises(ValueError, match="a golden is named"):
         golden(name="elsewhere/x").__eq__({})
+
+
+def test_nothing_in_a_golden_is_hidden_from_who_reviews_it() -> None:
+    hidden = {
+        f"{path.name}: {one!r}"
+        for path in GOLDEN.rglob("*.json")
+        for one in path.read_text(encoding="utf-8")
+        if not one.isprintable() and one != "\n"
+    }
+    assert hidden == set()

@@ -25,6 +25,10 @@ TEMPLATE = define("shop://items/{item}", lambda item: {"item": item}, name="Item
         ("workflow://workflow", "workflow://workflows"),
         ("admin://user", "admin://users"),
         ("permission://discover", "permissions://discover"),
+        ("admin://sso", "admin://config/sso"),
+        ("auth://info", "auth://catalog/info"),
+        ("athena://history", "athena://query/history"),
+        ("workflow://workflows/", "workflow://workflows"),
     ],
 )
 def test_a_near_miss_names_the_right_uri_first(asked: str, meant: str) -> None:
