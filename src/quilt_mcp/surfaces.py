@@ -119,7 +119,10 @@ class GetResourceTool(Tool):
         unknown = arguments.keys() - {"uri"}
         response = await self.manager.respond(arguments.get("uri"), surface="tool", unknown_arguments=unknown)
         text = TextContent(type="text", text=response.body_json())
-        return ToolResult(content=[text], structured_content=response.body(), is_error=not response.success)
+        # Not by its constructor, which would look at all of the body twice: the body is what the text was written from.
+        return ToolResult.model_construct(
+            content=[text], structured_content=response.body(), meta=None, is_error=not response.success
+        )
 
 
 def add_surfaces(mcp: FastMCP, manager: ResourceManager) -> None:
