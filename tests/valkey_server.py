@@ -34,6 +34,11 @@ class Valkey:
         with self._server.client(decode_responses=True) as client:
             return sorted(client.keys())
 
+    def values(self) -> list[str]:
+        """What it holds, where that is text."""
+        with self._server.client(decode_responses=True) as client:
+            return [client.get(key) for key in client.scan_iter() if client.type(key) == "string"]
+
     def stall(self, milliseconds: int) -> None:
         """Let it accept commands and answer none of them for so long."""
         with self._server.client() as client:

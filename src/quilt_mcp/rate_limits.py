@@ -11,7 +11,6 @@ import logging
 import math
 import time
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 from cachetools import TLRUCache
@@ -24,11 +23,8 @@ from quilt_mcp.trace import note
 
 MOST_COUNTERS = 20_000
 """How many are kept in memory: about 8 MB. Of more, those used last; others begin anew."""
-STATE_SECONDS = 0.5
-"""How long the shared state may take to connect, or to answer."""
 PAUSE_SECONDS = 5.0
 """How long it is left alone after it has not answered."""
-CONNECTIONS = 32
 PREFIX = "QUILT_MCP"
 
 logger = logging.getLogger(__name__)
@@ -39,16 +35,17 @@ class RateLimiter:
 
     Args:
         rate: such as `600/minute`, or several separated by semicolons.
-        state_url: a Valkey or Redis, such as valkey://host:6379/0; None counts in this process alone.
+        pool: connections to a Valkey or Redis, as `shared_state.open_pool` gives them; None counts in this process
+            alone.
         memory: where this process counts by itself.
     """
 
-    def __init__(self, rate: str, state_url: str | None = None, memory: "BoundedMemory | None" = None) -> None:
+    def __init__(self, rate: str, pool: Any = None, memory: "BoundedMemory | None" = None) -> None:
         # The shortest first: what it lets through and a longer one refuses is soon forgotten.
         self._items = sorted(parse_many(rate), key=RateLimitItem.get_expiry)
         self._own = SlidingWindowCounterRateLimiter(memory or BoundedMemory())
-        self._pool: Any = _pool(state_url) if state_url else None
-        self._shared = SlidingWindowCounterRateLimiter(_shared_storage(self._pool)) if state_url else None
+        self._pool = pool
+        self._shared = SlidingWindowCounterRateLimiter(_shared_storage(pool)) if pool else None
         self._again_at = 0.0
         self._is_reached = True
 
@@ -130,19 +127,8 @@ async def _hit(limiter: SlidingWindowCounterRateLimiter, items: Sequence[RateLim
     return 0
 
 
-def _pool(url: str) -> Any:
-    connection = import_module("valkey.asyncio.connection")
-    return connection.BlockingConnectionPool.from_url(
-        url,
-        max_connections=CONNECTIONS,
-        timeout=STATE_SECONDS,
-        socket_connect_timeout=STATE_SECONDS,
-        socket_timeout=STATE_SECONDS,
-    )
-
-
 def _shared_storage(pool: Any) -> RedisStorage:
     # The URL is the pool's: what stands here says which client library to take.
     return RedisStorage(
-        "async+valkey://", wrap_exceptions=True, implementation="valkey", key_prefix=PREFIX, connection_pool=pool
+        "async+redis://", wrap_exceptions=True, implementation="redispy", key_prefix=PREFIX, connection_pool=pool
     )

@@ -1,5 +1,8 @@
 """What reads depend on: the one table of the checks behind /ready. A domain with a source of its own adds its row."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
 from anyio import to_thread
 
 from quilt_mcp import runtime_context
@@ -23,4 +26,19 @@ async def database() -> None:
         await connection.exec_driver_sql("SELECT 1")
 
 
-READINESS_CHECKS: dict[str, Check] = {"catalog": catalog, "database": database}
+async def workflows() -> None:
+    """Ask the database in which machines share workflows; nothing where they are kept in a file.
+
+    Raises:
+        ResourceFailure: as `SharedWorkflows.reading`.
+    """
+    if shared := runtime_context.shared_workflows():
+        await to_thread.run_sync(_read_nothing, shared.reading, abandon_on_cancel=True)
+
+
+def _read_nothing(reading: Callable[[], AbstractContextManager[object]]) -> None:
+    with reading():
+        pass
+
+
+READINESS_CHECKS: dict[str, Check] = {"catalog": catalog, "database": database, "workflows": workflows}

@@ -1,7 +1,7 @@
 """Who is asking, and with which settings.
 
-This is the one place through which quilt3, boto3, SQLAlchemy, psycopg and limits come in: heavy as they are, each is
-imported by the first read that needs it, and the server starts without.
+This is the one place through which quilt3, boto3, SQLAlchemy, psycopg, limits and redis come in: heavy as they are,
+each is imported by the first read that needs it, and the server starts without.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from quilt_mcp.request_callers import RequestCallers
     from quilt_mcp.requirements.store import RequirementsStore
     from quilt_mcp.services.workflow_postgres import SharedWorkflows
+    from quilt_mcp.shared_state import SharedSignIns
 
 _lock = threading.Lock()
 _settings: Settings | None = None
@@ -133,8 +134,9 @@ def rate_limiter() -> "RateLimiter":
     loop, now = asyncio.get_running_loop(), settings()
     made_for, limiter = _rate_limiters.get(loop, (None, None))
     if limiter is None or made_for is not now:
-        url = now.state_url.get_secret_value() if now.state_url else None
-        limiter = cast("RateLimiter", import_module("quilt_mcp.rate_limits").RateLimiter(now.rate_limit, url))
+        state = import_module("quilt_mcp.shared_state") if now.state_url else None
+        pool = state.open_pool(now.state_url.get_secret_value()) if state and now.state_url else None
+        limiter = cast("RateLimiter", import_module("quilt_mcp.rate_limits").RateLimiter(now.rate_limit, pool))
         _rate_limiters[loop] = (now, limiter)
     return limiter
 
@@ -143,6 +145,19 @@ async def close_rate_limiter() -> None:
     """Close this event loop's connections to the state that processes share; the next request opens new ones."""
     if kept := _rate_limiters.pop(asyncio.get_running_loop(), None):
         await kept[1].close()
+
+
+def shared_sign_ins(secret: str) -> "SharedSignIns | None":
+    """Where processes share sign-ins by way of an OpenID provider, under the settings in force; None: on this machine.
+
+    Args:
+        secret: what it is encrypted with.
+    """
+    url = settings().state_url
+    if url is None:
+        return None
+    module = import_module("quilt_mcp.shared_state")
+    return cast("SharedSignIns", module.SharedSignIns(url.get_secret_value(), secret))
 
 
 def shared_workflows() -> "SharedWorkflows | None":

@@ -48,7 +48,7 @@ def create_server(settings: Settings | None = None) -> FastMCP:
         instructions=INSTRUCTIONS,
         mask_error_details=True,
         lifespan=_lifespan,
-        auth=auth_from(runtime_context.settings()),
+        auth=auth_from(runtime_context.settings(), shared_store=runtime_context.shared_sign_ins),
     )
     register_resources(mcp)
     register_workflow_tools(mcp)

@@ -34,7 +34,7 @@ def _checked_state_url(url: SecretStr) -> SecretStr:
     if parts.scheme not in STATE_SCHEMES or not (parts.hostname or parts.path):
         raise ValueError(f"it does not begin with {', '.join(f'{scheme}://' for scheme in STATE_SCHEMES)} and a place")
     _ = parts.port  # which is checked when it is asked for
-    if find_spec("valkey") is None:
+    if find_spec("redis") is None:
         raise ValueError("it needs pip install 'quilt-mcp[valkey]'")
     return url
 

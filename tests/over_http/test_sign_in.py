@@ -1,24 +1,32 @@
 """The ways to sign in, as the settings choose them; and settings that cannot be used."""
 
 import json
+import os
 from collections.abc import Iterator
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import fastmcp
+import httpx2
 import pytest
 from fastmcp.server.auth.providers.jwt import RSAKeyPair
 from joserfc.jwk import RSAKey
 from pydantic import AnyHttpUrl, SecretStr
 
+from quilt_mcp import runtime_context
 from quilt_mcp.cli import main
 from quilt_mcp.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.http.auth import MisconfiguredSignIn, auth_from
 from quilt_mcp.http.settings import HTTPSettings
+from quilt_mcp.settings import Settings
+from quilt_mcp.shared_state import SharedSignIns
 from tests.over_http.web import ANN, READ_QUICK, TOKENS, shop
+from tests.valkey_server import valkey_server
 
 KEYS = RSAKeyPair.generate()
+CALLBACK = "http://localhost:1234/callback"
 ISSUER, AUDIENCE, PUBLIC = "https://issuer.example.com", "quilt-mcp", "https://mcp.example.com"
 JWT: dict[str, Any] = {"jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
 JWT_VARIABLES = {"JWT_ISSUER": ISSUER, "JWT_AUDIENCE": AUDIENCE}
@@ -92,42 +100,80 @@ async def test_with_static_tokens(is_file: str, tmp_path: Path) -> None:
     assert await statuses(HTTPSettings(static_tokens=value, required_scopes=("write",)), ANN) == [401]
 
 
-async def test_by_way_of_an_openid_provider(
-    provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)  # FastMCP keeps the clients that register there
-    settings = HTTPSettings(
+def by_openid(provider: str) -> HTTPSettings:
+    return HTTPSettings(
         oidc_config_url=AnyHttpUrl(f"{provider}/.well-known/openid-configuration"),
         oidc_client_id="quilt",
         oidc_client_secret=SecretStr("the-secret"),
         public_url=AnyHttpUrl(PUBLIC),
         allowed_hosts=("127.0.0.1",),
     )
-    async with shop(settings) as (client, _):
+
+
+async def registered(client: httpx2.AsyncClient) -> str:
+    """The id of a client that has registered."""
+    answer = await client.post("/register", json={"redirect_uris": [CALLBACK], "client_name": "zq-client"})
+    assert answer.status_code == HTTPStatus.CREATED
+    return str(answer.json()["client_id"])
+
+
+async def begun(client: httpx2.AsyncClient, client_id: str) -> httpx2.Response:
+    """What the client is answered that begins to sign someone in."""
+    given = {"client_id": client_id, "redirect_uri": CALLBACK, "response_type": "code", "state": "1"}
+    return await client.get("/authorize", params=given | {"code_challenge": "x" * 43, "code_challenge_method": "S256"})
+
+
+async def test_by_way_of_an_openid_provider(
+    provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)  # FastMCP keeps the clients that register there
+    async with shop(by_openid(provider)) as (client, _):
         refused = await client.post(**READ_QUICK)
         assert (refused.status_code, refused.text) == (HTTPStatus.UNAUTHORIZED, "")
         assert f"{PUBLIC}/.well-known/oauth-protected-resource/mcp" in refused.headers["www-authenticate"]
         server = (await client.get("/.well-known/oauth-authorization-server")).json()
         assert server["authorization_endpoint"] == f"{PUBLIC}/authorize"
-        registered = await client.post(
-            "/register", json={"redirect_uris": ["http://localhost:1234/callback"], "client_name": "test"}
-        )
-        assert registered.status_code == HTTPStatus.CREATED
-        begun = await client.get(
-            "/authorize",
-            params={
-                "client_id": registered.json()["client_id"],
-                "redirect_uri": "http://localhost:1234/callback",
-                "response_type": "code",
-                "code_challenge": "x" * 43,
-                "code_challenge_method": "S256",
-                "state": "1",
-            },
-        )
-        assert begun.status_code == HTTPStatus.FOUND
-        assert begun.headers["location"].startswith(f"{PUBLIC}/consent")
+        answer = await begun(client, await registered(client))
+        assert answer.status_code == HTTPStatus.FOUND
+        assert answer.headers["location"].startswith(f"{PUBLIC}/consent")
         assert (await client.get("/none")).status_code == HTTPStatus.UNAUTHORIZED
     assert "the-secret" not in caplog.text
+
+
+def store_of(store: SharedSignIns, secret: str) -> SharedSignIns:
+    assert secret == "the-secret"
+    return store
+
+
+async def test_machines_that_share_a_valkey_go_on_with_each_others_sign_ins(
+    provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
+    with valkey_server() as valkey:
+        stores = [SharedSignIns(valkey.url, "the-secret") for _ in range(2)]
+        one, other = (shop(by_openid(provider), shared_store=partial(store_of, store)) for store in stores)
+        async with one as (first, _), other as (second, _):
+            client_id = await registered(first)
+            answer = await begun(second, client_id)
+            page = await first.get(answer.headers["location"].removeprefix(PUBLIC))
+            assert (page.status_code, "zq-client" in page.text) == (HTTPStatus.OK, True)
+            read = [*valkey.values()]
+        for store in stores:
+            await store.close()
+    assert len(read) >= 2
+    assert "zq-client" not in str(read)
+    assert not any(files for _, _, files in os.walk(tmp_path))
+
+
+def test_the_settings_say_where_sign_ins_are_shared(provider: str) -> None:
+    asked: list[str] = []
+    auth_from(by_openid(provider), shared_store=asked.append)
+    assert asked == ["the-secret"]
+    before = runtime_context.settings()
+    for url, kind in ((None, type(None)), (SecretStr("valkey://127.0.0.1:1"), SharedSignIns)):
+        runtime_context.use_settings(Settings(state_url=url))
+        assert isinstance(runtime_context.shared_sign_ins("the-secret"), kind)
+    runtime_context.use_settings(before)
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:

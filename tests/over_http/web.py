@@ -10,7 +10,7 @@ import httpx2
 from fastmcp import FastMCP
 
 from quilt_mcp.http.application import Transport, create_application
-from quilt_mcp.http.auth import auth_from
+from quilt_mcp.http.auth import SharedStore, auth_from
 from quilt_mcp.http.listening import listen
 from quilt_mcp.http.readiness import Check
 from quilt_mcp.http.settings import HTTPSettings
@@ -32,11 +32,11 @@ Answer = Callable[[], dict[str, Any]]
 class Shop:
     """A server with two resources, of which one is answered only when the gate is opened."""
 
-    def __init__(self, settings: HTTPSettings) -> None:
+    def __init__(self, settings: HTTPSettings, shared_store: SharedStore = lambda _: None) -> None:
         self.begun, self.gate = Event(), Event()
         quick = define(QUICK, lambda: {"open": True}, name="Quick", description="x")
         slow = define(SLOW, self._wait, name="Slow", description="x")
-        self.server: FastMCP[Any] = FastMCP("shop", auth=auth_from(settings))
+        self.server: FastMCP[Any] = FastMCP("shop", auth=auth_from(settings, shared_store=shared_store))
         self.manager = ResourceManager(registry_of([quick, slow]))
         add_surfaces(self.server, self.manager)
 
@@ -69,9 +69,11 @@ async def running(
 
 
 @asynccontextmanager
-async def shop(settings: HTTPSettings | None = None, **options: Any) -> AsyncIterator[tuple[httpx2.AsyncClient, Shop]]:
+async def shop(
+    settings: HTTPSettings | None = None, *, shared_store: SharedStore = lambda _: None, **options: Any
+) -> AsyncIterator[tuple[httpx2.AsyncClient, Shop]]:
     """A client of a shop that runs."""
-    found = Shop(settings or HTTPSettings())
+    found = Shop(settings or HTTPSettings(), shared_store)
     async with (
         running(found.server, settings or HTTPSettings(), **options) as url,
         httpx2.AsyncClient(base_url=url, timeout=SECONDS, trust_env=False) as client,

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from limits import parse_many
 
-from quilt_mcp import rate_limits, trace
+from quilt_mcp import rate_limits, shared_state, trace
 from quilt_mcp.rate_limits import MOST_COUNTERS, BoundedMemory, RateLimiter
 from quilt_mcp.settings import RATE_LIMIT, Settings
+from quilt_mcp.shared_state import open_pool
 from tests.valkey_server import Valkey, valkey_server
 from tests.waiting import SECONDS
 
@@ -23,9 +24,10 @@ MIDNIGHT = datetime(2026, 1, 15, tzinfo=UTC)
 CHILD = """
 import asyncio, sys
 from quilt_mcp.rate_limits import RateLimiter
+from quilt_mcp.shared_state import open_pool
 
 async def main():
-    limiter = RateLimiter("10/hour", sys.argv[1])
+    limiter = RateLimiter("10/hour", open_pool(sys.argv[1]))
     print(sum([await limiter.hit("ann") == 0 for _ in range(10)]))
     await limiter.close()
 
@@ -101,7 +103,7 @@ async def test_counters_whose_time_is_over_are_gone() -> None:
 
 
 async def test_limiters_share_a_valkey_and_in_it_nobody_is_named(valkey: Valkey) -> None:
-    one, other = RateLimiter("6/hour", valkey.url), RateLimiter("6/hour", valkey.url)
+    one, other = RateLimiter("6/hour", open_pool(valkey.url)), RateLimiter("6/hour", open_pool(valkey.url))
     secret = '["https://issuer.example.com", "ann@example.com"]'
     assert await answered(one, secret, 4) == 4
     assert await answered(other, secret, 4) == 2
@@ -130,7 +132,7 @@ async def test_without_the_valkey_each_counts_by_itself_until_it_is_back(
         trace.observed_by(lambda _: None, noted=noted.append),
         caplog.at_level(logging.INFO, "quilt_mcp"),
     ):
-        one, other = RateLimiter("3/hour", own.url), RateLimiter("3/hour", own.url)
+        one, other = RateLimiter("3/hour", open_pool(own.url)), RateLimiter("3/hour", open_pool(own.url))
         assert [await answered(one, "ann", 2), await answered(other, "ann", 2)] == [2, 1]
         own.stop()
         assert [await answered(one, "ann", 4), await answered(other, "ann", 4)] == [3, 3]
@@ -147,7 +149,7 @@ async def test_without_the_valkey_each_counts_by_itself_until_it_is_back(
 async def test_a_valkey_that_failed_is_left_alone_for_a_while() -> None:
     noted: list[trace.Event] = []
     with valkey_server() as own, trace.observed_by(lambda _: None, noted=noted.append):
-        limiter = RateLimiter("3/hour", own.url)
+        limiter = RateLimiter("3/hour", open_pool(own.url))
         own.stop()
         assert await answered(limiter, "ann", 4) == 3
         await limiter.close()
@@ -155,9 +157,9 @@ async def test_a_valkey_that_failed_is_left_alone_for_a_while() -> None:
 
 
 async def test_a_valkey_that_does_not_answer_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate_limits, "STATE_SECONDS", 0.05)
+    monkeypatch.setattr(shared_state, "STATE_SECONDS", 0.05)
     with valkey_server() as own:
-        limiter = RateLimiter("3/hour", own.url)
+        limiter = RateLimiter("3/hour", open_pool(own.url))
         assert await limiter.hit("ann") == 0
         own.stall(milliseconds=600_000)
         async with asyncio.timeout(SECONDS):
@@ -166,7 +168,7 @@ async def test_a_valkey_that_does_not_answer_is_not_waited_for_long(monkeypatch:
 
 
 async def test_many_at_once_are_counted_exactly(valkey: Valkey) -> None:
-    limiter = RateLimiter("50/hour", valkey.url)
+    limiter = RateLimiter("50/hour", open_pool(valkey.url))
     waits = await asyncio.gather(*(limiter.hit("crowd") for _ in range(200)))
     assert waits.count(0) == 50
     await limiter.close()

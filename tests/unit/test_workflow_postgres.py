@@ -1,5 +1,6 @@
 """Workflows in a PostgreSQL that machines share; a real one, which the tests start themselves."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -16,7 +17,9 @@ from pydantic import SecretStr
 
 from quilt_mcp import identity, runtime_context
 from quilt_mcp.errors import NotFound, ResourceExecutionError, Unavailable
+from quilt_mcp.http.readiness import Readiness
 from quilt_mcp.identity import Identity
+from quilt_mcp.readiness_checks import READINESS_CHECKS
 from quilt_mcp.services import workflow_arguments, workflow_store
 from quilt_mcp.services.workflow_rules import WorkflowRuleError
 from quilt_mcp.services.workflow_service import (
@@ -169,13 +172,20 @@ def test_processes_that_write_at_once_lose_nothing(shared: str, tmp_path: Path) 
     assert (workflow["status"], workflow["completed_steps"], len(workflow["execution_log"])) == ("completed", 24, 24)
 
 
+def failing() -> list[str]:
+    """What keeps this server from being ready, of what workflows need."""
+    return asyncio.run(Readiness({"workflows": READINESS_CHECKS["workflows"]}).failing())
+
+
 def test_a_database_that_is_down_is_unavailable_and_no_secret_is_told(tmp_path: Path) -> None:
     with postgres_server() as own:
         address = own.create("w").replace("tests@", "tests:hidden@")
         before = runtime_context.settings()
         use(address, tmp_path)
         workflow_create("w", "Title")
+        assert failing() == []
         own.stop()
+        assert failing() == ["workflows"]
         with pytest.raises(Unavailable, match="cannot be reached") as refused:
             workflow_list_all()
         own.start()

@@ -7,11 +7,12 @@ from contextlib import closing
 from importlib import import_module
 from threading import Thread
 from types import FrameType
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 from fastmcp import FastMCP
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 
 from quilt_mcp.commands.exposure import ALLOW_ANYONE, ALLOW_STATIC_TOKENS, check_exposure, check_workers
 from quilt_mcp.commands.last_answers import InFlight, hold_stdin_open
@@ -75,11 +76,21 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
     return 0
 
 
+class ImportAfterHandshake(Middleware):
+    """Imports what FastMCP's first request would wait for, while the client looks at the answer to its handshake."""
+
+    async def on_initialize(self, context: MiddlewareContext[Any], call_next: CallNext[Any, Any]) -> Any:
+        """Answer, and begin."""
+        answer = await call_next(context)
+        Thread(target=import_module, args=("key_value.aio.stores.memory",), daemon=True, name="import").start()
+        return answer
+
+
 def _serve_stdio(mcp: FastMCP) -> int:
     in_flight = InFlight()
     mcp.add_middleware(in_flight)
     hold_stdin_open(in_flight, at_most=Settings().deadline_seconds)
-    Thread(target=import_module, args=("key_value.aio.stores.memory",), daemon=True, name="import").start()
+    mcp.add_middleware(ImportAfterHandshake())
     try:
         run_stoppable(lambda: mcp.run(transport="stdio", show_banner=False))
     except* BrokenPipeError:

@@ -1,6 +1,8 @@
 """How callers over HTTP prove who they are: FastMCP's providers, as the settings choose them."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx2
 from fastmcp.server import auth  # it imports each provider on first use
@@ -8,6 +10,11 @@ from fastmcp.server.auth import AuthProvider, RemoteAuthProvider, TokenVerifier
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from quilt_mcp.http.settings import HTTPSettings
+
+if TYPE_CHECKING:
+    from key_value.aio.protocols import AsyncKeyValue
+
+SharedStore = Callable[[str], "AsyncKeyValue | None"]
 
 
 class MisconfiguredSignIn(Exception):
@@ -26,16 +33,21 @@ class StaticToken(BaseModel):
     """In seconds since 1970."""
 
 
-def auth_from(settings: HTTPSettings) -> AuthProvider | None:
+def auth_from(settings: HTTPSettings, *, shared_store: SharedStore = lambda _: None) -> AuthProvider | None:
     """The provider that checks callers' tokens; None where the settings name no way to sign in.
 
     An OpenID provider is asked for its configuration here, for at most ten seconds.
+
+    Args:
+        settings: of HTTP.
+        shared_store: given a secret to encrypt with, where sign-ins by way of an OpenID provider are kept; with None,
+            FastMCP keeps them in files of this machine.
 
     Raises:
         MisconfiguredSignIn: a setting cannot be used.
     """
     if settings.oidc_config_url:
-        return _oidc(settings, str(settings.oidc_config_url))
+        return _oidc(settings, str(settings.oidc_config_url), shared_store)
     if settings.static_tokens:
         tokens = _static_tokens(settings.static_tokens.get_secret_value())
         return auth.StaticTokenVerifier(tokens, required_scopes=list(settings.required_scopes))
@@ -76,16 +88,17 @@ def _advertised(verifier: TokenVerifier, settings: HTTPSettings) -> AuthProvider
     return RemoteAuthProvider(verifier, [issuer], settings.public_url)
 
 
-def _oidc(settings: HTTPSettings, config_url: str) -> AuthProvider:
-    secret = settings.oidc_client_secret
+def _oidc(settings: HTTPSettings, config_url: str, shared_store: SharedStore) -> AuthProvider:
+    secret = settings.oidc_client_secret.get_secret_value() if settings.oidc_client_secret else ""
     try:
         return auth.OIDCProxy(
             config_url=config_url,
             client_id=settings.oidc_client_id or "",
-            client_secret=secret.get_secret_value() if secret else None,
+            client_secret=secret or None,
             audience=settings.oidc_audience,
             base_url=str(settings.public_url),
             required_scopes=list(settings.required_scopes),
+            client_storage=shared_store(secret),
         )
     except (httpx2.HTTPError, ValueError) as error:  # a ValidationError is a ValueError too
         kind = type(error).__name__
