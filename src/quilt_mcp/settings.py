@@ -156,8 +156,8 @@ class Settings(HTTPSettings):
     )
     state_url: StateURL | None = Field(
         None,
-        description="A Valkey or Redis in which all processes count together: valkey://:password@host:6379/0; "
-        "without it each counts by itself.",
+        description="A Valkey or Redis in which all processes count together, and keep sign-ins by way of an OpenID "
+        "provider: valkey://:password@host:6379/0; without it each counts by itself, and a machine keeps sign-ins.",
     )
 
     workflows_url: WorkflowsURL | None = Field(
