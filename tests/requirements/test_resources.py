@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import delete, event
 
 from quilt_mcp import cursors
+from quilt_mcp.paged_server import PARTIAL
 from quilt_mcp.requirements import kinds, tables
 from quilt_mcp.requirements.access import Scope
 from quilt_mcp.requirements.database import Database
@@ -302,9 +303,16 @@ async def test_a_revoked_membership_works_at_once(settings_with_sample: Settings
         assert (await refusal(client, f"requirements?cursor={page}")).body["error"] == "InvalidTemplateVariable"
 
 
-async def test_who_is_no_user_is_refused_everywhere(settings_with_sample: Settings) -> None:
+async def test_who_is_no_user_is_refused_everywhere_and_lists_what_is_no_part_of_the_database(
+    settings_with_sample: Settings,
+) -> None:
     async with client_of(settings_with_sample, "nobody") as client:
         for path in ("epics", "epics/EP-001", "search/run", "requirements/REQ-001/relationships"):
             body = (await refusal(client, path)).body
             assert (body["error"], body["details"]) == ("Unauthorized", "unknown user")
-        assert (await list_refusal(client))["code"] == -32002
+        page = await client.list_resources_mcp()
+        assert page.next_cursor is None
+        assert PARTIAL not in (page.meta or {})
+        uris = {str(one.uri) for one in page.resources}
+        assert {"auth://status", "requirements://epics"} <= uris
+        assert {uri for uri in uris if uri.count("/") > 2 and uri.startswith("requirements://")} == set()

@@ -5,6 +5,8 @@ the contract: those before the first other statement are preconditions, the othe
 """
 
 import ast
+import builtins
+import inspect
 from dataclasses import dataclass
 from inspect import BoundArguments
 from types import FunctionType, TracebackType
@@ -15,6 +17,9 @@ from quilt_mcp.analysis.exploration import Clause, Contract, End, Exploration, J
 from quilt_mcp.analysis.outcomes import Task, undecided_message
 from quilt_mcp.analysis.rendering import Counterexample, counterexample, source_text
 from quilt_mcp.analysis.subjects import AnalysisRefused, Subject, function_node, subject_of
+
+CLAUSE_NAMES = frozenset({"_", "__return__", "__old__", "implies"})
+"""What CrossHair adds to the names of a clause."""
 
 
 def symbolic_check(request: dict[str, Any], task: Task) -> dict[str, Any]:
@@ -96,6 +101,7 @@ def _checks(subject: Subject, task: Task) -> list[Check]:
     contract: Contract = engine.contract_of(subject.function)
     if contract.problems:
         raise AnalysisRefused("ContractError", "A pre: or post: line is no valid Python expression. Correct it.")
+    _check_names(contract, subject.function)
     if contract.pre or contract.post or contract.raises:
         posts: list[Clause | None] = [*contract.post] or [None]
         return [Check(subject.function, contract.pre, post, contract.raises) for post in posts]
@@ -108,6 +114,36 @@ def _checks(subject: Subject, task: Task) -> list[Check]:
         f"`{subject.function.__name__}` promises nothing to check. Add a docstring line such as `post: _ >= 0` "
         "(`_` is the result), or assert statements.",
     )
+
+
+def _check_names(contract: Contract, function: FunctionType) -> None:
+    """Refuse a clause with a name that nothing has: it would raise for all arguments, and seem not to hold."""
+    known = {
+        *inspect.signature(function).parameters,
+        *function.__globals__,
+        *dir(builtins),
+        function.__name__,
+        "__old__",
+    }
+    for kind, clauses, extra in (("pre", contract.pre, set()), ("post", contract.post, {"_", "__return__"})):
+        for clause in clauses:
+            undefined = _free_names(clause.source) - known - extra
+            if undefined:
+                raise AnalysisRefused(
+                    "ContractError",
+                    f"`{kind}: {clause.source}` uses `{min(undefined)}`, which is not defined. Parameters go by their "
+                    "names, and in a post: line the result is `_`.",
+                )
+
+
+def _free_names(source: str) -> set[str]:
+    """The names that an expression uses and never binds."""
+    nodes = list(ast.walk(ast.parse(source.strip(), mode="eval")))
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    bound = {node.arg for node in nodes if isinstance(node, ast.arg)} | {
+        name.id for name in names if isinstance(name.ctx, ast.Store)
+    }
+    return {name.id for name in names} - bound
 
 
 def _body_line(function: ast.FunctionDef) -> int:

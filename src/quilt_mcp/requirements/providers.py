@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from mcp_types import Resource
 
 from quilt_mcp import runtime_context
+from quilt_mcp.errors import UnknownUser
 from quilt_mcp.manager import MIME_TYPE
 from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, EPIC, REQUIREMENT, USER_STORY, Kind
 
@@ -21,8 +22,16 @@ SHOWN = 120
 
 
 async def scope() -> "Scope | None":
-    """What the caller of this request may see; None where there is no database: then the providers list nothing."""
-    return await runtime_context.requirements().scope() if is_there() else None
+    """What the caller of this request may see; None where that is nothing: then the providers list nothing.
+
+    Whoever is no user of the database gets the rest of the list; a read of it says what is missing.
+    """
+    if not is_there():
+        return None
+    try:
+        return await runtime_context.requirements().scope()
+    except UnknownUser:
+        return None
 
 
 def is_there() -> bool:

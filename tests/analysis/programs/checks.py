@@ -39,6 +39,43 @@ CHECKS = [
         error_type="PreconditionNeverMet",
     ),
     check(
+        "a result that goes by no name of ours",
+        '''
+        def f(n: int) -> int:
+            """post: result >= 0"""
+            return abs(n)
+        ''',
+        "error",
+        error_type="ContractError",
+    ),
+    check(
+        "a precondition on what is no parameter",
+        '''
+        def f(n: int) -> int:
+            """
+            pre: m > 0
+            post: True
+            """
+            return n
+        ''',
+        "error",
+        error_type="ContractError",
+    ),
+    check(
+        "names of every kind that a clause may have",
+        '''
+        LIMIT = 3
+
+        def f(n: int) -> int:
+            """
+            pre: all(one != n for one in range(LIMIT))
+            post: (lambda m: m == _)(__return__) and f is not None and __old__.n == n
+            """
+            return n
+        ''',
+        "verified",
+    ),
+    check(
         "asserts that hold",
         """
         def f(x: int) -> int:
