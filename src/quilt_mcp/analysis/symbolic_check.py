@@ -118,16 +118,10 @@ def _checks(subject: Subject, task: Task) -> list[Check]:
 
 def _check_names(contract: Contract, function: FunctionType) -> None:
     """Refuse a clause with a name that nothing has: it would raise for all arguments, and seem not to hold."""
-    known = {
-        *inspect.signature(function).parameters,
-        *function.__globals__,
-        *dir(builtins),
-        function.__name__,
-        "__old__",
-    }
-    for kind, clauses, extra in (("pre", contract.pre, set()), ("post", contract.post, {"_", "__return__"})):
+    known = {*inspect.signature(function).parameters, *function.__globals__, *dir(builtins), *CLAUSE_NAMES}
+    for kind, clauses in (("pre", contract.pre), ("post", contract.post)):
         for clause in clauses:
-            undefined = _free_names(clause.source) - known - extra
+            undefined = _free_names(clause.source) - known
             if undefined:
                 raise AnalysisRefused(
                     "ContractError",
