@@ -9,7 +9,7 @@ CONTRACT := $(addprefix tests/contract/test_,parity.py inventory.py discovery.py
 WITH_GOLDENS := $(CONTRACT) tests/contract/test_bad_input.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup check test soak contract golden mcp-list serve bench bench-compare clean
+.PHONY: help run install setup check test soak contract golden mcp-list serve bench bench-compare clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -19,6 +19,9 @@ run: .venv/.installed-demo ## Try it: every resource of the demo world, on both 
 
 serve: .venv/.installed-demo ## Serve your own Quilt login over stdio
 	$(BIN)/quilt-mcp serve
+
+install: $(addprefix .venv/.installed-,$(EXTRAS)) ## Add optional parts to .venv: EXTRAS="analysis http postgres requirements valkey"
+	@test -n "$(EXTRAS)" || { echo 'Name what to add: make install EXTRAS="analysis postgres"'; exit 2; }
 
 setup: .venv/.installed-dev ## Make .venv with all that development needs
 

@@ -39,6 +39,11 @@ class Valkey:
         with self._server.client(decode_responses=True) as client:
             return [client.get(key) for key in client.scan_iter() if client.type(key) == "string"]
 
+    def lives(self) -> list[bool]:
+        """Of each thing that it holds, whether it will be gone some day."""
+        with self._server.client(decode_responses=True) as client:
+            return [client.ttl(key) > 0 for key in client.scan_iter()]
+
     def stall(self, milliseconds: int) -> None:
         """Let it accept commands and answer none of them for so long."""
         with self._server.client() as client:

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 
 from cyclopts import App, CycloptsError
 from pydantic_core import ValidationError
@@ -77,8 +78,12 @@ def describe_setting(error: ValidationError) -> str:
     if not first["loc"]:  # two settings that do not fit together; the message names them
         return f"The environment is wrong: {first['msg'].removeprefix('Value error, ')}."
     name = str(first["loc"][0]).upper()
-    known = {f"{prefix}{name}" for prefix in SETTINGS_PREFIXES}
-    variable = next((variable for variable in os.environ if variable.upper() in known), name)
+    if name.startswith(SETTINGS_PREFIXES[0]):  # a setting that another variable sets too
+        known = import_module("quilt_mcp.settings").variables_like(name)
+    else:
+        known = [f"{prefix}{name}" for prefix in SETTINGS_PREFIXES]
+    set_here = {variable.upper(): variable for variable in os.environ}
+    variable = next((set_here[one] for one in known if one in set_here), name)
     return f"The environment variable {variable} is wrong: {first['msg']}."
 
 

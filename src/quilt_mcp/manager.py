@@ -4,7 +4,6 @@ import inspect
 import json
 import logging
 import time
-import traceback
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
@@ -259,8 +258,10 @@ def _masked(bug: Exception, correlation_id: str) -> ResourceExecutionError:
 
     The exception's text goes nowhere: it may hold what the code was working with.
     """
-    where = "".join(traceback.format_tb(bug.__traceback__))
-    logger.error("unexpected %s, correlation_id=%s\n%s", type(bug).__qualname__, correlation_id, where)
+    kind = type(bug).__qualname__
+    stand_in = Exception(f"{kind}, whose text is not logged")
+    where = (Exception, stand_in, bug.__traceback__)
+    logger.error("unexpected %s, correlation_id=%s", kind, correlation_id, exc_info=where)
     return ResourceExecutionError(
         "The server failed in a way that it did not foresee.",
         details=f"correlation id {correlation_id}",

@@ -41,4 +41,9 @@ def _read_nothing(reading: Callable[[], AbstractContextManager[object]]) -> None
         pass
 
 
-READINESS_CHECKS: dict[str, Check] = {"catalog": catalog, "database": database, "workflows": workflows}
+READINESS_CHECKS: dict[str, Check] = {
+    "catalog": catalog,
+    "database": database,
+    "sign-ins": runtime_context.check_sign_ins,
+    "workflows": workflows,
+}

@@ -200,7 +200,8 @@ class UriIndex:
     def find(self, uri: str) -> Match | None:
         """The definition for this URI, or None. An empty segment matches a variable: the value is then empty.
 
-        A parameter that the definition does not name, and one that is given twice, match nothing.
+        A parameter that is empty is taken for absent. One that the definition does not name, and one that is given
+        twice, match nothing.
         """
         if match := self._static.get(uri):  # the commonest; these hold no question mark
             return match
@@ -214,7 +215,7 @@ class UriIndex:
         given = dict(pairs)
         if len(given) < len(pairs) or not given.keys() <= set(names):
             return None
-        return Match(found.definition, found.values | given)
+        return Match(found.definition, found.values | {name: value for name, value in given.items() if value})
 
     def _find_path(self, path: str) -> Match | None:
         if found := self._static.get(path):

@@ -29,6 +29,7 @@ _lock = threading.Lock()
 _settings: Settings | None = None
 _caller: "Caller | None" = None
 _request_callers: "RequestCallers | None" = None
+_sign_ins: "SharedSignIns | None" = None
 _stores: "WeakKeyDictionary[asyncio.AbstractEventLoop, RequirementsStore]" = WeakKeyDictionary()
 _rate_limiters: "WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Settings, RateLimiter]]" = WeakKeyDictionary()
 
@@ -43,9 +44,9 @@ def settings() -> Settings:
 
 def use_settings(new: Settings) -> None:
     """Put settings into force, and forget every client that was made under the old ones."""
-    global _settings, _caller, _request_callers
+    global _settings, _caller, _request_callers, _sign_ins
     with _lock:
-        _settings, _caller, _request_callers = new, None, None
+        _settings, _caller, _request_callers, _sign_ins = new, None, None, None
 
 
 def caller() -> "Caller":
@@ -110,7 +111,9 @@ def requirements() -> "RequirementsStore":
     if not has_requirements():
         raise ResourceExecutionError(
             "This server has no requirements database.",
-            suggested_actions=["Run pip install 'quilt-mcp[requirements]' where the server runs, and start it again."],
+            suggested_actions=[
+                "Run `make install EXTRAS=requirements` in the server's source directory, and start it again."
+            ],
         )
     loop = asyncio.get_running_loop()
     store = _stores.get(loop)
@@ -153,11 +156,30 @@ def shared_sign_ins(secret: str) -> "SharedSignIns | None":
     Args:
         secret: what it is encrypted with.
     """
+    global _sign_ins  # noqa: PLW0603 - one process serves one set of settings
     url = settings().state_url
     if url is None:
         return None
-    module = import_module("quilt_mcp.shared_state")
-    return cast("SharedSignIns", module.SharedSignIns(url.get_secret_value(), secret))
+    _sign_ins = cast(
+        "SharedSignIns", import_module("quilt_mcp.shared_state").SharedSignIns(url.get_secret_value(), secret)
+    )
+    return _sign_ins
+
+
+async def check_sign_ins() -> None:
+    """Ask the place where processes share sign-ins for a sign of life; nothing where there is none.
+
+    Raises:
+        Unavailable: it gives none.
+    """
+    if _sign_ins is not None:
+        await _sign_ins.check()
+
+
+async def close_sign_ins() -> None:
+    """Close the connections to the place where processes share sign-ins; the next use opens new ones."""
+    if _sign_ins is not None:
+        await _sign_ins.close()
 
 
 def shared_workflows() -> "SharedWorkflows | None":

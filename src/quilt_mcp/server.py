@@ -34,6 +34,7 @@ async def _lifespan(mcp: FastMCP[Any]) -> AsyncIterator[None]:
     finally:
         await sandbox.close()
         await runtime_context.close_rate_limiter()
+        await runtime_context.close_sign_ins()
         await runtime_context.close_requirements()
 
 

@@ -33,9 +33,11 @@ def _checked_state_url(url: SecretStr) -> SecretStr:
     parts = urlsplit(url.get_secret_value())
     if parts.scheme not in STATE_SCHEMES or not (parts.hostname or parts.path):
         raise ValueError(f"it does not begin with {', '.join(f'{scheme}://' for scheme in STATE_SCHEMES)} and a place")
+    if parts.query and not (parts.scheme == "unix" and re.fullmatch(r"db=\d+", parts.query)):
+        raise ValueError("it has a query")
     _ = parts.port  # which is checked when it is asked for
     if find_spec("redis") is None:
-        raise ValueError("it needs pip install 'quilt-mcp[valkey]'")
+        raise ValueError("it needs an extra: run `make install EXTRAS=valkey` in the source directory")
     return url
 
 
@@ -43,7 +45,7 @@ def _checked_workflows_url(url: SecretStr) -> SecretStr:
     if urlsplit(url.get_secret_value()).scheme not in {"postgresql", "postgres"}:
         raise ValueError("it does not begin with postgresql://")
     if find_spec("psycopg") is None:
-        raise ValueError("it needs pip install 'quilt-mcp[postgres]'")
+        raise ValueError("it needs an extra: run `make install EXTRAS=postgres` in the source directory")
     return url
 
 
@@ -176,3 +178,10 @@ class Settings(HTTPSettings):
         if self.probe_seconds >= self.deadline_seconds:
             raise ValueError("QUILT_MCP_PROBE_SECONDS must be less than QUILT_MCP_DEADLINE_SECONDS")
         return self
+
+
+def variables_like(variable: str) -> list[str]:
+    """The environment variables that set what this one sets, itself among them; the first that is set counts."""
+    aliases = [field.validation_alias for field in Settings.model_fields.values()]
+    choices = [[str(name) for name in alias.choices] for alias in aliases if isinstance(alias, AliasChoices)]
+    return next((names for names in choices if variable in names), [variable])

@@ -18,6 +18,7 @@ from pydantic import ConfigDict, SkipValidation
 from quilt_mcp.manager import MIME_TYPE, ResourceManager
 from quilt_mcp.models.responses import GetResourceError
 from quilt_mcp.registry import ResourceDefinition, optional_parameters, path_of, path_variables
+from quilt_mcp.trace import Read
 
 TOOL_NAME = "get_resource"
 PARAMETERS = {
@@ -144,7 +145,13 @@ def add_surfaces(mcp: FastMCP, manager: ResourceManager) -> None:
     async def complete(reference: Any, argument: CompletionArgument, _: CompletionContext | None) -> list[str]:
         if not isinstance(reference, ResourceTemplateReference):
             return []
-        return await manager.complete(reference.uri, argument.name, argument.value)
+
+        async def values(read: Read) -> list[str]:
+            read.uri = reference.uri if reference.uri in manager.registry else read.uri
+            return await manager.complete(reference.uri, argument.name, argument.value)
+
+        found = await manager.guarded(values, surface="completion", uri=reference.uri)
+        return [] if isinstance(found, GetResourceError) else found
 
     mcp.add_completion_handler(complete)
     logging.getLogger("fastmcp.server.server").addFilter(_is_no_refusal)

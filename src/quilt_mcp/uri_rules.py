@@ -8,7 +8,7 @@ from heapq import nlargest
 from urllib.parse import unquote
 
 from quilt_mcp.errors import DISCOVER, InvalidTemplateVariable, InvalidURI, MissingTemplateVariable
-from quilt_mcp.registry import VARIABLE_SEGMENT, ResourceDefinition, path_of
+from quilt_mcp.registry import VARIABLE_SEGMENT, ResourceDefinition, path_of, path_variables
 
 MAX_LENGTH = 1024
 _SHOWN = 80
@@ -17,6 +17,7 @@ _LIKENESS = 0.7
 _SHORTENED = 0.85
 VALUE_PATTERN = r"[A-Za-z0-9._~-]{1,128}"
 MAX_TEXT = 512
+_EXAMPLES = 5
 
 
 def sendable(text: str) -> str:
@@ -107,12 +108,12 @@ def checked_value(definition: ResourceDefinition, variable: str, raw: str, *, fr
     """The decoded value of a template's variable, or of an optional parameter; free text is 1-512 characters.
 
     Raises:
-        MissingTemplateVariable: it is empty, or the {variable} itself.
+        MissingTemplateVariable: it is empty, or the {variable} itself, and must be there.
         InvalidTemplateVariable: it is not 1-128 characters of A-Z a-z 0-9 . _ ~ -, or is "." or ".."; free text: it
             is too long, or not printable.
     """
     value = unquote(raw)  # once; broken encodings leave a % or U+FFFD, which no value may hold
-    if value in ("", f"{{{variable}}}"):
+    if value in ("", f"{{{variable}}}") and variable in path_variables(definition["uri"]):
         raise MissingTemplateVariable(
             f"Template URI '{definition['uri']}' requires variable(s): {variable}",
             details="Template URIs must include values for all variables.",
@@ -136,8 +137,9 @@ def is_value(text: str) -> bool:
 
 
 def value_advice(definition: ResourceDefinition, variable: str, existing: Sequence[str]) -> list[str]:
-    """What to do about a missing or invalid value, given some that exist."""
+    """What to do about a missing or invalid value, given those that exist, or the first _EXAMPLES of them."""
     if not existing:
         return [f"Put a value in place of {{{variable}}} in {definition['uri']}.", DISCOVER]
     example = path_of(definition["uri"]).replace(f"{{{variable}}}", existing[0])
-    return [f"Example: get_resource('{example}')", f"Values that exist: {', '.join(existing)}", DISCOVER]
+    perhaps = ", or some of them" if len(existing) >= _EXAMPLES else ""
+    return [f"Example: get_resource('{example}')", f"Values that exist{perhaps}: {', '.join(existing)}", DISCOVER]

@@ -23,8 +23,8 @@ TOOLS = {
 DISCOVERY = {
     "admin": 1025,
     "athena": 764,
-    "auth": 746,
-    "config": 549,
+    "auth": 758,
+    "config": 547,
     "info": 266,
     "metadata": 1062,
     "permissions": 567,

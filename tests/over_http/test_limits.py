@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 
 import pytest
@@ -106,6 +106,75 @@ async def test_a_read_may_take_longer_than_asking_for_it(monkeypatch: pytest.Mon
         await asyncio.sleep(0.2)
         found.gate.set()
         assert (await reading).json()["result"]["contents"]
+
+
+@pytest.mark.parametrize("at_once", [10, 200], ids=["some", "a flood"])
+async def test_who_asks_and_does_not_read_is_cut_off(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, lost = connections.Impatient.connection_made, connections.Impatient.connection_lost
+    ended: list[connections.Impatient] = []
+
+    def with_a_small_buffer(self: connections.Impatient, transport: asyncio.BaseTransport) -> None:
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        made(self, transport)
+
+    def note(self: connections.Impatient, exc: Exception | None) -> None:
+        ended.append(self)
+        lost(self, exc)
+
+    monkeypatch.setattr(connections.Impatient, "connection_made", with_a_small_buffer)
+    monkeypatch.setattr(connections.Impatient, "connection_lost", note)
+    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.1)
+    async with shop() as (client, _):
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.setblocking(False)
+            asking = asyncio.create_task(ask_without_end(deaf, client.base_url.port or 0, at_once))
+            await until(lambda: ended)
+            asking.cancel()
+
+
+async def ask_without_end(client: socket.socket, port: int, at_once: int) -> None:
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(client, ("127.0.0.1", port))
+    with suppress(ConnectionError):
+        while True:
+            await loop.sock_sendall(client, b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * at_once)
+            await asyncio.sleep(0.01)
+
+
+async def test_requests_that_wait_behind_another_are_answered() -> None:
+    async with shop() as (client, _), connected(client.base_url) as (reader, writer):
+        writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 100)
+        for _ in range(100):
+            assert b'{"status":"alive"}' in await reader.readuntil(b"}")
+
+
+async def test_who_reads_slowly_is_cut_off_only_when_it_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "UNREAD_SECONDS", 0.001)
+    transport = SlowlyRead([50_000, 30_000, 10_000, 10_000])
+    protocol = connections.Impatient()
+    protocol.transport = transport
+    protocol.pause_writing()
+    await until(transport.is_closing)
+    assert transport.sizes == []
+
+
+class SlowlyRead(asyncio.Transport):
+    """A connection with so many unsent bytes, each time that it is asked."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self._is_aborted = False
+
+    def get_write_buffer_size(self) -> int:
+        return self.sizes.pop(0)
+
+    def abort(self) -> None:
+        self._is_aborted = True
+
+    def is_closing(self) -> bool:
+        return self._is_aborted
 
 
 async def test_a_body_that_does_not_come_in_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The ways to sign in, as the settings choose them; and settings that cannot be used."""
 
+import asyncio
 import json
 import os
 from collections.abc import Iterator
@@ -11,18 +12,20 @@ from typing import Any
 import fastmcp
 import httpx2
 import pytest
+from fastmcp.server.auth import OIDCProxy
 from fastmcp.server.auth.providers.jwt import RSAKeyPair
 from joserfc.jwk import RSAKey
 from pydantic import AnyHttpUrl, SecretStr
 
-from quilt_mcp import runtime_context
+from quilt_mcp import runtime_context, shared_state
 from quilt_mcp.cli import main
 from quilt_mcp.demo.http_server import Answer, LoopbackServer, Request
+from quilt_mcp.errors import Unavailable
 from quilt_mcp.http.auth import MisconfiguredSignIn, auth_from
 from quilt_mcp.http.settings import HTTPSettings
 from quilt_mcp.settings import Settings
 from quilt_mcp.shared_state import SharedSignIns
-from tests.over_http.web import ANN, READ_QUICK, TOKENS, shop
+from tests.over_http.web import ANN, READ_QUICK, TOKENS, Shop, shop
 from tests.valkey_server import valkey_server
 
 KEYS = RSAKeyPair.generate()
@@ -157,12 +160,72 @@ async def test_machines_that_share_a_valkey_go_on_with_each_others_sign_ins(
             answer = await begun(second, client_id)
             page = await first.get(answer.headers["location"].removeprefix(PUBLIC))
             assert (page.status_code, "zq-client" in page.text) == (HTTPStatus.OK, True)
-            read = [*valkey.values()]
+            read = valkey.values()
+            assert set(valkey.lives()) == {True}
         for store in stores:
             await store.close()
     assert len(read) >= 2
     assert "zq-client" not in str(read)
     assert not any(files for _, _, files in os.walk(tmp_path))
+
+
+def issued(shop: Shop) -> dict[str, str]:
+    """A token that this server has signed; whose it is would stand in the store."""
+    proxy = shop.server.auth
+    assert isinstance(proxy, OIDCProxy)
+    signed = proxy.jwt_issuer.issue_access_token(client_id="a", scopes=["openid"], jti="b", expires_in=3600)
+    headers: dict[str, str] = READ_QUICK["headers"]
+    return headers | {"Authorization": f"Bearer {signed}"}
+
+
+async def test_while_sign_ins_cannot_be_looked_up_callers_are_told_to_wait(
+    provider: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with valkey_server() as valkey:
+        store = SharedSignIns(valkey.url, "the-secret")
+        async with shop(by_openid(provider), shared_store=partial(store_of, store)) as (client, found):
+            good, junk = READ_QUICK | {"headers": issued(found)}, READ_QUICK | {"headers": READ_QUICK["headers"] | ANN}
+            await store.check()
+            assert (await client.post(**good)).status_code == HTTPStatus.UNAUTHORIZED
+            valkey.stop()
+            refused = [await client.post(**good), await client.post("/register", json={"redirect_uris": [CALLBACK]})]
+            assert [answer.status_code for answer in refused] == [HTTPStatus.SERVICE_UNAVAILABLE] * 2
+            assert {answer.headers["retry-after"] for answer in refused} == {"5"}
+            assert not any("www-authenticate" in answer.headers for answer in refused)
+            assert (await client.post(**junk)).status_code == HTTPStatus.UNAUTHORIZED
+            with pytest.raises(Unavailable):
+                await store.check()
+            valkey.start()
+            assert (await client.post(**good)).status_code == HTTPStatus.UNAUTHORIZED
+        await store.close()
+    assert valkey.url.removeprefix("unix://") not in caplog.text
+
+
+async def test_a_rush_is_no_failure_of_the_store(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_state, "CONNECTIONS", 1)
+    with valkey_server() as valkey:
+        store = SharedSignIns(valkey.url, "the-secret")
+        async with shop(by_openid(provider), shared_store=partial(store_of, store)) as (client, found):
+            good = READ_QUICK | {"headers": issued(found)}
+            answers = await asyncio.gather(*(client.post(**good) for _ in range(100)))
+        await store.close()
+    assert {answer.status_code for answer in answers} == {HTTPStatus.UNAUTHORIZED}
+
+
+async def test_who_registers_sends_no_more_than_that_takes(
+    provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
+    async with shop(by_openid(provider)) as (client, _):
+        answer = await client.post("/register", json={"redirect_uris": [CALLBACK], "client_name": "x" * 16_384})
+    assert answer.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+@pytest.mark.parametrize("secret", ["", "  "])
+def test_a_blank_secret_is_named(provider: str, secret: str) -> None:
+    settings = by_openid(provider).model_copy(update={"oidc_client_secret": SecretStr(secret)})
+    with pytest.raises(MisconfiguredSignIn, match="QUILT_MCP_OIDC_CLIENT_SECRET is blank"):
+        auth_from(settings)
 
 
 def test_the_settings_say_where_sign_ins_are_shared(provider: str) -> None:

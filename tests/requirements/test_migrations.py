@@ -219,6 +219,7 @@ def test_status_of_a_server_that_is_not_there(
     assert main(["requirements", "status"]) == 1
     out, err = capsys.readouterr()
     assert "cannot be reached" in err
+    assert "requirements status" not in err  # to run it again would tell the same
     assert PASSWORD not in out + err
 
 

@@ -166,7 +166,7 @@ IDS = {
     "epics?limit=x": "InvalidTemplateVariable",
     "epics?limit=1e1": "InvalidTemplateVariable",
     "epics?limit=%D9%A3": "InvalidTemplateVariable",
-    "epics?limit=": "MissingTemplateVariable",
+    "epics?limit=%7Blimit%7D": "InvalidTemplateVariable",
     "epics?limit=1&limit=2": "InvalidURI",
     "epics?offset=1": "InvalidURI",
     "epics?": "InvalidURI",
@@ -183,6 +183,12 @@ IDS = {
     "search/x?limit=101": "InvalidTemplateVariable",
     "search/x/y": "InvalidURI",
 }
+
+
+async def test_an_empty_parameter_is_taken_for_absent(settings_with_sample: Settings) -> None:
+    async with client_of(settings_with_sample) as client:
+        assert await read(client, "epics?cursor=&limit=2") == await read(client, "epics?limit=2")
+        assert await read(client, "epics?limit=") == await read(client, "epics")
 
 
 @pytest.mark.parametrize("path", IDS, ids=lambda path: path[:50])

@@ -95,6 +95,26 @@ def test_a_broken_setting_gets_one_line(
     assert captured.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"SYMBOLIC_MEMORY_LIMIT_MB": "abc"}, "SYMBOLIC_MEMORY_LIMIT_MB"),
+        ({"symbolic_code_size_limit": "1"}, "symbolic_code_size_limit"),
+        (
+            {"SYMBOLIC_MEMORY_LIMIT_MB": "512", "QUILT_MCP_ANALYSIS_MEMORY_LIMIT_MB": "abc"},
+            "QUILT_MCP_ANALYSIS_MEMORY_LIMIT_MB",
+        ),
+    ],
+)
+def test_a_broken_setting_with_two_names_is_told_by_the_one_that_is_set(
+    given: dict[str, str], named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for variable, value in given.items():
+        monkeypatch.setenv(variable, value)
+    assert main(["list"]) == 2
+    assert f"The environment variable {named} is wrong: " in capsys.readouterr().err
+
+
 def test_settings_that_do_not_fit_together_get_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,7 +137,8 @@ def test_without_moto_the_demo_world_says_what_to_install() -> None:
     code = "import sys; sys.modules['moto'] = None; from quilt_mcp.cli import main; sys.exit(main(['get', '--demo']))"
     found = started(sys.executable, "-c", code)
     assert (found.returncode, found.stdout) == (2, "")
-    assert found.stderr == "quilt-mcp: The demo world is not installed: pip install 'quilt-mcp[demo]'\n"
+    said = "quilt-mcp: The demo world is not installed: run `make install EXTRAS=demo` in the source directory\n"
+    assert found.stderr == said
 
 
 @pytest.mark.parametrize(

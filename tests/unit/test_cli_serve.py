@@ -190,6 +190,15 @@ def test_a_port_that_is_taken_gets_one_line(capsys: pytest.CaptureFixture[str]) 
     assert f"cannot listen on 127.0.0.1 port {port}" in captured.err.splitlines()[-1]
 
 
+@pytest.mark.parametrize("host", ["a..b", "a" * 64])
+def test_a_host_that_is_no_name_gets_one_line(host: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--transport", "http", "--host", host, "--port", "0"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines()[-1].endswith(f"cannot listen on {host} port 0: not a host's name.")
+    assert "Traceback" not in captured.err
+
+
 def test_in_this_process_it_ends_with_its_input(monkeypatch: pytest.MonkeyPatch) -> None:
     output = TextIOWrapper(BytesIO())
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(INITIALIZE.encode())))

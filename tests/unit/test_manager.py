@@ -3,19 +3,30 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from fastmcp import Client, FastMCP
+from mcp_types import ResourceTemplateReference
 from pydantic import BaseModel
 
-from quilt_mcp.errors import InvalidURI, MissingTemplateVariable, NotFound, ResourceFailure, Unavailable
+from quilt_mcp.errors import (
+    InvalidURI,
+    MissingTemplateVariable,
+    NotFound,
+    ResourceFailure,
+    TooManyRequests,
+    Unavailable,
+)
 from quilt_mcp.manager import ResourceManager
 from quilt_mcp.models.responses import GetResourceError, GetResourceSuccess, to_json
 from quilt_mcp.registry import define, registry_of
 from quilt_mcp.services.fan_out import fan_out
-from quilt_mcp.trace import count_call
+from quilt_mcp.surfaces import add_surfaces
+from quilt_mcp.trace import Read, count_call
 
 
 class Price(BaseModel):
@@ -311,3 +322,34 @@ async def test_an_answer_that_is_too_long_is_refused() -> None:
     manager = manager_of(lambda: {"text": "x" * 200}, uri="shop://hats", max_bytes=lambda: 100)
     answer = await manager.respond("shop://hats", surface="test")
     assert (answer["error"], answer["message"]) == ("ResourceExecutionError", "The answer is too long to send.")
+
+
+async def test_a_completion_is_admitted_and_logged_as_a_read_is(caplog: pytest.LogCaptureFixture) -> None:
+    asked: list[str] = []
+    is_full = False
+
+    @asynccontextmanager
+    async def admit(_: Read) -> AsyncIterator[None]:
+        if is_full:
+            raise TooManyRequests("You read too much at once.", retry_after_seconds=1)
+        yield
+
+    def items(_: str, prefix: str) -> list[str]:
+        asked.append(prefix)
+        return ["hat"]
+
+    registry = registry_of([define("shop://items/{item}", lambda item: {"item": item}, name="Item", description="x")])
+    server: FastMCP = FastMCP("shop")
+    add_surfaces(server, ResourceManager(registry, variable_values={"item": items}, admit=admit))
+    reference = ResourceTemplateReference(type="ref/resource", uri="shop://items/{item}")
+    async with Client(server) as client:
+        with caplog.at_level("INFO", "quilt_mcp.trace"):
+            assert (await client.complete(reference, {"name": "item", "value": "h"})).values == ["hat"]
+            is_full = True
+            assert (await client.complete(reference, {"name": "item", "value": "ha"})).values == []
+    assert asked == ["h"]
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.split(" ms=")[0] for line in lines] == [
+        "surface=completion uri=shop://items/{item} outcome=ok",
+        "surface=completion uri=unknown outcome=ResourceExecutionError",
+    ]

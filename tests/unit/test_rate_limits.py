@@ -190,7 +190,17 @@ def test_another_rate_limit_is_a_wrong_setting(text: str, monkeypatch: pytest.Mo
         Settings()
 
 
-@pytest.mark.parametrize("url", ["http://localhost", "localhost:6379", "valkey://", "redis://:hidden@host:port/0", ""])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://localhost",
+        "localhost:6379",
+        "valkey://",
+        "valkey://host/0?socket_timeout=abc",
+        "redis://:hidden@host:port/0",
+        "",
+    ],
+)
 def test_another_state_url_is_a_wrong_setting_and_its_password_is_not_told(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from quilt_mcp import errors
+from quilt_mcp.commands.install import executable
 from quilt_mcp.demo.world import World
 from quilt_mcp.resources import RESOURCE_REGISTRY
 from quilt_mcp.settings import Settings
@@ -22,6 +23,10 @@ from tests.worlds import in_world
 
 ROOT = Path(__file__).parent.parent.parent
 README = ROOT / "README.md"
+MADE_DEFAULTS = {
+    "data_dir": "the user data directory",
+    "analysis_concurrency": "the number of cores, at most 64",
+}
 
 
 def resource_rows() -> Iterable[str]:
@@ -31,7 +36,7 @@ def resource_rows() -> Iterable[str]:
 
 def setting_rows() -> Iterable[str]:
     for name, field in Settings.model_fields.items():
-        default = "the user data directory" if field.default_factory else f"`{field.default}`"
+        default = MADE_DEFAULTS[name] if field.default_factory else f"`{field.default}`"
         yield f"| `QUILT_MCP_{name.upper()}` | {default} | {field.description} |"
 
 
@@ -83,8 +88,9 @@ def test_the_errors_table_has_the_six_names_and_every_reason() -> None:
 @in_world("admin")
 @pytest.mark.parametrize("number", range(len(blocks("python"))))
 async def test_the_python_runs_as_it_stands(number: int, world: World) -> None:
-    names = await run(blocks("python")[number])
+    names = await run(blocks("python")[number].replace(".venv/bin/quilt-mcp", executable()))
     if "contents" in names:
+        assert "--demo" in names["demo"]["mcpServers"]["quilt"]["args"]  # this test's world is not what it asks
         shown = json.loads(blocks("json")[0])
         assert json.loads(names["contents"].text) == shown
         assert names["answer"].structured_content["data"] == shown

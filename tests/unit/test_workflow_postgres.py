@@ -4,7 +4,8 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -20,7 +21,7 @@ from quilt_mcp.errors import NotFound, ResourceExecutionError, Unavailable
 from quilt_mcp.http.readiness import Readiness
 from quilt_mcp.identity import Identity
 from quilt_mcp.readiness_checks import READINESS_CHECKS
-from quilt_mcp.services import workflow_arguments, workflow_store
+from quilt_mcp.services import workflow_arguments, workflow_postgres, workflow_store
 from quilt_mcp.services.workflow_rules import WorkflowRuleError
 from quilt_mcp.services.workflow_service import (
     workflow_add_step,
@@ -201,6 +202,41 @@ def test_a_writer_does_not_wait_for_ever_for_another(shared: str, tmp_path: Path
     with workflow_store.writing(), pytest.raises(Unavailable, match="another writer") as refused:
         workflow_create("w", "Title")
     assert refused.value.transient
+
+
+@pytest.mark.parametrize("last_word", [b"SET TRANSACTION", b"pg_advisory_xact_lock", b"COMMIT"])
+async def test_a_database_that_falls_silent_is_given_up(
+    last_word: bytes, postgres: PostgresServer, shared: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workflow_postgres, "MARGIN_SECONDS", 0.2)
+    async with falling_silent(postgres, last_word) as port, asyncio.timeout(SECONDS):
+        use(f"postgresql://tests@127.0.0.1:{port}/{name_of(shared)}", tmp_path, database_timeout_seconds=0.2)
+        with pytest.raises(Unavailable, match="cannot be reached") as refused:
+            await asyncio.to_thread(workflow_create, "w", "Title")
+    assert refused.value.transient
+
+
+@asynccontextmanager
+async def falling_silent(postgres: PostgresServer, last_word: bytes) -> AsyncIterator[int]:
+    """The port of a proxy to the server, which swallows all that a client sends from the first bytes with this word."""
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_clients: bool) -> None:
+        try:
+            while data := await reader.read(65_536):
+                if is_clients and last_word in data:
+                    await reader.read()
+                    return
+                writer.write(data)
+        finally:
+            writer.close()
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_unix_connection(postgres.directory / ".s.PGSQL.5432")
+        ways = carry(reader, to_server, is_clients=True), carry(from_server, writer, is_clients=False)
+        await asyncio.gather(*ways, return_exceptions=True)
+
+    async with await asyncio.start_server(connect, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
 
 
 @pytest.mark.parametrize("name", ["reader", "newcomer"])

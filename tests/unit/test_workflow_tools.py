@@ -70,13 +70,15 @@ async def test_a_workflow_from_creation_to_completion(client: Connected) -> None
 
 
 async def test_null_is_taken_for_nothing_where_nothing_need_be_given(client: Connected) -> None:
-    await call(client, "workflow_create", workflow_id="w", name="Title", metadata=None)
+    await call(client, "workflow_create", workflow_id="w", name="Title", description=None, metadata=None)
     step = {"workflow_id": "w", "step_id": "a"}
-    await call(client, "workflow_add_step", **step, description="Do a", dependencies=None, metadata=None)
+    nothing: dict[str, None] = {"step_type": None, "dependencies": None, "metadata": None}
+    await call(client, "workflow_add_step", **step, description="Do a", **nothing)
     nothing = {"message": None, "result": None, "error_message": None}
     result = await call(client, "workflow_update_step", **step, status="completed", **nothing)
     assert result.structured_content is not None
     workflow = result.structured_content["workflow"]
+    assert (workflow["description"], workflow["steps"][0]["step_type"]) == ("", "manual")
     assert workflow["metadata"] == workflow["steps"][0]["metadata"] == {}
     assert (workflow["steps"][0]["dependencies"], workflow["steps"][0]["status"]) == ([], "completed")
 

@@ -26,7 +26,7 @@ class ServerConfig(TypedDict):
         version: the server's.
         default_timeout_seconds: how long an analysis may take where the call does not say.
         mask_error_details: whether the text of unforeseen errors is kept from clients.
-        transport: `oauth` if the server authenticates its clients, else `stdio`, also over HTTP.
+        transport: `oauth` if clients must sign in, else `stdio`, whatever the transport is.
     """
 
     version: str
@@ -66,7 +66,7 @@ class Capabilities(TypedDict):
 
 
 async def server_config() -> ServerConfig:
-    """This server's version, default time limit for analyses, masking of errors, and whether it authenticates clients.
+    """This server's version, default time limit, masking of errors; transport: oauth if clients sign in, else stdio.
 
     Raises:
         ResourceExecutionError: not called within a request to a server.

@@ -24,11 +24,11 @@ class Check(TypedDict):
 
 def installation() -> list[Check]:
     """The versions, and whether the demo world can be entered; for information."""
-    extra = "installed" if find_spec("moto") else "not installed; pip install 'quilt-mcp[demo]'"
+    missing = "not installed; run `make install EXTRAS=demo` in the source directory"
     return [
         _check("quilt-mcp", "info", __version__),
         _check("Python", "info", f"{platform.python_version()} on {platform.system()}"),
-        _check("demo world", "info", extra),
+        _check("demo world", "info", "installed" if find_spec("moto") else missing),
     ]
 
 

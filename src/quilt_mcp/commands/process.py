@@ -46,7 +46,9 @@ def enter_world(name: str | None) -> AbstractContextManager[object]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "moto":
             raise
-        raise CycloptsError(msg="The demo world is not installed: pip install 'quilt-mcp[demo]'") from error
+        raise CycloptsError(
+            msg="The demo world is not installed: run `make install EXTRAS=demo` in the source directory"
+        ) from error
     context: AbstractContextManager[object] = module.demo_world(name)
     return context
 

@@ -16,6 +16,7 @@ from quilt_mcp.commands.options import AsJSON
 from quilt_mcp.commands.output import complain, console_on, show, show_json, waiting
 from quilt_mcp.commands.process import logging_from, run_stoppable
 from quilt_mcp.errors import ResourceFailure
+from quilt_mcp.requirements.failures import CHECK_STATUS
 
 SHOWN = 50
 """How many rejected records are told; with --json, all are."""
@@ -94,7 +95,7 @@ def status(*, as_json: AsJSON = False) -> int:
     """
     work = _work()
     with waiting("Looking"):
-        found = _run(work.status)
+        found = _run(work.status, left_out=CHECK_STATUS)  # which is this very command
     if found is None:
         return 1
     if as_json:
@@ -120,17 +121,25 @@ def _work() -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in {"sqlalchemy", "aiosqlite", "alembic", "greenlet"}:
             raise
-        raise CycloptsError(msg="What this needs is not installed: pip install 'quilt-mcp[requirements]'") from error
+        raise CycloptsError(
+            msg="What this needs is not installed: run `make install EXTRAS=requirements` in the source directory"
+        ) from error
 
 
-def _run(call: Callable[[], Awaitable[T]]) -> T | None:
-    """What a call answers; None after telling why it could not."""
+def _run(call: Callable[[], Awaitable[T]], *, left_out: str | None = None) -> T | None:
+    """What a call answers; None after telling why it could not.
+
+    Args:
+        call: what is to be done.
+        left_out: an action that is not to be suggested.
+    """
     try:
         with logging_from("WARNING"):
             return run_stoppable(lambda: anyio.run(call))
     except ResourceFailure as failure:
         details = [f"  {failure.details}"] if failure.details else []
-        complain(failure.message, *details, *(f"  - {action}" for action in failure.suggested_actions))
+        actions = [f"  - {action}" for action in failure.suggested_actions if action != left_out]
+        complain(failure.message, *details, *actions)
     except BrokenPipeError:  # who reads stdout has enough
         raise
     except OSError as error:

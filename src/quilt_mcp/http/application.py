@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 from starlette.types import Lifespan
 
 from quilt_mcp.http.gate import add_gate
+from quilt_mcp.http.lost_sign_ins import LostSignIns
 from quilt_mcp.http.rate_limit import Admit, RateLimit
 from quilt_mcp.http.readiness import Check, Readiness
 from quilt_mcp.http.request_limits import BodyInTime, CancelOnDisconnect
@@ -58,6 +59,7 @@ def create_application(  # noqa: PLR0913 - all but two are keyword-only
         allowed_origins=list(settings.allowed_origins) or None,
     )
     if mcp.auth is not None:
+        app.user_middleware.insert(0, Middleware(LostSignIns))
         add_gate(app)  # before the rest: who has no token may not even send a body
         app.user_middleware += [Middleware(RateLimit, admit=admit)] if admit else []
     app.user_middleware += [

@@ -90,15 +90,18 @@ def _advertised(verifier: TokenVerifier, settings: HTTPSettings) -> AuthProvider
 
 def _oidc(settings: HTTPSettings, config_url: str, shared_store: SharedStore) -> AuthProvider:
     secret = settings.oidc_client_secret.get_secret_value() if settings.oidc_client_secret else ""
+    if not secret.strip():
+        raise MisconfiguredSignIn("QUILT_MCP_OIDC_CLIENT_SECRET is blank")
+    store = shared_store(secret)
     try:
         return auth.OIDCProxy(
             config_url=config_url,
             client_id=settings.oidc_client_id or "",
-            client_secret=secret or None,
+            client_secret=secret,
             audience=settings.oidc_audience,
             base_url=str(settings.public_url),
             required_scopes=list(settings.required_scopes),
-            client_storage=shared_store(secret),
+            client_storage=store,
         )
     except (httpx2.HTTPError, ValueError) as error:  # a ValidationError is a ValueError too
         kind = type(error).__name__

@@ -3,10 +3,16 @@
 from collections.abc import Sequence
 
 from fastmcp.server.auth.middleware import RequireAuthMiddleware
+from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from quilt_mcp.http.request_limits import BodyInTime
+
+OPEN_BODY_BYTES = 16_384
+"""The longest body that anyone may send: enough to register a client, which is kept."""
 
 
 class AuthenticationGate:
@@ -16,7 +22,7 @@ class AuthenticationGate:
     """
 
     def __init__(self, app: ASGIApp, *, open_routes: Sequence[BaseRoute], challenge: RequireAuthMiddleware) -> None:
-        self._app = app
+        self._open = BodyInTime(RequestBodyLimitMiddleware(app, OPEN_BODY_BYTES))
         self._open_routes = open_routes
         self._guarded = RequireAuthMiddleware(
             app, challenge.required_scopes, challenge.resource_metadata_url, challenge.challenge_scopes
@@ -25,7 +31,7 @@ class AuthenticationGate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 401, or 403 where a required scope is missing."""
         is_open = scope["type"] != "http" or any(route.matches(scope)[0] is Match.FULL for route in self._open_routes)
-        await (self._app if is_open else self._guarded)(scope, receive, send)
+        await (self._open if is_open else self._guarded)(scope, receive, send)
 
 
 def add_gate(app: Starlette) -> None:

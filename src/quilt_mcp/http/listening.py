@@ -1,5 +1,6 @@
 """Listening sockets."""
 
+import errno
 import os
 import socket
 import sys
@@ -79,4 +80,7 @@ def _bound(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
 
 
 def _resolve(host: str, port: int) -> Any:
-    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)[0]
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)[0]
+    except UnicodeError as error:  # a part of it is empty or too long, which no name server is asked about
+        raise OSError(errno.EINVAL, "not a host's name") from error

@@ -50,7 +50,8 @@ def create_engine(settings: Settings, *, patient: bool = False) -> AsyncEngine:
         if error.name != "asyncpg":
             raise
         raise ResourceExecutionError(
-            "PostgreSQL's driver is not installed.", suggested_actions=["Run pip install 'quilt-mcp[postgres]'."]
+            "PostgreSQL's driver is not installed.",
+            suggested_actions=["Run `make install EXTRAS=postgres` in the source directory."],
         ) from error
 
 

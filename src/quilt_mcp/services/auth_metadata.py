@@ -105,11 +105,11 @@ def _sign_in_state(caller: "Caller") -> tuple[str, dict[str, Any] | None]:
 
 
 def catalog_info() -> dict[str, Any]:
-    """The configured Quilt catalog: its addresses, AWS region, stack version and tabulator data catalog.
+    """The configured Quilt catalog: addresses, AWS region, stack version, tabulator catalog; any sign-in, unchecked.
 
     Read from quilt3's configuration and from the catalog's public config.json; `config_json` tells whether that could
-    be read. `is_authenticated` says whether a sign-in is stored; auth://status checks it. What is not known is null.
-    Makes one call if a catalog is configured, else none.
+    be read. `is_authenticated` says whether a sign-in is stored, or sent with the request; auth://status checks it.
+    What is not known is null. Makes one call if a catalog is configured, else none.
     """
     caller = runtime_context.caller()
     login, stack = caller.login, caller.login.stack

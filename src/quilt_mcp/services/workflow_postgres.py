@@ -5,9 +5,11 @@ transaction; one writer at a time reads and writes, so that none overwrites what
 """
 
 import re
+import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache
+from threading import Timer
 from typing import Any
 
 import psycopg
@@ -46,6 +48,7 @@ TABLES = b"""
         FOREIGN KEY (owner, workflow_id, step_id) REFERENCES steps (owner, workflow_id, id));
     CREATE INDEX log_of_workflow ON log (owner, workflow_id, position)"""
 HAS_TABLES = b"SELECT to_regclass('quilt_mcp_workflows.schema_version') IS NOT NULL AS it"
+MARGIN_SECONDS = 2.0
 _PARAMETER = re.compile(r":(\w+)")
 
 
@@ -54,7 +57,8 @@ class SharedWorkflows:
 
     Args:
         url: such as postgresql://user:password@host/name.
-        seconds: the limit for connecting, for each statement, and for waiting for another writer.
+        seconds: the limit for connecting, for each statement, and for waiting for another writer; a transaction has
+            twice that, and a margin.
     """
 
     def __init__(self, url: str, seconds: float) -> None:
@@ -93,19 +97,47 @@ class SharedWorkflows:
     @contextmanager
     def _transaction(self, mode: str) -> Iterator[psycopg.Connection[dict[str, Any]]]:
         milliseconds = round(self._seconds * 1000)
+        # The server's own limits come first where it still answers, for they tell what was slow: a writer may wait for
+        # another as long as one statement may take, and then have one that is slow.
+        at_most = 2 * self._seconds + MARGIN_SECONDS
         with (
             _named_failures(),
-            psycopg.connect(
-                self._url,
-                row_factory=dict_row,
-                connect_timeout=max(2, round(self._seconds)),  # libpq takes no less
-                application_name="quilt-mcp",
-                prepare_threshold=None,  # behind a pooler, the next transaction may be on another connection
-            ) as connection,
+            closing(self._connect()) as connection,
+            _cut_off_after(at_most, connection),  # its commit too, with which the connection's own block ends
+            connection,
         ):
             limits = f"SET LOCAL statement_timeout = {milliseconds}; SET LOCAL lock_timeout = {milliseconds}"
             connection.execute(f"SET TRANSACTION {mode}; SET LOCAL search_path = {SCHEMA}; {limits}".encode())
             yield connection
+
+    def _connect(self) -> psycopg.Connection[dict[str, Any]]:
+        return psycopg.connect(
+            self._url,
+            row_factory=dict_row,
+            connect_timeout=max(2, round(self._seconds)),  # libpq takes no less
+            application_name="quilt-mcp",
+            prepare_threshold=None,  # behind a pooler, the next transaction may be on another connection
+        )
+
+
+@contextmanager
+def _cut_off_after(seconds: float, connection: psycopg.Connection[dict[str, Any]]) -> Iterator[None]:
+    """Let what waits for the server fail after so long: one that falls silent enforces no limit of its own."""
+    # a handle of our own: the connection's may be closed, and its number another's, when the time is up
+    with socket.socket(fileno=socket.dup(connection.fileno())) as handle:
+        clock = Timer(seconds, _shut_down, [handle])
+        clock.daemon = True
+        clock.start()
+        try:
+            yield
+        finally:
+            clock.cancel()
+            clock.join()
+
+
+def _shut_down(handle: socket.socket) -> None:
+    with suppress(OSError):  # the server has closed its end
+        handle.shutdown(socket.SHUT_RDWR)
 
 
 class _Connection:

@@ -142,7 +142,7 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
           ``NotFound`` or ``ResourceExecutionError``
         - ``message``: what happened
         - ``details``: technical detail, or ``None``; for ``Unauthorized`` it begins with ``not signed in``,
-          ``needs admin`` or ``refused by AWS``
+          ``needs admin``, ``refused by AWS`` or ``unknown user``
         - ``suggested_actions``: what to do next, never empty
         - ``transient``: whether the same call may succeed later without anyone changing anything
         - ``valid_uris``: for ``InvalidURI``, every URI there is

@@ -19,6 +19,7 @@ from quilt_mcp.services.workflow_model import StepStatus
 from quilt_mcp.services.workflow_rules import DEPENDENCIES
 from quilt_mcp.uri_rules import VALUE_PATTERN
 
+MANUAL = "manual"
 _ID = f"^{VALUE_PATTERN}$"
 
 # Short, because each client pays for these in every conversation. So what may be null is not declared as such, though
@@ -28,9 +29,14 @@ StepId = Annotated[str, Field(description="The step.")]
 NewWorkflowId = Annotated[WorkflowId, Field(pattern=_ID)]
 NewStepId = Annotated[StepId, Field(pattern=_ID)]
 Name = Annotated[str, Field(description="For people.", min_length=1, max_length=NAME_LENGTH)]
-Purpose = Annotated[str, Field(description="What it is for.", max_length=TEXT_LENGTH)]
+Purpose = Annotated[
+    Annotated[str, Field(max_length=TEXT_LENGTH)] | SkipJsonSchema[None], Field(description="What it is for.")
+]
 Task = Annotated[str, Field(description="What is to be done.", min_length=1, max_length=TEXT_LENGTH)]
-StepType = Annotated[str, Field(description="Who or what does it.", min_length=1, max_length=NAME_LENGTH)]
+StepType = Annotated[
+    Annotated[str, Field(min_length=1, max_length=NAME_LENGTH)] | SkipJsonSchema[None],
+    Field(description="Who or what does it."),
+]
 Dependencies = Annotated[list[str], Field(max_length=DEPENDENCIES)] | SkipJsonSchema[None]
 JSONObject = Annotated[dict[str, Any] | SkipJsonSchema[None], Field(description="Up to 4 KiB of JSON.")]
 Status = Annotated[StepStatus, Field(description="The new one.")]
@@ -65,14 +71,14 @@ def workflow_create(
     Answers its status; the same call again changes nothing.
     """
     with _tool_errors():
-        return workflow_service.workflow_create(workflow_id, name, description, metadata)
+        return workflow_service.workflow_create(workflow_id, name, description or "", metadata)
 
 
 def workflow_add_step(  # noqa: PLR0913, PLR0917 - each is an argument that clients give by name
     workflow_id: WorkflowId,
     step_id: NewStepId,
     description: Task,
-    step_type: StepType = "manual",
+    step_type: StepType = MANUAL,
     dependencies: Annotated[Dependencies, Field(description="Ids of steps.")] = None,
     metadata: JSONObject = None,
 ) -> dict[str, Any]:
@@ -81,7 +87,9 @@ def workflow_add_step(  # noqa: PLR0913, PLR0917 - each is an argument that clie
     Answers the workflow's status; the same call again changes nothing. A completed workflow is open again.
     """
     with _tool_errors():
-        return workflow_service.workflow_add_step(workflow_id, step_id, description, step_type, dependencies, metadata)
+        return workflow_service.workflow_add_step(
+            workflow_id, step_id, description, step_type or MANUAL, dependencies, metadata
+        )
 
 
 def workflow_update_step(  # noqa: PLR0913, PLR0917 - each is an argument that clients give by name
