@@ -127,7 +127,7 @@ async def test_who_asks_and_does_not_read_is_cut_off(at_once: int, monkeypatch: 
     async with shop() as (client, _):
         with socket.socket() as deaf:
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            deaf.setblocking(False)
+            deaf.settimeout(0)
             asking = asyncio.create_task(ask_without_end(deaf, client.base_url.port or 0, at_once))
             await until(lambda: ended)
             asking.cancel()
