@@ -108,8 +108,8 @@ async def test_a_read_may_take_longer_than_asking_for_it(monkeypatch: pytest.Mon
         assert (await reading).json()["result"]["contents"]
 
 
-@pytest.mark.parametrize("at_once", [10, 200], ids=["some", "a flood"])
-async def test_who_asks_and_does_not_read_is_cut_off(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("at_once", "times"), [(90, 1), (10, 100_000)], ids=["less than 64 KB", "without end"])
+async def test_who_asks_and_does_not_read_is_cut_off(at_once: int, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     made, lost = connections.Impatient.connection_made, connections.Impatient.connection_lost
     ended: list[connections.Impatient] = []
 
@@ -128,16 +128,16 @@ async def test_who_asks_and_does_not_read_is_cut_off(at_once: int, monkeypatch: 
         with socket.socket() as deaf:
             deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             deaf.settimeout(0)
-            asking = asyncio.create_task(ask_without_end(deaf, client.base_url.port or 0, at_once))
+            asking = asyncio.create_task(ask(deaf, client.base_url.port or 0, at_once, times))
             await until(lambda: ended)
             asking.cancel()
 
 
-async def ask_without_end(client: socket.socket, port: int, at_once: int) -> None:
+async def ask(client: socket.socket, port: int, at_once: int, times: int) -> None:
     loop = asyncio.get_running_loop()
     await loop.sock_connect(client, ("127.0.0.1", port))
     with suppress(ConnectionError):
-        while True:
+        for _ in range(times):
             await loop.sock_sendall(client, b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * at_once)
             await asyncio.sleep(0.01)
 
@@ -157,6 +157,16 @@ async def test_who_reads_slowly_is_cut_off_only_when_it_stops(monkeypatch: pytes
     protocol.pause_writing()
     await until(transport.is_closing)
     assert transport.sizes == []
+
+
+async def test_who_has_too_many_requests_wait_is_cut_off() -> None:
+    transport = SlowlyRead([])
+    protocol = connections.Impatient()
+    protocol.transport, protocol.cycle = transport, None
+    for waiting in (100, 101):
+        protocol.pipeline = range(waiting)
+        protocol.data_received(b"")
+        assert transport.is_closing() == (waiting > 100)
 
 
 class SlowlyRead(asyncio.Transport):
