@@ -1,15 +1,25 @@
-# Needs Python 3.11-3.13 and make; uses uv where it is installed, else venv and pip. All else goes into .venv.
+# Needs Python 3.11 or newer, and make. Uses uv if it is installed, else venv and pip. Everything else goes into .venv.
 BIN := .venv/bin
 UV := $(shell command -v uv 2>/dev/null)
-FITS := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
-PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do $$p -c '$(FITS)' 2>/dev/null && echo $$p && break; done)
-CORE := errors.py,trace.py,tracing.py,registry.py,uri_rules.py,manager.py,surfaces.py,listing.py,paged_server.py,page_cache.py,cursors.py,models/*
-comma := ,
+FITS := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do $$p -c '$(FITS)' 2>/dev/null && echo $$p && break; done)
+# `make test CONSTRAINTS=`, on a new .venv, tests with the newest versions that pyproject.toml allows
+CONSTRAINTS := -c .ci/constraints.txt
+# one more than the cores, because tests also wait
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+PARALLEL := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 CONTRACT := $(addprefix tests/contract/test_,parity.py inventory.py discovery.py)
+PARITY_dev := -e './mcp-parity[test]'
 WITH_GOLDENS := $(CONTRACT) tests/contract/test_bad_input.py
+UPDATE := $(BIN)/pytest -q -n 0 -p no:randomly --snapshot-update -m 'not install'
+GOLDEN_PARTS := $(addprefix golden-part-,$(shell seq $(WORKERS)))
+
+# Without files of bytecode, each of the tests' processes would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run install setup check test soak contract golden mcp-list serve bench bench-compare clean
+.PHONY: help run install setup check test test-lane test-parity test-install wheels mcpb soak contract golden mcp-list
+.PHONY: demo-data serve bench bench-compare bench-docs clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -20,55 +30,94 @@ run: .venv/.installed-demo ## Try it: every resource of the demo world, on both 
 serve: .venv/.installed-demo ## Serve your own Quilt login over stdio
 	$(BIN)/quilt-mcp serve
 
-install: $(addprefix .venv/.installed-,$(EXTRAS)) ## Add optional parts to .venv: EXTRAS="analysis http postgres requirements valkey"
+install: $(addprefix .venv/.installed-,$(EXTRAS)) ## Add optional parts to .venv: EXTRAS="analysis http postgres valkey"
 	@test -n "$(EXTRAS)" || { echo 'Name what to add: make install EXTRAS="analysis postgres"'; exit 2; }
 
-setup: .venv/.installed-dev ## Make .venv with all that development needs
+setup: .venv/.installed-dev ## Create .venv with everything that development needs
 
-check: setup ## Lint, format, types, and what may import what
+check: setup ## Lint, format, types and import rules
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	cd mcp-parity && ../$(BIN)/mypy
 
-test: setup ## All tests, with the coverage gates
+test: setup test-parity ## All tests; with COVERAGE=1 also the coverage gates
+ifeq ($(COVERAGE),)
+	$(PARALLEL) tests
+else
 	$(BIN)/coverage erase
-	$(BIN)/pytest -n 2 --dist loadgroup --cov --cov-report= tests
+	$(PARALLEL) --cov --cov-report= tests
 	$(BIN)/coverage report --fail-under=95
-	$(BIN)/coverage report --fail-under=100 --include='$(subst $(comma),$(comma)*/quilt_mcp/,*/quilt_mcp/$(CORE))'
+	$(BIN)/coverage report --fail-under=100 --include='*/quilt_mcp/core/*'
+endif
 
-soak: setup ## The long runs that `make test` leaves out: minutes, and their figures
-	$(BIN)/pytest -n 0 -m soak -rP tests
+test-lane: setup ## The tests of what clients receive over HTTP; with QUILT_MCP_FAST_LANE=off without the fast lane
+	$(PARALLEL) tests/over_http tests/contract
 
-contract: setup ## Parity and inventory alone: the inner loop
-	$(BIN)/pytest -n 2 --dist loadgroup $(CONTRACT)
+test-parity: setup ## Only the tests of mcp-parity
+	cd mcp-parity && ../$(PARALLEL)
 
-golden: setup ## Write the goldens anew, then verify them in a second run; read the diff before you commit it
-	rm -rf golden
-	$(BIN)/pytest -q -n 0 -p no:randomly --snapshot-update $(WITH_GOLDENS)
-	$(BIN)/pytest -q -n 2 --dist loadgroup $(WITH_GOLDENS)
+test-install: setup ## The tests that install packages: both wheels, the bundle, and other servers
+	$(BIN)/pytest -n 0 -m install -rs tests/distribution
+	cd mcp-parity && ../$(BIN)/pytest -n 0 -m install -rs
 
-mcp-list: setup ## Write tests/fixtures/mcp-list.csv, and the README's tables, from the live server
-	$(BIN)/python -m tests.contract.mcp_list
-	$(BIN)/python -m tests.unit.test_readme
+wheels: setup ## Build the wheels of both distributions into dist/
+ifdef UV
+	$(UV) build --quiet --wheel --out-dir dist .
+	$(UV) build --quiet --wheel --out-dir dist mcp-parity
+else
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . ./mcp-parity
+endif
+
+mcpb: setup ## Build the bundle for Claude Desktop: dist/quilt.mcpb
+	$(BIN)/python .github/scripts/packages.py bundle dist/quilt.mcpb
+
+soak: setup ## The tests that are too slow for every push; prints their figures
+	$(PARALLEL) -q -m soak tests/contract/test_parity.py
+	$(BIN)/pytest -n 0 -m soak -rP --ignore tests/contract/test_parity.py tests
+
+contract: setup ## Only the contract: both surfaces against the goldens
+	$(PARALLEL) $(CONTRACT)
+
+golden: setup ## Rewrite the goldens and verify them in a second run; read the diff before you commit
+	GOLDEN_PART=home $(UPDATE) $(WITH_GOLDENS)
+	$(MAKE) --no-print-directory -j $(WORKERS) $(GOLDEN_PARTS)
+	$(PARALLEL) -q -m 'not install' $(WITH_GOLDENS)
+
+golden-part-%: # the worlds but home, in as many parts as there are workers
+	GOLDEN_PART=$*/$(WORKERS) $(UPDATE) tests/contract/test_parity.py
+
+mcp-list: setup ## Write tests/fixtures/mcp-list.csv and the generated documents from the live server
+	$(BIN)/pytest -q -n 0 --snapshot-update -k inventory tests/contract/test_parity.py
+	$(BIN)/python -m tests.support.docs
+	$(BIN)/python .github/scripts/packages.py entry server.json
+
+demo-data: setup ## Write the database of the demo, after a change of its sample or of the schema
+	$(BIN)/python -m quilt_mcp.commands.demo.requirements_sample
 
 bench: setup ## Benchmarks, all or NAMES="surfaces start"; results in bench-results/
 	$(BIN)/python -m tests.bench $(NAMES)
 
-bench-compare: setup ## This tree against revision BASE, measured in turn; NAMES as for bench
+bench-compare: setup ## Compare this tree with revision BASE; NAMES as for bench
 	@test -n "$(BASE)" || { echo "Name a revision: make bench-compare BASE=main"; exit 2; }
 	$(BIN)/python -m tests.bench.compare "$(BASE)" $(NAMES)
 
-clean: ## Remove what the other targets made
-	rm -rf .venv bench-results .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+bench-docs: setup ## Measure peers and start, and write the figures into docs/performance.md; on a quiet machine
+	$(BIN)/python -m tests.bench $(or $(NAMES),peers start)
+	$(BIN)/python -m tests.bench.document
 
-.venv/.installed-%: pyproject.toml .ci/constraints.txt
+clean: ## Remove what the other targets made
+	rm -rf .venv dist bench-results .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+.venv/.installed-%: pyproject.toml mcp-parity/pyproject.toml .ci/constraints.txt
+	@grep -q '^$* = ' pyproject.toml || { echo "pyproject.toml has no extra $*. Name extras of [project.optional-dependencies]."; exit 2; }
 ifdef UV
-	$(UV) venv --quiet --allow-existing --python '>=3.11,<3.14' .venv
-	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python -c .ci/constraints.txt -e '.[$*]'
+	$(UV) venv --quiet --allow-existing --python '>=3.11' .venv
+	$(UV) pip install --quiet --compile-bytecode --python $(BIN)/python $(CONSTRAINTS) -e '.[$*]' $(PARITY_$*)
 else
-	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed: none was found on PATH."; exit 1; }
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed, and PATH has none."; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c .ci/constraints.txt -e '.[$*]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(CONSTRAINTS) -e '.[$*]' $(PARITY_$*)
 endif
 	@touch $@

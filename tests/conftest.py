@@ -1,56 +1,130 @@
-"""Fixtures that all tests share: the clock, the worlds, a client, goldens."""
+"""Fixtures that all tests share: the clock, the worlds, a server and its client."""
 
+import asyncio
+import os
+import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
+from unittest.mock import patch
 
+import botocore
+import botocore.session
 import pytest
-import time_machine
 from fastmcp import Client
 from fastmcp.client.transports import FastMCPTransport
-from syrupy.assertion import SnapshotAssertion
+from hypothesis import settings as hypothesis_settings
 
-from quilt_mcp import runtime_context
-from quilt_mcp.demo.world import World, demo_world
-from quilt_mcp.server import create_server
-from quilt_mcp.settings import Settings
-from tests.golden import GoldenExtension
+from quilt_mcp.commands.demo.world import World
+from quilt_mcp.server import QuiltServer, create_server
+from tests.support import apps
+from tests.support.postgres_server import NoPostgres, PostgresServer, postgres_server
+from tests.support.worlds import enter_stopped
 
-NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
+# The sandbox refuses to analyse on a Python version that its attack table has not run on.
+collect_ignore = ["analysis"] if sys.version_info >= (3, 14) else []
+
+hypothesis_settings.register_profile("tests", deadline=None)  # a busy machine is not a failure
+hypothesis_settings.load_profile("tests")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _impatient_uvicorn() -> Iterator[None]:
+    """Let uvicorn check every 0.01 s whether it must end. By default it checks every 0.1 s, and tests wait for that."""
+    uvicorn = import_module("uvicorn.server")
+    with patch.object(uvicorn, "asyncio", _ImpatientAsyncio()):
+        yield
+
+
+class _ImpatientAsyncio:
+    """The module asyncio with a shorter sleep."""
+
+    async def sleep(self, delay: float) -> None:
+        await asyncio.sleep(min(delay, 0.01))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(asyncio, name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep first answers out of the user's cache."""
+    with patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path_factory.mktemp("cache"))):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _restored_default_app() -> Iterator[None]:
+    """Forget the app that a test gave to Python callers."""
+    yield
+    apps.use_environment()
 
 
 @pytest.fixture(scope="module")
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    """The world that a test asks for by `in_world(...)`, with the clock stopped in it."""
-    with time_machine.travel(NOW, tick=False), demo_world(request.param) as entered:
+    """The world that a test requests with `in_world(...)`. The clock stands still in it."""
+    with enter_stopped(request.param) as entered:
         yield entered
 
 
 @pytest.fixture
 def fresh_world() -> Iterator[World]:
     """The admin's world for one test, which may change it."""
-    with time_machine.travel(NOW, tick=False), demo_world("admin") as entered:
+    with enter_stopped("admin") as entered:
         yield entered
 
 
 @pytest.fixture
-def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where the workflows of this test are kept; it does not exist yet."""
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory for this test's workflows and requirements. It does not exist yet."""
     monkeypatch.setenv("QUILT_MCP_DATA_DIR", str(tmp_path / "data"))
-    before = runtime_context.settings()
-    runtime_context.use_settings(Settings())
-    yield tmp_path / "data"
-    runtime_context.use_settings(before)
+    apps.use_environment()
+    return tmp_path / "data"
+
+
+@pytest.fixture(scope="module")
+def server(world: World) -> QuiltServer:
+    """A server in the world, for all tests of a module. It is expensive to create."""
+    del world  # entered before the server is created
+    return create_server()
 
 
 @pytest.fixture
-async def client(world: World) -> AsyncIterator[Client[FastMCPTransport]]:
-    """An in-memory client of a server in the world."""
-    del world  # entered before the server is made
-    async with Client(create_server()) as connected:
+async def client(server: QuiltServer) -> AsyncIterator[Client[FastMCPTransport]]:
+    """An in-memory client of the server. At its end the server forgets its caller, its caches and its limits."""
+    async with Client(server) as connected:
         yield connected
 
 
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for all tests of this process."""
+    try:
+        context = postgres_server()
+        server = context.__enter__()
+    except NoPostgres as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    try:
+        yield server
+    finally:
+        context.__exit__(None, None, None)
+
+
 @pytest.fixture
-def golden(snapshot: SnapshotAssertion) -> SnapshotAssertion:
-    return snapshot.use_extension(GoldenExtension)
+def aws_calls() -> Iterator[Counter[str]]:
+    """Count the calls of each AWS operation, without retries."""
+    counted: Counter[str] = Counter()
+
+    def count(event_name: str, **_: object) -> None:
+        service, operation = event_name.split(".")[1:]
+        counted[f"{service}:{operation}"] += 1
+
+    def register(session: botocore.session.Session) -> None:
+        session.register("before-call", count)
+
+    botocore.register_initializer(register)
+    yield counted
+    botocore.unregister_initializer(register)

@@ -1,5 +1,21 @@
-"""quilt_mcp: Quilt's resources for every MCP client, declared once and answered alike on two surfaces."""
+"""Quilt's resources for every MCP client: declared once, offered as resources and through one tool."""
 
-from importlib.metadata import version
+from importlib import import_module
 
-__version__ = version("quilt-mcp")
+from quilt_mcp.app import App, default_app
+
+
+def __getattr__(name: str) -> str:
+    """Return `__version__`, the version of the installed package. Its library is imported at the first use."""
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    version: str = import_module("importlib.metadata").version("quilt-mcp")
+    return version
+
+
+def _create_default_app() -> App:
+    """Create the app of Python callers who have no server, with the settings of the environment."""
+    return App(import_module("quilt_mcp.settings").Settings())
+
+
+default_app.register(_create_default_app)

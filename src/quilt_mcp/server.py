@@ -1,58 +1,147 @@
-"""The server: where the parts meet."""
+"""The server: an app and its domains, put together. This is the only place that lists the domains."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 from fastmcp import FastMCP
+from fastmcp.prompts import Prompt
+from fastmcp.tools import Tool
 
-from quilt_mcp import __version__, runtime_context
-from quilt_mcp.analysis import sandbox
-from quilt_mcp.http.auth import auth_from
+from quilt_mcp import __version__
+from quilt_mcp.analysis.resources import ANALYSIS
+from quilt_mcp.app import App
+from quilt_mcp.app.domain import Domain, collect_resources
+from quilt_mcp.app.pools import Pool, Pools
+from quilt_mcp.app.request_guard import RequestGuard
+from quilt_mcp.core.errors import MakeFailure
+from quilt_mcp.core.listing import Listing
+from quilt_mcp.core.manager import ResourceManager
+from quilt_mcp.core.paged_server import PagedFastMCP
+from quilt_mcp.core.surfaces import add_surfaces
+from quilt_mcp.http.admission import Admission
+from quilt_mcp.http.auth import create_auth
+from quilt_mcp.http.sign_ins import SignIns
 from quilt_mcp.http.tool_schemas import declare_input_schemas
-from quilt_mcp.paged_server import PagedFastMCP
-from quilt_mcp.resources import LISTING, MANAGER, register_resources
+from quilt_mcp.requirements.resources import REQUIREMENTS
+from quilt_mcp.services.resources import QUILT
 from quilt_mcp.settings import Settings
-from quilt_mcp.tools.analysis_prompts import register_analysis_prompts
-from quilt_mcp.tools.analysis_tools import register_analysis_tools
-from quilt_mcp.tools.workflow_tools import register_workflow_tools
+from quilt_mcp.workflows.resources import WORKFLOWS
+
+DOMAINS = (QUILT, WORKFLOWS, REQUIREMENTS, ANALYSIS)
 
 INSTRUCTIONS = """\
-Reads a Quilt stack: sign-in, buckets and permissions, Athena, tabulator, users and roles, package metadata, workflows;
+Reads a Quilt stack: login, buckets and permissions, Athena, tabulator, users and roles, package metadata, workflows;
 and a requirements database: epics, user stories, requirements, acceptance criteria, with search.
-Where its tools are installed, analyses Python code: contracts, exceptions, equivalence, branches.
-Call get_resource() to list what there is, then get_resource(uri=...), or read the same URIs as resources.\
+Analyses Python code if the extra `analysis` is installed: contracts, exceptions, equivalence, branches.
+Call get_resource() to list all resources, then get_resource(uri=...), or read the same URIs as resources.\
 """
+DIAGNOSIS = "Run `quilt-mcp doctor` in a terminal: it checks the configuration, the login and the network."
 
 
-@asynccontextmanager
-async def _lifespan(mcp: FastMCP[Any]) -> AsyncIterator[None]:
-    """Close at its end what reads have opened."""
-    await declare_input_schemas(mcp)
-    try:
-        yield
-    finally:
-        await sandbox.close()
-        await runtime_context.close_rate_limiter()
-        await runtime_context.close_sign_ins()
-        await runtime_context.close_requirements()
+class QuiltServer(PagedFastMCP):
+    """A server and its app.
+
+    Args:
+        app: what the server owns.
+        options: as for PagedFastMCP.
+    """
+
+    def __init__(self, app: App, **options: Any) -> None:
+        super().__init__("quilt-mcp", **options)
+        self.app = app
+        self.guard = RequestGuard(self.manager)
+        self.add_middleware(self.guard)
+
+    def add_tool(self, tool: Tool | Callable[..., object]) -> Tool:
+        """Add a tool, and log its name."""
+        added = super().add_tool(tool)
+        self.guard.names.add(added.name)
+        return added
+
+    def add_prompt(self, prompt: Prompt | Callable[..., object]) -> Prompt:
+        """Add a prompt, and log its name."""
+        added = super().add_prompt(prompt)
+        self.guard.names.add(added.name)
+        return added
 
 
-def create_server(settings: Settings | None = None) -> FastMCP:
-    """A server with every resource and tool, under these settings, or else the environment's."""
-    runtime_context.use_settings(settings or Settings())
-    mcp = PagedFastMCP(
-        "quilt-mcp",
-        listing=LISTING,
-        manager=MANAGER,
+def create_manager(app: App, domains: Iterable[Domain] = DOMAINS) -> ResourceManager:
+    """Create the dispatcher of an app.
+
+    Raises:
+        InvalidDomain: the domains do not fit together.
+    """
+    domains = tuple(domains)
+    failures: dict[str, MakeFailure] = {}
+    pools: dict[str, Pool] = {}
+    for domain in domains:
+        failures |= domain.failures
+        pools |= domain.pools
+    run = app.part(Pools).run
+    settings = app.settings_as(Settings)
+    return ResourceManager(
+        collect_resources(domains),
+        deadline=settings.deadline_seconds,
+        failures=failures,
+        around=app.active,
+        admit=app.part(Admission).admit,
+        run=lambda scheme, call: run(pools.get(scheme, "local"), call),
+        diagnosis=DIAGNOSIS,
+    )
+
+
+def create_server(settings: Settings | None = None, *, domains: Sequence[Domain] = DOMAINS) -> QuiltServer:
+    """Create a server with every resource and tool, with its own app.
+
+    Args:
+        settings: by default those of the environment.
+        domains: what it serves.
+
+    Raises:
+        InvalidDomain: the domains do not fit together, or a setting needs a library that is not installed.
+        MisconfiguredSignIn: a setting of the sign-in cannot be used.
+    """
+    settings = settings or Settings()
+    for domain in domains:
+        domain.check_libraries(settings)
+    app = App(settings)
+    # `get_resource()` of Python callers, while this app is active, uses the same manager.
+    manager = app.once(partial(create_manager, domains=domains), key=create_manager)
+    mcp = QuiltServer(
+        app,
+        manager=manager,
+        listing=Listing(
+            [domain.listing for domain in domains if domain.listing],
+            page_size=settings.list_page_size,
+            seconds=settings.list_provider_seconds,
+            find_failure=manager.find_failure,
+        ),
+        ttl_seconds=settings.cache_ttl if settings.enable_caching else 0,
         version=__version__,
         instructions=INSTRUCTIONS,
         mask_error_details=True,
-        lifespan=_lifespan,
-        auth=auth_from(runtime_context.settings(), shared_store=runtime_context.shared_sign_ins),
+        lifespan=_close_app(app),
+        auth=create_auth(settings, shared_store=lambda keys: app.part(SignIns).open(keys, _note_failure(app))),
     )
-    register_resources(mcp)
-    register_workflow_tools(mcp)
-    register_analysis_tools(mcp)
-    register_analysis_prompts(mcp)
+    add_surfaces(mcp, manager)
+    for domain in domains:
+        domain.add_tools(mcp, app)
     return mcp
+
+
+def _note_failure(app: App) -> Callable[[], None]:
+    return lambda: app.part(Admission).note("shared_state_failure")
+
+
+def _close_app(app: App) -> Callable[[FastMCP], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(mcp: FastMCP) -> AsyncIterator[None]:
+        await declare_input_schemas(mcp)
+        try:
+            yield
+        finally:
+            await app.close()
+
+    return lifespan

@@ -1,187 +1,265 @@
-"""Every setting of the server. Each is an environment variable QUILT_MCP_<NAME>."""
+"""Every setting of the server. Each is an environment variable QUILT_MCP_<NAME>, unless its field names another."""
 
-import os
 import re
 from importlib.util import find_spec
-from pathlib import Path
+from ipaddress import ip_network
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-import platformdirs
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, model_validator
-from pydantic_settings import SettingsConfigDict
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AnyHttpUrl,
+    BeforeValidator,
+    Field,
+    IPvAnyNetwork,
+    SecretStr,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from quilt_mcp.http.settings import HTTPSettings
-from quilt_mcp.logs import Format
+from quilt_mcp.analysis.settings import AnalysisSettings
+from quilt_mcp.app import secret_files
+from quilt_mcp.app.database.settings import Seconds
+from quilt_mcp.app.secret_files import SecretFiles
+from quilt_mcp.requirements.settings import RequirementsSettings
+from quilt_mcp.services.settings import QuiltSettings
+from quilt_mcp.workflows.settings import WorkflowSettings
 
 Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(lambda value: str(value).upper())]
-Seconds = Annotated[float, Field(gt=0, le=600)]
-CatalogURL = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+$"), BeforeValidator(lambda url: str(url).rstrip("/"))]
 
-# What limits' parser takes, which would come in with all of the library
+# What the parser of limits accepts. Its own parser would import the whole library.
 RATE_LIMIT = re.compile(r"none|([1-9]\d{0,8}/([1-9]\d{0,4} )?(second|minute|hour|day)s?(;(?=\d)|$))*", re.ASCII)
 STATE_SCHEMES = ("valkey", "valkeys", "redis", "rediss", "unix")
 
 
-def _checked_rate_limit(text: str) -> str:
+def _check_rate_limit(text: str) -> str:
     if not RATE_LIMIT.fullmatch(text):
-        raise ValueError("it is not like 600/minute, 100/5 seconds or 20/second;600/minute, and not none")
+        raise ValueError("must be like 600/minute, 100/5 seconds or 20/second;600/minute, or none")
     return text
 
 
-def _checked_state_url(url: SecretStr) -> SecretStr:
+def _check_state_url(url: SecretStr) -> SecretStr:
     parts = urlsplit(url.get_secret_value())
     if parts.scheme not in STATE_SCHEMES or not (parts.hostname or parts.path):
-        raise ValueError(f"it does not begin with {', '.join(f'{scheme}://' for scheme in STATE_SCHEMES)} and a place")
+        raise ValueError(
+            f"must start with {', '.join(f'{scheme}://' for scheme in STATE_SCHEMES)} and contain an address"
+        )
     if parts.query and not (parts.scheme == "unix" and re.fullmatch(r"db=\d+", parts.query)):
-        raise ValueError("it has a query")
-    _ = parts.port  # which is checked when it is asked for
+        raise ValueError("must not have a query")
+    _ = parts.port  # raises a ValueError if it is invalid
     if find_spec("redis") is None:
-        raise ValueError("it needs an extra: run `make install EXTRAS=valkey` in the source directory")
+        raise ValueError(
+            "install the extra `valkey`, for example with `pipx install '.[valkey]'` or `make install EXTRAS=valkey`"
+        )
     return url
 
 
-def _checked_workflows_url(url: SecretStr) -> SecretStr:
-    if urlsplit(url.get_secret_value()).scheme not in {"postgresql", "postgres"}:
-        raise ValueError("it does not begin with postgresql://")
-    if find_spec("psycopg") is None:
-        raise ValueError("it needs an extra: run `make install EXTRAS=postgres` in the source directory")
-    return url
+RateLimit = Annotated[str, BeforeValidator(lambda text: str(text).strip().lower()), AfterValidator(_check_rate_limit)]
+StateURL = Annotated[SecretStr, AfterValidator(_check_state_url)]
+
+# Asymmetric algorithms only. With a shared secret, this server could sign the tokens that it accepts.
+Algorithm = Literal[
+    "RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512", "EdDSA", "Ed25519", "Ed448"
+]
+
+_SPLIT = BeforeValidator(lambda value: value.replace(",", " ").split() if isinstance(value, str) else value)
+Words = Annotated[tuple[str, ...], NoDecode, _SPLIT]
+"""In the environment, separated by commas or spaces."""
+Networks = Annotated[tuple[IPvAnyNetwork, ...], NoDecode, _SPLIT]
+
+_JWT = ("jwt_issuer", "jwt_audience")
+_OIDC = ("oidc_client_id", "oidc_client_secret")
+_INTROSPECTION = tuple(f"introspection_{name}" for name in ("client_id", "client_secret", "issuer", "audience"))
+_SIGN_INS: dict[str, tuple[str, ...]] = {
+    "jwt_jwks_url": _JWT,  # without both, tokens for other services would be accepted
+    "jwt_public_key": _JWT,
+    "oidc_config_url": (*_OIDC, "public_url"),
+    "introspection_url": _INTROSPECTION,  # without the audience, tokens for other services would be accepted
+    "static_tokens": (),
+}
+"""The kinds of sign-in, of which at most one can be set, and the settings that each needs."""
+_NEEDED_BY: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_JWT, ("jwt_jwks_url", "jwt_public_key")),
+    **dict.fromkeys(_INTROSPECTION, ("introspection_url",)),
+    **dict.fromkeys((*_OIDC, "oidc_audience"), ("oidc_config_url",)),
+    "required_scopes": tuple(_SIGN_INS),
+}
+"""Settings that have no effect without one of these. Without an error, users would expect a sign-in."""
 
 
-RateLimit = Annotated[str, BeforeValidator(lambda text: str(text).strip().lower()), AfterValidator(_checked_rate_limit)]
-StateURL = Annotated[SecretStr, AfterValidator(_checked_state_url)]
-WorkflowsURL = Annotated[SecretStr, AfterValidator(_checked_workflows_url)]
+class DispatchSettings(BaseSettings):
+    """Time limits and pages."""
 
-
-class Settings(HTTPSettings):
-    """The settings, read from the environment when an instance is made."""
-
-    model_config = SettingsConfigDict(env_prefix="QUILT_MCP_", extra="ignore", populate_by_name=True)
-
-    data_dir: Path = Field(
-        default_factory=lambda: Path(platformdirs.user_data_dir("quilt-mcp", appauthor=False)),
-        description="Where workflows and the embedded requirements database are kept.",
-    )
-    deadline_seconds: Seconds = Field(30.0, description="The longest a read may take before it is given up.")
-    connect_timeout_seconds: Seconds = Field(3.0, description="Limit for opening a connection to Quilt or AWS.")
-    read_timeout_seconds: Seconds = Field(10.0, description="Limit for each answer from Quilt or AWS.")
-    probe_seconds: Seconds = Field(
-        15.0, description="Limit for asking all buckets or workgroups; those not reached in time are told as such."
-    )
-    probe_writes: bool = Field(
-        default=False,
-        description="Let permissions:// test write access with a conditional PutObject that can store nothing.",
-    )
-    catalog_url: CatalogURL | None = Field(
-        None,
-        description="The Quilt catalog of callers who sign in over HTTP, https://…; else the one quilt3 is set up for.",
-    )
-    quilt_token_header: str = Field(
-        "X-Quilt-Token",
-        pattern=r"^[A-Za-z0-9-]{1,64}$",
-        description="The HTTP header in which a caller who signs in sends its Quilt API key or access token.",
-    )
-    log_format: Format = Field("console", description="How the log on stderr is written: console or json.")
-    log_level: Level = Field("INFO", description="What goes to stderr: DEBUG, INFO, WARNING or ERROR.")
-    database_url: SecretStr | None = Field(
-        None,
-        description="Where the requirements are: postgresql://user:password@host/name; else a file in data_dir.",
-    )
-    database_timeout_seconds: Seconds = Field(
-        5.0, description="Limit for connecting to the requirements database, and for each of its statements."
-    )
-    requirements_user: str | None = Field(
-        None,
-        description="As which user of the requirements database this machine's caller reads; else as administrator.",
-    )
-    requirements_user_claim: str = Field(
-        "sub", description="Which claim of a caller's token is its name among the users of the requirements database."
-    )
-    list_page_size: int = Field(200, ge=1, le=1000, description="How many resources are on a page of resources/list.")
+    deadline_seconds: Seconds = Field(30.0, description="Maximum time for one read.")
+    list_page_size: int = Field(200, ge=1, le=1000, description="Resources per page of `resources/list`.")
     list_provider_seconds: Seconds = Field(
-        5.0, description="How long resources/list waits for a provider; one that takes longer is left out, and named."
+        5.0,
+        description="Time budget for a page of `resources/list`. A data source that exceeds it is left out, and the "
+        "page names it.",
     )
-    list_search_template: bool = Field(
-        default=False, description="List requirements://search/{query} in resources/list too, as if it were a resource."
+    enable_caching: bool = Field(default=False, description="Let clients cache pages of `resources/list`.")
+    cache_ttl: Seconds = Field(300.0, description="How long clients may cache a page, in seconds.")
+
+
+class HTTPSettings(BaseSettings):
+    """Serving over HTTP: addresses, sign-in and limits."""
+
+    public_url: AnyHttpUrl | None = Field(
+        None, description="Public URL of the server, such as https://mcp.example.com."
     )
-    enable_caching: bool = Field(
-        default=False, description="Keep pages of resources/list, for each caller, until something is written."
+    allowed_hosts: Words = Field((), description="Additional accepted values of the Host header.")
+    allowed_origins: Words = Field((), description="Origins of web pages that can call the server.")
+    trusted_proxies: Networks = Field(
+        (ip_network("127.0.0.1"), ip_network("::1")),
+        description="Proxies with trusted X-Forwarded-For and X-Forwarded-Proto headers.",
     )
-    cache_ttl: Seconds = Field(300.0, description="How long a page is kept, in seconds, where they are.")
-    search_candidates: int = Field(
-        2000, ge=1, le=100_000, description="How many matches of a search are ranked and paged through, at most."
+    max_request_bytes: int = Field(
+        1_048_576,
+        ge=4096,
+        le=67_108_864,
+        description="Maximum size of a request body. Larger requests get 413.",
+    )
+    max_connections: int = Field(
+        2000,
+        ge=1,
+        le=100_000,
+        description="Maximum number of connections per process. "
+        "Further connections get 503, except for /health and /ready.",
+    )
+    drain_seconds: float = Field(
+        5.0,
+        ge=0,
+        le=600,
+        description="Time after SIGTERM in which requests are still accepted, while /ready returns 503. It is for load "
+        "balancers, which need some seconds to notice.",
+    )
+    metrics_token: SecretStr | None = Field(
+        None,
+        description="Bearer token that /metrics requires; with several lines, each is valid. By default only this "
+        "machine can read /metrics.",
+    )
+    required_scopes: Words = Field((), description="Scopes that every access token must have.")
+    jwt_jwks_url: AnyHttpUrl | None = Field(None, description="URL of the keys that sign access tokens (JWKS).")
+    jwt_public_key: secret_files.Text | None = Field(
+        None,
+        description="Public key that verifies access tokens, in PEM format, or its file. With several keys, each is "
+        "valid.",
+    )
+    jwt_issuer: str | None = Field(None, description="Expected token issuer (`iss`).")
+    jwt_audience: str | None = Field(None, description="Expected token audience (`aud`).")
+    jwt_algorithm: Algorithm = Field("RS256", description="Signature algorithm of access tokens.")
+    oidc_config_url: AnyHttpUrl | None = Field(
+        None, description="URL of the configuration of an OpenID provider. Callers sign in there through this server."
+    )
+    oidc_client_id: str | None = Field(None, description="Client id of this server at the OpenID provider.")
+    oidc_client_secret: SecretStr | None = Field(
+        None,
+        description="Client secret of this server at the OpenID provider. It also encrypts sign-ins. With several "
+        "lines, the first is used, and sign-ins with the others stay valid.",
+    )
+    oidc_audience: str | None = Field(
+        None, description="Audience of the OpenID provider's tokens. It is requested and verified."
+    )
+    introspection_url: AnyHttpUrl | None = Field(
+        None, description="URL where the issuer of opaque access tokens says who owns them (RFC 7662)."
+    )
+    introspection_client_id: str | None = Field(None, description="Client id of this server at that issuer.")
+    introspection_client_secret: SecretStr | None = Field(
+        None, description="Client secret of this server at that issuer; with several lines, the first."
+    )
+    introspection_issuer: str | None = Field(None, description="Issuer of the opaque tokens (`iss`).")
+    introspection_audience: str | None = Field(None, description="Expected audience of the opaque tokens (`aud`).")
+    static_tokens: SecretStr | None = Field(
+        None,
+        description="For development only: tokens and their owners as JSON, or its file, such as "
+        '{"the token": {"client_id": "ann", "scopes": ["read"]}}.',
     )
 
-    analysis_memory_limit_mb: int = Field(
-        2048,
-        ge=128,
-        le=65536,
-        validation_alias=AliasChoices("QUILT_MCP_ANALYSIS_MEMORY_LIMIT_MB", "SYMBOLIC_MEMORY_LIMIT_MB"),
-        description="The address space of the process that analyses code, in MiB.",
-    )
-    analysis_code_size_bytes: int = Field(
-        65536,
-        ge=1024,
-        le=1048576,
-        validation_alias=AliasChoices("QUILT_MCP_ANALYSIS_CODE_SIZE_BYTES", "SYMBOLIC_CODE_SIZE_LIMIT"),
-        description="The longest code that is analysed, in bytes of UTF-8.",
-    )
-    analysis_coverage_threshold: int = Field(
-        1000,
-        ge=100,
-        le=100000,
-        validation_alias=AliasChoices(
-            "QUILT_MCP_ANALYSIS_COVERAGE_THRESHOLD", "SYMBOLIC_COVERAGE_EXHAUSTIVE_THRESHOLD"
-        ),
-        description="How many paths of a function are explored for each condition, at most.",
-    )
-    analysis_default_timeout_seconds: int = Field(
-        30, ge=1, le=120, description="How long an analysis may take where the call does not say."
-    )
-    analysis_concurrency: int = Field(
-        default_factory=lambda: min(os.cpu_count() or 1, 64),
-        ge=1,
-        le=64,
-        description="How many analyses run at once; without it as many as there are cores.",
-    )
-    analysis_allow_weaker_sandbox: bool = Field(
-        default=False,
-        description="Analyse code also where the kernel does not offer every layer of the sandbox.",
-    )
     rate_limit: RateLimit = Field(
         "600/minute",
-        description="How often each identity may ask, over HTTP with sign-in: such as 20/second;600/minute, or none.",
+        description="Maximum rate of requests per identity, such as 20/second;600/minute, or none.",
     )
     concurrent_reads: int = Field(
-        16, ge=0, le=100_000, description="How many reads of one identity a process does at once; 0 is no limit."
+        16,
+        ge=0,
+        le=100_000,
+        description="Maximum number of concurrent reads per identity and process. 0 means no limit.",
+    )
+    fast_lane: Literal["auto", "off"] = Field(
+        "auto",
+        description="Whether plain requests to read a resource are answered without the MCP library, with the same "
+        "answers: `auto`, if the server is in a state where that is known to be safe, or `off`.",
     )
     state_url: StateURL | None = Field(
         None,
-        description="A Valkey or Redis in which all processes count together, and keep sign-ins by way of an OpenID "
-        "provider: valkey://:password@host:6379/0; without it each counts by itself, and a machine keeps sign-ins.",
-    )
-
-    workflows_url: WorkflowsURL | None = Field(
-        None,
-        description="A PostgreSQL in which several machines share workflows: postgresql://user:password@host/name; "
-        "without it they are in a file in the data directory.",
+        description="Valkey or Redis for the rate limits and OpenID sign-ins of all processes, such as "
+        "valkey://:password@host:6379/0. By default, each process counts by itself, and each machine has its own "
+        "sign-ins.",
     )
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether identities may ask as often as they like."""
+        """Whether there is no rate limit."""
         return self.rate_limit in {"", "none"}
 
+    @property
+    def has_sign_in(self) -> bool:
+        """Whether requests over HTTP need an access token."""
+        return any(getattr(self, name) for name in _SIGN_INS)
+
     @model_validator(mode="after")
-    def _partial_answers_come_in_time(self) -> Self:
+    def _check_sign_in(self) -> Self:
+        chosen = [name for name in _SIGN_INS if getattr(self, name)]
+        if len(chosen) > 1:
+            raise ValueError(f"{_variables(chosen, 'and')} exclude each other: configure one kind of sign-in")
+        for name in chosen:
+            if missing := [other for other in _SIGN_INS[name] if not getattr(self, other)]:
+                raise ValueError(f"{_variables([name])} also needs {_variables(missing, 'and')}")
+        for name, needed_by in _NEEDED_BY.items():
+            if getattr(self, name) and not set(needed_by) & set(chosen):
+                raise ValueError(f"{_variables([name])} has no effect without {_variables(needed_by, 'or')}")
+        return self
+
+
+class Settings(QuiltSettings, WorkflowSettings, RequirementsSettings, AnalysisSettings, DispatchSettings, HTTPSettings):
+    """The settings of every domain and of the process. A new instance reads the environment."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="QUILT_MCP_", extra="ignore", populate_by_name=True, hide_input_in_errors=True
+    )
+
+    log_format: Literal["console", "json"] = Field("console", description="Format of the log on stderr.")
+    log_level: Level = Field("INFO", description="Lowest level that is logged to stderr.")
+    audit_log: str | None = Field(
+        None, description="File of the audit log, with one line of JSON for each request, or `stderr`."
+    )
+
+    @model_validator(mode="after")
+    def _check_time_limits(self) -> Self:
         if self.probe_seconds >= self.deadline_seconds:
             raise ValueError("QUILT_MCP_PROBE_SECONDS must be less than QUILT_MCP_DEADLINE_SECONDS")
         return self
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - of pydantic-settings
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - of pydantic-settings
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Return where settings come from: arguments, files that the environment names, and the environment."""
+        return init_settings, SecretFiles(settings_cls), env_settings
+
 
 def variables_like(variable: str) -> list[str]:
-    """The environment variables that set what this one sets, itself among them; the first that is set counts."""
+    """Return the environment variables of the same setting, including this one. The first that is set is used."""
     aliases = [field.validation_alias for field in Settings.model_fields.values()]
     choices = [[str(name) for name in alias.choices] for alias in aliases if isinstance(alias, AliasChoices)]
     return next((names for names in choices if variable in names), [variable])
+
+
+def _variables(names: list[str] | tuple[str, ...], conjunction: str = "") -> str:
+    return f" {conjunction} ".join(f"QUILT_MCP_{name.upper()}" for name in names)

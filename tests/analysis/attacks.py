@@ -1,92 +1,45 @@
-"""Attacks on the sandbox, as data: what is sent, and the rule that must refuse it, or that it must be survived.
+"""Attacks on the sandbox: the code, and the rule that must refuse it. The sandbox must survive those without a rule.
 
-The numbers are those of the list of attacks that the sandbox was built against; some have several inputs. In `JAILED`
-there is no gate, no facade and no guard: what runs there has all of Python, and only the kernel stands in its way.
+The numbers are those of the list of attacks that the sandbox was designed against. Some have several inputs. The
+attacks on the jail alone are in `jailed_attacks.py`.
 """
 
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
-MARKER = Path("/tmp/quilt-mcp-attack-marker")  # noqa: S108 - what code that gets through the gate would write
-
-
-@dataclass(frozen=True)
-class Attack:
-    """One input.
-
-    Attributes:
-        number: in the list.
-        name: what is tried.
-        code: what is sent.
-        rules: the gate's rules of which one must refuse it; none if it must be survived.
-        request: the tool and its parameters.
-        contains: what the answer must hold as text, if anything.
-    """
-
-    number: int
-    name: str
-    code: str
-    rules: tuple[str, ...] = ()
-    request: dict[str, Any] = field(default_factory=dict)
-    contains: str = ""
-
-    @property
-    def id(self) -> str:
-        return f"{self.number}-{self.name}"
-
-
-def _shut_out(number: int, error: str, **codes: str) -> list[Attack]:
-    """Code that the gate lets in, and that then meets this exception instead of what it is after."""
-    return [Attack(number, name, code, contains=error) for name, code in codes.items()]
-
-
-CALL = "def f(x: int) -> int:\n    'post: True'\n    {0}\n    return x\n"  # the code runs when the function is analysed
-
-
-def _refused(number: int, rule: str, **codes: str) -> list[Attack]:
-    return [Attack(number, name, code, (rule,)) for name, code in codes.items()]
-
-
-def _survived(number: int, **codes: str) -> list[Attack]:
-    return [Attack(number, name, code) for name, code in codes.items()]
-
+from tests.analysis.attack import CALL, MARKER, Attack, failing, refused, survived
+from tests.analysis.further_attacks import FURTHER
 
 IMPORTS = [
-    *_refused(1, "import", builtins="import builtins"),
-    *_refused(2, "import", io="import io"),
-    *_refused(3, "import", posix="import posix"),
-    *_refused(4, "import", gc="import gc"),
-    *_refused(5, "import", inspect="import inspect"),
-    *_refused(6, "import", types="import types"),
-    *_refused(7, "import", ctypes_="import _ctypes", pickle_="import _pickle", socket_="import _socket"),
-    *_refused(8, "import", second_name="import math, os"),
-    *_refused(9, "import", alias="import math, os as o", deep="import collections.abc, os.path as p"),
-    *_refused(10, "import", relative="from . import os", parent="from .. import x", named="from .os import path"),
-    *_refused(11, "import", analyser="import crosshair", own="import quilt_mcp.analysis.policy", z3="import z3"),
-    *_refused(
+    *refused(1, "import", builtins="import builtins"),
+    *refused(2, "import", io="import io"),
+    *refused(3, "import", posix="import posix"),
+    *refused(4, "import", gc="import gc"),
+    *refused(5, "import", inspect="import inspect"),
+    *refused(6, "import", types="import types"),
+    *refused(7, "import", ctypes_="import _ctypes", pickle_="import _pickle", socket_="import _socket"),
+    *refused(8, "import", second_name="import math, os"),
+    *refused(9, "import", alias="import math, os as o", deep="import collections.abc, os.path as p"),
+    *refused(10, "import", relative="from . import os", parent="from .. import x", named="from .os import path"),
+    *refused(11, "import", analyser="import crosshair", own="import quilt_mcp.analysis.policy", z3="import z3"),
+    *refused(
         12, "import", underscored="from random import _os", main="import __main__", future="from __future__ import *"
     ),
-    *_shut_out(
+    *refused(
         13,
-        "raises AttributeError",
+        "withheld",
         random_os=CALL.format("import random; random._os.system('true')"),
         typing_sys=CALL.format("import typing; typing.sys.modules"),
         json_codecs=CALL.format("import json; json.codecs.open('/etc/passwd')"),
         enum_builtins=CALL.format("import enum; enum.bltns.exec('1')"),
         dataclasses_inspect=CALL.format("import dataclasses; dataclasses.inspect.builtins"),
     ),
-    *_survived(14, star="from math import *\nfrom typing import *\nx = sqrt(4)"),
+    *survived(14, star="from math import *\nfrom typing import *\nx = sqrt(4)"),
 ]
 
 OBJECTS = [
-    *_refused(
-        15, "builtin", getattr="x = getattr((), '__cla' + 'ss__')", alias="g = getattr", hasattr="hasattr(1, 'a')"
+    *refused(15, "builtin", getattr="x = getattr((), '__cla' + 'ss__')", alias="g = getattr"),
+    *refused(
+        16, "withheld", attr="import operator\noperator.attrgetter('a')", caller="from operator import methodcaller"
     ),
-    *_shut_out(
-        16, "CodeRaised", attr="import operator\noperator.attrgetter('a')", caller="from operator import methodcaller"
-    ),
-    *_refused(
+    *refused(
         17,
         "dunder",
         base="x = ().__class__.__base__",
@@ -96,35 +49,38 @@ OBJECTS = [
         globals="(lambda: 0).__globals__",
         module="def f(): pass\nf.__module__ = 'os'",
     ),
-    *_refused(
+    *refused(
         18, "attribute", generator="g = (x for x in ())\ng.gi_frame.f_back", code="g = (x for x in ())\ng.gi_code"
     ),
-    *_refused(
+    *refused(
         19,
         "attribute",
         traceback="try:\n    1 / 0\nexcept Exception as e:\n    e.with_traceback(None).tb_frame",
         frame="def f(t):\n    return t.tb_frame.f_globals",
     ),
-    *_refused(
+    *refused(
         20, "format", attribute="'{0.__class__}'.format(1)", index="'{0[a]}'.format(1)", nested="'{:{0}}'.format(1)"
     ),
-    *_refused(
+    *refused(
         21,
         "format",
         variable="t = '{0.__cl' + 'ass__}'\nt.format(1)",
         unbound="str.format('{0.__class__}', 1)",
         mapped="x = map(str.format, ['{0.__class__}'], [1])",
     ),
-    *_refused(21, "attribute", format_map="'{a.b}'.format_map({})"),
-    *_refused(22, "dunder", fstring="f'{().__class__}'", specification="f'{1:{().__class__}}'"),
-    *_refused(
+    *refused(21, "attribute", format_map="'{a.b}'.format_map({})"),
+    *refused(
+        15, "attribute", hasattr="hasattr(1, '__class__')", hasattr_frame="hasattr((i for i in ()), 'gi_' + 'frame')"
+    ),
+    *refused(22, "dunder", fstring="f'{().__dict__}'", specification="f'{1:{().__dict__}}'"),
+    *refused(
         23,
         "dunder",
         match_class="match 1:\n    case object(__class__=c):\n        pass",
         deep="match 1:\n    case [int(), object(__dict__=d)]:\n        pass",
     ),
-    *_refused(23, "attribute", match_frame="match 1:\n    case object(gi_frame=c):\n        pass"),
-    *_refused(
+    *refused(23, "attribute", match_frame="match 1:\n    case object(gi_frame=c):\n        pass"),
+    *refused(
         24,
         "type",
         three_arguments="type('X', (), {})",
@@ -132,22 +88,24 @@ OBJECTS = [
         starred="type(*['X', (), {}])",
         base="class M(type): pass",
         argument="list(map(type, [int]))",
+        type_of_type=CALL.format("type(int)('X', (), {'__annotations__': {}})"),
+        type_of_own_class=CALL.format("type(type(ValueError()))"),
+        class_of_class="class A:\n    @classmethod\n    def f(cls): return cls.__class__\nA.f()",
     ),
-    *_shut_out(
+    *failing(
         24,
         "raises TypeError",
-        type_of_type=CALL.format("type(int)('X', (), {'__annotations__': {}})"),
         alias_call=CALL.format("import typing; typing.Type[int]('X', (), {})"),
     ),
-    *_shut_out(
+    *refused(
         24,
-        "raises AttributeError",
+        "withheld",
         origin=CALL.format("import typing; typing.get_origin(typing.Type[int])('X', (), {})"),
         abc_meta=CALL.format("import abc; abc.ABCMeta('X', (), {})"),
         enum_type=CALL.format("import enum; enum.EnumType('X', (), {})"),
     ),
-    *_refused(25, "metaclass", metaclass="class A(metaclass=int): pass", keyword="class A(x=1): pass"),
-    *_refused(
+    *refused(25, "metaclass", metaclass="class A(metaclass=int): pass", keyword="class A(x=1): pass"),
+    *refused(
         26,
         "dunder",
         init_subclass="class A:\n    def __init_subclass__(cls): pass",
@@ -169,56 +127,74 @@ OBJECTS = [
         rest="match {}:\n    case {**__builtins__}:\n        pass",
         star="match []:\n    case [*__builtins__]:\n        pass",
     ),
-    *_refused(
+    *refused(
+        26,
+        "dunder",  # it would get what the analyser copies
+        deepcopy="class A:\n    def __deepcopy__(self, memo):\n        list(memo.values())\n        return self",
+        deepcopy_assigned="class A:\n    __deepcopy__ = lambda self, memo: memo",
+        deepcopy_by_super="class A:\n    def f(self, memo):\n        return super().__deepcopy__(memo)",
+    ),
+    *refused(
         27,
         "builtin",
         default="f = lambda e=eval: e",
         decorator="@exec\ndef f(): pass",
         comprehension="[exec for x in ()]",
     ),
-    *_refused(28, "builtin", fullwidth_eval="\uff45val('1')"),
-    *_refused(28, "dunder", fullwidth_class="().__cl\uff41ss__"),
-    *_refused(28, "identifier", greek="\u03b1 = 1", attribute="x = 1\nx.\u03b1", imported="from math import \u03b1"),
+    *refused(28, "builtin", fullwidth_eval="\uff45val('1')"),
+    *refused(28, "dunder", fullwidth_class="().__d\uff49ct__"),
+    *refused(28, "identifier", greek="\u03b1 = 1", attribute="x = 1\nx.\u03b1", imported="from math import \u03b1"),
 ]
 
 _SHELL = f"__import__('os').system('touch {MARKER}')"
 
 TEXTS = [
-    *_refused(29, "builtin", post=f'def f(x: int) -> int:\n    """post: {_SHELL}"""\n    return x'),
-    *_refused(
-        29, "dunder", pre='def f(x: int) -> int:\n    """\n    pre:\n        ().__class__\n    """\n    return x'
-    ),
-    *_survived(  # the second text may not become the docstring
+    *refused(29, "builtin", post=f'def f(x: int) -> int:\n    """post: {_SHELL}"""\n    return x'),
+    *refused(29, "dunder", pre='def f(x: int) -> int:\n    """\n    pre:\n        ().__class__\n    """\n    return x'),
+    *survived(  # the second string must not become the docstring
         29, second_text=f'def f(x: int) -> int:\n    """all well"""\n    """post: {_SHELL}"""\n    return x'
     ),
-    *_refused(
+    *refused(
         30,
         "contract",
         raises=f'def f(x: int) -> int:\n    """\n    post: True\n    raises: {_SHELL}\n    """\n    return x',
     ),
-    *_refused(30, "contract", sphinx='def f(x: int) -> int:\n    """\n    :raises a.b.c: never\n    """\n    return x'),
-    *_refused(31, "builtin", inv=f'class A:\n    """inv: {_SHELL}"""\n    x: int = 0'),
-    *_refused(
+    *refused(30, "contract", sphinx='def f(x: int) -> int:\n    """\n    :raises a.b.c: never\n    """\n    return x'),
+    *refused(31, "builtin", inv=f'class A:\n    """inv: {_SHELL}"""\n    x: int = 0'),
+    *refused(
         32, "builtin", annotation=f'def f(x: "{_SHELL}") -> int:\n    return 1', result='def f() -> "eval":\n    pass'
     ),
-    *_refused(
+    *refused(
         32,
         "builtin",
         variable='x: "open" = 1',
         nested='def f(x: "list[exec]"): pass',
         inner='def f(x: list["exec"]): pass',
     ),
-    *_refused(33, "construct", computed="import typing\ntyping.Optional['*' + '()']"),
-    *_refused(33, "builtin", alias="A = '__imp' + 'ort__(1)'\nimport typing\ntyping.List[A]"),
-    *_refused(33, "builtin", argument="A = '__imp' + 'ort__(1)'\ndef f(x: A) -> int:\n    'post: True'\n    return 1"),
-    *_refused(34, "dunder", attribute_walk="A = '().__cl' + 'ass__'\nimport typing\ntyping.List[A]"),
-    *_refused(34, "dunder", argument="A = '().__cl' + 'ass__'\ndef f(x: A) -> int:\n    'post: True'\n    return 1"),
-    *_refused(35, "builtin", renamed_literal="from typing import List as Literal\ndef f(x: Literal['exec']): pass"),
-    *_shut_out(
-        36, "CodeRaised", forward_ref="from typing import ForwardRef", hints="import typing\ntyping.get_type_hints(int)"
+    *refused(
+        32,
+        "annotation",
+        joined="def f(x: '().__cla' + 'ss__'): pass",
+        f_string="A = 'ss__'\ndef f(x: f'().__cla{A}'): pass",
+        called="def f(x: list(['int'])): pass",
+        returned="def f() -> (lambda: 'int')(): pass",
+        of_a_variable="x: '().__cl' 'ass__' + '' = 1",
+        in_a_subscript="def f(x: list['().__cla' + 'ss__']): pass",
+        in_a_text="def f(x: 'list[str(1)]'): pass",
+        in_a_nested_text="def f(x: 'list[\"str(1)\"]'): pass",
+        no_expression="def f(x: 'import os'): pass",
     ),
-    *_shut_out(37, "CodeRaised", wrapper="import functools\nfunctools.update_wrapper(print, print)"),
-    *_survived(
+    *refused(33, "construct", computed="import typing\ntyping.Optional['*' + '()']"),
+    *refused(33, "builtin", alias="A = '__imp' + 'ort__(1)'\nimport typing\ntyping.List[A]"),
+    *refused(33, "builtin", argument="A = '__imp' + 'ort__(1)'\ndef f(x: A) -> int:\n    'post: True'\n    return 1"),
+    *refused(34, "dunder", attribute_walk="A = '().__cl' + 'ass__'\nimport typing\ntyping.List[A]"),
+    *refused(34, "dunder", argument="A = '().__cl' + 'ass__'\ndef f(x: A) -> int:\n    'post: True'\n    return 1"),
+    *refused(35, "builtin", renamed_literal="from typing import List as Literal\ndef f(x: Literal['exec']): pass"),
+    *refused(
+        36, "withheld", forward_ref="from typing import ForwardRef", hints="import typing\ntyping.get_type_hints(int)"
+    ),
+    *refused(37, "withheld", wrapper="import functools\nfunctools.update_wrapper(print, print)"),
+    *survived(
         37,
         property_doc="class A:\n    x = property(lambda self: 1, None, None, 'post: __import__(1)')\n"
         "def f(a: A) -> int:\n    'post: True'\n    return a.x",
@@ -226,7 +202,7 @@ TEXTS = [
         "class R:\n    def __repr__(self):\n        return '\\n inv: exec(1)\\n'\n"
         "@dataclass\nclass A:\n    x: object = R()\ndef f(a: A) -> int:\n    'post: True'\n    return 1",
     ),
-    *_refused(
+    *refused(
         37,
         "dunder",
         field_name="from typing import TypedDict\nfrom dataclasses import dataclass\n"
@@ -249,75 +225,75 @@ PARSER = [
     Attack(41, "minus", "x = " + "-" * 30_000 + "1", ("syntax", "nesting")),
     Attack(41, "attributes", "x" + ".a" * 10_000, ("syntax", "nesting")),
     Attack(41, "conditions", "if 1: pass\n" + "elif 1: pass\n" * 3000, ("syntax", "nesting")),
-    *_refused(42, "syntax", nul="x = 1\0"),
-    *_refused(43, "encoding", surrogate="x = '\ud800'"),
-    *_refused(
+    *refused(42, "syntax", nul="x = 1\0"),
+    *refused(43, "encoding", surrogate="x = '\ud800'"),
+    *refused(
         44,
         "encoding",
         cookie="# -*- coding: utf-7 -*-\n+AGkAbQBwAG8AcgB0ACAAbwBz-",
         second="\n# vim: set fileencoding=utf-7 :\n",
     ),
     Attack(45, "integer", "x = " + "9" * 5000, ("syntax", "literal")),
-    *_refused(45, "literal", shorter="x = " + "9" * 1000, text=f"x = '{'a' * 30_000}'"),
-    *_refused(46, "nodes", nodes="x = 1\n" * 10_000),
-    *_survived(46, functions="".join(f"def f{n}(): return {n}\n" for n in range(1500))),
+    *refused(45, "literal", shorter="x = " + "9" * 1000, text=f"x = '{'a' * 30_000}'"),
+    *refused(46, "nodes", nodes="x = 1\n" * 10_000),
+    *survived(46, functions="".join(f"def f{n}(): return {n}\n" for n in range(1500))),
     Attack(47, "exact", "x = 1\n" + "#" * (65536 - 6)),
     Attack(47, "one_more", "x = 1\n" + "#" * (65537 - 6), ("size",)),
-    *_survived(48, crlf="x = 1\r\nif x:\r\n\ty = 2\r\n"),
+    *survived(48, crlf="x = 1\r\nif x:\r\n\ty = 2\r\n"),
 ]
 
 RESOURCES = [
-    *_survived(49, import_loop="while True: pass"),
-    *_survived(50, function_loop=CALL.format("while True: x += 1")),
-    *_survived(51, power="x = 9**9**9", in_function=CALL.format("y = 9**(9**9)")),
-    *_survived(52, sum="x = sum(range(10**12))"),
-    *_survived(53, membership="x = -1 in (i for i in iter(int, 1))"),
-    *_survived(
+    *survived(49, import_loop="while True: pass"),
+    *survived(50, function_loop=CALL.format("while True: x += 1")),
+    *survived(51, power="x = 9**9**9", in_function=CALL.format("y = 9**(9**9)")),
+    *survived(52, sum="x = sum(range(10**12))"),
+    *survived(53, membership="x = -1 in (i for i in iter(int, 1))"),
+    *survived(
         54,
         regex="import re\nre.match('(a+)+$', 'a' * 40 + 'b')",
         in_function=CALL.format("import re; re.match('(a|a)*$', 'a' * 40 + 'b')"),
     ),
-    *_survived(55, doubling="x = [0]\nwhile True: x = x * 2"),
-    *_survived(56, product="import itertools\nfor x in itertools.product(range(10**6), repeat=3): pass"),
-    *_survived(57, text="x = 'a' * 10**11"),
-    *_survived(
+    *survived(55, doubling="x = [0]\nwhile True: x = x * 2"),
+    *survived(56, product="import itertools\nfor x in itertools.product(range(10**6), repeat=3): pass"),
+    *survived(57, text="x = 'a' * 10**11"),
+    *survived(
         58, percent="x = '%1000000000d' % 1", width="x = f'{1:1000000000}'", format="x = '{:1000000000}'.format(1)"
     ),
-    *_survived(59, decimal="from decimal import Decimal\nx = int(Decimal('1e999999999'))"),
-    *_survived(
+    *survived(59, decimal="from decimal import Decimal\nx = int(Decimal('1e999999999'))"),
+    *survived(
         60,
         recursion="def g(): return g()\ng()",
         in_function="def f(x: int) -> int:\n    'post: True'\n    return f(x + 1)",
     ),
-    *_survived(61, deep_list="x = []\nfor _ in range(100000): x = [x]\nrepr(x)"),
-    *_survived(
+    *survived(61, deep_list="x = []\nfor _ in range(100000): x = [x]\nrepr(x)"),
+    *survived(
         62,
         clock="from datetime import datetime, timedelta\nend = datetime.now() + timedelta(days=1)\n"
         "while datetime.now() < end: pass",
     ),
-    *_survived(63, contract_list="def f(x: int) -> int:\n    'post: len([0] * 10**10) > 0'\n    return x"),
+    *survived(63, contract_list="def f(x: int) -> int:\n    'post: len([0] * 10**10) > 0'\n    return x"),
 ]
 
 ANSWERS = [
-    *_survived(
+    *survived(
         64,
         exception_text="raise ValueError('x' * 50_000_000)",
         in_function=CALL.format("raise ValueError('x' * 50_000_000)"),
     ),
-    *_survived(
+    *survived(
         65,
         repr="class A:\n    def __repr__(self): raise ValueError\n"
         "def f(x: int) -> A:\n    'post: False'\n    return A()",
         name="class A(Exception): pass\nA.__name__\nraise A",
     ),
-    *_survived(66, surrogate="def f(x: str) -> str:\n    'post: _ != chr(0xd800)'\n    return x"),
-    *_survived(67, nan="def f(x: float) -> float:\n    'post: _ == _'\n    return x * float('inf') - float('inf')"),
-    *_survived(
+    *survived(66, surrogate="def f(x: str) -> str:\n    'post: _ != chr(0xd800)'\n    return x"),
+    *survived(67, nan="def f(x: float) -> float:\n    'post: _ == _'\n    return x * float('inf') - float('inf')"),
+    *survived(
         68,
         eq="class A:\n    def __eq__(self, other): return True\n"
         "def f(x: int) -> A:\n    'post: _ == 3'\n    return A()",
     ),
-    *_survived(69, prints="print('x' * 1_000_000)\nfor _ in range(1000): print('y' * 1000)"),
+    *survived(69, prints="print('x' * 1_000_000)\nfor _ in range(1000): print('y' * 1000)"),
     Attack(70, "function_name", "def f(): pass", request={"function_name": "f(); import os"}, contains='"error"'),
     Attack(70, "dunder_name", "def f(): pass", request={"function_name": "__builtins__"}, contains='"error"'),
     Attack(
@@ -334,7 +310,7 @@ ANSWERS = [
         request={"tool": "find_path_to_exception", "exception_type": "BaseException"},
         contains='"error"',
     ),
-    *_refused(
+    *refused(
         72,
         "builtin",
         system_exit="raise SystemExit(0)",
@@ -342,7 +318,7 @@ ANSWERS = [
         group="try:\n    pass\nexcept (ValueError, KeyboardInterrupt):\n    pass",
         exit="exit()",
     ),
-    *_refused(
+    *refused(
         72,
         "handler",
         bare="try:\n    pass\nexcept:\n    pass",
@@ -350,15 +326,15 @@ ANSWERS = [
         finally_loop="while 1:\n    try:\n        pass\n    finally:\n        break",
         exit_method="class A:\n    def __exit__(self, *a): return True",
     ),
-    *_refused(72, "attribute", mro="ValueError.mro()", register="import abc\nabc.ABC.register(int)"),
-    *_refused(
+    *refused(72, "attribute", mro="ValueError.mro()", register="import abc\nabc.ABC.register(int)"),
+    *refused(
         72,
         "construct",
         asynchronous="async def f(): pass",
-        global_="def f():\n    global x",
         except_star="try:\n    pass\nexcept* ValueError:\n    pass",
     ),
-    *_survived(73, rebound="len = lambda x: 42\ndef f(x: int) -> int:\n    'post: _ == 42'\n    return len([x])"),
+    *refused(72, "dunder", global_="def f():\n    global __builtins__"),
+    *survived(73, rebound="len = lambda x: 42\ndef f(x: int) -> int:\n    'post: _ == 42'\n    return len([x])"),
 ]
 
-GATED = [*IMPORTS, *OBJECTS, *TEXTS, *PARSER, *RESOURCES, *ANSWERS]
+GATED = [*IMPORTS, *OBJECTS, *TEXTS, *PARSER, *RESOURCES, *ANSWERS, *FURTHER]

@@ -1,4 +1,4 @@
-"""Secrets planted around the sandbox, and the forms in which they might slip out."""
+"""Secrets in places that the sandbox must not reach, and the forms in which they could leak."""
 
 import base64
 from urllib.parse import quote
@@ -11,7 +11,7 @@ ALL = (ENVIRONMENT, MEMORY, FILE, OTHER_REQUEST)
 
 
 def leaks(text: str) -> list[str]:
-    """The forms of the secrets that stand in the text."""
+    """Return the forms of the secrets that the text contains."""
     return [form for secret in ALL for form in _forms(secret) if form in text]
 
 

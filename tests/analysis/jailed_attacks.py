@@ -1,8 +1,8 @@
-"""Attacks on the jail alone: Python code without gate, facade or guards.
+"""Attacks on the jail alone: Python code that runs without the gate, the facades and the guards.
 
-Each sets `R` to REACHED and what it has got hold of if the jail lets it; whatever it raises is told in the answer.
-Names in braces are put in by the test: {SERVER} and {ZYGOTE} are process numbers, {FILE} is the path of the canary.
-They are harmless where the jail does not hold: they show that a way is open, and do not go it.
+An attack that succeeds sets `R` to REACHED and what it has read. The answer contains what it raises. The test replaces
+the names in braces: {SERVER} and {ZYGOTE} are process ids, {FILE} is the path of the canary. The attacks are harmless
+where the jail does not work: they only find out whether something is possible.
 """
 
 REACHED = "REACHED"
@@ -13,7 +13,7 @@ _LIBC = "import ctypes; libc = ctypes.CDLL(None, use_errno=True)\n"
 
 
 def _each(*statements: str) -> str:
-    """Try one statement after the other; the first that is not refused has reached its aim."""
+    """Return code that runs each statement. A statement that does not fail has succeeded."""
     lines = ["import os, socket, signal, resource", "R = []"]
     for statement in statements:
         lines += ["try:", f"    {statement}", "except (OSError, ValueError) as e:", "    R.append(str(e))", "else:"]
@@ -101,7 +101,29 @@ JAILED: dict[str, str] = {
     + "if libc.mount(b'x', b'{FILE}', b'tmpfs', 0, None) != -1 or ctypes.get_errno() != 1: R = 'REACHED'",
     "91-user": _each("os.setuid(0)", "os.setgid(0)", "os.setgroups([])"),
     "91-terminal": _LIBC + "if libc.ioctl(0, 0x5412, b'x') != -1 or ctypes.get_errno() != 1: R = 'REACHED'",
-    "91-clone3": _LIBC + "if libc.syscall(435, b'\\0' * 64, 64) != -1 or ctypes.get_errno() != 38: R = 'REACHED'",
+    "91-clone3": _LIBC + "if libc.syscall(435, b'\\0' * 64, 64) != -1: R = 'REACHED'",
+    "92-many-threads": _LIBC + "stack = ctypes.create_string_buffer(1 << 16)\nflags = 0x3D0F00\n"
+    "if libc.syscall(56, flags, ctypes.addressof(stack) + 65000, 0, 0, 0) != -1: R = 'REACHED'",
+    "92-python-thread": "from threading import Thread\n"
+    "try:\n    Thread(target=print).start()\n    R = 'REACHED'\nexcept RuntimeError: pass",
+    "92-name-of-the-host": _each("os.uname()", "socket.gethostname()", "socket.gethostbyname('localhost')"),
+    "92-paths": _each(
+        "os.readlink('/proc/self/exe')",
+        "os.readlink('/proc/self/cwd')",
+        "os.getcwd()",
+        "os.listdir(os.path.dirname(os.__file__))",
+        "os.stat('/')",
+        "os.lstat('/etc/passwd')",
+        "os.stat('{FILE}')",
+        "os.access('{FILE}', 0) or os.stat('{FILE}')",
+        "os.statvfs('/')",
+        "open(os.__file__)",
+        "os.stat(os.__file__)",
+    ),
+    "92-size-by-statx": _LIBC
+    + "if libc.syscall(332, -100, b'{FILE}', 0, 0xFFF, ctypes.create_string_buffer(256)) != -1: R = 'REACHED'",
+    "92-import-from-file": "try:\n    import smtplib\n    R = 'REACHED'\nexcept ImportError: pass",
+    "92-root": "import os\nif os.path.exists('/'): R = 'REACHED'",
     "92-sleep": "import time\ntime.sleep(60)",
     "93-flood": _ALL_DESCRIPTORS + "try:\n        while True: os.write(fd, b'x' * 65536)\n    except OSError: pass",
     "94-garbage": _ALL_DESCRIPTORS + "try: os.write(fd, b'\\xff[[{\\n'); os._exit(0)\n    except OSError: pass",
@@ -112,4 +134,4 @@ JAILED: dict[str, str] = {
     "96-heap": "import gc\nR = [o for o in gc.get_objects() if isinstance(o, str) and 'canary' in o]\n"
     "R += [str(list(o))[:500] for o in gc.get_objects() if isinstance(o, dict) and 'canary' in str(list(o)[:50])][:9]",
 }
-# 95, a forged answer, is the caller's own and is let through: it is in test_jail.py
+# 95, a forged answer, reaches only its own caller and is allowed. It is in test_lifecycle.py.

@@ -1,15 +1,17 @@
-"""A zygote whose gate goes by another policy than the one that is published. Run by tests as a script."""
+"""A zygote with children that enforce another policy than the published one. Tests run it as a script."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from quilt_mcp.analysis import gate, worker, zygote
-from quilt_mcp.analysis.gate import Admitted
+from quilt_mcp.analysis.jail import zygote
+from quilt_mcp.analysis.jail.runner import answer_request
+from quilt_mcp.analysis.messages import Answer, Envelope, Report
 from quilt_mcp.analysis.policy import Policy
 
-_admit = gate.admit
 
-
-def _lenient(code: str, policy: Policy) -> Admitted:
+def run(envelope: Envelope, layers: Mapping[str, bool], report: Report) -> Answer:
+    """Answer the request under a policy that also allows `os` and `eval`, and one byte less of code."""
+    policy = Policy.from_json(envelope["policy"])
     other = replace(
         policy,
         allowed_modules=(*policy.allowed_modules, "os"),
@@ -17,9 +19,8 @@ def _lenient(code: str, policy: Policy) -> Admitted:
         permitted_builtins=(*policy.permitted_builtins, "eval"),
         code_size_bytes=policy.code_size_bytes - 1,
     )
-    return _admit(code, other)
+    return answer_request({**envelope, "policy": other.to_json()}, layers, report)
 
 
 if __name__ == "__main__":
-    gate.admit = _lenient
-    zygote.serve(worker.answer)
+    zygote.serve(run)

@@ -1,26 +1,29 @@
-"""Sandboxes for tests, and what is sent to them."""
+"""Sandboxes for tests, and requests to them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from quilt_mcp.analysis.policy import Policy
+from quilt_mcp.analysis.messages import Request
 from quilt_mcp.analysis.sandbox import Sandbox
-from quilt_mcp.analysis.warm_process import COMMAND
-from tests.waiting import SECONDS
+from quilt_mcp.analysis.zygote_process import COMMAND
+from quilt_mcp.app import App, P
+from quilt_mcp.settings import Settings
+from tests.support.waiting import SECONDS
 
 PYTHON = COMMAND[:-2]
+SETTINGS = Settings(analysis_concurrency=8)
 
 
 def script(name: str) -> tuple[str, ...]:
-    """What starts a zygote from a script beside this file."""
+    """Return the command that starts a zygote from a script in this folder."""
     return (*PYTHON, str(Path(__file__).with_name(name)))
 
 
-UNGATED = script("ungated.py")  # runs what it is sent, in the jail alone
-HONEST = {
+UNGATED = script("ungated.py")  # runs any code in the jail, without the other barriers
+HONEST: Request = {
     "tool": "symbolic_check",
     "function_name": "f",
     "code": "def f(x: int) -> int:\n    'post: _ != 42'\n    return x",
@@ -28,38 +31,48 @@ HONEST = {
 
 
 @asynccontextmanager
-async def running(command: Sequence[str] = COMMAND) -> AsyncIterator[Sandbox]:
-    """A sandbox that is closed afterwards."""
-    sandbox = Sandbox(command)
+async def running(command: Sequence[str] = COMMAND, settings: Settings = SETTINGS) -> AsyncIterator[Sandbox]:
+    """Open a sandbox and close it afterwards."""
+    sandbox = Sandbox(settings, command=command)
     try:
         yield sandbox
     finally:
         await sandbox.close()
 
 
-async def ask(
-    sandbox: Sandbox, code: str, *, seconds: float = 1, policy: Policy | None = None, **request: Any
-) -> dict[str, Any]:
-    """The sandbox's answer to this code, sent as a symbolic check of `f`."""
+async def ask(sandbox: Sandbox, code: object, *, seconds: float = 1, **request: Any) -> dict[str, Any]:
+    """Return the answer to this code, sent as a symbolic check of `f`."""
     async with asyncio.timeout(SECONDS):
-        return await sandbox.analyse(
-            {**HONEST, "code": code, **request}, seconds=seconds, policy=policy or Policy(), concurrency=8
-        )
+        sent = cast("Request", {**HONEST, "code": code, **request})
+        return dict(await sandbox.analyse(sent, seconds=seconds))
 
 
-async def ask_all(sandbox: Sandbox, codes: Mapping[str, str], policy: Policy) -> dict[str, dict[str, Any]]:
-    """The answers to all of these, several at a time."""
+async def ask_all(sandbox: Sandbox, codes: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Return the answers to all of these, which are not reduced. Eight are sent at the same time."""
     places = asyncio.Semaphore(8)
 
     async def one(code: str) -> dict[str, Any]:
         async with places:
-            return await ask(sandbox, code, seconds=10, policy=policy)
+            return await ask(sandbox, code, seconds=60, whole_file=True)
 
     answers = await asyncio.gather(*map(one, codes.values()))
     return dict(zip(codes, answers, strict=True))
 
 
 def zygote_of(sandbox: Sandbox) -> int:
-    """The number of the zygote's process."""
-    assert sandbox._warm is not None
-    return sandbox._warm._process.pid
+    """Return the process id of the zygote, which must run."""
+    assert sandbox.zygote_pid is not None
+    return sandbox.zygote_pid
+
+
+class AppWithSandbox(App):
+    """An app with the given sandbox."""
+
+    def __init__(self, sandbox: Sandbox, settings: Settings = SETTINGS) -> None:
+        super().__init__(settings)
+        self._sandbox = sandbox
+
+    def part(self, kind: Callable[[Any], P]) -> P:
+        """Return the sandbox, the only part that the analysis domain has."""
+        assert kind is Sandbox
+        return cast("P", self._sandbox)

@@ -1,9 +1,12 @@
-"""The analysis tools and prompts, as a client meets them."""
+"""The analysis tools and prompts, called by a client."""
 
+import json
+import logging
 import math
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -11,13 +14,20 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.client import CallToolResult
 from fastmcp.client.transports import FastMCPTransport
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
 from pydantic import TypeAdapter
 
-from quilt_mcp import runtime_context
-from quilt_mcp.analysis import extra, results, sandbox
+from quilt_mcp.analysis import results
+from quilt_mcp.analysis.messages import Answer, Request
+from quilt_mcp.analysis.prompts import register_analysis_prompts
+from quilt_mcp.analysis.sandbox import Sandbox
+from quilt_mcp.analysis.tools import register_analysis_tools
+from quilt_mcp.app import App, identity
+from quilt_mcp.app.identity import LOCAL, Identity
+from quilt_mcp.core.errors import NotSignedIn
 from quilt_mcp.settings import Settings
-from quilt_mcp.tools.analysis_prompts import register_analysis_prompts
-from quilt_mcp.tools.analysis_tools import register_analysis_tools
+from tests.analysis.sandboxes import UNGATED, AppWithSandbox
 
 Connected = Client[FastMCPTransport]
 
@@ -38,16 +48,23 @@ RESULTS: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-async def client() -> AsyncIterator[Connected]:
+@asynccontextmanager
+async def connect(app: App) -> AsyncIterator[Connected]:
+    """Connect a client to a server that has only the analysis tools and prompts."""
     mcp: FastMCP = FastMCP("bare", mask_error_details=True)
-    register_analysis_tools(mcp)
-    register_analysis_prompts(mcp)
+    register_analysis_tools(mcp, app)
+    register_analysis_prompts(mcp, app)
     try:
         async with Client(mcp) as connected:
             yield connected
     finally:
-        await sandbox.close()
+        await app.close()
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Connected]:
+    async with connect(App(Settings())) as connected:
+        yield connected
 
 
 async def call(client: Connected, tool: str, **arguments: Any) -> CallToolResult:
@@ -60,7 +77,7 @@ def text_of(result: CallToolResult) -> str:
     return content.text
 
 
-async def test_a_client_gets_a_counterexample(client: Connected) -> None:
+async def test_client_gets_a_counterexample(client: Connected) -> None:
     result = await call(client, "symbolic_check", **ARGUMENTS["symbolic_check"])
     assert result.structured_content is not None
     assert (result.structured_content["status"], result.structured_content["confirmed_by_replay"]) == (
@@ -75,11 +92,13 @@ async def test_a_client_gets_a_counterexample(client: Connected) -> None:
             "violation": "post: _ != 42 does not hold",
             "actual_result": "42",
             "path_condition": "True",
+            "test": "from submitted import f\n\n\ndef test_f_keeps_its_contract():\n    x = 21\n    result = f(x)\n"
+            "    assert result != 42\n",
         }
     ]
 
 
-async def test_the_tools_are_described_and_annotated(client: Connected) -> None:
+async def test_tools_have_descriptions_and_annotations(client: Connected) -> None:
     tools = {tool.name: tool for tool in await client.list_tools()}
     assert set(tools) == set(RESULTS)
     titles = [tools[name].title for name in RESULTS]
@@ -94,16 +113,16 @@ async def test_the_tools_are_described_and_annotated(client: Connected) -> None:
         hints = tool.annotations
         assert hints is not None
         assert (hints.read_only_hint, hints.idempotent_hint, hints.destructive_hint) == (True, True, False)
-        assert len(tool.description or "") < 600  # each client pays for it in every conversation
+        assert len(tool.description or "") < 700  # every conversation contains it
         assert all(parameter["description"] for parameter in tool.input_schema["properties"].values())
     for name in ARGUMENTS:
         limit = tools[name].input_schema["properties"]["timeout_seconds"]
         assert (limit["type"], limit["minimum"], limit["maximum"], limit["default"]) == ("number", 1, 120, 30)
-        assert "timeout_seconds" not in tools[name].input_schema["required"]
+        assert "timeout_seconds" not in tools[name].input_schema.get("required", [])
 
 
 @pytest.mark.parametrize("tool", RESULTS)
-async def test_answers_conform_to_the_output_schema(tool: str, client: Connected) -> None:
+async def test_answers_match_the_output_schema(tool: str, client: Connected) -> None:
     (schema,) = [one.output_schema for one in await client.list_tools() if one.name == tool]
     assert schema is not None
     result = await call(client, tool, **ARGUMENTS.get(tool, {}))
@@ -115,11 +134,12 @@ async def test_answers_conform_to_the_output_schema(tool: str, client: Connected
 
 @pytest.mark.parametrize("tool", ARGUMENTS)
 @pytest.mark.parametrize("seconds", [0, -1, 0.99, 120.01, 1e9, math.nan, math.inf, "30", True, None])
-async def test_a_time_limit_out_of_bounds_is_refused_by_name(tool: str, seconds: Any, client: Connected) -> None:
+async def test_error_names_timeout_that_is_out_of_range(tool: str, seconds: Any, client: Connected) -> None:
     result = await call(client, tool, **ARGUMENTS[tool], timeout_seconds=seconds)
     assert result.is_error
-    assert "timeout_seconds" in text_of(result)
-    assert "Input should be" in text_of(result)
+    answer = json.loads(text_of(result))
+    assert (answer["status"], answer["error_type"]) == ("error", "InvalidArguments")
+    assert "`timeout_seconds` must be a number from 1 to 120. You can omit it" in answer["message"]
 
 
 BAD_ARGUMENTS: list[tuple[str, dict[str, Any], str]] = [
@@ -131,7 +151,7 @@ BAD_ARGUMENTS: list[tuple[str, dict[str, Any], str]] = [
     ("symbolic_check", {"function_name": ""}, "function_name"),
     ("symbolic_check", {"function_name": "f()"}, "function_name"),
     ("symbolic_check", {"function_name": "f\n"}, "function_name"),
-    ("symbolic_check", {"function_name": "a.f"}, "function_name"),
+    ("symbolic_check", {"function_name": "a.b.f"}, "function_name"),
     ("symbolic_check", {"function_name": "x" * 101}, "function_name"),
     ("symbolic_check", {"function_name": "__import__('os')"}, "function_name"),
     ("symbolic_check", {"surprise": 1}, "surprise"),
@@ -144,16 +164,22 @@ BAD_ARGUMENTS: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("tool", "changed", "named"), BAD_ARGUMENTS)
-async def test_a_bad_argument_is_refused_by_name(
-    tool: str, changed: dict[str, Any], named: str, client: Connected
-) -> None:
+async def test_error_names_invalid_argument(tool: str, changed: dict[str, Any], named: str, client: Connected) -> None:
     result = await call(client, tool, **{**ARGUMENTS[tool], **changed})
     assert result.is_error
-    assert named in text_of(result)
+    answer = result.structured_content
+    assert answer is not None
+    assert (answer["status"], answer["error_type"]) == ("error", "InvalidArguments")
+    assert named in answer["message"]
+    (schema,) = [one.output_schema for one in await client.list_tools() if one.name == tool]
+    Draft202012Validator(schema or False).validate(answer)
 
 
 REFUSALS: list[tuple[str, dict[str, Any], str, str]] = [
-    ("symbolic_check", {"code": "import os\n" + KEPT}, "Refused", "allowed_modules"),
+    ("symbolic_check", {"code": "import os\n" + KEPT.replace("x * 2", "os.f(x)")}, "Refused", "allowed_modules"),
+    ("symbolic_check", {"function_name": "f.g"}, "FunctionNotFound", "Choose one of: f"),
+    ("symbolic_check", {"files": {"json": "x = 1"}}, "InvalidFiles", "standard library"),
+    ("compare_functions", {"old_code": PAIR}, "InvalidArguments", "either code, function_a and function_b"),
     ("symbolic_check", {"code": "def f(:"}, "Refused", ""),
     ("symbolic_check", {"code": KEPT + "#" * 65536}, "Refused", ""),
     ("symbolic_check", {"code": "raise ValueError('a secret')\n" + KEPT}, "CodeRaised", "ValueError"),
@@ -172,7 +198,7 @@ REFUSALS: list[tuple[str, dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("tool", "changed", "error_type", "advice"), REFUSALS)
-async def test_what_cannot_be_analysed_is_an_answer_with_advice(
+async def test_answer_says_what_to_change_if_an_analysis_is_impossible(
     tool: str, changed: dict[str, Any], error_type: str, advice: str, client: Connected
 ) -> None:
     result = await call(client, tool, **{**ARGUMENTS[tool], **changed})
@@ -187,52 +213,78 @@ async def test_what_cannot_be_analysed_is_an_answer_with_advice(
     Draft202012Validator(schema or False).validate(answer)
 
 
-async def test_an_answer_of_another_shape_is_not_passed_on(client: Connected, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def forged(request: Any, *, timeout: float) -> dict[str, Any]:  # noqa: ASYNC109 - as the sandbox's
-        return {"status": "proven beyond doubt", "paths_explored": "many"}
-
-    monkeypatch.setattr(sandbox, "analyse", forged)
-    for tool, arguments in ARGUMENTS.items():
-        answer = (await call(client, tool, **arguments)).structured_content
-        assert answer is not None
-        assert (answer["status"], answer["error_type"]) == ("error", "InvalidAnswer")
-
-
-async def test_the_default_time_limit_is_the_settings(client: Connected, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[float] = []
-
-    async def noted(request: Any, *, timeout: float) -> dict[str, Any]:  # noqa: ASYNC109 - as the sandbox's
-        asked.extend([timeout, request["timeout_seconds"]])
-        return {"status": "error", "error_type": "Noted", "message": "noted"}
-
-    monkeypatch.setattr(sandbox, "analyse", noted)
-    before = runtime_context.settings()
-    runtime_context.use_settings(Settings(analysis_default_timeout_seconds=7))
+async def test_answer_with_another_form_is_not_returned() -> None:
+    # without the gate, the code runs and its answer has the status "ran"
+    sandbox = Sandbox(Settings(), command=UNGATED)
     try:
-        await call(client, "symbolic_check", **ARGUMENTS["symbolic_check"])
-        mcp: FastMCP = FastMCP("bare")
-        register_analysis_tools(mcp)
-        shown = [tool.parameters["properties"].get("timeout_seconds") for tool in await mcp.list_tools()]
+        async with connect(AppWithSandbox(sandbox)) as client:
+            for tool, arguments in ARGUMENTS.items():
+                answer = (await call(client, tool, **arguments)).structured_content
+                assert answer is not None
+                assert (answer["status"], answer["error_type"]) == ("error", "InvalidAnswer")
     finally:
-        runtime_context.use_settings(before)
-    assert asked == [7.0, 7.0]
+        await sandbox.close()
+
+
+async def test_python_that_is_not_supported_is_an_answer() -> None:
+    sandbox = Sandbox(Settings(), python=(3, 14))
+    async with connect(AppWithSandbox(sandbox)) as client:
+        for tool, arguments in ARGUMENTS.items():
+            answer = (await call(client, tool, **arguments)).structured_content
+            assert answer is not None
+            assert (answer["status"], answer["error_type"]) == ("error", "UnsupportedPython")
+            assert "3.11, 3.12, 3.13" in answer["message"]
+
+
+class RecordingSandbox(Sandbox):
+    """Records the timeout of each call, and analyses nothing."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self.timeouts: list[float] = []
+        self.callers: list[str | None] = []
+
+    async def analyse(self, request: Request, *, seconds: float, caller: str | None = None) -> Answer:
+        """Record the timeout."""
+        self.timeouts.append(seconds)
+        self.callers.append(caller)
+        return {"status": "error", "error_type": "Recorded", "message": "recorded"}
+
+
+async def test_default_timeout_comes_from_the_settings() -> None:
+    settings = Settings(analysis_default_timeout_seconds=7)
+    sandbox = RecordingSandbox(settings)
+    async with connect(AppWithSandbox(sandbox, settings)) as client:
+        await call(client, "symbolic_check", **ARGUMENTS["symbolic_check"])
+        await call(client, "symbolic_check", **ARGUMENTS["symbolic_check"], timeout_seconds=3)
+        shown = [tool.input_schema["properties"].get("timeout_seconds") for tool in await client.list_tools()]
+    assert sandbox.timeouts == [7.0, 3.0]
     assert [limit["default"] for limit in shown if limit] == [7, 7, 7, 7]
 
 
-async def test_the_published_number_of_paths_is_the_most_that_are_explored(client: Connected) -> None:
+async def test_each_signed_in_caller_has_a_share_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> Identity:
+        raise NotSignedIn("The token names nobody.")
+
+    sandbox = RecordingSandbox(Settings())
+    ann = Identity("ann", "https://issuer.example.com")
+    async with connect(AppWithSandbox(sandbox)) as client:
+        for current in (lambda: ann, lambda: LOCAL, refuse):
+            monkeypatch.setattr(identity, "current", current)
+            await call(client, "symbolic_check", **ARGUMENTS["symbolic_check"])
+    assert sandbox.callers == [ann.key, None, ""]
+
+
+async def test_coverage_threshold_is_the_maximum_number_of_paths() -> None:
     loop = 'def f(x: int) -> int:\n    """post: _ <= 0"""\n    while x > 0:\n        x -= 1\n    return x\n'
-    before = runtime_context.settings()
-    runtime_context.use_settings(Settings(analysis_coverage_threshold=100))
-    try:
+    async with connect(App(Settings(analysis_coverage_threshold=100))) as client:
         result = await call(client, "symbolic_check", code=loop, function_name="f", timeout_seconds=60)
-    finally:
-        runtime_context.use_settings(before)
     assert result.structured_content is not None
     assert (result.structured_content["status"], result.structured_content["paths_explored"]) == ("unknown", 100)
     assert "100 paths" in result.structured_content["message"]
 
 
-async def test_health_tells_versions_and_nothing_that_identifies_the_machine(client: Connected) -> None:
+async def test_health_check_returns_versions_and_does_not_identify_the_machine(client: Connected) -> None:
     answer = (await call(client, "health_check")).structured_content
     assert answer is not None
     assert answer["status"] == "healthy"
@@ -252,7 +304,7 @@ PROMPTS = {
 }
 
 
-async def test_the_prompts_take_real_arguments(client: Connected) -> None:
+async def test_prompts_contain_their_arguments(client: Connected) -> None:
     listed = {prompt.name: prompt for prompt in await client.list_prompts()}
     assert set(listed) == set(PROMPTS)
     for name, (tool, arguments) in PROMPTS.items():
@@ -265,31 +317,37 @@ async def test_the_prompts_take_real_arguments(client: Connected) -> None:
         assert "{" not in message.content.text.replace(arguments["code"], "")
 
 
-async def test_code_cannot_leave_its_fence(client: Connected) -> None:
-    arguments = {"code": "x = '''\n```\n````\n'''", "function_name": "f"}
-    (message,) = (await client.get_prompt("symbolic_check_template", arguments)).messages
-    assert message.content.type == "text"
-    assert message.content.text.endswith("\n`````")
+async def test_missing_arguments_of_a_prompt_are_named(client: Connected, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(MCPError, match="The prompt needs the arguments function_name") as refused:
+        await client.get_prompt("symbolic_check_template", {"code": "x"})
+    assert refused.value.error.code == INVALID_PARAMS
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-async def test_without_the_extra_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extra, "is_installed", lambda: False)
-    mcp: FastMCP = FastMCP("bare")
-    register_analysis_tools(mcp)
-    register_analysis_prompts(mcp)
-    assert (await mcp.list_tools(), await mcp.list_prompts()) == ([], [])
+async def test_fence_is_longer_than_any_in_the_code(client: Connected) -> None:
+    for longest in (4, 900_000):
+        arguments = {"code": f"x = '''\n```\n{'`' * longest}\n'''", "function_name": "f"}
+        (message,) = (await client.get_prompt("symbolic_check_template", arguments)).messages
+        assert message.content.type == "text"
+        assert message.content.text.endswith(f"\n{'`' * (longest + 1)}")
 
 
-def test_registering_imports_no_engine_and_starts_no_process() -> None:
+async def test_server_without_the_extra_has_no_tools_and_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "crosshair", None)  # how Python marks a module that cannot be imported
+    async with connect(App(Settings())) as client:
+        assert (await client.list_tools(), await client.list_prompts()) == ([], [])
+
+
+def test_registration_imports_no_engine_and_starts_no_process() -> None:
     program = """
-import sys
+import os, sys
 from fastmcp import FastMCP
-from quilt_mcp.tools.analysis_prompts import register_analysis_prompts
-from quilt_mcp.tools.analysis_tools import register_analysis_tools
-import os
-mcp = FastMCP("bare")
-register_analysis_tools(mcp)
-register_analysis_prompts(mcp)
+from quilt_mcp.analysis.resources import add_tools
+from quilt_mcp.app import App, identity
+from quilt_mcp.app.identity import LOCAL, Identity
+from quilt_mcp.core.errors import NotSignedIn
+from quilt_mcp.settings import Settings
+add_tools(FastMCP("bare"), App(Settings()))
 print(sorted({"crosshair", "z3"} & set(sys.modules)))
 try:
     os.waitpid(-1, os.WNOHANG)

@@ -1,28 +1,42 @@
-"""Every attack of the two tables: refused by the rule that is meant for it, or survived.
+"""Every attack of the two tables is refused by its rule, or survived.
 
-Nothing leaks, nothing is written, no process stays behind, and an honest call is answered afterwards.
+Afterwards nothing has leaked, nothing is written, no process is left, and an honest call gets its answer.
 """
 
 import asyncio
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from quilt_mcp.analysis.policy import Policy
-from quilt_mcp.analysis.warm_process import COMMAND
+from quilt_mcp.analysis.zygote_process import COMMAND
+from quilt_mcp.settings import Settings
 from tests.analysis import canaries
-from tests.analysis.attacks import GATED, MARKER, Attack
+from tests.analysis.attack import MARKER, Attack
+from tests.analysis.attacks import GATED
 from tests.analysis.jailed_attacks import JAILED, REACHED
-from tests.analysis.processes import descendants
 from tests.analysis.sandboxes import HONEST, UNGATED, ask, running, zygote_of
+from tests.support.processes import descendants
 
-MEMORY = [canaries.MEMORY]  # in the memory of this process, which is the server here
-STATUSES = {"counterexample", "error", "found", "not_found", "timeout", "unknown", "unreachable", "verified"}
-POLICY = Policy(memory_limit_mb=512)
+MEMORY = [canaries.MEMORY]  # in the memory of this process, which acts as the server
+STATUSES = {
+    "counterexample",
+    "different",
+    "error",
+    "found",
+    "not_found",
+    "timeout",
+    "unknown",
+    "unreachable",
+    "verified",
+}
+ATTACKED = Settings(analysis_memory_limit_mb=512, analysis_concurrency=10)  # so that no attack waits
+# A queue of eight on a slow machine
+LATE_SECONDS = 40
 Answer = dict[str, Any]
 
 
@@ -32,11 +46,13 @@ def _canary_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def _attack(command: Sequence[str], attacks: Sequence[Attack], places: Mapping[str, str]) -> dict[str, Answer]:
-    """The answers to all the attacks, sent several at a time beside a neighbour with a secret of its own.
+    """Return the answers to the attacks, sent several at a time beside another analysis of code with a secret.
 
-    `places` are put into the attacks' code. An honest request is sent last, and its answer is under `honest`.
+    `places` are values for the placeholders in the code of the attacks. An honest request follows the attacks; its
+    answer has the key `honest`.
     """
     answers: dict[str, Answer] = {}
+    late: dict[str, bool] = {}
     free = asyncio.Semaphore(8)
 
     async def one(attack: Attack, known: Mapping[str, str]) -> None:
@@ -44,36 +60,46 @@ async def _attack(command: Sequence[str], attacks: Sequence[Attack], places: Map
         for place, value in known.items():
             code = code.replace(place, value)
         async with free:
-            seconds = 10 if attack.rules else 1
-            answers[attack.id] = await ask(sandbox, code, seconds=seconds, policy=POLICY, **attack.request)
+            seconds = 10 if attack.rules or attack.claims else 1
+            started = time.monotonic()
+            answers[attack.id] = await ask(sandbox, code, seconds=seconds, **attack.request)
+            late[attack.id] = time.monotonic() - started - seconds > LATE_SECONDS
 
-    async with running(command) as sandbox:
+    async with running(command, ATTACKED) as sandbox:
         await ask(sandbox, "x = 1")
         known = {**places, "{ZYGOTE}": str(zygote_of(sandbox))} if places else {}
         secret = f"x = '{canaries.OTHER_REQUEST}'\nwhile True: pass"
-        neighbour = asyncio.create_task(ask(sandbox, secret, seconds=100))
+        other = asyncio.create_task(ask(sandbox, secret, seconds=100))
         async with asyncio.TaskGroup() as group:
             for attack in attacks:
                 group.create_task(one(attack, known))
-        neighbour.cancel()
-        await asyncio.wait([neighbour])
-        answers["honest"] = await ask(sandbox, HONEST["code"], seconds=20)
+        other.cancel()
+        await asyncio.wait([other])
+        answers["honest"] = await ask(sandbox, HONEST["code"], seconds=60)
         assert descendants(zygote_of(sandbox)) == set()
+    assert [name for name, is_late in late.items() if is_late] == []
     return answers
 
 
 def _is_as_expected(attack: Attack, answer: Answer) -> bool:
     text = json.dumps(answer)
     refused = answer.get("error_type") == "Refused"
-    by_rule = answer.get("rule") in attack.rules if attack.rules else not refused
-    return by_rule and answer["status"] in STATUSES and attack.contains in text and not canaries.leaks(text)
+    by_rule = answer.get("rule") in attack.rules if attack.rules else not refused or bool(attack.claims)
+    claims_nothing_wrong = answer["status"] not in attack.claims
+    return (
+        by_rule
+        and claims_nothing_wrong
+        and answer["status"] in STATUSES
+        and attack.contains in text
+        and not canaries.leaks(text)
+    )
 
 
 def _texts_in(directory: Path) -> list[tuple[str, str]]:
     return [(one.name, one.read_text()) for one in directory.iterdir()]
 
 
-async def test_the_gate_refuses_or_the_sandbox_survives(
+async def test_gate_refuses_or_sandbox_survives_every_attack(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     MARKER.unlink(missing_ok=True)
@@ -86,7 +112,7 @@ async def test_the_gate_refuses_or_the_sandbox_survives(
     assert not canaries.leaks("".join(capfd.readouterr()) + caplog.text)
 
 
-async def test_the_jail_alone_holds(
+async def test_jail_alone_stops_every_attack(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "file"

@@ -1,5 +1,5 @@
-"""Property: a counterexample for a pure integer function reproduces when the function is run, and none is missed that a
-small search finds."""
+"""Properties of answers about generated integer functions: Python reproduces counterexamples, and a small search finds
+none that the analysis has missed."""
 
 from typing import Any
 
@@ -7,19 +7,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quilt_mcp.analysis import analyses, gate
-from quilt_mcp.analysis.facade import load_module
-from quilt_mcp.analysis.loaded import Loaded
+from quilt_mcp.analysis.engine.analyses import run_analysis
+from quilt_mcp.analysis.gate.inspection import admit
+from quilt_mcp.analysis.gate.loading import Loaded, load_module
+from quilt_mcp.analysis.messages import Request
 from quilt_mcp.analysis.policy import Policy
 
-POLICY = Policy(coverage_threshold=30)
+POLICY = Policy()
 SMALL = range(-6, 7)
 
 numbers = st.integers(-20, 20).map(str)
 names = st.sampled_from(["x", "y"])
 
 
-def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+def _extend(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     operators = st.sampled_from(["+", "-", "*", "//", "%"])
     comparisons = st.sampled_from(["<", "<=", "==", "!="])
     return st.one_of(
@@ -30,54 +31,54 @@ def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-expressions = st.recursive(st.one_of(numbers, names), _grown, max_leaves=6)
+expressions = st.recursive(st.one_of(numbers, names), _extend, max_leaves=6)
 postconditions = st.tuples(st.sampled_from(["!=", "<", ">="]), st.one_of(numbers, names)).map(" ".join)
 programs = st.tuples(expressions, postconditions).map(
     lambda parts: f'def f(x: int, y: int) -> int:\n    """post: _ {parts[1]}"""\n    return {parts[0]}\n'
 )
 
 
-def analysed(code: str, tool: str, **parameters: Any) -> dict[str, Any]:
-    admitted = gate.admit(code, POLICY)
+def analyse(request: Request) -> dict[str, Any]:
+    admitted = admit(request["code"], POLICY)
     module = load_module(admitted.source, POLICY)
     loaded = Loaded(module, admitted.source, admitted.tree, lambda _: None)
-    return analyses.run({"tool": tool, "code": code, "timeout_seconds": 1.0, **parameters}, loaded, POLICY)
+    return dict(run_analysis(request, loaded, seconds=1.0, path_limit=30))
 
 
-def keeps(code: str, x: int, y: int) -> bool:
-    """Whether the generated function keeps its postcondition, by running both."""
+def satisfies(code: str, x: int, y: int) -> bool:
+    """Run the generated function and its postcondition, and return whether it holds."""
     names: dict[str, Any] = {}
-    exec(code, names)  # noqa: S102 - the generator's own arithmetic
+    exec(code, names)  # noqa: S102 - arithmetic of the generator
     try:
         result = names["f"](x, y)
     except ZeroDivisionError:
         return False
     post = code.split('"""')[1].removeprefix("post: ")
-    return bool(eval(post, {"x": x, "y": y, "_": result}))  # noqa: S307 - the same
+    return bool(eval(post, {"x": x, "y": y, "_": result}))  # noqa: S307 - arithmetic of the generator
 
 
-@pytest.mark.filterwarnings("ignore")  # CrossHair looks at deprecated parts of the library
+@pytest.mark.filterwarnings("ignore")  # CrossHair uses deprecated parts of the standard library
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(programs)
-def test_a_counterexample_reproduces_and_verified_has_none(code: str) -> None:
-    answer = analysed(code, "symbolic_check", function_name="f")
+def test_counterexamples_reproduce_and_verified_functions_have_none(code: str) -> None:
+    answer = analyse({"tool": "symbolic_check", "code": code, "function_name": "f"})
     if answer["status"] == "counterexample":
         (found,) = answer["counterexamples"]
-        assert not keeps(code, **found["args"])
+        assert not satisfies(code, **{name: int(one) for name, one in found["args"].items()})
     elif answer["status"] == "verified":
-        assert all(keeps(code, x, y) for x in SMALL for y in SMALL)
+        assert all(satisfies(code, x, y) for x in SMALL for y in SMALL)
     else:
         assert answer["status"] in {"timeout", "unknown"}
 
 
-@pytest.mark.filterwarnings("ignore")  # as above
+@pytest.mark.filterwarnings("ignore")  # the same
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(expressions, expressions)
-def test_what_is_called_equivalent_agrees_and_what_is_called_different_differs(left: str, right: str) -> None:
+def test_equivalent_functions_agree_and_different_functions_differ(left: str, right: str) -> None:
     code = f"def a(x: int, y: int):\n    return {left}\ndef b(x: int, y: int):\n    return {right}\n"
-    answer = analysed(code, "compare_functions", function_a="a", function_b="b")
+    answer = analyse({"tool": "compare_functions", "code": code, "function_a": "a", "function_b": "b"})
     functions: dict[str, Any] = {}
-    exec(code, functions)  # noqa: S102 - the generator's own arithmetic
+    exec(code, functions)  # noqa: S102 - arithmetic of the generator
 
     def agree(x: int, y: int) -> bool:
         outcomes = []
@@ -89,7 +90,8 @@ def test_what_is_called_equivalent_agrees_and_what_is_called_different_differs(l
         return bool(outcomes[0] == outcomes[1])
 
     if answer["status"] == "different":
-        assert not agree(**answer["distinguishing_input"]["args"])
+        found = answer["distinguishing_input"]["args"]
+        assert not agree(**{name: int(one) for name, one in found.items()})  # large ones are texts
     elif answer["status"] == "equivalent":
         assert all(agree(x, y) for x in SMALL for y in SMALL)
     else:

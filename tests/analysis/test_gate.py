@@ -1,9 +1,9 @@
-"""The gate: what it lets in, what it makes of it, and where it says no."""
+"""The gate: what it admits, how it rewrites code, and what it refuses."""
 
 import pytest
 
-from quilt_mcp.analysis.gate import admit
-from quilt_mcp.analysis.gate_rules import RULES, Refused
+from quilt_mcp.analysis.gate.inspection import admit
+from quilt_mcp.analysis.gate.rules import RULES, Refused
 from quilt_mcp.analysis.policy import Policy
 from tests.analysis.attacks import GATED
 
@@ -105,13 +105,28 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_plain_code_is_let_in_and_means_the_same(name: str) -> None:
+def test_everyday_code_is_admitted_unchanged(name: str) -> None:
     once = admit(PLAIN[name], POLICY).source
     assert admit(once, POLICY).source == once
     compile(once, name, "exec", dont_inherit=True)
 
 
-def test_comments_and_text_vanish_and_contracts_stay() -> None:
+def test_annotations_of_every_plain_form_are_admitted() -> None:
+    code = """
+import typing as t
+from typing import Annotated, Literal, TypeVarTuple
+Ts = TypeVarTuple('Ts')
+
+class A:
+    x: 'A | None' = None
+
+def f(a: t.Optional['list["A"]'], b: Literal[-1, 'no type'], c: Annotated[int, len('x'), 'a text'], *d: None) -> None:
+    y: tuple[*Ts] | t.Callable[[int], str] | t.Callable[..., None]
+"""
+    assert "Annotated[int, len('x'), 'a text']" in admit(code, POLICY).source
+
+
+def test_comments_and_strings_are_dropped_and_contracts_are_kept() -> None:
     code = '''
 """of the module"""
 class A:  # crosshair: off
@@ -167,7 +182,7 @@ def f(a: list, b: int) -> int:
     )
 
 
-def test_the_tree_keeps_the_lines_of_the_client() -> None:
+def test_tree_keeps_the_line_numbers_of_the_submitted_code() -> None:
     admitted = admit("\n\n\nx = 1\n\n# one\ndef f():\n    'post: True'\n\n    return 1\n", POLICY)
     assert [node.lineno for node in admitted.tree.body] == [4, 7]
 
@@ -186,7 +201,7 @@ def test_the_tree_keeps_the_lines_of_the_client() -> None:
         "post: '\\u2028' != _",
     ],
 )
-def test_a_contract_that_is_not_one_expression_is_refused(docstring: str) -> None:
+def test_contract_that_is_not_one_expression_is_refused(docstring: str) -> None:
     with pytest.raises(Refused) as caught:
         admit(f'x = 1\n\ndef f(x):\n    """{docstring}"""\n', POLICY)
     assert caught.value.rule == "contract"
@@ -194,32 +209,32 @@ def test_a_contract_that_is_not_one_expression_is_refused(docstring: str) -> Non
 
 
 @pytest.mark.parametrize("docstring", ["raises: eval", "post: open(_)", "pre: (lambda: ().__class__)()"])
-def test_a_contract_passes_the_same_rules_as_the_code(docstring: str) -> None:
+def test_contract_must_follow_the_rules_for_code(docstring: str) -> None:
     with pytest.raises(Refused) as caught:
         admit(f'def f(x):\n    """{docstring}"""\n', POLICY)
     assert caught.value.rule in {"builtin", "dunder"}
 
 
-def test_a_refusal_says_the_line_and_nothing_of_the_code() -> None:
+def test_refusal_names_the_line_and_repeats_no_code() -> None:
     with pytest.raises(Refused) as caught:
         admit("x = 1\nimport secret_name", POLICY)
     assert caught.value.line == 2
     assert str(caught.value) == RULES["import"] + " (Line 2.)"
 
 
-def test_every_rule_is_tried_by_an_attack() -> None:
-    # `canonical` is for what later versions of Python may write otherwise; no code is known that needs it
+def test_every_rule_has_an_attack() -> None:
+    # no code is known that breaks `canonical`, which is for later versions of Python
     assert {rule for attack in GATED for rule in attack.rules} == RULES.keys() - {"canonical"}
 
 
-def test_a_tree_that_is_written_otherwise_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quilt_mcp.analysis.gate.ast.unparse", lambda tree: "import os")
+def test_tree_that_changes_when_it_is_rewritten_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quilt_mcp.analysis.gate.inspection.ast.unparse", lambda tree: "import os")
     with pytest.raises(Refused) as caught:
         admit("x = 1", POLICY)
     assert caught.value.rule == "canonical"
 
 
-def test_a_builtin_of_a_later_python_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_builtin_of_a_later_python_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("builtins.brand_new", 1, raising=False)
     with pytest.raises(Refused) as caught:
         admit("brand_new", POLICY)

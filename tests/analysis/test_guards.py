@@ -1,4 +1,4 @@
-"""The guards on text that becomes code at run time. They hold for good, so each is tried in a process of its own."""
+"""The guards on text that becomes code at run time. They cannot be undone, so each test starts a process."""
 
 import subprocess
 import sys
@@ -9,24 +9,28 @@ PLACES = {
     "an annotation": "import typing; typing.List['__import__(1)']",
     "an annotation by a subclass of str": "import typing\nclass S(str): pass\ntyping.List[S('int')]",
     "an annotation with a star": "import typing; typing.List['*int']",
+    "an annotation by inspect": "import inspect\ndef f(x: 'int'): pass\ninspect.signature(f, eval_str=True)",
+    "an annotation by the class Signature": "import inspect\ndef f(x: 'int'): pass\n"
+    "inspect.Signature.from_callable(f, eval_str=True)",
     "a field name": "import dataclasses\nclass A: __annotations__ = {'a=1, b': int}\ndataclasses.dataclass(A)",
     "a dunder field": "import dataclasses\nclass A: __annotations__ = {'__class__': int}\ndataclasses.dataclass(A)",
     "a contract": "from crosshair import condition_parser as p; p.compile_expr('open(1)')",
-    "a contract that is none": "from crosshair import condition_parser as p; p.compile_expr('x = 1')",
+    "a contract that is not an expression": "from crosshair import condition_parser as p; p.compile_expr('x = 1')",
 }
 
 
 def _run(code: str) -> subprocess.CompletedProcess[str]:
-    head = "from quilt_mcp.analysis import guards, policy\nguards.install(policy.Policy())\n"
+    head = "from quilt_mcp.analysis.jail.guards import install_guards\n"
+    head += "from quilt_mcp.analysis.policy import Policy\ninstall_guards(Policy())\n"
     return subprocess.run([sys.executable, "-c", head + code], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_text_that_the_gate_would_refuse_does_not_become_code(place: str) -> None:
+def test_text_that_breaks_a_rule_of_the_gate_is_refused(place: str) -> None:
     assert "Refused" in _run(PLACES[place]).stderr.splitlines()[-1]
 
 
-def test_plain_text_becomes_what_it_says() -> None:
+def test_text_that_breaks_no_rule_is_evaluated() -> None:
     code = """
 import dataclasses, typing
 from crosshair import condition_parser
@@ -42,7 +46,7 @@ print(typing.get_type_hints(A)["x"], eval(condition_parser.compile_expr("__retur
     ("docstring", "declared"),
     [("raises: ValueError, KeyError", 2), ("raises: print(1)", 0), ("raises\\n: print(1)", 0), (":raises a.b.c: x", 0)],
 )
-def test_declared_exceptions_are_plain_names(docstring: str, declared: int) -> None:
+def test_only_plain_names_declare_exceptions(docstring: str, declared: int) -> None:
     code = f"""
 from crosshair import condition_parser
 def f(): pass

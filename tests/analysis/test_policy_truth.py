@@ -1,78 +1,129 @@
-"""config://security tells what holds: each thing that it publishes is tried in the sandbox."""
+"""The sandbox enforces exactly what config://security publishes."""
 
-import builtins
+import subprocess
 import sys
-from typing import Any
+from importlib import import_module
 
 import pytest
 from pydantic import TypeAdapter
 
-from quilt_mcp import runtime_context
-from quilt_mcp.analysis import security_resource
-from quilt_mcp.analysis.policy import Policy
-from quilt_mcp.analysis.security_resource import SecurityConfig, security
-from quilt_mcp.analysis.warm_process import COMMAND
+from quilt_mcp.analysis.gate.rules import RULES
+from quilt_mcp.analysis.policy import SUPPORTED_PYTHONS, Policy
+from quilt_mcp.analysis.sandbox import Sandbox
+from quilt_mcp.analysis.security_resource import SecurityConfig, describe_security, security
+from quilt_mcp.analysis.zygote_process import COMMAND
+from quilt_mcp.app import App
 from quilt_mcp.settings import Settings
-from tests.analysis.sandboxes import UNGATED, ask, ask_all, running, script
+from tests.analysis.sandboxes import SETTINGS, UNGATED, ask, ask_all, running, script
 
 
-@pytest.fixture
-def put_back_settings() -> Any:
-    before = runtime_context.settings()
-    yield
-    runtime_context.use_settings(before)
-
-
-async def _contradictions(command: tuple[str, ...]) -> list[str]:
-    """What the sandbox does otherwise than config://security says."""
-    told, policy = security(), Policy.of(runtime_context.settings())
-    passes = {f"import {name}": f"import {name}" for name in told["allowed_modules"]}
-    passes["exact size"] = "#" * told["code_size_bytes"]
-    refused = {f"import {name}": f"import {name}" for name in told["blocked_modules"]}
-    refused |= {f"builtin {name}": f"x = {name}" for name in told["dangerous_builtins"]}
-    refused["one byte more"] = "#" * (told["code_size_bytes"] + 1)
+async def _find_contradictions(command: tuple[str, ...]) -> list[str]:
+    """Return what the sandbox does differently from what it publishes."""
     async with running(command) as sandbox:
-        let_in = await ask_all(sandbox, passes, policy)
-        kept_out = await ask_all(sandbox, refused, policy)
-    # code without a function passes the gate, is run, and then has nothing to analyse
-    wrong = [name for name, answer in let_in.items() if answer.get("error_type") != "FunctionNotFound"]
-    return wrong + [name for name, answer in kept_out.items() if answer.get("error_type") != "Refused"]
+        published = describe_security(sandbox)
+        allowed = {f"import {name}": f"import {name}" for name in published["allowed_modules"]}
+        allowed["exact size"] = "#" * published["code_size_bytes"]
+        refused = {f"import {name}": f"import {name}" for name in published["blocked_modules"]}
+        refused |= {f"builtin {name}": f"x = {name}" for name in published["dangerous_builtins"]}
+        refused["one byte more"] = "#" * (published["code_size_bytes"] + 1)
+        of_allowed, of_refused = await ask_all(sandbox, allowed), await ask_all(sandbox, refused)
+    # code without a function passes the gate and runs; then there is no function to analyse
+    wrong = [name for name, answer in of_allowed.items() if answer.get("error_type") != "FunctionNotFound"]
+    return wrong + [name for name, answer in of_refused.items() if answer.get("error_type") != "Refused"]
 
 
-async def test_what_is_published_is_what_holds() -> None:
-    assert await _contradictions(COMMAND) == []
+async def test_sandbox_enforces_what_it_publishes() -> None:
+    assert await _find_contradictions(COMMAND) == []
 
 
-async def test_a_gate_with_a_policy_of_its_own_is_found_out() -> None:
-    assert await _contradictions(script("lenient_gate.py")) == ["exact size", "import os", "builtin eval"]
+async def test_gate_with_another_policy_is_detected() -> None:
+    assert await _find_contradictions(script("lenient_gate.py")) == ["exact size", "import os", "builtin eval"]
 
 
-async def test_the_limits_of_the_child_are_those_published() -> None:
+def _generate_programs(published: SecurityConfig) -> dict[str, list[str]]:
+    """Return programs that each published rule must refuse: its examples, or code beyond one of the limits."""
+    programs = {one["rule"]: one["examples"] for one in published["rules"]}
+    nodes, depth = published["syntax_nodes"], published["syntax_depth"]
+    beyond = {
+        "size": ["#" * (published["code_size_bytes"] + 1)],
+        "nodes": ["0\n" * (nodes // 2)],
+        "nesting": ["x = " + "-" * depth + "1"],
+        "literal": [
+            f"x = {10 ** (published['integer_digits'] + 1)}",
+            f"x = '{'a' * (published['literal_length'] + 1)}'",
+        ],
+    }
+    assert not [name for name in beyond if programs[name]]
+    return programs | beyond
+
+
+async def test_every_published_rule_refuses_a_program() -> None:
+    async with running() as sandbox:
+        programs = _generate_programs(describe_security(sandbox))
+        asked = {f"{rule} {number}": code for rule, codes in programs.items() for number, code in enumerate(codes)}
+        answers = await ask_all(sandbox, asked)
+    assert {name: answer.get("rule") for name, answer in answers.items() if answer.get("rule") != name.split()[0]} == {}
+    # no code is known that breaks `canonical`, which is for later versions of Python
+    assert [rule for rule, codes in programs.items() if not codes] == ["canonical"]
+    assert {one["rule"]: one["message"] for one in describe_security(sandbox)["rules"]} == RULES
+
+
+@pytest.mark.parametrize("length", [0, -1])
+async def test_code_at_a_published_limit_is_admitted(length: int) -> None:
+    async with running() as sandbox:
+        published = describe_security(sandbox)
+        codes = {
+            "integer": f"x = {10 ** (published['integer_digits'] + length - 1)}",
+            "text": f"x = '{'a' * (published['literal_length'] + length)}'",
+            "depth": "x = " + "-" * (published["syntax_depth"] + length - 3) + "1",
+        }
+        answers = await ask_all(sandbox, codes)
+    assert {answer.get("error_type") for answer in answers.values()} == {"FunctionNotFound"}
+
+
+async def test_published_names_are_refused() -> None:
+    async with running() as sandbox:
+        published = describe_security(sandbox)
+        refused = {name: f"x = y.{name}" for name in published["closed_attributes"]}
+        methods = {name: f"class A:\n    def {name}(self): pass" for name in published["definable_methods"]}
+        withheld = {}
+        for one in published["withheld_names"]:
+            module, _, name = one.rpartition(".")
+            if hasattr(import_module(module), name):  # the others are of later versions of Python
+                withheld[one] = f"from {module} import {name}"
+        of_refused, of_methods = await ask_all(sandbox, refused), await ask_all(sandbox, methods)
+        of_withheld = await ask_all(sandbox, withheld)
+    assert {answer.get("rule") for answer in of_refused.values()} == {"attribute"}
+    assert {answer.get("error_type") for answer in of_methods.values()} == {"FunctionNotFound"}
+    assert {answer.get("rule") for answer in of_withheld.values()} == {"withheld"}
+    assert [name for name, answer in of_withheld.items() if not answer["message"].startswith(f"{name}: ")] == []
+
+
+async def test_child_has_the_published_limits() -> None:
     code = "import resource\nR = [resource.getrlimit(n) for n in (resource.RLIMIT_AS, resource.RLIMIT_CPU)]"
     async with running(UNGATED) as sandbox:
-        answer = await ask(sandbox, code, seconds=7, policy=Policy.of(runtime_context.settings()))
-    limit = security()["memory_limit_mb"] << 20
+        answer = await ask(sandbox, code, seconds=7)
+        limit = describe_security(sandbox)["memory_limit_mb"] << 20
     assert answer["value"] == str([(limit, limit), (19, 19)])
 
 
-async def test_a_setting_changes_what_is_published_and_what_holds(put_back_settings: None) -> None:
-    runtime_context.use_settings(
-        Settings(analysis_memory_limit_mb=300, analysis_code_size_bytes=1024, analysis_coverage_threshold=100)
-    )
-    told, policy = security(), Policy.of(runtime_context.settings())
-    assert (told["memory_limit_mb"], told["code_size_bytes"], told["coverage_threshold"]) == (300, 1024, 100)
-    assert policy.coverage_threshold == 100
+async def test_settings_change_what_is_published_and_enforced() -> None:
+    large = "x = 'a' * (280 << 20)"
+    settings = Settings(analysis_memory_limit_mb=300, analysis_code_size_bytes=1024, analysis_coverage_threshold=100)
+    async with running(settings=settings) as sandbox:
+        published = describe_security(sandbox)
+        limits = (published["memory_limit_mb"], published["code_size_bytes"], published["coverage_threshold"])
+        assert limits == (300, 1024, 100)
+        assert (await ask(sandbox, "#" * 1024, seconds=60))["error_type"] == "FunctionNotFound"
+        assert (await ask(sandbox, "#" * 1025, seconds=60))["error_type"] == "Refused"
+        assert (await ask(sandbox, large, seconds=60))["error_type"] == "MemoryLimit"
     async with running() as sandbox:
-        assert (await ask(sandbox, "#" * 1024, seconds=20, policy=policy))["error_type"] == "FunctionNotFound"
-        assert (await ask(sandbox, "#" * 1025, seconds=20, policy=policy))["error_type"] == "Refused"
-        assert (await ask(sandbox, "x = 'a' * (280 << 20)", seconds=20, policy=policy))["error_type"] == "MemoryLimit"
-        assert (await ask(sandbox, "x = 'a' * (280 << 20)", seconds=20))["error_type"] == "FunctionNotFound"
+        assert (await ask(sandbox, large, seconds=60))["error_type"] == "FunctionNotFound"
 
 
-async def test_the_least_memory_is_enough_for_an_analysis() -> None:
-    async with running() as sandbox:
-        code = "def f(x: int) -> int:\n    'post: _ != 42'\n    return x * 2"
-        answer = await ask(sandbox, code, seconds=20, policy=Policy(memory_limit_mb=128))
+async def test_minimum_memory_is_enough_for_an_analysis() -> None:
+    async with running(settings=Settings(analysis_memory_limit_mb=128)) as sandbox:
+        answer = await ask(sandbox, "def f(x: int) -> int:\n    'post: _ != 42'\n    return x * 2", seconds=60)
     assert answer["status"] == "counterexample"
 
 
@@ -85,42 +136,58 @@ async def test_the_least_memory_is_enough_for_an_analysis() -> None:
         ("SYMBOLIC_COVERAGE_EXHAUSTIVE_THRESHOLD", "many"),
     ],
 )
-def test_a_setting_out_of_bounds_is_refused(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setting_out_of_range_is_refused(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(ValueError, match=r"(?i)analysis"):
         Settings()
 
 
-def test_settings_by_their_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_have_older_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SYMBOLIC_MEMORY_LIMIT_MB", "200")
     monkeypatch.setenv("SYMBOLIC_CODE_SIZE_LIMIT", "2000")
     monkeypatch.setenv("SYMBOLIC_COVERAGE_EXHAUSTIVE_THRESHOLD", "500")
-    policy = Policy.of(Settings())
+    policy = Policy.from_settings(Settings())
     assert (policy.memory_limit_mb, policy.code_size_bytes, policy.coverage_threshold) == (200, 2000, 500)
 
 
-def test_every_module_and_builtin_of_this_python_is_in_one_of_the_lists() -> None:
-    told = security()
-    assert set(sys.stdlib_module_names) - {*told["allowed_modules"], *told["blocked_modules"]} == set()
-    assert set(dir(builtins)) - {*Policy().permitted_builtins, *told["dangerous_builtins"]} <= {"_"}
+def test_policy_survives_json() -> None:
+    policy = Policy(memory_limit_mb=300, allowed_modules=("math",))
+    assert Policy.from_json(policy.to_json()) == policy
+
+
+def test_every_module_and_builtin_of_this_python_is_listed() -> None:
+    published = describe_security(Sandbox(SETTINGS))
+    assert set(sys.stdlib_module_names) - {*published["allowed_modules"], *published["blocked_modules"]} == set()
+    # a fresh interpreter, because libraries that other tests load add names to `builtins` of this process
+    listing = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", "import builtins; print(*dir(builtins))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(listing.stdout.split()) - {*Policy().permitted_builtins, *published["dangerous_builtins"]} == set()
 
 
 def test_lists_are_sorted_disjoint_and_new_each_time() -> None:
-    first, second = security(), security()
+    sandbox = Sandbox(SETTINGS)
+    first, second = describe_security(sandbox), describe_security(sandbox)
     for name in ("allowed_modules", "blocked_modules", "dangerous_builtins"):
         assert first[name] == sorted(set(first[name]))
         first[name].clear()
-    assert second == security()
+    assert second == describe_security(sandbox)
     assert not {*second["allowed_modules"]} & {*second["blocked_modules"]}
     assert not {*Policy().permitted_builtins} & {*second["dangerous_builtins"]}
 
 
-def test_the_answer_has_the_fields_that_it_declares() -> None:
-    assert TypeAdapter(SecurityConfig).validate_python(security(), strict=True) == security()
+def test_resource_describes_the_sandbox_of_the_current_app() -> None:
+    with App(Settings(analysis_code_size_bytes=1234)).active():
+        published = security()
+    assert published["code_size_bytes"] == 1234
+    assert TypeAdapter(SecurityConfig).validate_python(published, strict=True) == published
 
 
-def test_every_layer_holds_on_this_machine() -> None:
-    assert security()["isolation"] == {
+def test_every_layer_works_on_this_machine() -> None:
+    assert describe_security(Sandbox(SETTINGS))["isolation"] == {
         "accepts_code": True,
         "weaker_sandbox_allowed": False,
         "landlock": True,
@@ -130,35 +197,61 @@ def test_every_layer_holds_on_this_machine() -> None:
     }
 
 
-def test_without_the_extra_no_code_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(security_resource, "find_spec", lambda name: None)
-    _assert_closed(security())
+@pytest.mark.parametrize("package", ["crosshair", "z3"])
+def test_server_without_the_extra_accepts_no_code(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)  # how Python marks a module that cannot be imported
+    _assert_accepts_nothing(describe_security(Sandbox(SETTINGS)))
 
 
-def test_where_a_layer_is_missing_no_code_is_accepted(monkeypatch: pytest.MonkeyPatch, put_back_settings: None) -> None:
-    layers = security_resource.isolation() | {"landlock": False}
-    monkeypatch.setattr(security_resource, "isolation", lambda: layers)
-    _assert_closed(security())
-    runtime_context.use_settings(Settings(analysis_allow_weaker_sandbox=True))
-    told = security()
-    assert told["code_size_bytes"] == 65536
-    assert told["isolation"]["weaker_sandbox_allowed"]
-    assert told["isolation"]["accepts_code"]
-    assert not told["isolation"]["landlock"]
+def test_server_without_a_layer_accepts_no_code_unless_the_operator_allows_it() -> None:
+    probe = (sys.executable, "-c", 'print(\'{"privileges": true, "rlimits": true, "seccomp": true}\')')
+    _assert_accepts_nothing(describe_security(Sandbox(SETTINGS, probe=probe)))
+    allowed = describe_security(Sandbox(Settings(analysis_allow_weaker_sandbox=True), probe=probe))
+    assert allowed["code_size_bytes"] == 65536
+    assert allowed["isolation"] == {
+        "accepts_code": True,
+        "weaker_sandbox_allowed": True,
+        "landlock": False,
+        "privileges": True,
+        "rlimits": True,
+        "seccomp": True,
+    }
 
 
-def test_on_another_system_no_layer_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "darwin")
-    security_resource._tried.cache_clear()
-    try:
-        assert not any(security_resource.isolation().values())
-    finally:
-        security_resource._tried.cache_clear()
+@pytest.mark.parametrize("output", ["", "x", "[1", "'"])
+def test_probe_that_fails_means_no_layer_works(output: str) -> None:
+    assert not any(Sandbox(SETTINGS, probe=(sys.executable, "-c", f"print({output!r})")).probe_layers().values())
+    assert not any(Sandbox(SETTINGS, probe=("/nonexistent",)).probe_layers().values())
 
 
-def _assert_closed(told: SecurityConfig) -> None:
-    assert told["allowed_modules"] == []
-    assert {"math", "os"} <= {*told["blocked_modules"]}
-    assert {"len", "eval"} <= {*told["dangerous_builtins"]}
-    assert (told["memory_limit_mb"], told["code_size_bytes"], told["coverage_threshold"]) == (0, 0, 0)
-    assert not told["isolation"]["accepts_code"]
+async def test_sandbox_needs_linux() -> None:
+    sandbox = Sandbox(Settings(analysis_allow_weaker_sandbox=True), platform="darwin")
+    published = describe_security(sandbox)
+    assert not any(sandbox.probe_layers().values())
+    _assert_accepts_nothing(published)
+    answer = await ask(sandbox, "x = 1")
+    assert (answer["error_type"], sandbox.zygote_pid) == ("SandboxUnavailable", None)
+
+
+@pytest.mark.parametrize("python", [(3, 10), (3, 14), (4, 0)])
+async def test_python_without_a_run_of_the_attack_table_is_refused(python: tuple[int, int]) -> None:
+    sandbox = Sandbox(Settings(analysis_allow_weaker_sandbox=True), python=python)
+    _assert_accepts_nothing(describe_security(sandbox))
+    answer = await ask(sandbox, "x = 1")
+    assert (answer["status"], answer["error_type"]) == ("error", "UnsupportedPython")
+    assert f"Python {python[0]}.{python[1]}" in answer["message"]
+    assert "3.11, 3.12, 3.13" in answer["message"]
+    assert sandbox.zygote_pid is None
+
+
+def test_this_python_is_supported() -> None:
+    assert sys.version_info[:2] in SUPPORTED_PYTHONS
+
+
+def _assert_accepts_nothing(published: SecurityConfig) -> None:
+    assert published["allowed_modules"] == []
+    assert {"math", "os"} <= {*published["blocked_modules"]}
+    assert {"len", "eval"} <= {*published["dangerous_builtins"]}
+    limits = (published["memory_limit_mb"], published["code_size_bytes"], published["coverage_threshold"])
+    assert limits == (0, 0, 0)
+    assert not published["isolation"]["accepts_code"]

@@ -1,18 +1,26 @@
-"""Values of analysed code, in the form that an answer can hold."""
+"""Values of analysed code in answers."""
 
+import ast
 import json
 import math
-from enum import Enum
+from enum import Enum, Flag
 from inspect import Signature, signature
+from types import FunctionType
 from typing import Any
 
 import pytest
 
-from quilt_mcp.analysis.rendering import TEXT_LENGTH, counterexample, plain, source_text
+from quilt_mcp.analysis.engine.rendering import TEXT_LENGTH, make_counterexample, to_json_value, write_source
+from quilt_mcp.analysis.engine.subjects import Subject
 
 
 class Colour(Enum):
     RED = 1
+
+
+class Access(Flag):
+    READ = 1
+    WRITE = 2
 
 
 class Loud:
@@ -20,10 +28,15 @@ class Loud:
         raise KeyError("a secret")
 
 
-@pytest.mark.parametrize("value", [0, -1, 2**64, 10**400, True, None, "", "é", "\x00", 0.5, -0.0])
-def test_what_json_can_hold_stays_as_it_is(value: Any) -> None:
-    assert (plain(value), type(plain(value))) == (value, type(value))
-    assert json.loads(json.dumps(plain(value))) == value
+class Silent(Loud):
+    def __init__(self, seed: int) -> None:
+        self.hidden = seed + 1
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**53 - 1, 1 - 2**53, True, None, "", "é", "\x00", 0.5, -0.0])
+def test_json_values_stay_unchanged(value: Any) -> None:
+    assert (to_json_value(value), type(to_json_value(value))) == (value, type(value))
+    assert json.loads(json.dumps(to_json_value(value))) == value
 
 
 @pytest.mark.parametrize(
@@ -39,42 +52,60 @@ def test_what_json_can_hold_stays_as_it_is(value: Any) -> None:
         "\ud800",
         math.inf,
         [math.nan],
+        2**53,
+        -(2**53),
+        10**400,
         1 << 4200,
         [1 << 4200],
     ],
 )
-def test_other_values_become_source_that_makes_them_again(value: Any) -> None:
-    text = plain(value)
+def test_other_values_become_source_text_that_evaluates_to_them(value: Any) -> None:
+    text = to_json_value(value)
     assert isinstance(text, str)
     assert text.isascii()
-    assert repr(eval(text)) == repr(value)  # noqa: S307 - this file's own values
+    assert repr(eval(text)) == repr(value)  # noqa: S307 - values of this file
     json.dumps(text, allow_nan=False).encode()
 
 
-def test_an_integer_that_python_does_not_write_is_told() -> None:
-    assert source_text(10**5000).startswith("0x")
-    assert source_text([10**5000]).startswith("[0x")
+def test_very_long_integers_are_hexadecimal() -> None:
+    assert write_source(10**5000 + 1).startswith("0x")
+    assert write_source([10**5000 + 1]).startswith("[0x")
+    assert write_source(-(3 << 9000)) == "(-0x3 << 9000)"
 
 
-def test_a_member_is_told_by_its_name() -> None:
-    assert source_text([Colour.RED]) == "[Colour.RED]"
+def test_enum_members_are_written_by_name() -> None:
+    assert write_source([Colour.RED], globals()) == "[Colour.RED]"
+    assert write_source(Colour.RED) == f"{__name__}.Colour.RED"
 
 
-def test_no_repr_gets_out_that_raises_or_tells_an_address() -> None:
-    assert source_text(Loud()) == "<Loud without a repr>"
-    assert source_text(object()) == "<object object>"
+def test_failing_reprs_and_addresses_are_replaced() -> None:
+    assert write_source(Loud(), globals()) == "Loud()"
+    assert write_source(Silent(1), globals()) == "<Silent without a repr>"
+    assert write_source(iter({1: 2}.items())) == "<dict_itemiterator object>"
 
 
-def test_texts_are_bounded() -> None:
-    assert len(source_text("x" * 10**6)) == TEXT_LENGTH
-    assert len(str(plain("x" * 10**6))) == TEXT_LENGTH
+def test_texts_have_a_maximum_length() -> None:
+    assert len(write_source("xy" * 10**6)) == TEXT_LENGTH
+    assert len(str(to_json_value("xy" * 10**6))) == TEXT_LENGTH
+    assert write_source(["x" * 10**6, b"y" * 999]) == "['x' * 1000000, b'y' * 999]"
 
 
-def test_arguments_are_told_by_how_they_are_given() -> None:
+def test_flags_and_iterators_are_written_as_python() -> None:
+    assert write_source([Access.READ | Access.WRITE, Access.READ, Access(0)], globals()) == (
+        "[Access.READ | Access.WRITE, Access.READ, Access(0)]"
+    )
+    assert write_source(iter([1, "a"])) == "iter([1, 'a'])"
+
+
+def test_positional_and_keyword_arguments_are_separate() -> None:
     def f(a: int, *rest: int, k: str, **more: int) -> None: ...
 
     bound = signature(f).bind(1, 2, k="x", z=3)
     assert isinstance(bound.signature, Signature)
-    told = counterexample("f", bound, violation="v", actual_result="r")
-    assert told["call"] == "f(1, 2, k='x', z=3)"
-    assert (told["args"], told["kwargs"]) == ({"a": 1, "rest": "(2,)"}, {"k": "x", "more": "{'z': 3}"})
+    (node,) = ast.parse("def f(): ...").body
+    assert isinstance(node, ast.FunctionDef)
+    assert isinstance(f, FunctionType)
+    subject = Subject(f, bound.signature, node, f, "f")
+    found = make_counterexample(subject, bound, {}, violation="v", actual_result="r")
+    assert found["call"] == "f(1, 2, k='x', z=3)"
+    assert (found["args"], found["kwargs"]) == ({"a": 1, "rest": "(2,)"}, {"k": "x", "more": "{'z': 3}"})

@@ -1,4 +1,4 @@
-"""config://server and info://capabilities tell the truth about the server that answers."""
+"""config://server and info://capabilities describe the running server."""
 
 import json
 import subprocess
@@ -12,42 +12,44 @@ from fastmcp.server.dependencies import get_context
 from fastmcp.server.middleware import Middleware
 from pydantic import TypeAdapter
 
-from quilt_mcp import runtime_context
 from quilt_mcp.analysis import server_resources
+from quilt_mcp.analysis.prompts import register_analysis_prompts
 from quilt_mcp.analysis.server_resources import Capabilities, ServerConfig
-from quilt_mcp.errors import ResourceExecutionError
-from quilt_mcp.manager import ResourceManager
-from quilt_mcp.registry import define, registry_of
+from quilt_mcp.analysis.tools import register_analysis_tools
+from quilt_mcp.app import App
+from quilt_mcp.core.errors import ResourceExecutionError
+from quilt_mcp.core.manager import ResourceManager
+from quilt_mcp.core.registry import build_registry, define
+from quilt_mcp.core.surfaces import add_surfaces
 from quilt_mcp.settings import Settings
-from quilt_mcp.surfaces import add_surfaces
-from quilt_mcp.tools.analysis_prompts import register_analysis_prompts
-from quilt_mcp.tools.analysis_tools import register_analysis_tools
 
 SERVER, CAPABILITIES = "config://server", "info://capabilities"
 
 
 def example(name: str) -> dict[str, Any]:
-    """An example resource of this test's server."""
+    """An example resource."""
     return {"name": name}
 
 
-def server(**options: Any) -> FastMCP:
+def create(settings: Settings | None = None, **options: Any) -> FastMCP:
+    """Create a server with the two resources, a template, and the analysis tools and prompts."""
+    app = App(settings or Settings())
     mcp: FastMCP = FastMCP("test", version="1.2.3", **options)
-    registry = registry_of(
+    registry = build_registry(
         [
             define(SERVER, server_resources.server_config, name="Server Config"),
             define(CAPABILITIES, server_resources.capabilities, name="Capabilities"),
             define("test://things/{name}", example, name="Thing"),
         ]
     )
-    add_surfaces(mcp, ResourceManager(registry))
-    register_analysis_tools(mcp)
-    register_analysis_prompts(mcp)
+    add_surfaces(mcp, ResourceManager(registry, around=app.active))
+    register_analysis_tools(mcp, app)
+    register_analysis_prompts(mcp, app)
     return mcp
 
 
 async def read(mcp: FastMCP, uri: str) -> dict[str, Any]:
-    """The resource, read on both surfaces; they must agree."""
+    """Read the resource on both surfaces, which must agree."""
     async with Client(mcp) as client:
         (content,) = await client.read_resource(uri)
         data: dict[str, Any] = json.loads(content.text)
@@ -62,7 +64,7 @@ def first_line(text: str | None) -> str:
 
 
 async def lists_of(mcp: FastMCP) -> dict[str, Any]:
-    """What a client is told by the protocol's own lists."""
+    """Return the lists of the protocol, as a client gets them."""
     async with Client(mcp) as client:
         return {
             "tools": {one.name: first_line(one.description) for one in await client.list_tools()},
@@ -74,39 +76,40 @@ async def lists_of(mcp: FastMCP) -> dict[str, Any]:
         }
 
 
-async def agree(mcp: FastMCP) -> dict[str, Any]:
-    told, listed = await read(mcp, CAPABILITIES), await lists_of(mcp)
-    TypeAdapter(Capabilities).validate_python(told, strict=True)
-    assert set(told) == set(listed)
-    for kind, rows in told.items():
+async def read_capabilities(mcp: FastMCP) -> dict[str, Any]:
+    """Read info://capabilities, which must agree with the lists of the protocol."""
+    found, listed = await read(mcp, CAPABILITIES), await lists_of(mcp)
+    TypeAdapter(Capabilities).validate_python(found, strict=True)
+    assert set(found) == set(listed)
+    for kind, rows in found.items():
         (key,) = {"name", "uri", "uri_template"} & set(rows[0]) if rows else ("name",)
         assert {row[key]: row["description"] for row in rows} == listed[kind]
         names = [row[key] for row in rows]
         assert names == sorted(set(names))
         assert all("\n" not in row["description"] and row["description"] for row in rows)
-    return told
+    return found
 
 
-def names_of(told: dict[str, Any], kind: str) -> set[str]:
-    return {next(iter(row.values())) for row in told[kind]}
+def names_of(found: dict[str, Any], kind: str) -> set[str]:
+    return {next(iter(row.values())) for row in found[kind]}
 
 
-async def test_capabilities_are_the_lists_of_the_live_server() -> None:
-    told = await agree(server())
-    assert {"get_resource", "symbolic_check", "health_check"} <= names_of(told, "tools")
-    assert names_of(told, "resources") == {SERVER, CAPABILITIES}
-    assert names_of(told, "templates") == {"test://things/{name}"}
-    assert "symbolic_check_template" in names_of(told, "prompts")
+async def test_capabilities_agree_with_the_lists_of_the_server() -> None:
+    found = await read_capabilities(create())
+    assert {"get_resource", "symbolic_check", "health_check"} <= names_of(found, "tools")
+    assert names_of(found, "resources") == {SERVER, CAPABILITIES}
+    assert names_of(found, "templates") == {"test://things/{name}"}
+    assert "symbolic_check_template" in names_of(found, "prompts")
 
 
-async def test_what_is_added_removed_or_disabled_shows_at_once() -> None:
-    mcp = server()
+async def test_added_removed_and_disabled_components_show_at_once() -> None:
+    mcp = create()
 
     @mcp.tool
     def extra_tool() -> str:
         """A further tool.
 
-        With more to say of it.
+        It has a second paragraph.
         """
         return ""
 
@@ -120,23 +123,23 @@ async def test_what_is_added_removed_or_disabled_shows_at_once() -> None:
         """A further prompt."""
         return ""
 
-    told = await agree(mcp)
-    assert {"name": "extra_tool", "description": "A further tool."} in told["tools"]
-    assert "test://added" in names_of(told, "resources")
-    assert "extra_prompt" in names_of(told, "prompts")
+    found = await read_capabilities(mcp)
+    assert {"name": "extra_tool", "description": "A further tool."} in found["tools"]
+    assert "test://added" in names_of(found, "resources")
+    assert "extra_prompt" in names_of(found, "prompts")
     mcp.local_provider.remove_tool("extra_tool")
     mcp.disable(names={"symbolic_check", "extra_prompt"})
     mcp.disable(tags={"config"})
-    told = await agree(mcp)
-    assert not {"extra_tool", "symbolic_check"} & names_of(told, "tools")
-    assert "extra_prompt" not in names_of(told, "prompts")
-    assert SERVER not in names_of(told, "resources")
+    found = await read_capabilities(mcp)
+    assert not {"extra_tool", "symbolic_check"} & names_of(found, "tools")
+    assert "extra_prompt" not in names_of(found, "prompts")
+    assert SERVER not in names_of(found, "resources")
     mcp.enable(names={"symbolic_check"})
-    assert "symbolic_check" in names_of(await agree(mcp), "tools")
+    assert "symbolic_check" in names_of(await read_capabilities(mcp), "tools")
 
 
-async def test_versions_of_one_tool_are_named_once() -> None:
-    mcp = server()
+async def test_tool_with_two_versions_is_listed_once() -> None:
+    mcp = create()
 
     @mcp.tool(name="versioned", version="1.0")
     def old() -> str:
@@ -148,14 +151,14 @@ async def test_versions_of_one_tool_are_named_once() -> None:
         """The new one."""
         return ""
 
-    told = await agree(mcp)
-    assert [row for row in told["tools"] if row["name"] == "versioned"] == [
+    found = await read_capabilities(mcp)
+    assert [row for row in found["tools"] if row["name"] == "versioned"] == [
         {"name": "versioned", "description": "The new one."}
     ]
 
 
 class OnlyFor(Middleware):
-    """Shows the tools of this name to the callers of this role alone."""
+    """Shows a tool to administrators only."""
 
     def __init__(self, name: str, roles: dict[str, str]) -> None:
         self.name = name
@@ -166,19 +169,19 @@ class OnlyFor(Middleware):
         return [tool for tool in tools if tool.name != self.name or self.roles["now"] == "admin"]
 
 
-async def test_each_role_sees_what_it_can_use() -> None:
+async def test_each_role_sees_the_tools_that_it_can_use() -> None:
     roles = {"now": "member"}
-    mcp = server()
+    mcp = create()
     mcp.add_middleware(OnlyFor("health_check", roles))
-    assert "health_check" not in names_of(await agree(mcp), "tools")
+    assert "health_check" not in names_of(await read_capabilities(mcp), "tools")
     roles["now"] = "admin"
-    assert "health_check" in names_of(await agree(mcp), "tools")
+    assert "health_check" in names_of(await read_capabilities(mcp), "tools")
     roles["now"] = "member"
-    assert "health_check" not in names_of(await agree(mcp), "tools")
+    assert "health_check" not in names_of(await read_capabilities(mcp), "tools")
 
 
-async def test_what_a_session_hides_from_itself_is_gone() -> None:
-    mcp = server()
+async def test_tool_that_a_session_disables_is_not_listed() -> None:
+    mcp = create()
 
     @mcp.tool
     async def hide(ctx: Context) -> None:
@@ -194,8 +197,8 @@ async def test_what_a_session_hides_from_itself_is_gone() -> None:
     assert "hide" in listed
 
 
-async def test_reading_changes_nothing_and_gives_new_lists() -> None:
-    mcp = server()
+async def test_each_read_returns_new_lists() -> None:
+    mcp = create()
     first = await read(mcp, CAPABILITIES)
     first["tools"].clear()
     assert (await read(mcp, CAPABILITIES))["tools"]
@@ -203,10 +206,10 @@ async def test_reading_changes_nothing_and_gives_new_lists() -> None:
     assert one == other
 
 
-async def test_the_server_is_told_as_it_is() -> None:
-    told = await read(server(mask_error_details=True), SERVER)
-    TypeAdapter(ServerConfig).validate_python(told, strict=True)
-    assert told == {
+async def test_server_config_describes_the_server() -> None:
+    found = await read(create(mask_error_details=True), SERVER)
+    TypeAdapter(ServerConfig).validate_python(found, strict=True)
+    assert found == {
         "version": "1.2.3",
         "default_timeout_seconds": 30,
         "mask_error_details": True,
@@ -214,41 +217,37 @@ async def test_the_server_is_told_as_it_is() -> None:
     }
 
 
-async def test_the_server_is_told_as_it_is_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GITHUB_CLIENT_ID", "canary")  # a setting of other servers, which must decide nothing here
+async def test_server_config_follows_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_CLIENT_ID", "canary")  # a setting of other servers, which must have no effect
     monkeypatch.setenv("GITHUB_CLIENT_SECRET", "canary")
-    before = runtime_context.settings()
-    runtime_context.use_settings(Settings(analysis_default_timeout_seconds=11))
-    try:
-        told = await read(server(mask_error_details=False), SERVER)
-    finally:
-        runtime_context.use_settings(before)
-    assert (told["default_timeout_seconds"], told["mask_error_details"], told["transport"]) == (11, False, "stdio")
-    assert "canary" not in json.dumps(told)
+    mcp = create(Settings(analysis_default_timeout_seconds=11), mask_error_details=False)
+    found = await read(mcp, SERVER)
+    assert (found["default_timeout_seconds"], found["mask_error_details"], found["transport"]) == (11, False, "stdio")
+    assert "canary" not in json.dumps(found)
 
 
-async def test_a_server_that_authenticates_says_so() -> None:
-    mcp = server(auth=StaticTokenVerifier({"token": {"client_id": "one", "scopes": []}}))
-    async with Client(mcp) as client:  # in memory no token is asked for
+async def test_server_with_sign_in_has_the_transport_oauth() -> None:
+    mcp = create(auth=StaticTokenVerifier({"token": {"client_id": "one", "scopes": []}}))
+    async with Client(mcp) as client:  # an in-memory client needs no token
         (content,) = await client.read_resource(SERVER)
     assert json.loads(content.text)["transport"] == "oauth"
 
 
-async def test_without_a_server_it_is_a_typed_error() -> None:
+async def test_read_without_a_server_is_a_typed_error() -> None:
     with pytest.raises(RuntimeError):
         get_context()
     for function in (server_resources.server_config, server_resources.capabilities):
-        with pytest.raises(ResourceExecutionError, match="no server is answering"):
+        with pytest.raises(ResourceExecutionError, match="there is none"):
             await function()
 
 
-def test_two_processes_tell_the_same() -> None:
+def test_two_processes_return_the_same() -> None:
     program = """
 import asyncio
 from fastmcp import Client
-from tests.analysis.test_server_resources import CAPABILITIES, server
+from tests.analysis.test_server_resources import CAPABILITIES, create
 async def main():
-    async with Client(server()) as client:
+    async with Client(create()) as client:
         print((await client.read_resource(CAPABILITIES))[0].text)
 asyncio.run(main())
 """

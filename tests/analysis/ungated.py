@@ -1,17 +1,17 @@
-"""A zygote whose children run what they are sent, in the jail, with no other barrier. Run by tests as a script."""
+"""A zygote with children that run any code in the jail, without the other barriers. Tests run it as a script."""
 
 from collections.abc import Mapping
-from typing import Any
 
-from quilt_mcp.analysis import zygote
+from quilt_mcp.analysis.jail import zygote
+from quilt_mcp.analysis.messages import Answer, Envelope, Report
 
 
-def run(envelope: Mapping[str, Any], layers: Mapping[str, bool], report: Any) -> dict[str, Any]:
-    """Run the code, with `report` at hand; its `R`, or what it raised, as text."""
-    names: dict[str, Any] = {"report": report}
+def run(envelope: Envelope, layers: Mapping[str, bool], report: Report) -> Answer:
+    """Run the code, which can call `report`. Return its variable `R`, or what it raised, as text."""
+    names: dict[str, object] = {"report": report}
     try:
-        exec(envelope["request"]["code"], names)  # noqa: S102 - which is the point
-    except BaseException as raised:  # noqa: BLE001 - whatever an attack ends in
+        exec(envelope["request"]["code"], names)  # noqa: S102 - the purpose of this script
+    except BaseException as raised:  # noqa: BLE001 - an attack can raise anything
         return {"status": "raised", "value": f"{type(raised).__name__}: {raised}"[:2000]}
     return {"status": "ran", "value": repr(names.get("R"))[:2000], "layers": dict(layers)}
 

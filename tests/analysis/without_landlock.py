@@ -1,14 +1,15 @@
-"""A zygote on a kernel without Landlock. Run by tests as a script."""
+"""A zygote on a kernel without Landlock. Tests run it as a script."""
 
 import errno
 
-from quilt_mcp.analysis import landlock, worker, zygote
+from quilt_mcp.analysis.jail import landlock, zygote
+from quilt_mcp.analysis.jail.runner import answer_request
 
 
-def _missing(readable: object) -> None:
+def _fail() -> None:
     raise OSError(errno.ENOSYS, "no Landlock")
 
 
 if __name__ == "__main__":
-    landlock.give_up_files = _missing
-    zygote.serve(worker.answer)
+    landlock.drop_files = _fail
+    zygote.serve(answer_request)

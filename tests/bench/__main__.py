@@ -1,7 +1,7 @@
 """`make bench`, or `python -m tests.bench [NAME …]`: measure, print tables, and keep the results in bench-results/.
 
-Nothing is asserted on a time. Ratios are taken within one run, whose arms run in turn; those mean something, and times
-only tell the size of things on this machine.
+Benchmarks never fail because of a time. Ratios are measured within one run that alternates between the arms, so they
+are comparable. Times only show the order of magnitude on this machine.
 """
 
 import argparse
@@ -21,7 +21,9 @@ from tests.bench.outcome import Outcome, Run
 from tests.bench.processes import ROOT
 
 BENCHMARKS = {
-    "surfaces": "the tool against the native read, in memory, over stdio and HTTP, in both eras",
+    "surfaces": "the tool against the native read, in memory, over stdio and HTTP, in both protocol versions",
+    "peers": "processor time beside other servers with the same data, over HTTP",
+    "parity": "the tool of mcp-parity against ours and ResourcesAsTools",
     "lookup": "a read among up to 10,000 resources",
     "throughput": "reads a second over HTTP, up to 200 connections, one process and two",
     "start": "the first answer of a server that has just been started",
@@ -29,6 +31,8 @@ BENCHMARKS = {
     "byte_counts": "bytes of tools/list and of discovery",
     "listing": "resources/list, reads and searches with up to a million requirements",
     "analysis": "the analysis of code",
+    "beside_analyses": "auth://status beside 32 analyses of endless code",
+    "fairness": "a read of one caller while four others wait for a slow stack",
 }
 FOLDER = ROOT / "bench-results"
 
@@ -67,7 +71,7 @@ def _run(name: str, run: Run) -> Outcome:
     outcome: Outcome = asyncio.run(import_module(f"tests.bench.{name}").run(run))
     _say(f"# {name}: {BENCHMARKS[name]} ({time.perf_counter() - started:.0f} s)\n")
     for table in outcome.tables:
-        _say(rendering.titled(table))
+        _say(rendering.render_table(table))
     return outcome
 
 

@@ -1,6 +1,6 @@
-"""How long the analysis of code takes: by a warm zygote, by one that is started for it, and for eight callers at once.
+"""Analyses: how long they take, how many claims are wrong, and how many violations are found.
 
-Asked at the sandbox's door, as the tools do; what MCP adds is in the other benchmarks.
+The benchmark calls the sandbox as the tools do. The other benchmarks measure what MCP adds.
 """
 
 import asyncio
@@ -8,19 +8,21 @@ import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from quilt_mcp.analysis.policy import Policy
+from quilt_mcp.analysis.messages import Answer, Request
 from quilt_mcp.analysis.sandbox import Sandbox
+from quilt_mcp.settings import Settings
+from tests.analysis.measurement import CASES, measure
 from tests.bench.estimates import estimate, percentile_95
 from tests.bench.outcome import Outcome, Run, Table, Target, milliseconds
 
 CONTRACT = 'def f(x: int) -> int:\n    """post: _ != 42"""\n    return x * 2\n'
+REFUSED = "import os\n" + CONTRACT.replace("x * 2", "os.getpid()")
 SEARCHED = "def f(x: int, y: int):\n    if 5 < x < 10 and x * y == 35:\n        raise KeyError\n"
 PAIR = "def a(x: int):\n    return x * 2\ndef b(x: int):\n    return x + x\n"
 BRANCHED = "def f(x: int):\n    if x > 10:\n        if x < 5:\n            return 1\n    return 2 if x == 7 else 3\n"
-ANALYSES: dict[str, tuple[str, dict[str, Any]]] = {
-    "refuse an import": ("Refused", {"tool": "symbolic_check", "code": "import os\n" + CONTRACT, "function_name": "f"}),
+ANALYSES: dict[str, tuple[str, Request]] = {
+    "refuse an import": ("Refused", {"tool": "symbolic_check", "code": REFUSED, "function_name": "f"}),
     "check, counterexample": ("counterexample", {"tool": "symbolic_check", "code": CONTRACT, "function_name": "f"}),
     "search an exception": (
         "found",
@@ -37,8 +39,10 @@ ANALYSES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 ENDLESS = 'def f(x: int) -> int:\n    """post: True"""\n    while x == x:\n        pass\n    return x\n'
-CALLERS, SECONDS, MOST_WARM = 8, 30.0, 0.5
+CALLERS, SECONDS, MOST_WARM = 8, 30.0, 0.06
+FOUND_SECONDS, LEAST_FOUND = 5.0, 0.85
 _CORES = os.cpu_count() or 1
+SETTINGS = Settings(analysis_concurrency=_CORES)
 
 
 async def run(run: Run) -> Outcome:
@@ -53,7 +57,7 @@ async def run(run: Run) -> Outcome:
     )
     rows: list[tuple[str, ...]] = []
     outcome = Outcome([Table("One analysis", columns, rows, _NOTE)])
-    sandbox = Sandbox()
+    sandbox = Sandbox(SETTINGS)
     try:
         start = await _seconds(sandbox, "check, counterexample")
         for name in ANALYSES:
@@ -74,6 +78,7 @@ async def run(run: Run) -> Outcome:
         outcome.tables.append(await _processes(sandbox, start))
     finally:
         await sandbox.close()
+    await _add_soundness(outcome, run)
     reached = outcome.figures["check, counterexample, warm [ms]"]
     text = f"A counterexample, warm, in {MOST_WARM * 1000:.0f} ms"
     outcome.targets.append(Target(text, f"{reached:.0f} ms", reached < MOST_WARM * 1000))
@@ -85,8 +90,27 @@ _NOTE = (
 )
 
 
-async def _analyse(sandbox: Sandbox, request: dict[str, Any], seconds: float = SECONDS) -> dict[str, Any]:
-    return await sandbox.analyse(request, seconds=seconds, policy=Policy(), concurrency=_CORES)
+async def _add_soundness(outcome: Outcome, run: Run) -> None:
+    """Run the soundness table from several starts, each with other seeds and time zones."""
+    rows: list[tuple[str, ...]] = []
+    cases = CASES[::25] if run.quick else CASES
+    shares, wrong = [], 0
+    for start in range(run.times(5, quick=1)):
+        measured = await measure(start, seconds=FOUND_SECONDS, at_once=_CORES, cases=cases)
+        shares.append(measured.share)
+        wrong += len(measured.wrong)
+        names = ", ".join(name for name, _ in measured.wrong) or "-"
+        rows.append((str(start), str(len(measured.wrong)), f"{measured.share:.1%}", str(len(measured.decided)), names))
+    columns = ("start", "wrong claims", "violations found", "claims confirmed", "wrong")
+    outcome.tables.append(Table(f"{len(cases)} programs with known truth, {FOUND_SECONDS:g} s each", columns, rows))
+    outcome.figures["violations found, least [%]"] = min(shares) * 100
+    outcome.targets.append(Target("No wrong claim about a program with known truth", str(wrong), wrong == 0))
+    found = Target("85 % of the violations found within 5 s", f"{min(shares):.1%}", min(shares) >= LEAST_FOUND)
+    outcome.targets.append(found)
+
+
+async def _analyse(sandbox: Sandbox, request: Request, seconds: float = SECONDS) -> Answer:
+    return await sandbox.analyse(request, seconds=seconds)
 
 
 async def _seconds(sandbox: Sandbox, name: str) -> float:
@@ -100,7 +124,7 @@ async def _seconds(sandbox: Sandbox, name: str) -> float:
 
 
 async def _fresh(name: str) -> float:
-    sandbox = Sandbox()
+    sandbox = Sandbox(SETTINGS)
     try:
         return await _seconds(sandbox, name)
     finally:
@@ -124,7 +148,7 @@ async def _processes(sandbox: Sandbox, start: float) -> Table:
         _analyse(sandbox, {"tool": "symbolic_check", "code": ENDLESS, "function_name": "f"}, 2.0)
     )
     await asyncio.sleep(1.0)
-    zygote = next(process for process in _children(os.getpid()) if _children(process))
+    zygote = sandbox.zygote_pid or 0
     rows: list[tuple[str, ...]] = [("start of the zygote and first check", f"{milliseconds(start)} ms")]
     for name, process in (("zygote", zygote), ("child at work", _children(zygote)[0])):
         memory = _memory(process)

@@ -1,4 +1,4 @@
-"""A FastMCP server with one resource and one tool and nothing else: what a start is compared with."""
+"""A FastMCP server with one resource and one tool and nothing else, for comparing the start."""
 
 from fastmcp import FastMCP
 

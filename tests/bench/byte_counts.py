@@ -1,6 +1,6 @@
-"""How many bytes a client gets before it reads anything: `tools/list`, and what `get_resource()` answers.
+"""The bytes that a client receives before its first read: `tools/list` and the answer of `get_resource()`.
 
-An agent pays for each of them in every conversation.
+Every conversation of an agent contains them.
 """
 
 from collections.abc import Iterable
@@ -9,13 +9,13 @@ from typing import Any
 
 from fastmcp import Client
 
-from quilt_mcp.commands.process import logging_from
-from quilt_mcp.models.responses import to_json
+from quilt_mcp.commands.process import configure_logging
+from quilt_mcp.core.answers import to_json
+from quilt_mcp.core.surfaces import TOOL_NAME
 from quilt_mcp.server import create_server
-from quilt_mcp.surfaces import TOOL_NAME
 from tests.bench.outcome import Outcome, Run, Table, Target
 
-MOST_TOOLS, MOST_DISCOVERY = 4096, 6144
+MOST_TOOLS, MOST_DISCOVERY = 4096, 7168
 """Bytes of tools/list without the tools that analyse code; and of the discovery of Quilt's resources."""
 ANALYSIS = "analysis"
 """The tag of the tools that analyse code."""
@@ -25,41 +25,43 @@ QUILT = ("admin", "athena", "auth", "metadata", "permissions", "tabulator", "wor
 
 @dataclass(frozen=True)
 class ByteCounts:
-    """Bytes of UTF-8, without blanks between JSON's tokens.
+    """Bytes of UTF-8, without spaces between JSON tokens.
 
     Attributes:
-        tools: of each tool as it stands in the answer to `tools/list`.
+        tools: of each tool in the answer to `tools/list`.
         analysis: the names of the tools that analyse code.
-        discovery: of each category in the data that `get_resource()` answers.
+        discovery: of each category in the data of `get_resource()`.
+        resources: how many resources each category has.
     """
 
     tools: dict[str, int]
     analysis: frozenset[str]
     discovery: dict[str, int]
+    resources: dict[str, int]
 
     @property
     def tools_list(self) -> int:
-        """Of the list without the tools that analyse code, with its brackets and commas."""
+        """The bytes of the list without the tools that analyse code, with brackets and commas."""
         return _of_list(size for name, size in self.tools.items() if name not in self.analysis)
 
     @property
     def all_tools(self) -> int:
-        """Of the whole list."""
+        """The bytes of the whole list."""
         return _of_list(self.tools.values())
 
     @property
     def quilt_discovery(self) -> int:
-        """Of the categories of the Quilt part, as an object of their own."""
+        """The bytes of an object with only the categories of the Quilt part."""
         return _of_list(_of_key(name, size) for name, size in self.discovery.items() if name in QUILT)
 
     @property
     def all_discovery(self) -> int:
-        """Of the data in whole."""
+        """The bytes of all data."""
         return _of_list(_of_key(name, size) for name, size in self.discovery.items())
 
 
 async def count_bytes() -> ByteCounts:
-    """Ask our server, in memory."""
+    """Count the bytes of our server, in memory."""
     async with Client(create_server()) as client:
         tools = (await client.list_tools_mcp()).tools
         answer = await client.call_tool(TOOL_NAME, {})
@@ -69,13 +71,14 @@ async def count_bytes() -> ByteCounts:
         tools={tool.name: _bytes(tool.model_dump(mode="json", by_alias=True, exclude_none=True)) for tool in tools},
         analysis=frozenset(name for name, given in tags.items() if ANALYSIS in given),
         discovery={category: _bytes(rows) for category, rows in sorted(data.items())},
+        resources={category: len(rows) for category, rows in data.items()},
     )
 
 
 async def run(run: Run) -> Outcome:
-    """Count them; the same in every run."""
+    """Count the bytes. They are the same in every run."""
     del run
-    with logging_from("ERROR"):
+    with configure_logging("ERROR"):
         counted = await count_bytes()
     tools = [(name, f"{size:,}") for name, size in counted.tools.items()]
     tools += [("all", f"{counted.all_tools:,}"), ("all but the analysis tools", f"{counted.tools_list:,}")]
@@ -109,6 +112,6 @@ def _of_key(name: str, size: int) -> int:
 
 
 def _of_list(sizes: Iterable[int]) -> int:
-    """With the brackets, and the commas between."""
+    """Return the bytes of a list with brackets and commas."""
     found = list(sizes)
     return 2 + sum(found) + max(0, len(found) - 1)

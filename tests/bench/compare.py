@@ -1,6 +1,6 @@
 """`make bench-compare BASE=revision`, or `python -m tests.bench.compare BASE [NAME …]`: this tree against a revision.
 
-Both are measured by the benchmarks of this tree, in turn, several rounds long. The ratios are those of one round each.
+The benchmarks of this tree measure both alternately, in several rounds. Each ratio is that of one round.
 """
 
 import argparse
@@ -31,7 +31,7 @@ Rounds = dict[str, dict[str, list[float]]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare; fails only where a benchmark does not run, whatever the figures are."""
+    """Compare the figures. Fail only if a benchmark does not run."""
     given = _parser().parse_args(arguments)
     given.output.mkdir(parents=True, exist_ok=True)
     rounds: Rounds = defaultdict(lambda: {BASE: [], HERE: []})
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for name in [*names]:
                 sys.stderr.write(f"round {number + 1} of {given.rounds}: {name}\n")
                 if not _compare(name, {BASE: base, HERE: ROOT}, given, rounds):
-                    sys.stderr.write(f"{name} does not run on {given.base}: it is left out\n")
+                    sys.stderr.write(f"{name} does not run on {given.base}: it is skipped\n")
                     names.remove(name)
     page = _page(given.base, given.rounds, rounds)
     (given.output / "comparison.md").write_text(page, encoding="utf-8")
@@ -53,16 +53,16 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m tests.bench.compare")
     parser.add_argument("base", help="a revision of git")
     parser.add_argument("names", nargs="*", metavar="NAME", default=DEFAULT, help=f"of {', '.join(BENCHMARKS)}")
-    parser.add_argument("--rounds", type=int, default=3, help="how often both are measured")
-    parser.add_argument("--scale", type=float, default=0.3, help="measure so many times as long in each round")
-    parser.add_argument("--quick", action="store_true", help="show that it works; the figures mean nothing")
-    parser.add_argument("--output", type=Path, default=FOLDER, help="where the comparison goes: %(default)s")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds")
+    parser.add_argument("--scale", type=float, default=0.3, help="factor for the duration of each round")
+    parser.add_argument("--quick", action="store_true", help="only check that it works; the figures mean nothing")
+    parser.add_argument("--output", type=Path, default=FOLDER, help="directory for the comparison: %(default)s")
     return parser
 
 
 @contextmanager
 def _worktree(revision: str) -> Iterator[Path]:
-    """The revision, checked out beside this tree."""
+    """Check out the revision in a temporary worktree."""
     with tempfile.TemporaryDirectory(prefix="bench-compare-") as made:
         tree = Path(made) / "base"
         _git("worktree", "add", "--detach", "--quiet", str(tree), revision)
@@ -73,11 +73,11 @@ def _worktree(revision: str) -> Iterator[Path]:
 
 
 def _git(*arguments: str) -> None:
-    subprocess.run(("git", *arguments), cwd=ROOT, check=True)  # noqa: S607 - wherever the user has it
+    subprocess.run(("git", *arguments), cwd=ROOT, check=True)  # noqa: S607 - from the user's PATH
 
 
 def _compare(name: str, trees: Mapping[str, Path], given: argparse.Namespace, rounds: Rounds) -> bool:
-    """Whether the benchmark runs on the base too; then its figures are in the rounds.
+    """Add the figures to the rounds. Return false if the benchmark does not run on the base.
 
     Raises:
         CalledProcessError: it does not run on this tree.
@@ -97,7 +97,7 @@ def _compare(name: str, trees: Mapping[str, Path], given: argparse.Namespace, ro
 
 
 def _measure(name: str, tree: Path, given: argparse.Namespace) -> dict[str, float]:
-    """The figures of a tree. Its package stands before the installed one; the benchmarks are this tree's."""
+    """Return the figures of a tree. Its package replaces the installed one. The benchmarks are those of this tree."""
     with tempfile.TemporaryDirectory() as made:
         (Path(made) / "data").symlink_to(_data(given.output), target_is_directory=True)
         command = [sys.executable, "-m", "tests.bench", name, f"--scale={given.scale}", f"--output={made}"]
@@ -114,7 +114,7 @@ def _measure(name: str, tree: Path, given: argparse.Namespace) -> dict[str, floa
 
 
 def _data(output: Path) -> Path:
-    """Where databases are that take long to make; both trees use the same."""
+    """Return the folder of databases that are slow to create. Both trees use the same."""
     folder = output / "data"
     folder.mkdir(exist_ok=True)
     return folder.absolute()

@@ -1,6 +1,6 @@
-"""What repeated measurements say: medians, 95th percentiles and ratios, each with a 95 % confidence interval.
+"""Statistics of repeated measurements: medians, 95th percentiles and ratios, each with a 95 % confidence interval.
 
-The intervals are bootstrapped: the figure is computed anew from samples that are drawn from the sample. The draws are
+The intervals are bootstrapped: the figure is computed again from random draws of the measurements. The draws are
 seeded, so that the same measurements give the same intervals.
 """
 
@@ -19,19 +19,19 @@ Statistic = Callable[[Sequence[float]], float]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A figure and the interval that holds it with a confidence of 95 %; of one measurement, that alone."""
+    """A figure and its 95 % confidence interval. With one measurement, all three values are the same."""
 
     value: float
     low: float
     high: float
 
-    def scaled(self, factor: float) -> "Estimate":
-        """The same in another unit."""
+    def scale(self, factor: float) -> "Estimate":
+        """Return the same estimate in another unit."""
         return Estimate(self.value * factor, self.low * factor, self.high * factor)
 
 
 def percentile_95(samples: Sequence[float]) -> float:
-    """The least measurement that 95 % of all do not exceed."""
+    """Return the smallest measurement that 95 % of all do not exceed."""
     return sorted(samples)[max(0, math.ceil(0.95 * len(samples)) - 1)]
 
 

@@ -1,6 +1,6 @@
-"""Runs the things that are compared in turn: each repetition runs every arm once, in an order drawn anew.
+"""Alternates between the arms of a comparison: each repetition runs every arm once, in a new random order.
 
-What else the machine does then falls on all arms alike, and ratios within one run mean something where times do not.
+Other load on the machine then affects all arms equally, so ratios within one run are comparable and times are not.
 """
 
 import gc
@@ -28,13 +28,13 @@ class Effort:
     at_most: int = 400
 
 
-async def interleaved(arms: Mapping[str, Arm], effort: Effort) -> Samples:
-    """The seconds that each arm took in each repetition, after one that is not counted."""
+async def interleave(arms: Mapping[str, Arm], effort: Effort) -> Samples:
+    """Run the arms, and return the seconds of each repetition. The first repetition is not counted."""
     samples: Samples = {name: [] for name in arms}
     for arm in arms.values():
         await arm()
     gc.collect()
-    gc.freeze()  # as our servers do: what is there already shall not be looked through again and again
+    gc.freeze()  # as our servers do: garbage collections skip the objects that exist already
     order, until = list(arms), time.perf_counter() + effort.seconds
     for repetition in range(effort.at_most):
         if repetition >= effort.at_least and time.perf_counter() > until:

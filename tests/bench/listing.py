@@ -1,7 +1,7 @@
 """`resources/list` over many requirements, page by page, against FastMCP's own paging; and reads and searches there.
 
-Each size has a process of `quilt-mcp serve` of its own, that is spoken to over stdio. FastMCP's paging is that of a
-provider that lists all, as its providers do, from the same file.
+Each size has its own process of `quilt-mcp serve` over stdio. FastMCP's paging uses a provider that lists all entities
+of the same file, as FastMCP's providers do.
 """
 
 import json
@@ -11,26 +11,43 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from fastmcp.utilities.pagination import CursorState
 
+from quilt_mcp.core.surfaces import TOOL_NAME
 from quilt_mcp.requirements.kinds import REQUIREMENT, USER_STORY, format_reference
-from quilt_mcp.surfaces import TOOL_NAME
 from tests.bench.estimates import Estimate, estimate, paired_ratio, percentile_95
-from tests.bench.generated_requirements import MEMBERS, count_of, database, entity_id, url
-from tests.bench.interleaving import Arm, Effort, Samples, interleaved
+from tests.bench.generated_requirements import MEMBERS, count_of, database, engineer, entity_id, url
+from tests.bench.interleaving import Arm, Effort, Samples, interleave
 from tests.bench.outcome import Chart, Line, Outcome, Run, Table, Target, milliseconds, ratio
 from tests.bench.processes import QUILT_MCP, on_stdio, other_server, peak_memory
 from tests.bench.servers import PAGE_SIZE
-from tests.bench.wire import Call, StdioServer, call, checked, read, tool
+from tests.bench.wire import Call, StdioServer, call, parse_result, read, tool
 
 SIZES, SIZES_OF_ALL = (10_000, 100_000, 1_000_000), (10_000, 100_000)
 DEPTHS = 10
 MOST_OVER_FIRST, MOST_OVER_SMALLEST = 1.5, 1.2
 OURS, THEIRS = "quilt-mcp", "FastMCP's paging"
 SEARCHES = {"common word": "ledger", "two words": "ledger token", "phrase": '"import review"', "rare word": "case2"}
+COMMON, FILTERED = SEARCHES["common word"], "status=Draft&priority=1"
+FILTERS = {
+    "status": "status=Draft,Active",
+    "priority": "priority=1",
+    "assignee": f"assignee={engineer(5)}",
+    "assignee, status, priority": f"assignee={engineer(5)}&status=Draft,Active&priority=1,2,3",
+    "type": "type=Functional",
+    "project": "project=project 3",
+    "updated since": "updated_since=2020-12-01",
+    "by title": "sort=title",
+    "by number, last first": "sort=-reference_id",
+    "by time of change, last first": "sort=-updated_at",
+    "assignee, by time of change": f"assignee={engineer(5)}&sort=updated_at",
+}
+"""Filters and orders of the requirements."""
+MOST_OVER_UNFILTERED = 2.0
+_PAGE, _FOLLOWING = "first 50 requirements", "following 50 requirements"
 _ERA = "modern"
 
 
@@ -38,8 +55,8 @@ class Walk(NamedTuple):
     """The whole list, read once.
 
     Attributes:
-        cursors: of each page, the first's is None.
-        entities: how many there were, each once and in order.
+        cursors: of each page. The first is None.
+        entities: their number. Each occurs once, in order.
         seconds: for all of it, with the client's parsing.
     """
 
@@ -54,7 +71,7 @@ class Walk(NamedTuple):
 
 @dataclass
 class Findings:
-    """All that is measured, by size."""
+    """All measurements, by size."""
 
     walks: dict[int, Walk]
     pages: Samples
@@ -66,7 +83,7 @@ class Findings:
 
 
 async def run(run: Run) -> Outcome:
-    """Measure with 10,000, 100,000 and a million entities; the files are made on the first run."""
+    """Measure with 10,000, 100,000 and a million entities; the first run creates the files."""
     sizes, sizes_of_all = ((1_000,), (1_000,)) if run.quick else (SIZES, SIZES_OF_ALL)
     files = {size: await database(size, run.folder) for size in sizes}
     with tempfile.TemporaryDirectory() as made, ExitStack() as stack:
@@ -95,7 +112,7 @@ async def _measured(
     few = Effort(0, at_least=run.times(3), at_most=run.times(3))
     return Findings(
         walks=walks,
-        pages=await interleaved(
+        pages=await interleave(
             {
                 _name(OURS, size, depth): _listing(server, walks[size].at(depth))
                 for size, server in ours.items()
@@ -103,7 +120,7 @@ async def _measured(
             },
             Effort(run.seconds(25), at_least=run.times(30)),
         ),
-        both=await interleaved(
+        both=await interleave(
             {
                 _name(name, size, depth): arm
                 for size, server in theirs.items()
@@ -115,14 +132,19 @@ async def _measured(
             },
             few,
         ),
-        reads=await interleaved(_reads(ours), Effort(run.seconds(15), at_least=run.times(20))),
-        scoped=await interleaved(
+        reads=await interleave(_reads(ours), Effort(run.seconds(15), at_least=run.times(20))),
+        scoped=await interleave(
             {
                 f"{name}, {depth:.1f}": _listing(server, walk.at(depth))
                 for name, (server, walk) in everyone.items()
                 for depth in (0.0, 0.5, 1.0)
+            }
+            | {
+                f"{name}, search{'?' if filters else ''}{filters}": _asking(server, _search(COMMON, filters))
+                for name, (server, _) in everyone.items()
+                for filters in ("", FILTERED)
             },
-            Effort(run.seconds(5), at_least=run.times(20)),
+            Effort(run.seconds(8), at_least=run.times(20)),
         ),
         members=of_members,
         memory={
@@ -174,7 +196,7 @@ def _name(server: str, size: int, depth: float) -> str:
 
 
 def _reads(servers: dict[int, StdioServer]) -> dict[str, Arm]:
-    """Reads of the entity in the middle, by both of its names and surfaces; and searches. Each is looked at once."""
+    """Return reads of the middle entity, by both names and surfaces, and searches. Each answer is checked once."""
     arms: dict[str, Arm] = {}
     for size, server in servers.items():
         number = count_of(REQUIREMENT, size) // 2
@@ -188,17 +210,36 @@ def _reads(servers: dict[int, StdioServer]) -> dict[str, Arm]:
             "by reference id": read(_ERA, by_reference),
             "by reference id, get_resource": tool(_ERA, TOOL_NAME, uri=by_reference),
             "requirements of a story": read(_ERA, story),
-            "first 50 requirements": read(_ERA, "requirements://requirements"),
         }
+        for name, query in {"": "limit=50", **FILTERS}.items():
+            uri = f"requirements://requirements?{quote(query, safe='=&,')}"
+            requests[_join(_PAGE, name)] = read(_ERA, uri)
+            cursor = _read_data(server, read(_ERA, uri))["next_cursor"]
+            if cursor:
+                requests[_join(_FOLLOWING, name)] = read(_ERA, f"{uri}&cursor={cursor}")
         queries = SEARCHES | {"reference id": format_reference(REQUIREMENT, number + 1)}
         for name, query in queries.items():
-            requests[f"search: {name}"] = read(_ERA, f"requirements://search/{quote(query)}")
+            requests[f"search: {name}"] = _search(query)
         for name, request in requests.items():
-            found = json.loads(checked(server.send(request)).get("contents", [{"text": "{}"}])[0]["text"])
+            found = _read_data(server, request)
             if name.startswith("search") and not found["results"]:
                 raise RuntimeError(f"{name} finds nothing among {size}")
             arms[f"{name}, {size}"] = _asking(server, request)
     return arms
+
+
+def _search(query: str, filters: str = "") -> Call:
+    return read(_ERA, f"requirements://search/{quote(query)}{'?' if filters else ''}{filters}")
+
+
+def _read_data(server: StdioServer, request: Call) -> dict[str, Any]:
+    contents = parse_result(server.send(request)).get("contents", [{"text": "{}"}])
+    data: dict[str, Any] = json.loads(contents[0]["text"])
+    return data
+
+
+def _join(page: str, name: str) -> str:
+    return f"{page}: {name}" if name else page
 
 
 def _outcome(found: Findings) -> Outcome:
@@ -210,7 +251,12 @@ def _outcome(found: Findings) -> Outcome:
             _reads_table(found),
             _scopes_table(found),
         ],
-        targets=[_last_target(found), _memory_target(found), _walk_target(found)],
+        targets=[
+            _last_target(found),
+            _memory_target(found),
+            _walk_target(found),
+            *(_filter_target(found, page) for page in (_PAGE, _FOLLOWING)),
+        ],
         charts=[_depth_chart(found), _size_chart(found)],
         figures={
             f"{name} [ms]": estimate(samples).value * 1000
@@ -285,9 +331,11 @@ def _scopes_table(found: Findings) -> Table:
     for name, entities in (
         {"administrator": list(found.walks)[-1]} | {k: w.entities for k, w in found.members.items()}
     ).items():
-        times = (milliseconds(estimate(found.scoped[f"{name}, {depth}"]).value) for depth in (0.0, 0.5, 1.0))
+        asked = [*(f"{depth}" for depth in (0.0, 0.5, 1.0)), "search", f"search?{FILTERED}"]
+        times = (milliseconds(estimate(found.scoped[f"{name}, {one}"]).value) for one in asked)
         rows.append((name, f"{entities:,}", *times))
-    return Table("A page by what the caller may see, ms", ("caller", "entities", "first", "middle", "last"), rows)
+    columns = ("caller", "entities", "first", "middle", "last", f"search: {COMMON}", f"with {FILTERED}")
+    return Table("A page by what the caller may see, ms", columns, rows)
 
 
 def _last_target(found: Findings) -> Target:
@@ -303,6 +351,16 @@ def _memory_target(found: Findings) -> Target:
     shown = ", ".join(f"{size / 2**20:.0f} MiB" for size in sizes)
     text = f"peak memory from {min(found.walks):,} to {max(found.walks):,} entities within {MOST_OVER_SMALLEST}"
     return Target(text, f"{over:.2f}: {shown}", over <= MOST_OVER_SMALLEST)
+
+
+def _filter_target(found: Findings, page: str) -> Target:
+    size = max(found.walks)
+    samples = {name: found.reads.get(f"{_join(page, name)}, {size}") for name in FILTERS}
+    unfiltered = estimate(found.reads[f"{page}, {size}"]).value
+    over = {name: estimate(of_name).value / unfiltered for name, of_name in samples.items() if of_name}
+    worst = max(over, key=lambda name: over[name])
+    text = f"{size:,} entities: the {page} with a filter at most {MOST_OVER_UNFILTERED:g} times those without"
+    return Target(text, f"{over[worst]:.2f} ({worst})", over[worst] <= MOST_OVER_UNFILTERED)
 
 
 def _walk_target(found: Findings) -> Target:

@@ -1,4 +1,4 @@
-"""What a read costs when there are many resources: the look-up alone, and all of a read by a client in memory."""
+"""The time of a read among many resources: the look-up alone, and a whole read by a client in memory."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -7,11 +7,11 @@ from typing import Any
 
 from fastmcp import Client
 
-from quilt_mcp.commands.process import logging_from
-from quilt_mcp.registry import UriIndex
-from quilt_mcp.surfaces import TOOL_NAME
+from quilt_mcp.commands.process import configure_logging
+from quilt_mcp.core.registry import UriIndex
+from quilt_mcp.core.surfaces import TOOL_NAME
 from tests.bench.estimates import estimate, paired_ratio
-from tests.bench.interleaving import Arm, Effort, Samples, interleaved
+from tests.bench.interleaving import Arm, Effort, Samples, interleave
 from tests.bench.outcome import Chart, Line, Outcome, Run, Table, Target, milliseconds, ratio
 from tests.bench.synthetic import numbered, numbered_fastmcp, server_of, static_uris, template_uris
 
@@ -30,7 +30,7 @@ async def run(run: Run) -> Outcome:
     effort = Effort(run.seconds(60), at_least=run.times(20))
     arms: dict[str, Arm] = {}
     making: list[tuple[str, ...]] = []
-    with logging_from("ERROR"):
+    with configure_logging("ERROR"):
         async with AsyncExitStack() as stack:
             for size in sizes:
                 started = time.perf_counter()
@@ -40,7 +40,7 @@ async def run(run: Run) -> Outcome:
                 making.append((f"{size:,}", *map(milliseconds, (between - started, time.perf_counter() - between))))
                 for name, server in ((OURS, ours), (FASTMCP, theirs)):
                     arms |= _arms(name, size, await stack.enter_async_context(Client(server)))
-            samples = await interleaved(arms, effort)
+            samples = await interleave(arms, effort)
     return Outcome(
         tables=[_lookup_table(sizes, lookups), *_tables(sizes, samples), _making_table(making)],
         targets=[*_lookup_targets(sizes[-1], lookups), *_growth_targets(sizes, samples)],
@@ -55,8 +55,8 @@ async def _lookups(sizes: tuple[int, ...], effort: Effort) -> Samples:
     for size in sizes:
         index = UriIndex(numbered(size).registry)
         arms[f"static, {size}"] = _finding(index.find, static_uris(size)[-1])
-        arms[f"template, {size}"] = _finding(index.find, _filled(template_uris(size)[-1]))
-    samples = await interleaved(arms, effort)
+        arms[f"template, {size}"] = _finding(index.find, _fill(template_uris(size)[-1]))
+    samples = await interleave(arms, effort)
     return {name: [one / _LOOKUPS for one in found] for name, found in samples.items()}
 
 
@@ -68,7 +68,7 @@ def _finding(find: Callable[[str], object], uri: str) -> Arm:
     return arm
 
 
-def _filled(template: str) -> str:
+def _fill(template: str) -> str:
     return template.replace("{key}", "value-1")
 
 
@@ -78,7 +78,7 @@ def _name(server: str, operation: str, size: int) -> str:
 
 def _arms(server: str, size: int, client: Client[Any]) -> Mapping[str, Arm]:
     """The four operations, each on the last resource of its kind."""
-    static, template, read_tool = static_uris(size)[-1], _filled(template_uris(size)[-1]), READ_TOOLS[server]
+    static, template, read_tool = static_uris(size)[-1], _fill(template_uris(size)[-1]), READ_TOOLS[server]
     arms: tuple[Arm, ...] = (
         lambda: client.read_resource(static),
         lambda: client.read_resource(template),

@@ -1,4 +1,4 @@
-"""What was measured, where and when."""
+"""Describes the machine, the software and the time of a run."""
 
 import os
 import platform
@@ -30,10 +30,10 @@ def revision() -> str:
 
 
 def git(*arguments: str) -> str:
-    """What git says; nothing where this is no clone, or there is no git."""
+    """Return the output of git, or an empty text without a clone or git."""
     try:
         done = subprocess.run(
-            ("git", *arguments),  # noqa: S607 - wherever the user has it
+            ("git", *arguments),  # noqa: S607 - from the user's PATH
             cwd=ROOT,
             capture_output=True,
             text=True,

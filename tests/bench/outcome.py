@@ -1,4 +1,4 @@
-"""What a benchmark hands over to be printed, kept and compared."""
+"""The results of a benchmark, for printing, storing and comparing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from tests.bench.estimates import Estimate
 
 @dataclass(frozen=True)
 class Run:
-    """How a benchmark is to be run.
+    """The options of a run.
 
     Attributes:
-        quick: only show that it works; its figures mean nothing.
-        scale: how much longer, or shorter, to measure than usual.
-        folder: where data that is expensive to make is kept from one run to the next.
+        quick: only check that it works; the figures mean nothing.
+        scale: factor for the usual duration.
+        folder: data that is slow to create, kept between runs.
     """
 
     quick: bool
@@ -22,11 +22,11 @@ class Run:
     folder: Path
 
     def seconds(self, usual: float) -> float:
-        """How long to measure what usually is measured so long."""
+        """Return the duration for a measurement with this usual duration."""
         return 0.0 if self.quick else usual * self.scale
 
     def times(self, usual: int, quick: int = 2) -> int:
-        """How often to do what usually is done so often."""
+        """Return the number of repetitions for this usual number."""
         return quick if self.quick else max(quick, round(usual * self.scale))
 
 
@@ -42,7 +42,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Target:
-    """Something that is aimed at, what was measured, and whether that is enough."""
+    """A target, the measured value, and whether it reaches the target."""
 
     text: str
     measured: str
@@ -76,9 +76,9 @@ class Outcome:
 
     Attributes:
         tables: for people.
-        targets: what it was to show.
-        charts: drawn beside.
-        figures: by name, what `make bench-compare` compares: times, sizes or numbers of calls, the less the better.
+        targets: the targets and their results.
+        charts: written as SVG files.
+        figures: times, sizes or numbers of calls by name, for `make bench-compare`. Lower is better.
     """
 
     tables: list[Table] = field(default_factory=list)

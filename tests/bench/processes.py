@@ -2,43 +2,49 @@
 
 import asyncio
 import os
-import socket
-import subprocess
+import re
+import signal
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+import time
+from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from tests.bench.wire import StdioServer, wait_for_port
+from tests.bench.wire import StdioServer
+from tests.support.processes import children
+from tests.support.server_process import ROOT, run_http
+from tests.support.waiting import until
 
-ROOT = Path(__file__).parent.parent.parent
-QUILT_MCP = (sys.executable, "-c", "import sys; from quilt_mcp.cli import main; sys.exit(main())")
+__all__ = ["ROOT"]
+QUILT_MCP = (sys.executable, "-c", "import sys; from quilt_mcp.commands.entry import main; sys.exit(main())")
 """What the command `quilt-mcp` runs, in the revision that this process imports."""
-_TICK = os.sysconf("SC_CLK_TCK")
-_STOP_SECONDS = 10
+_CPUCLOCK_SCHED = 2
+"""With the id of a process, the id of its clock of processor time: clock_getcpuclockid(3), which Python lacks."""
+RUNNING = re.compile(r"running on http://127\.0\.0\.1:([1-9]\d*)")
 
 
-def other_server(name: str) -> tuple[str, ...]:
-    """The command of a server of tests/bench/servers.py; it takes the arguments of `quilt-mcp serve`."""
-    return (sys.executable, "-m", "tests.bench.servers", name)
+def other_server(name: str, module: str = "servers") -> tuple[str, ...]:
+    """The command of a server of tests/bench/servers.py, which takes the arguments of `serve`, or of another module."""
+    return (sys.executable, "-m", f"tests.bench.{module}", name)
 
 
 def environment(folder: Path, **settings: str) -> dict[str, str]:
-    """The environment of a process: without what this one has set for Python and for our server."""
+    """Return the environment of a process, without this process's settings for Python and for our server."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("QUILT_MCP_", "AWS_"))}
-    kept.pop("PYTHONDONTWRITEBYTECODE", None)  # else each start would compile all that it imports
+    kept.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each start would compile all imported modules
     given = {"data_dir": str(folder / "data")} | settings
     return kept | {f"QUILT_MCP_{name.upper()}": value for name, value in given.items()}
 
 
 @contextmanager
 def on_stdio(
-    command: tuple[str, ...], era: str, folder: Path, settings: Mapping[str, str] | None = None
+    command: tuple[str, ...], protocol: str, folder: Path, settings: Mapping[str, str] | None = None
 ) -> Iterator[StdioServer]:
-    """A server that has been greeted."""
+    """Start a server and complete the handshake."""
     given = environment(folder, **(settings or {}))
-    with StdioServer(command, era, environment=given, log=_new_log(folder)) as server:
-        server.greet()
+    with StdioServer(command, protocol, environment=given, log=_new_log(folder)) as server:
+        server.initialize()
         yield server
 
 
@@ -46,36 +52,37 @@ def on_stdio(
 async def on_http(
     command: tuple[str, ...], folder: Path, settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[tuple[int, int]]:
-    """The port on which a server listens, and its process id."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    """Run a server. Return its port and its process id."""
+    async with run_http(command, environment(folder, **(settings or {})), folder) as server:
+        yield server.port, server.process.pid
+        await server.stop(signal.SIGTERM)
+
+
+@asynccontextmanager
+async def other_on_http(command: Sequence[str], folder: Path) -> AsyncIterator[tuple[int, int]]:
+    """Run a server that writes its address to stderr. Return its port and its process id."""
     log = _new_log(folder)
-    given = environment(folder, **(settings or {}))
-    process = _started([*command, "--transport", "http", "--port", str(port)], given, log)
+    with log.open("wb") as stderr:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=DEVNULL, stdout=DEVNULL, stderr=stderr, env=environment(folder)
+        )
     try:
-        await wait_for_port(port, process, log)
-        yield port, process.pid
+        await until(lambda: RUNNING.search(log.read_text(errors="replace")) or process.returncode is not None)
+        found = RUNNING.search(text := log.read_text(errors="replace"))
+        assert found, text
+        yield int(found[1]), process.pid
     finally:
-        process.terminate()
-        try:
-            await asyncio.to_thread(process.wait, _STOP_SECONDS)
-        except subprocess.TimeoutExpired:
+        if process.returncode is None:
             process.kill()
-            process.wait()
+        await process.wait()
 
 
 def _new_log(folder: Path) -> Path:
     return folder / f"{len(list(folder.glob('*.log')))}.log"
 
 
-def _started(command: list[str], given: dict[str, str], log: Path) -> "subprocess.Popen[bytes]":
-    with log.open("wb") as file:
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=given)
-
-
 def peak_memory(pid: int) -> int:
-    """The most memory that a process has had so far, in bytes."""
+    """Return the peak memory of a process, in bytes."""
     return _status(pid, "VmHWM")
 
 
@@ -85,17 +92,12 @@ def memory(pid: int) -> int:
 
 
 def processor_seconds(pid: int) -> float:
-    """The processor time that a process and its children have taken so far."""
-    total = 0
-    for one in _family(pid):
-        fields = Path(f"/proc/{one}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / _TICK
+    """The processor time that a process and its children have taken so far, as the kernel counts it."""
+    return sum(time.clock_gettime((~one << 3) | _CPUCLOCK_SCHED) for one in _family(pid))
 
 
 def _family(pid: int) -> list[int]:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return [pid, *map(int, children)]
+    return [pid, *children(pid)]
 
 
 def _status(pid: int, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Outcomes as text: Markdown tables, whose source reads well in a terminal too."""
+"""Formats outcomes as Markdown tables that are also readable in a terminal."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -19,7 +19,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([line(cells[0]), f"| {' | '.join(rule)} |", *map(line, cells[1:])])
 
 
-def titled(one: Table) -> str:
+def render_table(one: Table) -> str:
     """A table with its title and its note."""
     note = f"\n\n{one.note}" if one.note else ""
     return f"**{one.title}**\n\n{table(one.columns, one.rows)}{note}\n"
@@ -38,6 +38,6 @@ def summary(machine: Mapping[str, str], outcomes: Mapping[str, Outcome]) -> str:
     found = [target for outcome in outcomes.values() for target in outcome.targets]
     parts = ["# Benchmarks", facts, "## Targets", targets(found)]
     for name, outcome in outcomes.items():
-        parts += [f"## {name}", *map(titled, outcome.tables)]
+        parts += [f"## {name}", *map(render_table, outcome.tables)]
         parts += [f"![{chart.title}]({chart.name}.svg)" for chart in outcome.charts]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"

@@ -1,6 +1,6 @@
-"""`python -m tests.bench.servers NAME …`: servers to compare ours with, run exactly as ours is.
+"""`python -m tests.bench.servers NAME …`: servers for comparison, which run exactly like ours.
 
-payloads                   synthetic payloads over our core
+payloads                   our server with synthetic payloads instead of its domains
 payloads-as-tools          the same by FastMCP's ResourcesAsTools
 quilt-as-tools             our resources by FastMCP's ResourcesAsTools
 list-all FILE              FastMCP's own paging over a requirements database
@@ -20,17 +20,18 @@ from fastmcp import FastMCP
 from fastmcp.resources import Resource
 from fastmcp.server.providers import Provider
 
-from quilt_mcp import cli, runtime_context
+from quilt_mcp.app import App
+from quilt_mcp.commands import cli
 from quilt_mcp.requirements.kinds import KINDS, Kind
-from quilt_mcp.resources import MANAGER
+from quilt_mcp.server import create_manager
 from quilt_mcp.settings import Settings
-from tests.bench.synthetic import payloads, server_of, server_with_resources_as_tools
+from tests.bench.synthetic import payload_server, payloads, server_with_resources_as_tools
 
 PAGE_SIZE = 200
 
 
 class ListAll(Provider):
-    """Lists every entity of a requirements database, as a provider of FastMCP has to."""
+    """Lists every entity of a requirements database, as FastMCP requires of a provider."""
 
     def __init__(self, file: str) -> None:
         super().__init__()
@@ -57,8 +58,7 @@ def _resource(kind: Kind, entity_id: str, reference_id: str, title: str) -> Reso
 
 
 def _quilt_as_tools() -> FastMCP:
-    runtime_context.use_settings(Settings())
-    return server_with_resources_as_tools(MANAGER)
+    return server_with_resources_as_tools(create_manager(App(Settings())))
 
 
 def _list_all(file: str) -> FastMCP:
@@ -66,7 +66,7 @@ def _list_all(file: str) -> FastMCP:
 
 
 SERVERS: dict[str, Callable[..., FastMCP[Any]]] = {
-    "payloads": lambda: server_of(payloads()),
+    "payloads": payload_server,
     "payloads-as-tools": lambda: server_with_resources_as_tools(payloads()),
     "quilt-as-tools": _quilt_as_tools,
     "list-all": _list_all,
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
     """Serve the named server as `quilt-mcp serve` serves ours."""
     name, *others = arguments
     own = [others.pop(0)] if name == "list-all" else []
-    with patch("quilt_mcp.commands.serve.create_server", lambda *_: SERVERS[name](*own)):
+    with patch("quilt_mcp.commands.startup.create_server", lambda *_: SERVERS[name](*own)):
         return cli.main(["serve", *others])
 
 

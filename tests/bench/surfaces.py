@@ -1,4 +1,4 @@
-"""The tool against the native read, resource by resource, in memory and on the wire; and against ResourcesAsTools."""
+"""The tool compared with the native read and ResourcesAsTools, for each resource, in memory and over transports."""
 
 import tempfile
 from collections import defaultdict
@@ -9,28 +9,29 @@ from pathlib import Path
 
 from fastmcp import Client, FastMCP
 
-from quilt_mcp.commands.process import enter_world, logging_from
-from quilt_mcp.resources import MANAGER
-from quilt_mcp.server import create_server
-from quilt_mcp.surfaces import TOOL_NAME
+from quilt_mcp.app import App
+from quilt_mcp.commands.process import configure_logging, enter_world
+from quilt_mcp.core.surfaces import TOOL_NAME
+from quilt_mcp.server import create_manager, create_server
+from quilt_mcp.settings import Settings
 from tests.bench import estimates
 from tests.bench.byte_counts import QUILT
 from tests.bench.estimates import Estimate
-from tests.bench.interleaving import Effort, Samples, interleaved
+from tests.bench.interleaving import Effort, Samples, interleave
 from tests.bench.outcome import Outcome, Run, Table, Target, milliseconds, ratio
 from tests.bench.processes import QUILT_MCP, on_http, on_stdio, other_server
 from tests.bench.synthetic import PAYLOADS, payload_uri, payloads, server_of, server_with_resources_as_tools
-from tests.bench.wire import ERAS, Call, HTTPConnection, StdioServer, checked, read, tool
+from tests.bench.wire import PROTOCOLS, Call, HTTPConnection, StdioServer, parse_result, read, tool
 from tests.contract.cases import RESOURCES
 
 ALONE = ("metadata://templates", "metadata://templates/analytics")
-"""They are answered without a Quilt stack."""
+"""Resources that need no Quilt stack."""
 NATIVE, AGAIN, TOOL, AS_TOOLS = "native", "native again", "get_resource", "ResourcesAsTools"
 MODES = {"legacy": "legacy", "modern": "2026-07-28"}
 MOST = 1.10
-"""What the tool may cost, as a multiple of the native read."""
+"""The limit for the tool, as a multiple of the native read."""
 LEAST = {"memory": 4.0, "stdio": 3.0, "http": 3.5}
-"""How many times as long ResourcesAsTools shall take."""
+"""The target for ResourcesAsTools, as a multiple of the tool."""
 SMALL = payload_uri(PAYLOADS["1 KB"])
 
 Ask = Callable[[str], Awaitable[object]]
@@ -47,30 +48,30 @@ class Ways:
 
 @dataclass(frozen=True)
 class Cell:
-    """One resource over one transport in one era."""
+    """One resource with one transport and one protocol."""
 
     uri: str
     level: str
-    era: str
+    protocol: str
     samples: Samples
 
     @property
     def place(self) -> str:
-        """The transport and the era."""
-        return f"{self.level}, {self.era}"
+        """The transport and the protocol."""
+        return f"{self.level}, {self.protocol}"
 
     def over_native(self, arm: str = TOOL) -> Estimate:
         """The median of the paired ratios to the native read."""
         return estimates.paired_ratio(self.samples[arm], self.samples[NATIVE])
 
     def over_tool(self) -> Estimate:
-        """How many times the tool's time ResourcesAsTools takes."""
+        """Return the time of ResourcesAsTools as a multiple of the tool's."""
         return estimates.paired_ratio(self.samples[AS_TOOLS], self.samples[TOOL])
 
 
 async def run(run: Run) -> Outcome:
     """Measure every Quilt resource of the demo world, and the synthetic payloads."""
-    eras = ["modern"] if run.quick else list(ERAS)
+    protocols = ["modern"] if run.quick else list(PROTOCOLS)
     quilt = [
         row.example_uri for row in RESOURCES if row.category in QUILT and (not run.quick or row.example_uri in ALONE)
     ]
@@ -81,31 +82,31 @@ async def run(run: Run) -> Outcome:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         for level, connect in {"memory": _in_memory, "stdio": _over_stdio, "http": _over_http}.items():
-            for era in eras:
+            for protocol in protocols:
                 for uris, of_quilt in ((quilt, True), (sizes, False)):
                     if run.quick and of_quilt != (level == "stdio"):
                         continue  # each server takes a second to start
-                    async with connect(era, folder, world, of_quilt=of_quilt) as ways:
-                        cells += [await _measured(uri, level, era, ways, effort) for uri in uris]
+                    async with connect(protocol, folder, world, of_quilt=of_quilt) as ways:
+                        cells += [await _measure(uri, level, protocol, ways, effort) for uri in uris]
     return _outcome(cells)
 
 
-async def _measured(uri: str, level: str, era: str, ways: Ways, effort: Effort) -> Cell:
+async def _measure(uri: str, level: str, protocol: str, ways: Ways, effort: Effort) -> Cell:
     arms = {
         NATIVE: lambda: ways.native(uri),
         AGAIN: lambda: ways.native(uri),
         TOOL: lambda: ways.tool(uri),
         AS_TOOLS: lambda: ways.as_tools(uri),
     }
-    return Cell(uri, level, era, await interleaved(arms, effort))
+    return Cell(uri, level, protocol, await interleave(arms, effort))
 
 
 @asynccontextmanager
-async def _in_memory(era: str, folder: Path, world: str | None, *, of_quilt: bool) -> AsyncIterator[Ways]:
-    with logging_from("ERROR"), enter_world(world):
+async def _in_memory(protocol: str, folder: Path, world: str | None, *, of_quilt: bool) -> AsyncIterator[Ways]:
+    with configure_logging("ERROR"), enter_world(world):
         ours = create_server() if of_quilt else server_of(payloads())
-        theirs = server_with_resources_as_tools(MANAGER if of_quilt else payloads())
-        async with _client(ours, era) as one, _client(theirs, era) as other:
+        theirs = server_with_resources_as_tools(create_manager(App(Settings())) if of_quilt else payloads())
+        async with _client(ours, protocol) as one, _client(theirs, protocol) as other:
             yield Ways(
                 one.read_resource,
                 lambda uri: one.call_tool(TOOL_NAME, {"uri": uri}),
@@ -113,25 +114,25 @@ async def _in_memory(era: str, folder: Path, world: str | None, *, of_quilt: boo
             )
 
 
-def _client(server: FastMCP, era: str) -> Client:  # type: ignore[type-arg]  # of a transport that is FastMCP's own
-    return Client(server, mode=MODES[era])
+def _client(server: FastMCP, protocol: str) -> Client:  # type: ignore[type-arg]  # the transport is FastMCP's own
+    return Client(server, mode=MODES[protocol])
 
 
 @asynccontextmanager
-async def _over_stdio(era: str, folder: Path, world: str | None, *, of_quilt: bool) -> AsyncIterator[Ways]:
+async def _over_stdio(protocol: str, folder: Path, world: str | None, *, of_quilt: bool) -> AsyncIterator[Ways]:
     ours, theirs = _commands(world, of_quilt=of_quilt)
-    with on_stdio(ours, era, folder) as one, on_stdio(theirs, era, folder) as other:
-        yield _ways(era, one, other)
+    with on_stdio(ours, protocol, folder) as one, on_stdio(theirs, protocol, folder) as other:
+        yield _ways(protocol, one, other)
 
 
 @asynccontextmanager
-async def _over_http(era: str, folder: Path, world: str | None, *, of_quilt: bool) -> AsyncIterator[Ways]:
+async def _over_http(protocol: str, folder: Path, world: str | None, *, of_quilt: bool) -> AsyncIterator[Ways]:
     async with AsyncExitStack() as stack:
         connections = []
         for command in _commands(world, of_quilt=of_quilt):
             port, _ = await stack.enter_async_context(on_http(command, folder))
-            connections.append(await stack.enter_async_context(HTTPConnection(port, era)))
-        yield _ways(era, *connections)
+            connections.append(await stack.enter_async_context(HTTPConnection(port, protocol)))
+        yield _ways(protocol, *connections)
 
 
 def _commands(world: str | None, *, of_quilt: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -142,23 +143,23 @@ def _commands(world: str | None, *, of_quilt: bool) -> tuple[tuple[str, ...], tu
     return (*serve, *demo), (*other_server("quilt-as-tools"), *demo)
 
 
-def _ways(era: str, ours: StdioServer | HTTPConnection, theirs: StdioServer | HTTPConnection) -> Ways:
+def _ways(protocol: str, ours: StdioServer | HTTPConnection, theirs: StdioServer | HTTPConnection) -> Ways:
     return Ways(
-        _asking(ours, lambda uri: read(era, uri)),
-        _asking(ours, lambda uri: tool(era, TOOL_NAME, uri=uri)),
-        _asking(theirs, lambda uri: tool(era, "read_resource", uri=uri)),
+        _make_reader(ours, lambda uri: read(protocol, uri)),
+        _make_reader(ours, lambda uri: tool(protocol, TOOL_NAME, uri=uri)),
+        _make_reader(theirs, lambda uri: tool(protocol, "read_resource", uri=uri)),
     )
 
 
-def _asking(server: StdioServer | HTTPConnection, make: Callable[[str], Call]) -> Ask:
-    """Asks for a URI; the first answer is looked at, and the request kept."""
+def _make_reader(server: StdioServer | HTTPConnection, make: Callable[[str], Call]) -> Ask:
+    """Return a function that reads a URI. It checks the first answer and reuses the request."""
     ready: dict[str, Call] = {}
 
     async def ask(uri: str) -> None:
         if uri in ready:
             await server.ask(ready[uri])
         else:
-            checked(await server.ask(make(uri)))
+            parse_result(await server.ask(make(uri)))
             ready[uri] = make(uri)
 
     return ask
@@ -179,7 +180,7 @@ def _outcome(cells: list[Cell]) -> Outcome:
 
 
 def _figures(cells: list[Cell]) -> dict[str, float]:
-    """For each place and surface: the geometric mean over the Quilt URIs, and each payload."""
+    """Return, for each place and surface, the geometric mean over the Quilt URIs and the median of each payload."""
     medians: dict[str, list[float]] = defaultdict(list)
     for cell in cells:
         what = cell.uri if cell.uri.startswith("payload:") else "Quilt URIs"
@@ -199,9 +200,9 @@ def _median(cell: Cell) -> float:
     return estimates.estimate(cell.samples[NATIVE]).value
 
 
-def _table(title: str, cells: list[Cell], shown: Callable[[Cell], str], note: str = "") -> Table:
+def _table(title: str, cells: list[Cell], show: Callable[[Cell], str], note: str = "") -> Table:
     places = list(dict.fromkeys(cell.place for cell in cells))
-    found = defaultdict(str, {(cell.uri, cell.place): shown(cell) for cell in cells})
+    found = defaultdict(str, {(cell.uri, cell.place): show(cell) for cell in cells})
     uris = dict.fromkeys(cell.uri for cell in cells)
     return Table(title, ("resource", *places), [(uri, *(found[uri, place] for place in places)) for uri in uris], note)
 
@@ -213,7 +214,7 @@ def _wire_targets(cells: list[Cell]) -> list[Target]:
 
 
 def _wire_target(place: str, cells: list[Cell]) -> Target:
-    """By medians; `surely not` are the resources whose whole interval is beyond."""
+    """Compare medians. `surely not` counts the resources with their whole interval above the limit."""
     ratios = {cell.uri: cell.over_native() for cell in cells}
     worst = max(ratios, key=lambda uri: ratios[uri].value)
     within = sum(one.value <= MOST for one in ratios.values())

@@ -1,4 +1,4 @@
-"""Resources that cost nothing to answer, on servers of our core and of FastMCP's own parts."""
+"""Resources that need almost no time, on servers of our core and of FastMCP."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -8,12 +8,17 @@ from typing import Any
 from fastmcp import FastMCP
 from fastmcp.server.transforms import ResourcesAsTools
 
+from quilt_mcp.app import App
+from quilt_mcp.app.domain import Domain
+from quilt_mcp.app.request_guard import RequestGuard
+from quilt_mcp.core.manager import ResourceManager
+from quilt_mcp.core.registry import ResourceDefinition, define
+from quilt_mcp.core.surfaces import ResourceSurface, add_surfaces
 from quilt_mcp.http.tool_schemas import declare_input_schemas
-from quilt_mcp.manager import ResourceManager
-from quilt_mcp.registry import ResourceDefinition, define
-from quilt_mcp.surfaces import ResourceSurface, add_surfaces
+from quilt_mcp.server import QuiltServer, create_server
+from quilt_mcp.settings import Settings
 
-PAYLOADS = {"1 KB": 1_000, "10 KB": 10_000, "1 MB": 1_000_000}
+PAYLOADS = {"1 KB": 1_000, "10 KB": 10_000, "150 KB": 150_000, "1 MB": 1_000_000}
 """The sizes of answers, in bytes of JSON."""
 
 
@@ -23,20 +28,33 @@ def payload_uri(size: int) -> str:
 
 
 def payloads() -> ResourceManager:
-    """A resource for each size: rows such as a database answers."""
-    return ResourceManager({(uri := payload_uri(size)): _payload(uri, size) for size in PAYLOADS.values()})
+    """A resource for each size."""
+    return ResourceManager({row["uri"]: row for row in _payloads()})
+
+
+def payload_server() -> QuiltServer:
+    """Our whole server, with the payloads instead of its domains."""
+    return create_server(domains=[Domain(name="payloads", resources=_payloads())])
+
+
+class ServableFastMCP(FastMCP[Any]):
+    """FastMCP's own server, with the attributes that `quilt-mcp serve` reads over HTTP."""
+
+    def __init__(self, name: str, manager: ResourceManager) -> None:
+        super().__init__(name, lifespan=_lifespan)
+        self.app, self.manager, self.guard = App(Settings()), manager, RequestGuard(manager)
 
 
 def server_of(manager: ResourceManager) -> FastMCP:
-    """A server with both surfaces over a manager."""
-    mcp = FastMCP("ours", lifespan=_lifespan)
+    """A server with both surfaces of a manager."""
+    mcp = ServableFastMCP("ours", manager)
     add_surfaces(mcp, manager)
     return mcp
 
 
 def server_with_resources_as_tools(manager: ResourceManager) -> FastMCP:
-    """The same resources; FastMCP's own transform makes tools of them."""
-    mcp = FastMCP("ResourcesAsTools", lifespan=_lifespan)
+    """The same resources as tools, by FastMCP's own transform."""
+    mcp = ServableFastMCP("ResourcesAsTools", manager)
     mcp.add_provider(ResourceSurface(manager))
     mcp.add_transform(ResourcesAsTools(mcp))
     return mcp
@@ -72,19 +90,24 @@ def template_uris(count: int) -> list[str]:
 
 @asynccontextmanager
 async def _lifespan(mcp: FastMCP[Any]) -> AsyncIterator[None]:
-    """As in our server: without it each call of a tool over HTTP would list all tools first."""
+    """As in our server. Without it, each tool call over HTTP would list all tools first."""
     await declare_input_schemas(mcp)
     yield
 
 
-def _payload(uri: str, size: int) -> ResourceDefinition:
-    rows: list[dict[str, Any]] = []
+def rows(size: int) -> dict[str, Any]:
+    """Data with about this number of bytes as JSON: rows such as a database answers."""
+    made: list[dict[str, Any]] = []
     length = len('{"rows":[]}')
     while length < size:
-        number = len(rows)
-        rows.append({"id": number, "name": f"row {number}", "ratio": number / 7, "tags": ["a", "b"], "active": True})
-        length += len(json.dumps(rows[-1], separators=(",", ":"))) + 1
-    return define(uri, _constant({"rows": rows}), name=f"{size} bytes")
+        number = len(made)
+        made.append({"id": number, "name": f"row {number}", "ratio": number / 7, "tags": ["a", "b"], "active": True})
+        length += len(json.dumps(made[-1], separators=(",", ":"))) + 1
+    return {"rows": made}
+
+
+def _payloads() -> list[ResourceDefinition]:
+    return [define(payload_uri(size), _constant(rows(size)), name=f"{size} bytes") for size in PAYLOADS.values()]
 
 
 def _constant(data: dict[str, Any]) -> Callable[[], Any]:

@@ -9,28 +9,28 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from quilt_mcp.surfaces import TOOL_NAME
+from quilt_mcp.core.surfaces import TOOL_NAME
 from tests.bench.estimates import estimate, percentile_95
 from tests.bench.outcome import Chart, Line, Outcome, Run, Table, Target, milliseconds
 from tests.bench.processes import QUILT_MCP, memory, on_http, processor_seconds
-from tests.bench.wire import Call, HTTPConnection, WrongAnswerError, checked, read, tool
+from tests.bench.wire import Call, HTTPConnection, WrongAnswerError, parse_result, read, tool
 
 URI = "metadata://templates"
 """About 2.5 KB, and no call to any other system."""
 CONNECTIONS = (1, 8, 64, 200)
 WORKERS = (1, 2)
 NATIVE, AGAIN, TOOL = "resources/read", "resources/read again", TOOL_NAME
-_ERA = "modern"
+_PROTOCOL = "modern"
 _CALLS: dict[str, Call] = {
-    NATIVE: read(_ERA, URI),
-    AGAIN: read(_ERA, URI),
-    TOOL: tool(_ERA, TOOL_NAME, uri=URI),
+    NATIVE: read(_PROTOCOL, URI),
+    AGAIN: read(_PROTOCOL, URI),
+    TOOL: tool(_PROTOCOL, TOOL_NAME, uri=URI),
 }
 
 
 @dataclass(frozen=True)
 class Load:
-    """What is asked of which server."""
+    """One kind of request, and the server that receives it."""
 
     workers: int
     connections: int
@@ -39,13 +39,13 @@ class Load:
 
 @dataclass
 class Measured:
-    """What came of a load, over all its turns.
+    """The results of a load, over all its turns.
 
     Attributes:
         rates: answers a second, for each turn.
         times: the seconds that each answer took.
         processor: the server's processor time for an answer, in seconds, for each turn.
-        errors: how many requests had none, or a wrong one.
+        errors: the number of requests without an answer or with a wrong one.
     """
 
     rates: list[float] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Measured:
 
 
 async def run(run: Run) -> Outcome:
-    """Load one server of one process and one of two, in turn, each in several turns of each load."""
+    """Load a server with one process and one with two alternately, each load several times."""
     connections = (1, 8) if run.quick else CONNECTIONS
     turn_seconds = 0.1 if run.quick else 1.2 * min(run.scale, 2.0)
     measured: dict[Load, Measured] = defaultdict(Measured)
@@ -81,8 +81,8 @@ async def run(run: Run) -> Outcome:
 async def _turn(server: tuple[int, int], load: Load, seconds: float, into: Measured) -> None:
     port, pid = server
     async with AsyncExitStack() as stack:
-        opened = [await stack.enter_async_context(HTTPConnection(port, _ERA)) for _ in range(load.connections)]
-        checked(await opened[0].ask(_CALLS[load.surface]))
+        opened = [await stack.enter_async_context(HTTPConnection(port, _PROTOCOL)) for _ in range(load.connections)]
+        parse_result(await opened[0].ask(_CALLS[load.surface]))
         count, processor, started = len(into.times), processor_seconds(pid), time.perf_counter()
         await asyncio.gather(*(_ask(one, _CALLS[load.surface], started + seconds, into) for one in opened))
         elapsed, answers = time.perf_counter() - started, len(into.times) - count

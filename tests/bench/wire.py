@@ -1,6 +1,6 @@
-"""JSON-RPC by hand, over stdio and HTTP: the client costs next to nothing, so that ratios are those of servers.
+"""A minimal JSON-RPC client over stdio and HTTP. It takes almost no time, so ratios are those of the servers.
 
-An answer is taken as bytes and not parsed, except where `checked` looks at it before anything is measured.
+Answers are bytes and are not parsed, except by `parse_result` before the measurement.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
-ERAS = {"legacy": LEGACY, "modern": MODERN}
-"""The protocol with a handshake, and the one without."""
+PROTOCOLS = {"legacy": LEGACY, "modern": MODERN}
+"""The protocol version with a handshake, and the one without."""
 _CLIENT = {"name": "bench", "version": "1"}
 _META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -22,44 +22,43 @@ _META = {
 }
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _SESSION = re.compile(rb"mcp-session-id: *(\S+)", re.IGNORECASE)
-_WAIT_SECONDS = 60
 
 
 class WrongAnswerError(Exception):
-    """The server answered something else than the benchmark needs."""
+    """The answer is not the one that the benchmark needs."""
 
 
 class Call(NamedTuple):
-    """A request that is ready to be sent again and again, each time with a number of its own."""
+    """A request that can be sent repeatedly, each time with another id."""
 
     method: str
     name: str
     rest: bytes
 
     def message(self, number: int) -> bytes:
-        """The JSON text."""
+        """Return the JSON text with this id."""
         return b'{"jsonrpc":"2.0","id":%d,%s' % (number, self.rest)
 
 
-def call(era: str, method: str, parameters: Mapping[str, Any] | None = None) -> Call:
-    """A request of this era, "legacy" or "modern"."""
-    given = dict(parameters or {}) | ({"_meta": _META} if era == "modern" else {})
+def call(protocol: str, method: str, parameters: Mapping[str, Any] | None = None) -> Call:
+    """Create a request of this protocol, "legacy" or "modern"."""
+    given = dict(parameters or {}) | ({"_meta": _META} if protocol == "modern" else {})
     rest = json.dumps({"method": method, "params": given}, separators=(",", ":")).encode()[1:]
     return Call(method, str(given.get("name") or given.get("uri") or ""), rest)
 
 
-def read(era: str, uri: str) -> Call:
+def read(protocol: str, uri: str) -> Call:
     """`resources/read`."""
-    return call(era, "resources/read", {"uri": uri})
+    return call(protocol, "resources/read", {"uri": uri})
 
 
-def tool(era: str, name: str, **arguments: Any) -> Call:
+def tool(protocol: str, name: str, **arguments: Any) -> Call:
     """`tools/call`."""
-    return call(era, "tools/call", {"name": name, "arguments": arguments})
+    return call(protocol, "tools/call", {"name": name, "arguments": arguments})
 
 
-def checked(answer: bytes) -> dict[str, Any]:
-    """The result in an answer.
+def parse_result(answer: bytes) -> dict[str, Any]:
+    """Return the result in an answer.
 
     Raises:
         WrongAnswerError: it is an error, of the protocol or of a tool.
@@ -76,10 +75,10 @@ _INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 
 
 class StdioServer:
-    """A server process, spoken to over its stdin and stdout; one request at a time."""
+    """A server process on stdio. It takes one request at a time."""
 
-    def __init__(self, command: Sequence[str], era: str, *, environment: Mapping[str, str], log: Path) -> None:
-        self.era = era
+    def __init__(self, command: Sequence[str], protocol: str, *, environment: Mapping[str, str], log: Path) -> None:
+        self.protocol = protocol
         self._number = 0
         self._log = log
         with log.open("wb") as file:
@@ -94,18 +93,18 @@ class StdioServer:
         self.process.kill()
         self.process.communicate()
 
-    def greet(self) -> None:
-        """The handshake, in the era that has one."""
-        if self.era == "legacy":
-            checked(self.send(_INITIALIZE))
+    def initialize(self) -> None:
+        """Complete the handshake, if the protocol has one."""
+        if self.protocol == "legacy":
+            parse_result(self.send(_INITIALIZE))
             self._write(_INITIALIZED)
 
     async def ask(self, request: Call) -> bytes:
-        """The line that answers. Blocks: whoever measures does nothing else meanwhile."""
+        """Send a request and return the line with the answer. This blocks the event loop."""
         return self.send(request)
 
     def send(self, request: Call) -> bytes:
-        """As `ask`.
+        """Send a request and return the line with the answer.
 
         Raises:
             WrongAnswerError: the process has ended.
@@ -126,19 +125,19 @@ class StdioServer:
 
 
 class HTTPConnection:
-    """A kept connection to a server on loopback; one request at a time."""
+    """A persistent connection to a server on loopback. It takes one request at a time."""
 
-    def __init__(self, port: int, era: str) -> None:
-        self.era = era
+    def __init__(self, port: int, protocol: str) -> None:
+        self.protocol = protocol
         self._port = port
         self._number = 0
         self._session = b""
 
     async def __aenter__(self) -> Self:
         self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
-        if self.era == "legacy":
+        if self.protocol == "legacy":
             head, body = await self._exchange("initialize", "", _INITIALIZE.message(0))
-            checked(_unframed(body))
+            parse_result(_remove_framing(body))
             if found := _SESSION.search(head):
                 self._session = b"Mcp-Session-Id: %s\r\n" % found[1]
             await self._exchange("notifications/initialized", "", _INITIALIZED)
@@ -149,7 +148,7 @@ class HTTPConnection:
         await self._writer.wait_closed()
 
     async def ask(self, request: Call) -> bytes:
-        """The JSON text that answers.
+        """Send a request and return the JSON text of the answer.
 
         Raises:
             WrongAnswerError: the status is not 200.
@@ -158,7 +157,7 @@ class HTTPConnection:
         head, body = await self._exchange(request.method, request.name, request.message(self._number))
         if not head.startswith(b"HTTP/1.1 200"):
             raise WrongAnswerError((head + body)[:2000].decode(errors="replace"))
-        return _unframed(body)
+        return _remove_framing(body)
 
     async def _exchange(self, method: str, name: str, message: bytes) -> tuple[bytes, bytes]:
         routing = f"Mcp-Method: {method}\r\n" + (f"Mcp-Name: {name}\r\n" if name else "")
@@ -168,9 +167,9 @@ class HTTPConnection:
             b"MCP-Protocol-Version: %s\r\n%s%sContent-Length: %d\r\n\r\n"
             % (
                 self._port,
-                ERAS[self.era].encode(),
+                PROTOCOLS[self.protocol].encode(),
                 self._session,
-                routing.encode() if self.era == "modern" else b"",
+                routing.encode() if self.protocol == "modern" else b"",
                 len(message),
             )
             + message
@@ -188,32 +187,12 @@ class HTTPConnection:
         return b"".join(parts)
 
 
-def _unframed(body: bytes) -> bytes:
-    """The JSON text of an answer, also where it comes as the last event of a stream."""
+def _remove_framing(body: bytes) -> bytes:
+    """Return the JSON text of an answer, also from the last event of a stream."""
     if body.startswith(b"{"):
         return body
     _, found, data = body.rpartition(b"data: ")
     return data.strip() if found else body
-
-
-async def wait_for_port(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Wait until a process, which writes this log, listens on a port.
-
-    Raises:
-        WrongAnswerError: it has ended, or does not listen in time.
-    """
-    for _ in range(_WAIT_SECONDS * 50):
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            if process.poll() is not None:
-                break
-            await asyncio.sleep(0.02)
-            continue
-        writer.close()
-        await writer.wait_closed()
-        return
-    raise WrongAnswerError(f"nothing listens on port {port}:\n{_end_of(log)}")
 
 
 def _end_of(log: Path) -> str:

@@ -1,4 +1,4 @@
-"""The secrets of a world, and looking for them: as they are, and in the encodings in which they might slip out."""
+"""Collects the secrets of a world, and finds them in texts: unchanged and in common encodings."""
 
 import base64
 import json
@@ -8,19 +8,19 @@ from urllib.parse import quote
 
 import quilt3.session
 
-from quilt_mcp.demo.world import World
+from quilt_mcp.commands.demo.world import World
 
 PLANTED = "canary-in-the-environment-7f3a"
 
 
 def secrets_of(world: World) -> set[str]:
-    """Tokens, the AWS credentials that are stored, and a value that is planted in the environment."""
-    os.environ["SOME_API_KEY"] = PLANTED  # the world puts the environment back at its end
+    """Return tokens, the stored AWS credentials, and a value that is put into the environment."""
+    os.environ["SOME_API_KEY"] = PLANTED  # the world restores the environment at its end
     found = {PLANTED, *world.stack.grants, *world.stack.refresh_tokens}
     for path in (quilt3.session.AUTH_PATH, quilt3.session.CREDENTIALS_PATH):
         if path.exists():
             found |= set(_strings(json.loads(path.read_text(encoding="utf-8"))))
-    return {secret for secret in found if secret != world.url and not secret.startswith("20")}  # no dates
+    return {secret for secret in found if not secret.startswith("20")}  # no dates
 
 
 def _strings(value: object) -> Iterator[str]:
@@ -32,7 +32,7 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def leaks(text: str, secrets: set[str]) -> list[str]:
-    """The forms of secrets that stand in the text."""
+    """Return the forms of secrets that the text contains."""
     return [form for secret in secrets for form in _forms(secret) if form in text]
 
 

@@ -1,11 +1,14 @@
-"""The contract's rows, read from mcp-list.csv, and the cases they make."""
+"""The contract's rows, read from mcp-list.csv, and the test cases."""
 
 import csv
 from dataclasses import dataclass
 from pathlib import Path
 
 CSV = Path(__file__).parent.parent / "fixtures" / "mcp-list.csv"
-HOME = "admin"  # the world whose goldens carry no suffix
+GOLDENS = Path(__file__).parent.parent.parent / "golden"
+HOME = "admin"  # the goldens of this world have no suffix
+OF_QUILT = {"admin", "athena", "auth", "permissions", "quilt", "tabulator"}
+"""The categories of the resources that read the stack and AWS, in which the worlds differ."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +27,11 @@ class Row:
     example_uri: str
 
     def data_golden(self, world: str) -> str:
-        """The golden of the data in a world; without a suffix in the admin's."""
+        """Return the golden of the data in a world. In the admin's world it has no suffix."""
         return f"data/{self._path}" + ("" if world == HOME else f"--{world}")
 
     def error_golden(self, world: str) -> str:
-        """The golden of the refusal in a world."""
+        """Return the golden of the error in a world."""
         return f"errors/{self._path}--{world}"
 
     @property

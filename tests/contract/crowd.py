@@ -1,7 +1,7 @@
-"""Many people at one Quilt stack, each with data that bear a mark of their own, and the AWS that the stack gives.
+"""Many people with one Quilt stack and its AWS account. The data of each person has its own mark.
 
-A mark is `zq`, two digits for the person, and a letter and a digit: `g1` in what Quilt and AWS tell since the first
-sign-in, `g2` since the second, `w0` in the person's workflows. Every credential of anyone contains SECRET.
+A mark is `zq`, two digits for the person, and a letter and a digit: `g1` in the data of Quilt and AWS after the first
+sign-in, `g2` after the second, `w0` in the person's workflows. All credentials contain SECRET.
 """
 
 import re
@@ -12,27 +12,28 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Self
 
-from quilt_mcp.demo.http_server import Answer, LoopbackServer, Request
-from quilt_mcp.demo.records import Bucket, Company, Policy, Role, User
-from quilt_mcp.demo.stack import FakeStack, Grant
+from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
+from quilt_mcp.commands.demo.records import Bucket, Company, Policy, Role, User
+from quilt_mcp.commands.demo.stack import FakeStack, Grant
 
 SECRET = "S3CRET"
 MARK = re.compile(r"zq\w\w[gw]\d")
 DAY = "2025-01-01T00:00:00Z"
 EXPIRY = "2099-01-01T00:00:00Z"
 OPERATOR = "zqxxg0"
-"""The mark of whoever runs the server: of the login and the AWS keys on its machine."""
+"""The mark of the server's operator: of the login and the AWS keys on its machine."""
 
 _STS = """<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult>
 <Arn>arn:aws:sts::123456789012:assumed-role/{mark}-role/{mark}</Arn><UserId>AROA:{mark}</UserId>
 <Account>123456789012</Account></GetCallerIdentityResult></GetCallerIdentityResponse>"""
+_OBJECTS = "<ListBucketResult><Contents><Key>{mark}.txt</Key></Contents></ListBucketResult>"
 _BUCKETS = """<ListAllMyBucketsResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Owner><ID>{mark}</ID></Owner>
 <Buckets><Bucket><Name>{mark}-private</Name></Bucket></Buckets></ListAllMyBucketsResult>"""
 
 
 @dataclass
 class Person:
-    """Someone with a token for the server, and one for Quilt; every second is an administrator there."""
+    """A person with a token for the server and one for Quilt. Every second person is an administrator in Quilt."""
 
     number: int
     generation: int = 0
@@ -44,33 +45,33 @@ class Person:
 
     @property
     def mark(self) -> str:
-        """What stands in the data that Quilt and AWS have for this person now."""
+        """Marks expected in the data that Quilt and AWS return for this person now."""
         return f"zq{self.number:02}g{self.generation}"
 
     @property
     def workflow_mark(self) -> str:
-        """What stands in the person's workflows."""
+        """Marks expected in the person's workflows."""
         return f"zq{self.number:02}w0"
 
     @property
     def is_admin(self) -> bool:
-        """Whether Quilt holds this person for an administrator."""
+        """Whether this person is an administrator in Quilt."""
         return self.number % 2 == 0
 
     @property
     def has_open_query(self) -> bool:
-        """What this person's stack tells in the one answer that has no room for a mark."""
+        """The value expected in the one answer of the stack that cannot contain a mark."""
         return self.number % 4 == 0
 
 
 class Crowd:
-    """The stack and the AWS of these people, over HTTP on 127.0.0.1.
+    """The stack and the AWS account of these people, over HTTP on 127.0.0.1.
 
     Attributes:
-        people: who they are; signed in, all of them, when the context is entered.
+        people: the people. All are signed in when the context is entered.
         stack: the stack.
         aws: AWS.
-        aws_requests: about how many requests AWS has had.
+        aws_requests: the approximate number of requests to AWS.
     """
 
     def __init__(self, size: int) -> None:
@@ -97,11 +98,11 @@ class Crowd:
 
     @property
     def aws_url(self) -> str:
-        """The address of AWS: of all its services."""
+        """The address of all AWS services."""
         return f"http://127.0.0.1:{self.aws.port}"
 
     def sign_in(self, person: Person) -> None:
-        """Sign the person in (again), with another token, whereupon Quilt and AWS have other data for them."""
+        """Sign the person in (again) with a new token. Quilt and AWS then return other data for them."""
         person.generation += 1
         company = _company(person.mark, is_admin=person.is_admin, has_open_query=person.has_open_query)
         [user, *_] = company.users
@@ -110,11 +111,11 @@ class Crowd:
         self.stack.grants[person.quilt_token] = Grant(user, user.is_admin, float("inf"))
 
     def expire(self, person: Person) -> None:
-        """Let the person's Quilt token be at its end."""
+        """Let the person's Quilt token expire."""
         del self.stack.grants[person.quilt_token]
 
     def aws_keys(self, mark: str) -> dict[str, str]:
-        """AWS keys whose holder sees the data with this mark."""
+        """Return AWS keys that give access to the data with this mark."""
         key = f"AKIA{next(self._numbers):012}"
         self._marks[key] = mark, f"{SECRET}-{key}"
         return {
@@ -140,8 +141,9 @@ class Crowd:
         if request.path == "/":
             return Answer(HTTPStatus.OK, _BUCKETS.format(mark=mark).encode())
         _, bucket, *object_key = request.path.split("/")
-        allowed = HTTPStatus.NOT_FOUND if object_key else HTTPStatus.OK  # an object's key is one that does not exist
-        return Answer(allowed if bucket.startswith(mark) else HTTPStatus.FORBIDDEN, b"")
+        if not bucket.startswith(mark):
+            return Answer(HTTPStatus.FORBIDDEN, b"")
+        return Answer(HTTPStatus.OK, b"" if object_key and object_key[0] else _OBJECTS.format(mark=mark).encode())
 
 
 def _json_answer(request: Request, mark: str) -> dict[str, Any]:
@@ -151,7 +153,11 @@ def _json_answer(request: Request, mark: str) -> dict[str, Any]:
         "WorkGroup": f"{mark}-group",
         "Status": {"State": "SUCCEEDED", "SubmissionDateTime": 1_735_689_600.0},
     }
+    table = {"Name": f"{mark}_table", "DatabaseName": f"{mark}_database"}
     answers: dict[str | None, dict[str, Any]] = {
+        "AWSGlue.GetTables": {"TableList": [table]},
+        "AWSGlue.GetTable": {"Table": table},
+        "AmazonAthena.GetDataCatalog": {"DataCatalog": {"Name": mark, "Type": "LAMBDA"}},
         "AWSGlue.GetDatabases": {"DatabaseList": [{"Name": f"{mark}_database", "Description": mark}]},
         "AmazonAthena.ListWorkGroups": {"WorkGroups": [{"Name": f"{mark}-group", "State": "ENABLED"}]},
         "AmazonAthena.GetWorkGroup": {

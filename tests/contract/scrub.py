@@ -1,20 +1,22 @@
-"""Makes an answer fit for a golden: what differs by machine or run becomes a visible placeholder, by named path."""
+"""Prepares answers for goldens: replaces the values that differ by machine or run with placeholders."""
 
 import json
-from pathlib import Path
 from typing import Any
 
-from quilt_mcp.demo.world import World
+from quilt_mcp.commands.demo.world import World
 from quilt_mcp.resources import RESOURCE_REGISTRY
 
 MACHINE = "<differs by machine>"
+EARLIER = "<depends on earlier reads>"
 
 
-def scrubbed(observed: dict[str, Any], world: World) -> dict[str, Any]:
-    """A copy with the world's address, port and directory replaced, and the machine's directories blanked."""
-    text = json.dumps(observed).replace(world.url, "https://catalog.example").replace(str(world.directory), "<world>")
+def scrub(answer: dict[str, Any], world: World) -> dict[str, Any]:
+    """Return a copy with placeholders for the world's directory, and for the machine's directories."""
+    text = json.dumps(answer).replace(str(world.directory), "<world>")
     copy: dict[str, Any] = json.loads(text, object_hook=_without_valid_uris)
-    if observed.get("uri") == "auth://filesystem/status":
+    if answer.get("uri") == "auth://status" and copy.get("data"):  # known after the first call to AWS
+        copy["data"]["credentials"]["aws_expires_at"] = EARLIER
+    if answer.get("uri") == "auth://filesystem/status":
         directories = copy["data"]["directories"]
         for row in directories.values():
             row["free_gib"] = MACHINE
@@ -24,12 +26,7 @@ def scrubbed(observed: dict[str, Any], world: World) -> dict[str, Any]:
 
 
 def _without_valid_uris(found: dict[str, Any]) -> dict[str, Any]:
-    """A complete list of the valid URIs becomes a placeholder, or each new resource would change every refusal."""
+    """Replace a complete list of the valid URIs, so that a new resource does not change every error golden."""
     if found.get("valid_uris") == list(RESOURCE_REGISTRY):
         found["valid_uris"] = "<every URI>"
     return found
-
-
-def goldens_on_disk(root: Path) -> set[str]:
-    """The names of the goldens that exist."""
-    return {path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.json")}

@@ -1,33 +1,28 @@
-"""Asking both surfaces, and demanding that they agree."""
+"""Reads URIs on both surfaces. mcp-parity checks that the answers agree."""
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import mcp_parity.observing as parity
 from fastmcp import Client
-from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    ReadResourceRequest,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    TextContent,
-    TextResourceContents,
-)
+from mcp_parity.settings import Settings
 
 AnyClient = Client[Any]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What both surfaces answer: the data, or the two forms of one refusal."""
+    """The answer of both surfaces: the data, or the two forms of one error."""
 
     uri: str
     body: dict[str, Any]
     """The tool's body, without its timestamp."""
     resource_error: dict[str, Any] | None = None
 
-    def observed(self) -> dict[str, Any]:
-        """What the golden holds."""
+    def to_golden(self) -> dict[str, Any]:
+        """Return the content of the golden."""
         if self.resource_error is None:
             return self.body
         return {"resource": self.resource_error, "tool": self.body}
@@ -37,36 +32,17 @@ async def ask(client: AnyClient, uri: str) -> Answer:
     """Read the URI on both surfaces.
 
     Raises:
-        AssertionError: they differ in anything but what the protocol makes different.
+        ContractError: the answers differ in more than the protocol requires.
     """
-    body, tool_data = await _ask_tool(client, uri)
-    try:
-        # The plain request: FastMCP's own method normalises the URI, and refuses some before they are sent.
-        request = ReadResourceRequest(params=ReadResourceRequestParams(uri=uri))
-        contents = (await client.session.send_request(request, ReadResourceResult)).contents
-    except MCPError as refused:
-        error = refused.error.model_dump(mode="json", exclude_none=True)
-        assert body["success"] is False, f"{uri}: refused as a resource, answered by the tool"
-        assert error["data"] == body, f"{uri}: the two refusals differ"
-        assert error["message"] == body["message"]
-        return Answer(uri, body, error)
-    assert body["success"] is True, f"{uri}: answered as a resource, refused by the tool"
-    [content] = contents
-    assert isinstance(content, TextResourceContents)
-    assert (content.uri, content.mime_type) == (uri, body["mime_type"])
-    assert content.text == tool_data, f"{uri}: the data differ"
-    return Answer(uri, body)
+    return convert(await parity.observe(client, uri, Settings(Path()), "get_resource"))
 
 
-async def _ask_tool(client: AnyClient, uri: str) -> tuple[dict[str, Any], str]:
-    """The tool's body without the timestamp, and the JSON text of its data, byte for byte as it stands in the body."""
-    result = await client.call_tool_mcp("get_resource", {"uri": uri})
-    [content] = result.content
-    assert isinstance(content, TextContent)
-    body: dict[str, Any] = json.loads(content.text)
-    assert result.structured_content == body, f"{uri}: text and structured content differ"
-    assert result.is_error is (not body["success"])
-    assert body.pop("timestamp", None) or not body["success"]
-    data = json.dumps(body.get("data"), ensure_ascii=False, separators=(",", ":"))
-    assert body.get("data") is None or data in content.text
-    return body, data
+def convert(found: parity.Answer) -> Answer:
+    """Return an answer in the form of our goldens: the tool's body, which has all that resources/read tells."""
+    assert found.body is not None
+    if found.contents is not None:
+        [content] = found.contents
+        assert content.keys() == {"mime_type", "data"}
+        # mcp-parity compares the values. Here the fields also have the same order.
+        assert json.dumps(content["data"]) == json.dumps(found.body["data"])
+    return Answer(found.uri, found.body, found.error)

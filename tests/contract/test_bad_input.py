@@ -1,4 +1,4 @@
-"""What no resource answers: refused alike on both surfaces, with what to do next, and one log line each."""
+"""URIs without a resource: both surfaces refuse them with the same error, suggested actions and one log line each."""
 
 import json
 import logging
@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from quilt_mcp.demo.world import World
-from tests.contract.scrub import scrubbed
+from quilt_mcp.commands.demo.world import World
+from tests.contract.scrub import scrub
 from tests.contract.surfaces import AnyClient, ask
-from tests.worlds import in_world
+from tests.support.worlds import in_world
 
 HOSTILE_URIS = Path(__file__).parent.parent / "fixtures" / "hostile-uris.json"
 _SUGGESTED = re.compile(r"(?:Did you mean |Example: get_resource\(')([^\s?']+)")
@@ -28,11 +28,11 @@ class HostileURI:
     uri: str
     error: str
     suggests: str | None = None
-    """The URI that the first suggested action names; None where it must name none."""
+    """The URI that the first suggested action must name, or None if it must name none."""
     golden: bool = False
-    """Whether the answer is pinned whole, as errors/bad-input/<kind>."""
+    """Whether the whole answer is a golden, errors/bad-input/<kind>."""
     then: str = ""
-    """What follows `uri`, this many `times`: a row need not be as long as its URI."""
+    """The text that follows `uri`, repeated `times` times. It keeps the rows of long URIs short."""
     times: int = 0
 
     @property
@@ -53,13 +53,13 @@ BAD_ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 def files(directory: Path) -> dict[str, tuple[int, bytes]]:
-    """All files below, with the time of their last change and their content."""
+    """Return all files below the directory, with the time of their last change and their content."""
     found = (path for path in directory.rglob("*") if path.is_file())
     return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
 
 
-def suggested(actions: list[str]) -> str | None:
-    """The URI that the first action names, as a guess or as an example."""
+def find_suggested_uri(actions: list[str]) -> str | None:
+    """Return the URI that the first action names as a suggestion or an example."""
     match = _SUGGESTED.match(actions[0])
     return match[1] if match else None
 
@@ -71,17 +71,17 @@ def test_the_rows_differ_and_each_kind_has_one_golden() -> None:
 
 @in_world("admin")
 @pytest.mark.parametrize("row", [pytest.param(row, id=f"{row.kind}-{at}") for at, row in enumerate(ROWS)])
-async def test_a_bad_uri_is_refused_alike_on_both_surfaces(
-    row: HostileURI, world: World, client: AnyClient, golden: SnapshotAssertion, caplog: pytest.LogCaptureFixture
+async def test_both_surfaces_refuse_a_bad_uri_with_the_same_error(
+    row: HostileURI, world: World, client: AnyClient, mcp_golden: SnapshotAssertion, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     calls, before = len(world.stack.calls), files(world.directory)
 
-    # raw JSON-RPC: it sends what FastMCP's client would refuse to send
+    # raw JSON-RPC, because FastMCP's client refuses to send some of these URIs
     answer = await ask(client, row.sent)
 
     assert answer.resource_error is not None
-    assert (answer.body["error"], suggested(answer.body["suggested_actions"])) == (row.error, row.suggests)
+    assert (answer.body["error"], find_suggested_uri(answer.body["suggested_actions"])) == (row.error, row.suggests)
     assert answer.body["transient"] is False
     assert len(world.stack.calls) == calls
     assert files(world.directory) == before
@@ -91,13 +91,13 @@ async def test_a_bad_uri_is_refused_alike_on_both_surfaces(
     ] * 2
     assert all(line.getMessage().isprintable() for line in lines)
     if row.golden:
-        assert scrubbed(answer.observed(), world) == golden(name=f"errors/bad-input/{row.kind}")
+        assert scrub(answer.to_golden(), world) == mcp_golden(name=f"errors/bad-input/{row.kind}")
 
 
 @in_world("admin")
 @pytest.mark.parametrize("name", BAD_ARGUMENTS)
 async def test_bad_arguments_of_the_tool_are_answered_with_a_body(
-    name: str, world: World, client: AnyClient, golden: SnapshotAssertion
+    name: str, world: World, client: AnyClient, mcp_golden: SnapshotAssertion
 ) -> None:
     result = await client.call_tool_mcp("get_resource", BAD_ARGUMENTS[name])
 
@@ -105,4 +105,4 @@ async def test_bad_arguments_of_the_tool_are_answered_with_a_body(
     body = result.structured_content or {}
     assert json.loads(result.content[0].text) == body  # type: ignore[union-attr]  # text: tested by every case
     assert body["suggested_actions"]
-    assert scrubbed(body, world) == golden(name=f"errors/bad-input/argument-{name}")
+    assert scrub(body, world) == mcp_golden(name=f"errors/bad-input/argument-{name}")

@@ -1,4 +1,4 @@
-"""Clients that stop waiting, or are gone, in the middle of a read: it is given up, and the others are served."""
+"""Clients that cancel or disconnect during a read: the read is cancelled, and other clients are served."""
 
 import asyncio
 import json
@@ -12,29 +12,29 @@ from urllib.parse import urlsplit
 
 import pytest
 import quilt3.session
-from fastmcp import Client, FastMCP
+from fastmcp import Client
 from httpx2 import TransportError
 from mcp.shared.exceptions import MCPError
 
-from quilt_mcp.demo.world import World
-from quilt_mcp.manager import ResourceManager
-from quilt_mcp.registry import define, registry_of
-from quilt_mcp.surfaces import add_surfaces
+from quilt_mcp.commands.demo.world import World
 from quilt_mcp.tools.resource_access import get_resource
-from tests.contract.serving import ERAS, SESSIONLESS, TRANSPORTS, serving
 from tests.contract.surfaces import ask
-from tests.waiting import SECONDS, threads_reading, until
+from tests.support.serving import PROTOCOLS, SESSIONLESS, TRANSPORTS, serving
+from tests.support.toys import QUICK, SLOW, Shop
+from tests.support.waiting import SECONDS, threads_reading, until
 
-SLOW, QUICK = "shop://slow", "shop://quick"
-WAYS = [pytest.param(name, mode, id=f"{name}, {mode}") for name in TRANSPORTS for mode in ERAS]
+WAYS = [pytest.param(name, mode, id=f"{name}, {mode}") for name in TRANSPORTS for mode in PROTOCOLS]
 
-# Where the server does not learn that nobody waits any more: the read goes on to its end, and its answer is dropped.
-CANCEL_UNHEARD = {
-    ("streamable HTTP, stateless", "legacy"),  # the notification comes in a request of its own, and there is no session
-    ("streamable HTTP, JSON responses", SESSIONLESS),  # to cancel is to close the connection, and nobody looks at it
+# Where the server does not detect that the client stopped waiting: the read continues, and its answer is dropped.
+CANCEL_NOT_DETECTED = {
+    ("streamable HTTP, stateless", "legacy"),  # the notification is a separate request, and there is no session
+    (
+        "streamable HTTP, JSON responses",
+        SESSIONLESS,
+    ),  # the client cancels by closing the connection, which the server ignores
 }
-CUT_UNHEARD = {
-    ("streamable HTTP", "legacy"),  # the session stays: the client may come back to it
+CUT_NOT_DETECTED = {
+    ("streamable HTTP", "legacy"),  # the session stays, so that the client can return to it
     ("streamable HTTP, JSON responses", "legacy"),
     ("streamable HTTP, JSON responses", SESSIONLESS),
 }
@@ -43,23 +43,8 @@ CUT_UNHEARD = {
 Outcomes = Callable[[], list[str]]
 
 
-class Shop:
-    """A server with a resource that is answered only when the gate is opened."""
-
-    def __init__(self) -> None:
-        self.begun, self.gate = Event(), Event()
-        slow = define(SLOW, self._wait, name="Slow", description="x")
-        quick = define(QUICK, lambda: {"open": True}, name="Quick", description="x")
-        self.server = FastMCP("shop")
-        add_surfaces(self.server, ResourceManager(registry_of([slow, quick])))
-
-    def _wait(self) -> dict[str, Any]:
-        self.begun.set()
-        return {"open": self.gate.wait(SECONDS)}
-
-
 class Line:
-    """The connections to a server, by way of a port of their own; once they are cut, there are no new ones."""
+    """A proxy for the connections to a server, on its own port. After `cut` it accepts no new ones."""
 
     def __init__(self, url: str) -> None:
         self._target = urlsplit(url)
@@ -103,7 +88,7 @@ def fields(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def outcomes(caplog: pytest.LogCaptureFixture) -> Outcomes:
-    """How the reads of the slow resource have ended, as the log tells it."""
+    """Return the outcomes of the reads of the slow resource, from the log."""
     caplog.set_level(logging.INFO)
     return lambda: [one["outcome"] for one in fields(caplog) if one["uri"] == SLOW]
 
@@ -117,15 +102,15 @@ async def test_a_cancelled_read_ends_at_once(name: str, mode: str, outcomes: Out
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
-        if (name, mode) not in CANCEL_UNHEARD:
+        if (name, mode) not in CANCEL_NOT_DETECTED:
             await until(outcomes)
         assert (await ask(client, QUICK)).body["success"]
         shop.gate.set()
         await until(outcomes)
-    assert outcomes() == ["ok" if (name, mode) in CANCEL_UNHEARD else "cancelled"]
+    assert outcomes() == ["ok" if (name, mode) in CANCEL_NOT_DETECTED else "cancelled"]
 
 
-async def read_and_go_away(line: Line, mode: str, shop: Shop) -> None:
+async def read_and_disconnect(line: Line, mode: str, shop: Shop) -> None:
     async with Client(line.url, mode=mode) as client:
         reading = asyncio.create_task(client.read_resource(SLOW))
         await until(shop.begun.is_set)
@@ -134,35 +119,35 @@ async def read_and_go_away(line: Line, mode: str, shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(("name", "mode"), WAYS)
-async def test_a_client_that_is_gone_harms_no_other(
+async def test_a_client_that_disconnects_does_not_affect_others(
     name: str, mode: str, outcomes: Outcomes, caplog: pytest.LogCaptureFixture
 ) -> None:
     shop = Shop()
     async with serving(shop.server, TRANSPORTS[name]) as url, Client(url, mode=mode, timeout=SECONDS) as other:
         async with Line(url) as line:
             with pytest.raises((MCPError, TransportError)):  # the client's own
-                await read_and_go_away(line, mode, shop)
-        if (name, mode) not in CUT_UNHEARD:
+                await read_and_disconnect(line, mode, shop)
+        if (name, mode) not in CUT_NOT_DETECTED:
             await until(outcomes)
         assert (await ask(other, QUICK)).body["success"]
         shop.gate.set()
         await until(outcomes)
-    assert outcomes() == ["ok" if (name, mode) in CUT_UNHEARD else "cancelled"]
+    assert outcomes() == ["ok" if (name, mode) in CUT_NOT_DETECTED else "cancelled"]
     tracebacks = [line.name for line in caplog.records if line.exc_info]
     assert [name for name in tracebacks if not name.startswith("mcp.client")] == []
 
 
-async def test_a_read_that_is_given_up_while_it_renews_the_sign_in_leaves_it_whole(
+async def test_a_read_that_is_cancelled_during_a_token_refresh_keeps_the_sign_in(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked, gate, issue = Event(), Event(), fresh_world.stack._token
+    asked, gate, issue = Event(), Event(), fresh_world.stack.renew_tokens
 
-    def issue_late(refresh_token: str) -> dict[str, Any]:
+    def issue_late(refresh_token: str) -> dict[str, Any] | None:
         asked.set()
         gate.wait(SECONDS)
         return issue(refresh_token)
 
-    monkeypatch.setattr(fresh_world.stack, "_token", issue_late)  # nothing public can hold back this one answer
+    monkeypatch.setattr(fresh_world.stack, "renew_tokens", issue_late)
     fresh_world.stack.grants.clear()
     reading = asyncio.create_task(get_resource("admin://users"))
     await until(asked.is_set)

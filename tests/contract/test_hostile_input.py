@@ -1,4 +1,4 @@
-"""Whatever a client sends as `uri`: both surfaces answer, alike, in a body that the tool's schema describes."""
+"""Any value of `uri`: both surfaces return the same answer, in a body that matches the tool's schema."""
 
 import logging
 from difflib import SequenceMatcher
@@ -10,31 +10,31 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from jsonschema import validate  # type: ignore[import-untyped]  # it ships no type information
 
-from quilt_mcp import uri_rules
-from quilt_mcp.demo.world import World
-from quilt_mcp.errors import InvalidURI, ResourceFailure
-from quilt_mcp.models.responses import to_json
-from quilt_mcp.registry import VARIABLE_SEGMENT, path_of
+from quilt_mcp.commands.demo.world import World
+from quilt_mcp.core import uris as uri_rules
+from quilt_mcp.core.answers import to_json
+from quilt_mcp.core.errors import InvalidURI, ResourceFailure
+from quilt_mcp.core.registry import VARIABLE_SEGMENT, path_of
 from quilt_mcp.resources import RESOURCE_REGISTRY
 from tests.contract.cases import RESOURCES
 from tests.contract.surfaces import AnyClient, ask
-from tests.contract.test_bad_input import BAD_URIS, suggested
-from tests.worlds import in_world
+from tests.contract.test_bad_input import BAD_URIS, find_suggested_uri
+from tests.support.worlds import in_world
 
 ERRORS = {failure.error for failure in ResourceFailure.__subclasses__()}
 STATIC = [uri for uri, definition in RESOURCE_REGISTRY.items() if not definition["is_template"]]
 TEMPLATES = [uri for uri, definition in RESOURCE_REGISTRY.items() if definition["is_template"]]
-LARGEST_REFUSAL = 6 * uri_rules.MAX_LENGTH + 4096  # bytes: JSON needs up to six for a character of the URI
+LARGEST_REFUSAL = 6 * uri_rules.MAX_LENGTH + 4096  # in bytes; JSON needs up to six for a character of the URI
 
-# The same examples in every run. The client serves all of them: no read leaves anything behind in it.
+# The same examples in every run. One client is used for all, because reads leave no state in it.
 reproducible = settings(
     deadline=None, derandomize=True, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
 @st.composite
-def mutated(draw: st.DrawFn, originals: list[str], inserted: st.SearchStrategy[str], edits: int = 3) -> str:
-    """One of these texts after some edits: pieces removed, doubled, moved to another case, or put in."""
+def mutate(draw: st.DrawFn, originals: list[str], inserted: st.SearchStrategy[str], edits: int = 3) -> str:
+    """Return one of these texts after some edits: parts removed, repeated, inserted or in another case."""
     text = draw(st.sampled_from(originals))
     for _ in range(draw(st.integers(1, edits))):
         at = draw(st.integers(0, len(text)))
@@ -58,7 +58,7 @@ VALUES = st.text(max_size=20) | st.from_regex(r"(standard|[\w.~-]|%[0-9a-fA-F]{2
 FILLED = st.builds(
     lambda template, value: VARIABLE_SEGMENT.sub(lambda _: value, template), st.sampled_from(TEMPLATES), VALUES
 )
-TEXT = st.text() | NEAR_URIS | FILLED | mutated(ORIGINALS, MARKS | st.text(max_size=3)) | LONG
+TEXT = st.text() | NEAR_URIS | FILLED | mutate(ORIGINALS, MARKS | st.text(max_size=3)) | LONG
 TYPO = st.text(ascii_letters + digits + "-_.~ ", max_size=1)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -69,7 +69,7 @@ JSON = st.recursive(
 
 @pytest.fixture
 async def schema(client: AnyClient) -> dict[str, Any]:
-    """The schema that the tool gives for its answers."""
+    """Return the tool's output schema."""
     [tool] = [tool for tool in await client.list_tools() if tool.name == "get_resource"]
     assert tool.output_schema
     return dict(tool.output_schema)
@@ -80,7 +80,7 @@ def check_refusal(body: dict[str, Any], schema: dict[str, Any]) -> None:
     assert body["error"] in ERRORS
     assert body["suggested_actions"]
     for text in (body["message"], body["details"] or "None.", *body["suggested_actions"]):
-        assert text.isprintable(), "one line, and nothing that a terminal would obey"
+        assert text.isprintable(), "one line, and no control characters for a terminal"
     assert 0 < len(body["message"]) < 1000
     assert len(to_json(body).encode()) < LARGEST_REFUSAL
 
@@ -92,10 +92,10 @@ def check_log(caplog: pytest.LogCaptureFixture) -> None:
 
 @in_world("admin")
 @reproducible
-@example("\x00" * uri_rules.MAX_LENGTH)  # what takes the most bytes in JSON
+@example("\x00" * uri_rules.MAX_LENGTH)  # needs the most bytes in JSON
 @example("\U0001f512" * uri_rules.MAX_LENGTH)
 @given(TEXT)
-async def test_any_text_is_answered_alike_on_both_surfaces(
+async def test_both_surfaces_give_the_same_answer_to_any_text(
     world: World, client: AnyClient, schema: dict[str, Any], caplog: pytest.LogCaptureFixture, uri: str
 ) -> None:
     answer = await ask(client, uri)
@@ -136,30 +136,30 @@ async def test_any_arguments_are_answered_with_a_body(
 
 @in_world("admin")
 @reproducible
-@given(st.sampled_from(STATIC).flatmap(lambda uri: st.tuples(st.just(uri), mutated([uri], TYPO, edits=1))))
-async def test_one_edit_away_from_a_uri_that_uri_is_named_first(
+@given(st.sampled_from(STATIC).flatmap(lambda uri: st.tuples(st.just(uri), mutate([uri], TYPO, edits=1))))
+async def test_a_uri_with_one_edit_suggests_the_original_first(
     world: World, client: AnyClient, meant_and_asked: tuple[str, str]
 ) -> None:
     meant, asked = meant_and_asked
     assume(asked not in RESOURCE_REGISTRY)
-    assert suggested((await ask(client, asked)).body["suggested_actions"]) == meant
+    assert find_suggested_uri((await ask(client, asked)).body["suggested_actions"]) == meant
 
 
 @in_world("admin")
 @reproducible
 @given(TEXT)
-async def test_what_is_suggested_can_be_read(world: World, client: AnyClient, uri: str) -> None:
-    """A suggestion is a resource, or a template with a value that it can take, or the template itself.
+async def test_suggested_uris_can_be_read(world: World, client: AnyClient, uri: str) -> None:
+    """A suggestion is a resource, or a template with a possible value, or the template itself.
 
-    Whether a service takes the value only the service knows: one that wants another form names it.
+    Only the service can check the value. If it requires another form, its error describes the form.
     """
-    named = suggested((await ask(client, uri)).body.get("suggested_actions", [""]))
+    named = find_suggested_uri((await ask(client, uri)).body.get("suggested_actions", [""]))
     if named and named not in {path_of(pattern) for pattern in RESOURCE_REGISTRY}:
         assert (await ask(client, named)).body.get("error") in (None, "NotFound", "InvalidTemplateVariable")
 
 
 @pytest.mark.parametrize("piece", ["a", "/a", "auth://status", "%41", "\U0001f512", "\ufdfa", "\u0130"])
-def test_only_short_texts_are_compared_whatever_is_sent(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_short_texts_are_compared(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """difflib's work grows with the product of the lengths. U+FDFA becomes 18 letters, and U+0130 two."""
     compared: list[str] = []
 
@@ -169,10 +169,10 @@ def test_only_short_texts_are_compared_whatever_is_sent(piece: str, monkeypatch:
             super().__init__(junk, left, right)
 
     monkeypatch.setattr(uri_rules, "SequenceMatcher", Recorded)
-    uri_rules.unknown((piece * uri_rules.MAX_LENGTH)[: uri_rules.MAX_LENGTH], RESOURCE_REGISTRY)
+    uri_rules.make_unknown_uri((piece * uri_rules.MAX_LENGTH)[: uri_rules.MAX_LENGTH], RESOURCE_REGISTRY, None)
     assert max(map(len, compared)) == 128
 
     compared.clear()
     with pytest.raises(InvalidURI):
-        uri_rules.check_text(piece * 1_000_000, RESOURCE_REGISTRY)
-    assert compared == [], "of a URI that is too long nothing is looked at but its length"
+        uri_rules.encode_text(piece * 1_000_000, RESOURCE_REGISTRY)
+    assert compared == [], "only the length of a URI that is too long is checked"

@@ -1,22 +1,33 @@
-"""Every row of mcp-list.csv in every world: both surfaces give the same answer, and it is the golden's.
+"""Every row of mcp-list.csv in every world: mcp-parity compares both surfaces with each other and with the golden.
 
-The admin's answers are data goldens. In another world, an answer has a golden of its own where it differs from them.
+The admin's answers are data goldens. In another world, an answer has its own golden only if it differs from them.
 """
 
 import json
 import logging
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
+from mcp_parity.contract import (  # noqa: F401 - the tests
+    test_both_surfaces_give_the_answer_of_the_golden,
+    test_every_golden_has_a_case,
+    test_every_line_of_the_configuration_applies,
+    test_misspelt_uris_are_refused_on_both_surfaces,
+    test_the_inventory_is_what_the_server_lists,
+)
+from mcp_parity.observing import Answer as Observed
 
-from quilt_mcp.demo.world import FAILING_WORLDS, WORLDS, World
+from quilt_mcp.commands.demo.world import World
+from quilt_mcp.commands.demo.worlds import WORLDS
+from quilt_mcp.server import QuiltServer
 from tests.contract.canaries import leaks, secrets_of
-from tests.contract.cases import HOME, RESOURCES, Row
-from tests.contract.scrub import scrubbed
-from tests.contract.surfaces import Answer, AnyClient, ask
-from tests.golden import GOLDEN
-from tests.worlds import in_world
+from tests.contract.cases import HOME
+from tests.contract.identities import Recorder, Used, find_expected
+from tests.contract.scrub import scrub
+from tests.contract.surfaces import Answer, convert
+from tests.support.worlds import enter_stopped
 
 ERRORS = {
     "InvalidURI",
@@ -26,7 +37,7 @@ ERRORS = {
     "NotFound",
     "ResourceExecutionError",
 }
-MEND_THEMSELVES = {
+TEMPORARY = {
     "aws_throttled",
     "aws_broken",
     "aws_unreachable",
@@ -35,44 +46,68 @@ MEND_THEMSELVES = {
     "stack_error_html",
     "stack_error_not_json",
     "stack_slow",
+    "stack_endless",
     "database_unreachable",
 }
-REASONS = ("not signed in", "needs admin", "refused by AWS", "unknown user")
+WHEN = re.compile(r"\b(second|minute)s?\b")
+REASONS = ("not signed in", "needs admin", "refused by AWS", "refused by the stack", "unknown user")
 
 
-@in_world(*WORLDS, *FAILING_WORLDS)
-@pytest.mark.parametrize("row", RESOURCES, ids=lambda row: row.example_uri)
-async def test_both_surfaces_answer_as_the_golden_says(
-    row: Row, world: World, client: AnyClient, golden: SnapshotAssertion, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture(scope="module", params=WORLDS)
+def mcp_world(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def world(mcp_world: str) -> Iterator[World]:
+    with enter_stopped(mcp_world) as entered:
+        yield entered
+
+
+@pytest.fixture
+def mcp_parity_server(server: QuiltServer) -> QuiltServer:
+    return server
+
+
+@pytest.fixture
+def mcp_to_golden(world: World, recorder: Recorder, caplog: pytest.LogCaptureFixture) -> Callable[[Observed], Any]:
+    """Check what only our answers promise, and hide what differs by machine."""
     caplog.set_level(logging.DEBUG, "quilt_mcp")
+    recorder.forget(world)
     secrets = secrets_of(world)
-    if world.name == "expired":
-        world.stack.grants.clear()  # the read before has renewed the token
-    answer = await ask(client, row.example_uri)
-    assert leaks(json.dumps(answer.observed(), ensure_ascii=False) + caplog.text, secrets | secrets_of(world)) == []
+    if world.name in {"expired", "renewal_race"}:
+        world.stack.grants.clear()  # the previous read has renewed the token
+    if world.name == "renewal_race":
+        world.stack.refresh_tokens.clear()
 
-    observed = scrubbed(answer.observed(), world)
-    if answer.resource_error is not None:
-        check_refusal(answer, world.name)
-        assert observed == golden(name=row.error_golden(world.name))
-    elif world.name == HOME or observed != admins(row):
-        assert observed == golden(name=row.data_golden(world.name))
-    else:
-        assert not (GOLDEN / f"{row.data_golden(world.name)}.json").exists(), "it says what the admin's says: remove it"
+    def check(found: Observed) -> Any:
+        answer = convert(found)
+        check_identity(recorder.collect(world), world)
+        golden = answer.to_golden()
+        assert leaks(json.dumps(golden, ensure_ascii=False) + caplog.text, secrets | secrets_of(world)) == []
+        if answer.resource_error is not None:
+            assert world.name != HOME, f"{answer.uri} refuses the admin"
+            check_refusal(answer, world.name)
+        return scrub(golden, world)
+
+    return check
 
 
-def admins(row: Row) -> Any:
-    """The golden of the admin's world."""
-    return json.loads((GOLDEN / f"{row.data_golden(HOME)}.json").read_text(encoding="utf-8"))
+def check_identity(used: Used, world: World) -> None:
+    """Check that all calls for an answer are made as the user and role that the stack reports."""
+    if world.user:
+        assert used.aws <= find_expected(world, world.user)
+        assert used.users <= {world.user.name}
+        assert used.hosts_with_token <= {world.registry_url.removeprefix("https://")}
 
 
 def check_refusal(answer: Answer, world: str) -> None:
-    """What holds for every refusal."""
+    """Check the requirements for every error."""
     body = answer.body
     assert body["error"] in ERRORS
     assert all(action.endswith((".", ")", "`")) for action in body["suggested_actions"])
     assert body["suggested_actions"]
-    assert body["transient"] is (world in MEND_THEMSELVES)
-    assert not body["transient"] or "again in" in body["suggested_actions"][0]
+    assert body["transient"] is (world in TEMPORARY)
+    assert not body["transient"] or WHEN.search(body["suggested_actions"][0])
     assert body["error"] != "Unauthorized" or body["details"].startswith(REASONS)

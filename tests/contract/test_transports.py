@@ -1,4 +1,4 @@
-"""The same contract on every transport, in both protocol eras: what a client receives is what the goldens say."""
+"""The same contract on every transport and in both protocol versions: the answers equal the goldens."""
 
 import asyncio
 import json
@@ -8,18 +8,20 @@ from typing import Any
 import pytest
 from fastmcp import Client
 from mcp.shared.exceptions import MCPError
+from mcp_parity.settings import ContractError
 from mcp_types import ReadResourceRequest, ReadResourceRequestParams, ReadResourceResult
 
-from quilt_mcp.demo.world import World
-from quilt_mcp.server import create_server
+from quilt_mcp.commands.demo.world import World
+from quilt_mcp.server import QuiltServer, create_server
 from tests.contract.cases import HOME, RESOURCES
-from tests.contract.scrub import scrubbed
-from tests.contract.serving import ERAS, SESSIONLESS, TRANSPORTS, on_stdio, serving
+from tests.contract.scrub import scrub
 from tests.contract.surfaces import AnyClient, ask
 from tests.contract.test_bad_input import BAD_URIS
-from tests.golden import GOLDEN
-from tests.waiting import SECONDS
-from tests.worlds import in_world
+from tests.support.golden import GOLDEN
+from tests.support.server_process import connect_to_world
+from tests.support.serving import PROTOCOLS, SESSIONLESS, TRANSPORTS, serving
+from tests.support.waiting import SECONDS
+from tests.support.worlds import in_world
 
 READERS = 8
 FAILING = ("signed_out", "stack_refused", "stack_error_graphql")
@@ -27,11 +29,11 @@ FAILING = ("signed_out", "stack_refused", "stack_error_graphql")
 CODES = {-32602, -32003, -32002, -32001, -32603}
 
 Goldens = dict[str, Any]
-"""From the URI to what is answered."""
+"""The answers by URI."""
 
 
 def goldens_of(world: str) -> Goldens:
-    """The admin's answers, and its refusals of bad URIs; of another world the refusals."""
+    """Return the admin's answers and the errors of bad URIs, or the errors of another world."""
     if world == HOME:
         bad_uris = {uri: read(f"errors/bad-input/{kind}") for kind, uri in BAD_URIS.items()}
         return {row.example_uri: read(row.data_golden(world)) for row in RESOURCES} | bad_uris
@@ -44,15 +46,15 @@ def read(name: str) -> Any:
 
 
 async def differences(client: AnyClient, world: World, goldens: Goldens) -> list[str]:
-    """What is answered otherwise than the goldens say."""
+    """Return a description of each answer that differs from its golden."""
     found = [await difference(client, world, uri, golden) for uri, golden in goldens.items()]
     return [text for text in found if text]
 
 
 async def difference(client: AnyClient, world: World, uri: str, golden: Any) -> str:
     try:
-        answer = scrubbed((await ask(client, uri)).observed(), world)
-    except (AssertionError, KeyError, MCPError) as error:
+        answer = scrub((await ask(client, uri)).to_golden(), world)
+    except (AssertionError, ContractError, KeyError, MCPError) as error:
         return f"{uri}: {error!r}"
     return "" if answer == golden else f"{uri}: {json.dumps(answer)}, and not {json.dumps(golden)}"
 
@@ -62,35 +64,50 @@ def test_the_goldens_have_every_error_code() -> None:
     assert {golden["resource"]["code"] for golden in goldens if "resource" in golden} == CODES
 
 
+def part_of(goldens: Goldens, name: str) -> Goldens:
+    """Return all goldens for the first transport, and for each other transport the part that the others do not have."""
+    first, *others = TRANSPORTS
+    uris = list(goldens)
+    return goldens if name == first else {uri: goldens[uri] for uri in uris[others.index(name) :: len(others)]}
+
+
 @in_world(HOME, *FAILING)
 @pytest.mark.parametrize("name", TRANSPORTS)
-async def test_over_http_the_answers_are_the_goldens(name: str, world: World) -> None:
+@pytest.mark.parametrize("all_uris", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["some", "all"])
+async def test_over_http_the_answers_equal_the_goldens(
+    name: str,
+    all_uris: bool,  # noqa: FBT001 - a case
+    world: World,
+    server: QuiltServer,
+) -> None:
     goldens = goldens_of(world.name)
-    assert len(goldens) > 4
-    async with serving(create_server(), TRANSPORTS[name]) as url:
-        for mode, version in ERAS.items():
+    if not all_uris:
+        goldens = part_of(goldens, name)
+    assert goldens
+    async with serving(server, TRANSPORTS[name]) as url:
+        for mode, version in PROTOCOLS.items():
             async with Client(url, mode=mode, timeout=SECONDS) as client:
                 assert client.protocol_version == version
                 assert await differences(client, world, goldens) == []
 
 
 @pytest.mark.parametrize("name", TRANSPORTS)
-async def test_the_era_that_fastmcps_client_chooses_by_itself(name: str) -> None:
+async def test_the_protocol_version_that_fastmcps_client_chooses(name: str) -> None:
     async with serving(create_server(), TRANSPORTS[name]) as url, Client(url, timeout=SECONDS) as client:
         assert client.protocol_version == TRANSPORTS[name].auto
 
 
 @in_world(HOME)
 @pytest.mark.parametrize("name", TRANSPORTS)
-async def test_eight_clients_at_once_get_each_their_own_answer(name: str, world: World) -> None:
+async def test_eight_concurrent_clients_each_get_their_own_answer(name: str, world: World, server: QuiltServer) -> None:
     goldens = goldens_of(HOME)
-    modes = list(ERAS)
+    modes = list(PROTOCOLS)
 
     async def ask_as_one_of_many(place: int, uri: str) -> str:
         async with Client(url, mode=modes[place % len(modes)], timeout=SECONDS) as client:
             return await difference(client, world, uri, goldens[uri])
 
-    async with serving(create_server(), TRANSPORTS[name]) as url:
+    async with serving(server, TRANSPORTS[name]) as url:
         uris = enumerate(list(goldens)[:READERS])
         assert await asyncio.gather(*(ask_as_one_of_many(place, uri) for place, uri in uris)) == [""] * READERS
 
@@ -98,8 +115,11 @@ async def test_eight_clients_at_once_get_each_their_own_answer(name: str, world:
 @pytest.mark.parametrize(
     ("mode", "length"),
     [
-        ("legacy", 5_000_000),  # of a body the MCP library takes four MiB
-        (SESSIONLESS, 100_000),  # in this era the URI stands in a header too, and of headers uvicorn takes 64 KiB
+        ("legacy", 5_000_000),  # the MCP library accepts bodies of up to 4 MiB
+        (
+            SESSIONLESS,
+            100_000,
+        ),  # this protocol also sends the URI in a header, and uvicorn accepts headers of up to 64 KiB
     ],
 )
 async def test_after_a_request_too_large_for_http_the_next_is_answered(mode: str, length: int) -> None:
@@ -111,12 +131,14 @@ async def test_after_a_request_too_large_for_http_the_next_is_answered(mode: str
         assert (await ask(client, "metadata://templates")).body["success"]
 
 
-@pytest.mark.parametrize("mode", ERAS)
-async def test_over_stdio_the_answers_are_the_goldens_also_to_eight_readers_at_once(mode: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", PROTOCOLS)
+async def test_over_stdio_the_answers_equal_the_goldens_also_for_eight_concurrent_readers(
+    mode: str, tmp_path: Path
+) -> None:
     goldens = goldens_of(HOME)
     at_once = list(goldens)[:READERS]
-    async with on_stdio(HOME, mode, tmp_path) as (client, world):
-        assert client.protocol_version == ERAS[mode]
+    async with connect_to_world(HOME, mode, tmp_path) as (client, world):
+        assert client.protocol_version == PROTOCOLS[mode]
         assert await differences(client, world, goldens) == []
         found = await asyncio.gather(*(difference(client, world, uri, goldens[uri]) for uri in at_once))
         assert found == [""] * READERS

@@ -1,4 +1,4 @@
-"""Load by raw HTTP/1.1 connections, so that the client costs little beside the server."""
+"""A load of raw HTTP/1.1 connections, so that the client uses little CPU time compared to the server."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from itertools import cycle, islice
 from typing import Any
 
 from tests.over_http.web import request
-from tests.waiting import until
+from tests.support.waiting import until
 
 STATIC = "metadata://templates"
 READS = [
@@ -22,16 +22,16 @@ BROKEN = (ConnectionError, asyncio.IncompleteReadError)
 
 @dataclass
 class Load:
-    """Requests over keep-alive connections, all of which read one resource in both ways.
+    """Requests over keep-alive connections. All read one resource, on both surfaces.
 
     Attributes:
         port: of 127.0.0.1.
-        repeats: whether a request whose connection breaks is sent once more, as HTTP clients do with what only reads.
-        host: what the requests are addressed to.
+        repeats: whether a request is sent again if its connection breaks, as HTTP clients do with reads.
+        host: the Host header of the requests.
         tls: for connections over TLS.
-        answered: how many requests have been answered rightly.
-        broken: how many connections have broken while a request was under way.
-        wrong: what else was answered, and how often.
+        answered: the number of correct answers.
+        broken: the number of connections that broke during a request.
+        wrong: other answers, and how often each occurred.
     """
 
     port: int
@@ -43,7 +43,7 @@ class Load:
     wrong: Counter[str] = field(default_factory=Counter)
 
     async def run(self, connections: int, requests: int) -> None:
-        """Send so many requests over so many connections."""
+        """Send this number of requests over this number of connections."""
         shares = [requests // connections + (place < requests % connections) for place in range(connections)]
         async with asyncio.TaskGroup() as group:
             for place, share in enumerate(shares):
@@ -70,7 +70,7 @@ class Load:
     async def _exchange(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, message: bytes
     ) -> tuple[bool, bool]:
-        """Whether the request needs no repetition, and whether the connection stays open."""
+        """Return whether the request is done, and whether the connection stays open."""
         try:
             writer.write(message)
             head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
@@ -95,7 +95,7 @@ class Load:
 
 
 async def during(load: Load, connections: int, requests: int, at: int, act: Callable[[], None]) -> None:
-    """Run the load, and act when so many requests have been answered."""
+    """Run the load, and call a function when `at` requests have been answered."""
     running = asyncio.create_task(load.run(connections, requests))
     await until(lambda: load.answered >= at or running.done())
     act()

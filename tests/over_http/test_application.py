@@ -1,4 +1,4 @@
-"""The application as a whole: eras, sessions, and whose web pages and host names are answered."""
+"""The application: both protocols, no sessions, and the accepted hosts and origins."""
 
 import json
 import subprocess
@@ -10,11 +10,12 @@ import pytest
 from fastmcp import Client
 from pydantic import AnyHttpUrl
 
-from quilt_mcp.http.settings import HTTPSettings
-from tests.contract.serving import ERAS, HANDSHAKE
+from quilt_mcp.settings import HTTPSettings
 from tests.contract.surfaces import ask
-from tests.over_http.web import QUICK, READ_QUICK, Shop, running, shop
-from tests.waiting import SECONDS
+from tests.over_http.web import READ_QUICK, running, shop
+from tests.support.serving import HANDSHAKE, PROTOCOLS
+from tests.support.toys import QUICK, Shop
+from tests.support.waiting import SECONDS
 
 NAMED = HTTPSettings(
     public_url=AnyHttpUrl("https://mcp.example.com/"),
@@ -25,20 +26,20 @@ LEGACY = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version
 
 
 def message(method: str, **parameters: Any) -> dict[str, Any]:
-    """What httpx posts for a request of the older era."""
+    """Return the arguments of httpx for a request of the older protocol."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
     return {"url": "/mcp", "json": body, "headers": LEGACY}
 
 
-@pytest.mark.parametrize("mode", ERAS)
-async def test_both_eras_are_answered(mode: str) -> None:
-    server = Shop(HTTPSettings()).server
+@pytest.mark.parametrize("mode", PROTOCOLS)
+async def test_both_protocols_are_supported(mode: str) -> None:
+    server = Shop().server
     async with running(server, HTTPSettings()) as url, Client(f"{url}/mcp", mode=mode, timeout=SECONDS) as client:
-        assert client.protocol_version == ERAS[mode]
+        assert client.protocol_version == PROTOCOLS[mode]
         assert (await ask(client, QUICK)).body["data"] == {"open": True}
 
 
-async def test_what_one_process_began_another_goes_on_with() -> None:
+async def test_a_server_answers_requests_of_a_session_that_another_server_initialized() -> None:
     client = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     async with shop() as (one, _), shop() as (other, _):
         begun = await one.post(**message("initialize", **client))
@@ -48,14 +49,14 @@ async def test_what_one_process_began_another_goes_on_with() -> None:
         assert json.loads(answer.json()["result"]["contents"][0]["text"]) == {"open": True}
 
 
-async def test_answers_are_json_and_do_not_tell_what_serves() -> None:
+async def test_answers_are_json_and_do_not_name_the_server_software() -> None:
     async with shop() as (client, _):
         answer = await client.post(**READ_QUICK)
     assert answer.headers["content-type"] == "application/json"
     assert "server" not in answer.headers
 
 
-async def test_there_are_no_streams_to_open() -> None:
+async def test_streams_are_not_supported() -> None:
     async with shop() as (client, _):
         answer = await client.get("/mcp", headers={"Accept": "text/event-stream"})
     assert answer.status_code == HTTPStatus.METHOD_NOT_ALLOWED
@@ -75,7 +76,7 @@ async def test_there_are_no_streams_to_open() -> None:
         ("", 421),
     ],
 )
-async def test_a_request_to_another_host_is_refused(host: str, status: int) -> None:
+async def test_unknown_hosts_are_refused(host: str, status: int) -> None:
     async with shop(NAMED) as (client, _):
         read = await client.post(**READ_QUICK | {"headers": READ_QUICK["headers"] | {"Host": host}})
         assert read.status_code == status
@@ -86,26 +87,26 @@ async def test_a_request_to_another_host_is_refused(host: str, status: int) -> N
     ("origin", "status"),
     [
         ("https://app.example.com", 200),
-        ("http://127.0.0.1:9999", 200),  # a page of this machine
+        ("http://127.0.0.1:9999", 200),  # a page on this machine
         ("https://attacker.example.com", 403),
         ("http://app.example.com", 403),
         ("null", 403),
     ],
 )
-async def test_another_web_page_is_refused(origin: str, status: int) -> None:
+async def test_unknown_origins_are_refused(origin: str, status: int) -> None:
     async with shop(NAMED) as (client, _):
         answer = await client.post(**READ_QUICK | {"headers": READ_QUICK["headers"] | {"Origin": origin}})
     assert answer.status_code == status
 
 
-def test_what_start_up_made_is_spared_by_the_garbage_collector() -> None:
-    """In a process of its own: it is for good."""
-    text = "from quilt_mcp.commands.http_server import spare_garbage_collection as spare; import gc; spare(); "
-    told = subprocess.run(
+def test_objects_of_the_startup_are_excluded_from_garbage_collection() -> None:
+    """In a separate process, because it cannot be undone."""
+    text = "from quilt_mcp.commands.http_server import tune_garbage_collection as tune; import gc; tune(); "
+    found = subprocess.run(
         [sys.executable, "-c", text + "print(gc.get_freeze_count() > 10_000, gc.get_threshold()[0])"],
         check=True,
         capture_output=True,
         text=True,
         timeout=SECONDS,
     )
-    assert told.stdout.split() == ["True", "50000"]
+    assert found.stdout.split() == ["True", "50000"]

@@ -1,4 +1,4 @@
-"""/health, /ready and /metrics."""
+"""The routes /health, /ready and /metrics."""
 
 import asyncio
 from http import HTTPStatus
@@ -7,21 +7,20 @@ from ipaddress import ip_network
 import pytest
 from pydantic import SecretStr
 
-from quilt_mcp import runtime_context
-from quilt_mcp.demo.world import World
-from quilt_mcp.errors import Unavailable
-from quilt_mcp.http import readiness
-from quilt_mcp.http.readiness import Readiness
-from quilt_mcp.http.settings import HTTPSettings
-from quilt_mcp.readiness_checks import READINESS_CHECKS
+from quilt_mcp.app import App
+from quilt_mcp.commands.demo.world import World
+from quilt_mcp.commands.http_server import readiness_checks
+from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.http.readiness import FRESH_SECONDS, Readiness
+from quilt_mcp.settings import HTTPSettings, Settings
 from tests.over_http.web import ANN, TOKENS, shop
-from tests.worlds import in_world
+from tests.support.worlds import in_world
 
 ELSEWHERE = {"X-Forwarded-For": "203.0.113.7"}
 
 
 class Dependency:
-    """What a server depends on; it breaks when it is told to."""
+    """A system that the server depends on. It fails if `failure` is set."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -33,7 +32,7 @@ class Dependency:
             raise self.failure
 
 
-async def test_it_is_alive_whatever_else_is() -> None:
+async def test_health_does_not_depend_on_other_systems() -> None:
     broken = Dependency()
     broken.failure = Unavailable("the password is 12345")
     async with shop(checks={"database": broken.check}) as (client, _):
@@ -43,7 +42,7 @@ async def test_it_is_alive_whatever_else_is() -> None:
     assert broken.asked == 0
 
 
-async def test_it_is_ready_when_all_that_it_depends_on_answers() -> None:
+async def test_ready_gives_200_if_all_systems_respond() -> None:
     async with shop(checks={"catalog": Dependency().check}) as (client, _):
         answer = await client.get("/ready")
     assert (answer.status_code, answer.json()) == (HTTPStatus.OK, {"status": "ready"})
@@ -51,7 +50,7 @@ async def test_it_is_ready_when_all_that_it_depends_on_answers() -> None:
 
 
 @pytest.mark.parametrize("failure", [Unavailable("secret-host"), OSError(111, "secret-host"), TimeoutError()])
-async def test_what_fails_is_named_and_nothing_more(failure: Exception) -> None:
+async def test_ready_names_the_failing_systems_only(failure: Exception) -> None:
     broken = Dependency()
     broken.failure = failure
     async with shop(checks={"catalog": Dependency().check, "database": broken.check}) as (client, _):
@@ -60,7 +59,7 @@ async def test_what_fails_is_named_and_nothing_more(failure: Exception) -> None:
     assert answer.json() == {"status": "not ready", "failing": ["database"]}
 
 
-async def test_where_callers_sign_in_only_they_are_told_what_fails() -> None:
+async def test_with_sign_in_the_names_need_a_token() -> None:
     broken = Dependency()
     broken.failure = Unavailable("down")
     settings = HTTPSettings(static_tokens=SecretStr(TOKENS))
@@ -70,56 +69,54 @@ async def test_where_callers_sign_in_only_they_are_told_what_fails() -> None:
     assert ann.json()["failing"] == ["database"]
 
 
-async def test_a_check_that_never_ends_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readiness, "CHECK_SECONDS", 0.01)
-    assert await Readiness({"slow": asyncio.Event().wait}).failing() == ["slow"]  # type: ignore[dict-item]  # it is never done
+async def test_a_check_that_never_ends_fails() -> None:
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    assert await Readiness({"slow": wait}, check_seconds=0.01).find_failing() == ["slow"]
 
 
-async def test_many_who_ask_at_once_cost_one_check_and_it_is_asked_anew_after_a_second() -> None:
+async def test_concurrent_requests_share_one_check_per_second() -> None:
     now, dependency = [0.0], Dependency()
     asked = Readiness({"x": dependency.check}, clock=lambda: now[0])
-    assert await asyncio.gather(*(asked.failing() for _ in range(50))) == [[]] * 50
+    assert await asyncio.gather(*(asked.find_failing() for _ in range(50))) == [[]] * 50
     assert dependency.asked == 1
     dependency.failure = Unavailable("down")
-    assert await asked.failing() == []
-    now[0] += readiness.FRESH_SECONDS
-    assert await asked.failing() == ["x"]
+    assert await asked.find_failing() == []
+    now[0] += FRESH_SECONDS
+    assert await asked.find_failing() == ["x"]
     dependency.failure = None
-    now[0] += readiness.FRESH_SECONDS
-    assert await asked.failing() == []
+    now[0] += FRESH_SECONDS
+    assert await asked.find_failing() == []
     assert dependency.asked == 3
 
 
-async def test_the_log_tells_each_change_once_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
+async def test_each_change_is_logged_once_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     now, dependency = [0.0], Dependency()
     asked = Readiness({"x": dependency.check}, clock=lambda: now[0])
     for failure in (None, Unavailable("it is down"), Unavailable("it is down"), None):
         dependency.failure = failure
-        await asked.failing()
-        now[0] += readiness.FRESH_SECONDS
+        await asked.find_failing()
+        now[0] += FRESH_SECONDS
     assert [record.getMessage() for record in caplog.records] == ["not ready: {'x': 'it is down'}", "ready again"]
 
 
-@in_world("admin", "stack_refused")
-async def test_the_catalog_is_asked_once(world: World) -> None:
-    asked = len(world.stack.calls)
+@in_world("admin", "api_key", "stack_refused")
+async def test_the_catalog_is_requested_once(world: World) -> None:
+    before = len(world.stack.calls)
     failing = ["catalog"] if world.name == "stack_refused" else []
-    assert await Readiness(READINESS_CHECKS).failing() == failing
-    assert [call.path for call in world.stack.calls[asked:]] == ([] if failing else ["/config.json"])
+    assert await Readiness(readiness_checks(App(Settings()))).find_failing() == failing
+    assert [call.path for call in world.stack.calls[before:]] == ([] if failing else ["/config.json"])
 
 
-async def test_a_database_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = runtime_context.settings()
-    nowhere = before.model_copy(update={"database_url": SecretStr("postgresql://u:p@127.0.0.1:1/x")})
-    monkeypatch.setattr(runtime_context, "_settings", nowhere)  # as `use_settings`, which would forget the caller
-    try:
-        assert await Readiness({"database": READINESS_CHECKS["database"]}).failing() == ["database"]
-    finally:
-        await runtime_context.close_requirements()
+async def test_an_unreachable_database_is_named() -> None:
+    app = App(Settings(database_url=SecretStr("postgresql://u:p@127.0.0.1:1/x")))
+    assert "database" in await Readiness(readiness_checks(app)).find_failing()
+    await app.close()
 
 
-async def test_the_numbers_are_for_this_machine_only() -> None:
+async def test_only_this_machine_can_read_the_metrics() -> None:
     async with shop() as (client, _):
         here, elsewhere = await client.get("/metrics"), await client.get("/metrics", headers=ELSEWHERE)
     assert here.status_code == HTTPStatus.OK
@@ -129,13 +126,13 @@ async def test_the_numbers_are_for_this_machine_only() -> None:
     assert elsewhere.headers["www-authenticate"] == "Bearer"
 
 
-async def test_a_proxy_that_is_not_trusted_is_the_client_itself() -> None:
+async def test_headers_of_an_untrusted_proxy_are_ignored() -> None:
     settings = HTTPSettings(trusted_proxies=(ip_network("192.0.2.0/24"),))
     async with shop(settings) as (client, _):
         assert (await client.get("/metrics", headers=ELSEWHERE)).status_code == HTTPStatus.OK
 
 
-async def test_with_a_token_the_numbers_are_for_those_who_have_it() -> None:
+async def test_the_metrics_token_is_required_if_set() -> None:
     settings = HTTPSettings(metrics_token=SecretStr("prometheus"), static_tokens=SecretStr(TOKENS))
     async with shop(settings) as (client, _):
         right = await client.get("/metrics", headers=ELSEWHERE | {"Authorization": "Bearer prometheus"})

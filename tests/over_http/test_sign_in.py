@@ -1,4 +1,4 @@
-"""The ways to sign in, as the settings choose them; and settings that cannot be used."""
+"""The kinds of sign-in that the settings select, and invalid settings."""
 
 import asyncio
 import json
@@ -17,16 +17,17 @@ from fastmcp.server.auth.providers.jwt import RSAKeyPair
 from joserfc.jwk import RSAKey
 from pydantic import AnyHttpUrl, SecretStr
 
-from quilt_mcp import runtime_context, shared_state
-from quilt_mcp.cli import main
-from quilt_mcp.demo.http_server import Answer, LoopbackServer, Request
-from quilt_mcp.errors import Unavailable
-from quilt_mcp.http.auth import MisconfiguredSignIn, auth_from
-from quilt_mcp.http.settings import HTTPSettings
-from quilt_mcp.settings import Settings
-from quilt_mcp.shared_state import SharedSignIns
-from tests.over_http.web import ANN, READ_QUICK, TOKENS, Shop, shop
-from tests.valkey_server import valkey_server
+from quilt_mcp.commands.cli import main
+from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
+from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth
+from quilt_mcp.http.shared_state import SharedSignIns
+from quilt_mcp.http.sign_in_store import SignInKeys
+from quilt_mcp.http.sign_ins import SignIns
+from quilt_mcp.settings import HTTPSettings
+from tests.over_http.web import ANN, READ_QUICK, TOKENS, shop
+from tests.support.toys import Shop
+from tests.support.valkey_server import valkey_server
 
 KEYS = RSAKeyPair.generate()
 CALLBACK = "http://localhost:1234/callback"
@@ -37,7 +38,7 @@ JWT_VARIABLES = {"JWT_ISSUER": ISSUER, "JWT_AUDIENCE": AUDIENCE}
 
 @pytest.fixture
 def provider() -> Iterator[str]:
-    """The URL of a server that publishes keys, and an OpenID configuration."""
+    """The URL of a server with keys and an OpenID configuration."""
 
     def answer(request: Request) -> Answer:
         key = RSAKey.import_key(KEYS.public_key).as_dict() | {"kid": "one", "alg": "RS256", "use": "sig"}
@@ -69,24 +70,24 @@ def token(**claims: Any) -> dict[str, str]:
 
 
 async def statuses(settings: HTTPSettings, *credentials: dict[str, str]) -> list[int]:
-    """What a read is answered to each of these."""
+    """The status of a read with each of these."""
     async with shop(settings) as (client, _):
         reads = [await client.post(**READ_QUICK | {"headers": READ_QUICK["headers"] | one}) for one in credentials]
     return [answer.status_code for answer in reads]
 
 
-async def test_with_published_keys(provider: str) -> None:
+async def test_tokens_are_verified_with_published_keys(provider: str) -> None:
     settings = HTTPSettings(jwt_jwks_url=AnyHttpUrl(f"{provider}/keys"), **JWT)
     assert await statuses(settings, token(), token(audience="another")) == [HTTPStatus.OK, HTTPStatus.UNAUTHORIZED]
 
 
-async def test_with_keys_that_cannot_be_had_nobody_is_let_in() -> None:
+async def test_no_token_can_be_verified_if_the_keys_cannot_be_fetched() -> None:
     settings = HTTPSettings(jwt_jwks_url=AnyHttpUrl("http://127.0.0.1:1/keys"), **JWT)
-    assert await statuses(settings, token(), {}) == [HTTPStatus.UNAUTHORIZED] * 2
+    assert await statuses(settings, token(), {}) == [HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.UNAUTHORIZED]
 
 
 @pytest.mark.parametrize("is_file", ["in a file", "as the value"])
-async def test_with_a_public_key(is_file: str, tmp_path: Path) -> None:
+async def test_tokens_are_verified_with_a_public_key(is_file: str, tmp_path: Path) -> None:
     place = tmp_path / "key.pem"
     place.write_text(KEYS.public_key)
     settings = HTTPSettings(jwt_public_key=str(place) if is_file == "in a file" else KEYS.public_key, **JWT)
@@ -94,7 +95,7 @@ async def test_with_a_public_key(is_file: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_file", ["in a file", "as the value"])
-async def test_with_static_tokens(is_file: str, tmp_path: Path) -> None:
+async def test_static_tokens_are_accepted(is_file: str, tmp_path: Path) -> None:
     place = tmp_path / "tokens.json"
     place.write_text(TOKENS)
     value = SecretStr(str(place) if is_file == "in a file" else TOKENS)
@@ -113,55 +114,59 @@ def by_openid(provider: str) -> HTTPSettings:
     )
 
 
-async def registered(client: httpx2.AsyncClient) -> str:
-    """The id of a client that has registered."""
+async def register(client: httpx2.AsyncClient) -> str:
+    """Register a client and return its id."""
     answer = await client.post("/register", json={"redirect_uris": [CALLBACK], "client_name": "zq-client"})
     assert answer.status_code == HTTPStatus.CREATED
     return str(answer.json()["client_id"])
 
 
-async def begun(client: httpx2.AsyncClient, client_id: str) -> httpx2.Response:
-    """What the client is answered that begins to sign someone in."""
+async def start_sign_in(client: httpx2.AsyncClient, client_id: str) -> httpx2.Response:
+    """Start a sign-in and return the response."""
     given = {"client_id": client_id, "redirect_uri": CALLBACK, "response_type": "code", "state": "1"}
     return await client.get("/authorize", params=given | {"code_challenge": "x" * 43, "code_challenge_method": "S256"})
 
 
-async def test_by_way_of_an_openid_provider(
+async def test_callers_sign_in_through_an_openid_provider(
     provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)  # FastMCP keeps the clients that register there
+    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)  # FastMCP stores registered clients there
     async with shop(by_openid(provider)) as (client, _):
         refused = await client.post(**READ_QUICK)
         assert (refused.status_code, refused.text) == (HTTPStatus.UNAUTHORIZED, "")
         assert f"{PUBLIC}/.well-known/oauth-protected-resource/mcp" in refused.headers["www-authenticate"]
         server = (await client.get("/.well-known/oauth-authorization-server")).json()
         assert server["authorization_endpoint"] == f"{PUBLIC}/authorize"
-        answer = await begun(client, await registered(client))
+        answer = await start_sign_in(client, await register(client))
         assert answer.status_code == HTTPStatus.FOUND
         assert answer.headers["location"].startswith(f"{PUBLIC}/consent")
         assert (await client.get("/none")).status_code == HTTPStatus.UNAUTHORIZED
     assert "the-secret" not in caplog.text
 
 
-def store_of(store: SharedSignIns, secret: str) -> SharedSignIns:
-    assert secret == "the-secret"
+def keys(*secrets: str) -> SignInKeys:
+    return SignInKeys(secrets)
+
+
+def store_of(store: SharedSignIns, given: SignInKeys) -> SharedSignIns:
+    assert keys("the-secret").decrypt(given.encrypt(b"x"), 1) == b"x"
     return store
 
 
-async def test_machines_that_share_a_valkey_go_on_with_each_others_sign_ins(
+async def test_machines_that_share_a_valkey_continue_each_others_sign_ins(
     provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
     with valkey_server() as valkey:
-        stores = [SharedSignIns(valkey.url, "the-secret") for _ in range(2)]
+        stores = [SharedSignIns(valkey.url, keys("the-secret")) for _ in range(2)]
         one, other = (shop(by_openid(provider), shared_store=partial(store_of, store)) for store in stores)
         async with one as (first, _), other as (second, _):
-            client_id = await registered(first)
-            answer = await begun(second, client_id)
+            client_id = await register(first)
+            answer = await start_sign_in(second, client_id)
             page = await first.get(answer.headers["location"].removeprefix(PUBLIC))
             assert (page.status_code, "zq-client" in page.text) == (HTTPStatus.OK, True)
             read = valkey.values()
-            assert set(valkey.lives()) == {True}
+            assert set(valkey.expiries()) == {True}
         for store in stores:
             await store.close()
     assert len(read) >= 2
@@ -169,8 +174,8 @@ async def test_machines_that_share_a_valkey_go_on_with_each_others_sign_ins(
     assert not any(files for _, _, files in os.walk(tmp_path))
 
 
-def issued(shop: Shop) -> dict[str, str]:
-    """A token that this server has signed; whose it is would stand in the store."""
+def issue_token(shop: Shop) -> dict[str, str]:
+    """A token that this server signed. The store does not contain its owner."""
     proxy = shop.server.auth
     assert isinstance(proxy, OIDCProxy)
     signed = proxy.jwt_issuer.issue_access_token(client_id="a", scopes=["openid"], jti="b", expires_in=3600)
@@ -178,13 +183,14 @@ def issued(shop: Shop) -> dict[str, str]:
     return headers | {"Authorization": f"Bearer {signed}"}
 
 
-async def test_while_sign_ins_cannot_be_looked_up_callers_are_told_to_wait(
-    provider: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_callers_get_503_while_the_store_is_unavailable(provider: str, caplog: pytest.LogCaptureFixture) -> None:
     with valkey_server() as valkey:
-        store = SharedSignIns(valkey.url, "the-secret")
+        store = SharedSignIns(valkey.url, keys("the-secret"))
         async with shop(by_openid(provider), shared_store=partial(store_of, store)) as (client, found):
-            good, junk = READ_QUICK | {"headers": issued(found)}, READ_QUICK | {"headers": READ_QUICK["headers"] | ANN}
+            good, junk = (
+                READ_QUICK | {"headers": issue_token(found)},
+                READ_QUICK | {"headers": READ_QUICK["headers"] | ANN},
+            )
             await store.check()
             assert (await client.post(**good)).status_code == HTTPStatus.UNAUTHORIZED
             valkey.stop()
@@ -201,20 +207,17 @@ async def test_while_sign_ins_cannot_be_looked_up_callers_are_told_to_wait(
     assert valkey.url.removeprefix("unix://") not in caplog.text
 
 
-async def test_a_rush_is_no_failure_of_the_store(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_state, "CONNECTIONS", 1)
+async def test_many_concurrent_requests_are_not_a_failure_of_the_store(provider: str) -> None:
     with valkey_server() as valkey:
-        store = SharedSignIns(valkey.url, "the-secret")
+        store = SharedSignIns(valkey.url, keys("the-secret"), connections=1)
         async with shop(by_openid(provider), shared_store=partial(store_of, store)) as (client, found):
-            good = READ_QUICK | {"headers": issued(found)}
-            answers = await asyncio.gather(*(client.post(**good) for _ in range(100)))
+            good = READ_QUICK | {"headers": issue_token(found)}
+            answers = await asyncio.gather(*(client.post(**good) for _ in range(30)))
         await store.close()
     assert {answer.status_code for answer in answers} == {HTTPStatus.UNAUTHORIZED}
 
 
-async def test_who_registers_sends_no_more_than_that_takes(
-    provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_registrations_have_a_size_limit(provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
     async with shop(by_openid(provider)) as (client, _):
         answer = await client.post("/register", json={"redirect_uris": [CALLBACK], "client_name": "x" * 16_384})
@@ -222,29 +225,27 @@ async def test_who_registers_sends_no_more_than_that_takes(
 
 
 @pytest.mark.parametrize("secret", ["", "  "])
-def test_a_blank_secret_is_named(provider: str, secret: str) -> None:
+def test_a_blank_secret_is_an_error(provider: str, secret: str) -> None:
     settings = by_openid(provider).model_copy(update={"oidc_client_secret": SecretStr(secret)})
     with pytest.raises(MisconfiguredSignIn, match="QUILT_MCP_OIDC_CLIENT_SECRET is blank"):
-        auth_from(settings)
+        create_auth(settings)
 
 
-def test_the_settings_say_where_sign_ins_are_shared(provider: str) -> None:
-    asked: list[str] = []
-    auth_from(by_openid(provider), shared_store=asked.append)
-    assert asked == ["the-secret"]
-    before = runtime_context.settings()
+def test_the_settings_select_the_store_of_sign_ins(provider: str) -> None:
+    given: list[SignInKeys] = []
+    create_auth(by_openid(provider), shared_store=given.append)
+    assert keys("the-secret").decrypt(given[0].encrypt(b"x"), 1) == b"x"
     for url, kind in ((None, type(None)), (SecretStr("valkey://127.0.0.1:1"), SharedSignIns)):
-        runtime_context.use_settings(Settings(state_url=url))
-        assert isinstance(runtime_context.shared_sign_ins("the-secret"), kind)
-    runtime_context.use_settings(before)
+        assert isinstance(SignIns(HTTPSettings(state_url=url)).open(keys("the-secret"), lambda: None), kind)
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    """The exit status of `serve` and the one line that it says."""
+    """The exit status of `serve` and its one line on stderr."""
     status = main(["serve", *arguments])
     captured = capsys.readouterr()
     assert captured.out == ""
-    [line] = [line for line in captured.err.splitlines() if line.startswith("quilt-mcp: ")]
+    [line] = captured.err.splitlines()
+    assert line.startswith("quilt-mcp: ")
     return status, line
 
 
@@ -280,7 +281,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         ),
     ],
 )
-def test_settings_that_cannot_be_used_get_one_line(
+def test_invalid_settings_give_one_line(
     environment: dict[str, str],
     named: list[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -307,7 +308,7 @@ def test_settings_that_cannot_be_used_get_one_line(
         ({}, ["--workers", "2", "--demo"], "--demo"),
     ],
 )
-def test_an_address_that_others_reach_is_refused_unless_they_sign_in(
+def test_a_public_address_needs_a_sign_in(
     environment: dict[str, str],
     arguments: list[str],
     named: str,
@@ -321,17 +322,17 @@ def test_an_address_that_others_reach_is_refused_unless_they_sign_in(
     assert named in line
 
 
-def test_sse_has_no_workers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_workers_need_streamable_http(capsys: pytest.CaptureFixture[str]) -> None:
     assert refusal(capsys, "--transport", "sse", "--workers", "2")[0] == 2
 
 
-def test_a_host_that_is_unknown_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_host_gives_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     status, line = refusal(capsys, "--transport", "http", "--host", "no-such-host.invalid")
     assert status == 1
     assert "no-such-host.invalid" in line
 
 
-def test_lists_are_words_and_a_secret_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_are_split_and_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUILT_MCP_ALLOWED_HOSTS", "a.example.com, b.example.com")
     monkeypatch.setenv("QUILT_MCP_STATIC_TOKENS", json.dumps({"the-secret": {"client_id": "ann"}}))
     monkeypatch.setenv("QUILT_MCP_METRICS_TOKEN", "the-secret")
@@ -340,7 +341,7 @@ def test_lists_are_words_and_a_secret_is_never_shown(monkeypatch: pytest.MonkeyP
     assert "the-secret" not in f"{settings!r} {settings.model_dump()} {settings.model_dump_json()}"
 
 
-def test_without_settings_nobody_has_to_sign_in() -> None:
-    assert auth_from(HTTPSettings()) is None
+def test_by_default_no_sign_in_is_needed() -> None:
+    assert create_auth(HTTPSettings()) is None
     with pytest.raises(MisconfiguredSignIn):
-        auth_from(HTTPSettings(static_tokens=SecretStr("[]")))
+        create_auth(HTTPSettings(static_tokens=SecretStr("[]")))

@@ -1,4 +1,4 @@
-"""The long run over HTTP: many requests over many connections, no error, and memory that stays."""
+"""The long run over HTTP: many requests over many connections, without an error or a memory leak."""
 
 import re
 import sys
@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 from tests.over_http.load import Load
-from tests.over_http.processes import ServerProcess, serve
+from tests.support.server_process import HTTPServerProcess, serve_http
 
 CONNECTIONS, ROUND = 200, 20_000
-WARM_UP, ROUNDS = 3, 5  # by then what waits for a garbage collection has levelled off
+WARM_UP, ROUNDS = 3, 5  # by then, garbage collections have reached a steady state
 GROWTH = 0.03
 
 
 def memory(pids: Iterable[int]) -> int:
-    """The resident memory of these processes together, in KiB."""
+    """Return the resident memory of these processes, in KiB."""
     status = [Path(f"/proc/{pid}/status").read_text(encoding="ascii") for pid in pids]
     return sum(int(re.findall(r"VmRSS:\s+(\d+) kB", text)[0]) for text in status)
 
 
-async def one_round(server: ServerProcess) -> int:
-    """The memory of the workers after it."""
+async def one_round(server: HTTPServerProcess) -> int:
+    """Run the load and return the memory of the workers."""
     load, started = Load(server.port), time.perf_counter()
     await load.run(CONNECTIONS, ROUND)
     assert (load.answered, load.broken, load.wrong) == (ROUND, 0, {})
@@ -34,8 +34,8 @@ async def one_round(server: ServerProcess) -> int:
 
 @pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the memory in /proc")
-async def test_a_hundred_thousand_requests_make_no_error_and_memory_stays(tmp_path: Path) -> None:
-    async with serve(tmp_path, "--workers", "2") as server:
+async def test_many_requests_cause_no_error_and_no_memory_leak(tmp_path: Path) -> None:
+    async with serve_http(tmp_path, "--workers", "2") as server:
         workers = server.workers
         used = [await one_round(server) for _ in range(WARM_UP + ROUNDS)]
         assert server.workers == workers

@@ -1,4 +1,4 @@
-"""No `tools/list` hides in a `tools/call`: the MCP library has the tools' schemas from the start."""
+"""The MCP library has the schemas of the tools, so that `tools/call` does not run `tools/list`."""
 
 from collections.abc import Sequence
 
@@ -8,13 +8,14 @@ from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.tools.base import Tool
 from mcp_types import ListToolsRequest
 
-from quilt_mcp.http.settings import HTTPSettings
 from quilt_mcp.server import create_server
-from tests.over_http.web import CALL_QUICK, Shop, request, running
+from quilt_mcp.settings import HTTPSettings
+from tests.over_http.web import CALL_QUICK, request, running
+from tests.support.toys import Shop
 
 
 class Listings(Middleware):
-    """Counts the `tools/list` that go through the server, whoever asks."""
+    """Counts the calls of `tools/list`, including internal ones."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -27,7 +28,7 @@ class Listings(Middleware):
 
 
 async def test_a_call_over_http_lists_no_tools() -> None:
-    server, listings = Shop(HTTPSettings()).server, Listings()
+    server, listings = Shop().server, Listings()
     server.add_middleware(listings)
     async with running(server, HTTPSettings()) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as client:
         for _ in range(3):
@@ -35,22 +36,22 @@ async def test_a_call_over_http_lists_no_tools() -> None:
             assert answer["result"]["structuredContent"]["success"]
         assert listings.count == 0
         await client.post(**request("tools/list"))
-        assert listings.count == 1  # so that they are counted at all
+        assert listings.count == 1  # the counter works
 
 
-async def test_the_schema_of_each_tool_is_the_one_that_is_listed() -> None:
+async def test_the_declared_schemas_are_the_listed_ones() -> None:
     server = create_server()
     async with Client(server) as client:
         listed = {tool.name: tool.input_schema for tool in await client.list_tools()}
-        schema_of = server._mcp_server.get_tool_input_schema  # it has no public name
+        schema_of = server._mcp_server.get_tool_input_schema  # FastMCP has no public way
         assert schema_of is not None
         known = {name: schema_of(name) for name in listed}
     assert known == listed
     assert {"get_resource", "workflow_create"} <= known.keys()
 
 
-async def test_a_tool_that_there_is_not_is_refused_by_the_call_itself() -> None:
-    server = Shop(HTTPSettings()).server
+async def test_a_call_of_an_unknown_tool_is_refused() -> None:
+    server = Shop().server
     async with running(server, HTTPSettings()) as url, httpx2.AsyncClient(base_url=url, trust_env=False) as client:
         answer = (await client.post(**request("tools/call", name="none", arguments={"uri": "x"}))).json()
     assert "none" in str(answer)

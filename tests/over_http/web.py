@@ -1,79 +1,79 @@
-"""A server on loopback, in the test's own event loop, as `quilt-mcp serve --transport http` makes it."""
+"""A server on loopback in the test's own event loop, created as `quilt-mcp serve --transport http` creates it."""
 
 import asyncio
+import os
+from asyncio import Protocol
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from threading import Event
 from typing import Any
 
 import httpx2
 from fastmcp import FastMCP
 
-from quilt_mcp.http.application import Transport, create_application
-from quilt_mcp.http.auth import SharedStore, auth_from
-from quilt_mcp.http.listening import listen
+from quilt_mcp.http.app import Transport, create_application
+from quilt_mcp.http.auth import SharedStore, create_auth
+from quilt_mcp.http.connection_limits import LimitedProtocol
 from quilt_mcp.http.readiness import Check
-from quilt_mcp.http.settings import HTTPSettings
+from quilt_mcp.http.request_limits import BODY_SECONDS
+from quilt_mcp.http.sockets import listen
 from quilt_mcp.http.tool_schemas import declare_input_schemas
-from quilt_mcp.http.web_server import WebServer
-from quilt_mcp.manager import ResourceManager
-from quilt_mcp.registry import define, registry_of
-from quilt_mcp.surfaces import add_surfaces
-from tests.waiting import SECONDS
+from quilt_mcp.http.web_server import WebServer, configure_uvicorn
+from quilt_mcp.settings import HTTPSettings
+from tests.support.toys import QUICK, SLOW, Shop
+from tests.support.waiting import SECONDS
 
 SESSIONLESS = "2026-07-28"
-QUICK, SLOW = "shop://quick", "shop://slow"
 TOKENS = '{"the-token-of-ann": {"client_id": "ann", "scopes": ["read"]}}'
 ANN = {"Authorization": "Bearer the-token-of-ann"}
 
-Answer = Callable[[], dict[str, Any]]
 
+@asynccontextmanager
+async def serving(create: Callable[[Callable[[], None]], WebServer]) -> AsyncIterator[str]:
+    """Run a web server until the block ends; the value is its URL.
 
-class Shop:
-    """A server with two resources, of which one is answered only when the gate is opened."""
-
-    def __init__(self, settings: HTTPSettings, shared_store: SharedStore = lambda _: None) -> None:
-        self.begun, self.gate = Event(), Event()
-        quick = define(QUICK, lambda: {"open": True}, name="Quick", description="x")
-        slow = define(SLOW, self._wait, name="Slow", description="x")
-        self.server: FastMCP[Any] = FastMCP("shop", auth=auth_from(settings, shared_store=shared_store))
-        self.manager = ResourceManager(registry_of([quick, slow]))
-        add_surfaces(self.server, self.manager)
-
-    def _wait(self) -> dict[str, Any]:
-        self.begun.set()
-        return {"open": self.gate.wait(SECONDS)}
+    Args:
+        create: creates the web server, given the function that it calls when it is ready.
+    """
+    is_ready = asyncio.Event()
+    web = create(is_ready.set)
+    with listen("127.0.0.1", 0) as listener:
+        running = asyncio.create_task(web.serve([listener]))
+        await asyncio.wait([running, asyncio.create_task(is_ready.wait())], return_when=asyncio.FIRST_COMPLETED)
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            web.should_exit = True
+            await running
 
 
 @asynccontextmanager
-async def running(
+async def running(  # noqa: PLR0913 - all but two are keyword-only
     server: FastMCP[Any],
     settings: HTTPSettings,
     *,
     transport: Transport = "http",
     checks: Mapping[str, Check] | None = None,
+    protocol: type[Protocol] = LimitedProtocol,
+    body_seconds: float = BODY_SECONDS,
 ) -> AsyncIterator[str]:
-    """Serve until the block ends; the URL is the server's, without a path."""
-    is_ready = asyncio.Event()
-    app = create_application(server, settings, transport=transport, host="127.0.0.1", checks=dict(checks or {}))
-    web = WebServer(app, settings, seconds_to_finish=1, when_ready=is_ready.set)
+    """Serve until the block ends; the value is the URL without a path."""
+    fast_lane = os.environ.get("QUILT_MCP_FAST_LANE", settings.fast_lane)  # one job of CI runs these tests without it
+    settings = settings.model_copy(update={"fast_lane": fast_lane})
+    app = create_application(
+        server, settings, transport=transport, host="127.0.0.1", checks=dict(checks or {}), body_seconds=body_seconds
+    )
+    config = configure_uvicorn(app, settings, seconds_to_finish=1, protocol=protocol)
     await declare_input_schemas(server)
-    with listen("127.0.0.1", 0) as listener:
-        serving = asyncio.create_task(web.serve([listener]))
-        try:
-            await asyncio.wait([serving, asyncio.create_task(is_ready.wait())], return_when=asyncio.FIRST_COMPLETED)
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            web.should_exit = True
-            await serving
+    async with serving(lambda when_ready: WebServer(config, when_ready=when_ready)) as url:
+        yield url
 
 
 @asynccontextmanager
 async def shop(
     settings: HTTPSettings | None = None, *, shared_store: SharedStore = lambda _: None, **options: Any
 ) -> AsyncIterator[tuple[httpx2.AsyncClient, Shop]]:
-    """A client of a shop that runs."""
-    found = Shop(settings or HTTPSettings(), shared_store)
+    """A client of a running shop."""
+    found = Shop(create_auth(settings or HTTPSettings(), shared_store=shared_store))
     async with (
         running(found.server, settings or HTTPSettings(), **options) as url,
         httpx2.AsyncClient(base_url=url, timeout=SECONDS, trust_env=False) as client,
@@ -83,7 +83,7 @@ async def shop(
 
 
 def request(method: str, **parameters: Any) -> dict[str, Any]:
-    """What httpx posts for a request of the sessionless era."""
+    """Return the arguments of httpx for a request of the sessionless protocol."""
     name = parameters.get("uri") or parameters.get("name")
     meta = {
         "io.modelcontextprotocol/protocolVersion": SESSIONLESS,

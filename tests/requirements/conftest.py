@@ -13,34 +13,27 @@ from typing import Any, Literal
 
 import pytest
 from pydantic import SecretStr
+from sqlalchemy import event
 
-from quilt_mcp.demo.requirements_sample import create_sample, write_sample
+from quilt_mcp.app.database.engines import make_file
+from quilt_mcp.commands.demo.requirements_sample import create_sample, write_sample
 from quilt_mcp.requirements import migrating
 from quilt_mcp.requirements.database import Database, open_database
-from quilt_mcp.requirements.engines import FILE_NAME, make_file
+from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.settings import Settings
-from tests.postgres_server import NoPostgres, PostgresServer, postgres_server
+from tests.support import apps
+from tests.support.postgres_server import PostgresServer
 
 Contents = Literal["nothing", "tables", "sample"]
 _numbers = count()
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server for all tests of this process, with the templates `tables` and `sample`."""
-    try:
-        context = postgres_server()
-        server = context.__enter__()
-    except NoPostgres as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
-    try:
-        _run(_fill(server.create("tables"), sample=False))
-        _run(_fill(server.create("sample", "tables"), sample=True))
-        yield server
-    finally:
-        context.__exit__(None, None, None)
+def postgres_with_templates(postgres: PostgresServer) -> PostgresServer:
+    """The PostgreSQL server, with the databases `tables` and `sample` to copy."""
+    _run(_fill(postgres.create("tables"), sample=False))
+    _run(_fill(postgres.create("sample", "tables"), sample=True))
+    return postgres
 
 
 @pytest.fixture
@@ -58,14 +51,14 @@ def make_settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ca
                 make_file(data_dir / FILE_NAME)
                 (data_dir / FILE_NAME).write_bytes(_file_with_tables())
             return settings
-        server: PostgresServer = request.getfixturevalue("postgres")
+        server: PostgresServer = request.getfixturevalue("postgres_with_templates")
         made.append(f"test-{os.getpid()}-{next(_numbers)}")
         url = server.create(made[-1], "template0" if contents == "nothing" else contents)
         return Settings(data_dir=data_dir, database_url=SecretStr(url))
 
     yield make
     for name in made:
-        request.getfixturevalue("postgres").drop(name)
+        request.getfixturevalue("postgres_with_templates").drop(name)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -111,6 +104,39 @@ def existing_settings(make_settings: Callable[[str, Contents], Settings], postgr
     name = settings.database_url.get_secret_value().partition("?")[0].rpartition("/")[2]
     postgres.sql(Path(__file__).with_name("existing_system.sql").read_text(), database=name)
     return settings
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """Return the function that returns the SELECT statements since the start of the test."""
+    found: list[str] = []
+    from_settings = Database.__init__
+
+    def counted(self: Database, engine: Any) -> None:
+        from_settings(self, engine)
+        event.listen(engine.sync_engine, "before_cursor_execute", note)
+
+    def note(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        of_schema = "pg_catalog" in statement or "schema_version" in statement
+        if statement.lstrip().startswith(("SELECT", "WITH")) and not of_schema:
+            found.append(statement)
+
+    monkeypatch.setattr(Database, "__init__", counted)
+    return lambda: found
+
+
+@pytest.fixture
+def set_settings() -> Iterator[Callable[[Settings], None]]:
+    """A function that sets the settings for the test."""
+    before = apps.current_settings()
+    yield apps.use_settings
+    apps.use_settings(before)
+
+
+@pytest.fixture
+def tables(settings_with_tables: Settings, set_settings: Callable[[Settings], None]) -> None:
+    """Sets the settings to a database without entities."""
+    set_settings(settings_with_tables)
 
 
 @asynccontextmanager

@@ -1,11 +1,11 @@
-"""Reading a database in tests, and how that fails."""
+"""Reads a database in tests, and checks how that fails."""
 
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 
-from quilt_mcp.errors import ResourceFailure
+from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.settings import Settings
@@ -19,12 +19,12 @@ async def epics(database: Database) -> int:
 
 
 async def failure_of(database: Database) -> ResourceFailure:
-    """How a read of the database fails; with nothing of a driver's words or the address in it."""
+    """Return the failure of a read. Check that it contains no password and no text of a driver."""
     with pytest.raises(ResourceFailure) as failed:
         await epics(database)
-    said = f"{failed.value.message} {failed.value.details} {failed.value.suggested_actions}"
-    assert PASSWORD not in said
-    assert "sqlalche" not in said
+    text = f"{failed.value.message} {failed.value.details} {failed.value.suggested_actions}"
+    assert PASSWORD not in text
+    assert "sqlalche" not in text
     return failed.value
 
 

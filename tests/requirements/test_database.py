@@ -1,4 +1,4 @@
-"""Opening a database: what may be there, who may make what, and what readers and writers see of each other."""
+"""Open a database: what it can contain, who creates what, and what readers and writers see of each other."""
 
 import asyncio
 import multiprocessing
@@ -11,17 +11,17 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import column, func, select, table, text, update
 
-from quilt_mcp.errors import ResourceExecutionError
+from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements import migrating, tables
 from quilt_mcp.requirements.database import Database, open_database
-from quilt_mcp.requirements.schema_state import VERSION_TABLE
+from quilt_mcp.requirements.schema_state import MIGRATIONS
 from quilt_mcp.settings import Settings
 from tests.requirements.conftest import opened
 from tests.requirements.reading import epics, failure_of
-from tests.waiting import SECONDS
+from tests.support.waiting import SECONDS
 
 
-async def test_a_file_is_made_on_first_use_for_the_user_alone(tmp_path: Path) -> None:
+async def test_the_first_use_creates_a_file_that_only_the_user_can_read(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "a b?mode=ro#%41" / "ü")
     async with opened(settings) as database:
         assert (await database.schema()).state == "empty"
@@ -40,7 +40,7 @@ async def test_a_file_is_in_write_ahead_mode_with_foreign_keys(tmp_path: Path) -
         assert await connection.scalar(text("PRAGMA foreign_keys")) == 1
 
 
-async def test_an_address_may_name_a_file(tmp_path: Path) -> None:
+async def test_a_url_can_name_a_file(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "data", database_url=SecretStr(f"sqlite:///{tmp_path}/other.db"))
     async with opened(settings) as database:
         assert await epics(database) == 0
@@ -49,7 +49,7 @@ async def test_an_address_may_name_a_file(tmp_path: Path) -> None:
 
 
 def open_and_count(directory: str, go: Any) -> int:
-    """In a process of its own."""
+    """Run in a separate process."""
 
     async def count() -> int:
         async with opened(Settings(data_dir=Path(directory))) as database:
@@ -59,7 +59,7 @@ def open_and_count(directory: str, go: Any) -> int:
     return asyncio.run(count())
 
 
-async def test_several_processes_may_make_the_file_at_once(tmp_path: Path) -> None:
+async def test_several_processes_can_create_the_file_at_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, context.Pool(3) as pool:
         go = manager.Event()
@@ -76,7 +76,7 @@ async def test_readers_see_the_last_commit_while_another_writes(database: Databa
     assert await epics(database) == 0
 
 
-async def test_a_reader_sees_one_moment(database: Database) -> None:
+async def test_a_reader_sees_one_snapshot(database: Database) -> None:
     async with database.reading() as connection:
         before = await connection.scalar(select(tables.generation.c.number))
         async with database.writing():
@@ -88,12 +88,12 @@ async def test_a_reader_cannot_write_to_postgresql(
     make_settings: Callable[..., Settings],
 ) -> None:
     async with opened(make_settings("postgresql", "sample")) as database:
-        with pytest.raises(ResourceExecutionError, match="may not do this"):
+        with pytest.raises(ResourceExecutionError, match="not allowed to do this"):
             async with database.reading() as connection:
                 await connection.execute(tables.epics.delete())
 
 
-async def test_postgresql_is_never_migrated_by_a_read(make_settings: Callable[..., Settings]) -> None:
+async def test_a_read_never_migrates_postgresql(make_settings: Callable[..., Settings]) -> None:
     async with opened(make_settings("postgresql", "nothing")) as database:
         failure = await failure_of(database)
         assert "no tables" in failure.message
@@ -106,7 +106,9 @@ async def test_postgresql_is_never_migrated_by_a_read(make_settings: Callable[..
 async def test_a_newer_database_is_refused(settings_with_tables: Settings) -> None:
     async with opened(settings_with_tables) as database:
         async with database.migrating() as connection:
-            await connection.execute(update(table(VERSION_TABLE, column("version_num"))).values(version_num="0999"))
+            await connection.execute(
+                update(table(MIGRATIONS.version_table, column("version_num"))).values(version_num="0999")
+            )
         failure = await failure_of(database)
         assert "newer version" in failure.message
         assert "0999" in str(failure.details)
@@ -116,7 +118,7 @@ async def test_a_newer_database_is_refused(settings_with_tables: Settings) -> No
             await migrating.downgrade(database)
 
 
-async def test_other_tables_of_our_names_are_refused_and_left_alone(settings_without_tables: Settings) -> None:
+async def test_other_tables_with_our_names_are_refused_and_not_changed(settings_without_tables: Settings) -> None:
     async with opened(settings_without_tables) as database:
         async with database.migrating() as connection:
             await connection.exec_driver_sql("CREATE TABLE epics (id INTEGER, poet TEXT)")
@@ -135,7 +137,7 @@ async def test_a_database_of_the_earlier_system_is_read_only(existing_settings: 
             titles = await connection.scalars(select(tables.epics.c.title, tables.epics.c.created_at))
             assert titles.all() == ["List the resources"]
         assert database.is_existing
-        with pytest.raises(ResourceExecutionError, match="only read"):
+        with pytest.raises(ResourceExecutionError, match="read-only"):
             async with database.writing():
                 pass
         for change in (migrating.upgrade, migrating.downgrade):
@@ -152,7 +154,7 @@ async def test_an_earlier_system_of_an_older_version_is_refused(existing_setting
         assert failure.details == "missing: epics.updated_at"
 
 
-def test_whether_it_is_the_earlier_system_is_known_after_a_read(tmp_path: Path) -> None:
+def test_is_existing_needs_a_read_first(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="not been opened"):
         _ = open_database(Settings(data_dir=tmp_path)).is_existing
 

@@ -1,4 +1,4 @@
-"""How a database fails, by what names, and that it comes back."""
+"""How a database fails, which failures result, and that it recovers."""
 
 import asyncio
 import socket
@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
-from sqlalchemy import text
+from sqlalchemy import func, select, text
 from sqlalchemy.exc import DBAPIError
 
-from quilt_mcp import boundary
-from quilt_mcp.errors import ResourceExecutionError, ResourceFailure, Unavailable
+from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable, find_failure
 from quilt_mcp.requirements import migrating, tables
 from quilt_mcp.requirements.database import Database, open_database
-from quilt_mcp.requirements.membership import create_project
+from quilt_mcp.requirements.failures import FAILURES
 from quilt_mcp.settings import Settings
-from tests.postgres_server import PostgresServer, postgres_server
+from tests.requirements.changing import END_CONNECTIONS, create_project
 from tests.requirements.conftest import opened
 from tests.requirements.reading import PASSWORD, epics, failure_of, file_of
-from tests.waiting import SECONDS, until
+from tests.support.postgres_server import PostgresServer, postgres_server
+from tests.support.waiting import SECONDS, until
 
 
 @pytest.mark.parametrize(
@@ -29,14 +29,26 @@ from tests.waiting import SECONDS, until
     [
         f"mysql://user:{PASSWORD}@host/db",
         f"postgresql+psycopg2://user:{PASSWORD}@host/db",
-        f"postgresql://user:{PASSWORD}@host:port/db",
         f"{PASSWORD}",
         "",
-        "sqlite://",
-        "sqlite:///:memory:",
     ],
 )
-def test_an_address_that_is_none_is_refused_without_its_password(url: str) -> None:
+def test_a_setting_with_another_scheme_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ValueError, match="must start with postgresql:// or sqlite://") as refused:
+        Settings(database_url=SecretStr(url))
+    assert PASSWORD not in str(refused.value)
+
+
+def test_a_setting_that_needs_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quilt_mcp.app.database.settings.find_spec", lambda _: None)
+    for setting in ("database_url", "workflows_url"):
+        with pytest.raises(ValueError, match="EXTRAS=postgres"):
+            Settings.model_validate({setting: "postgresql://user@host/db"})
+    Settings(database_url=SecretStr("sqlite:////some/file"))
+
+
+@pytest.mark.parametrize("url", [f"postgresql://user:{PASSWORD}@host:port/db", "sqlite://", "sqlite:///:memory:"])
+def test_a_url_that_is_not_valid_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(ResourceExecutionError, match="QUILT_MCP_DATABASE_URL") as refused:
         open_database(Settings(database_url=SecretStr(url)))
     assert refused.value.__cause__ is None
@@ -57,7 +69,7 @@ def test_the_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         ("no-such-host.invalid:5432", "cannot be reached", True),
     ],
 )
-async def test_a_server_that_is_not_there(address: str, message: str, transient: bool) -> None:  # noqa: FBT001 - a table's column
+async def test_a_server_that_does_not_exist(address: str, message: str, transient: bool) -> None:  # noqa: FBT001 - a table's column
     url = SecretStr(f"postgresql://user:{PASSWORD}@{address}/db")
     async with opened(Settings(database_url=url)) as database:
         failure = await failure_of(database)
@@ -65,7 +77,7 @@ async def test_a_server_that_is_not_there(address: str, message: str, transient:
     assert failure.transient is transient
 
 
-async def test_a_server_that_never_answers_is_given_up() -> None:
+async def test_a_server_that_never_responds() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = SecretStr(f"postgresql://user:{PASSWORD}@127.0.0.1:{silent.getsockname()[1]}/db")
         async with opened(Settings(database_url=url, database_timeout_seconds=0.2)) as database:
@@ -74,16 +86,14 @@ async def test_a_server_that_never_answers_is_given_up() -> None:
     assert "in time" in failure.message
 
 
-async def test_an_unknown_database_is_no_matter_of_time(postgres: PostgresServer) -> None:
+async def test_an_unknown_database_is_not_transient(postgres: PostgresServer) -> None:
     async with opened(Settings(database_url=SecretStr(postgres.url("nowhere")))) as database:
         failure = await failure_of(database)
     assert not failure.transient
     assert failure.details == "SQLSTATE 3D000"
 
 
-async def test_a_user_without_rights_is_told_so(
-    make_settings: Callable[..., Settings], postgres: PostgresServer
-) -> None:
+async def test_a_user_without_privileges(make_settings: Callable[..., Settings], postgres: PostgresServer) -> None:
     settings = make_settings("postgresql", "sample")
     assert settings.database_url
     postgres.sql("DROP ROLE IF EXISTS nobody_in_particular; ")
@@ -91,7 +101,7 @@ async def test_a_user_without_rights_is_told_so(
     url = settings.database_url.get_secret_value().replace("//tests@", f"//nobody_in_particular:{PASSWORD}@")
     async with opened(Settings(database_url=SecretStr(url))) as database:
         failure = await failure_of(database)
-    assert "may not do this" in failure.message
+    assert "not allowed to do this" in failure.message
 
 
 async def test_a_statement_that_takes_too_long_is_ended(make_settings: Callable[..., Settings]) -> None:
@@ -104,7 +114,7 @@ async def test_a_statement_that_takes_too_long_is_ended(make_settings: Callable[
         assert await epics(database) == 0
 
 
-async def test_a_writer_that_waits_too_long_gives_up(settings_with_tables: Settings) -> None:
+async def test_a_writer_stops_waiting_for_another(settings_with_tables: Settings) -> None:
     settings = settings_with_tables.model_copy(update={"database_timeout_seconds": 0.2})
     async with opened(settings) as database, database.writing():
         with pytest.raises(Unavailable):
@@ -112,7 +122,7 @@ async def test_a_writer_that_waits_too_long_gives_up(settings_with_tables: Setti
                 pytest.fail("two writers at once")
 
 
-async def test_more_readers_than_connections_wait_and_then_give_up(settings_with_tables: Settings) -> None:
+async def test_more_readers_than_connections_wait_and_then_fail(settings_with_tables: Settings) -> None:
     settings = settings_with_tables.model_copy(update={"database_timeout_seconds": 0.2})
     async with opened(settings) as database:
         holding = [database.reading() for _ in range(10)]
@@ -143,14 +153,14 @@ async def test_a_cancelled_statement_ends_and_its_connection_is_free(tmp_path: P
             await asyncio.sleep(0.02)
             task.cancel()
             ended, _pending = await asyncio.wait([task], timeout=SECONDS / 4)
-            with suppress(sqlite3.ProgrammingError):  # it is closed, as it shall be
-                asking[0].interrupt()  # so that a failure does not go on for ever
+            with suppress(sqlite3.ProgrammingError):  # it is closed, as expected
+                asking[0].interrupt()  # so that a failed test ends
             assert ended
             assert task.cancelled()
         assert await epics(database) == 0
 
 
-async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+async def test_a_damaged_file(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path)
     file_of(settings).write_bytes(b"no database at all" * 1000)
     async with opened(settings) as database:
@@ -160,7 +170,7 @@ async def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     assert file_of(settings).read_bytes().startswith(b"no database")
 
 
-async def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+async def test_a_directory_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     async with opened(Settings(data_dir=tmp_path / "file" / "data")) as database:
         failure = await failure_of(database)
@@ -168,7 +178,7 @@ async def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     assert failure.details == "ENOTDIR"
 
 
-async def test_a_full_disk_is_named_and_nothing_is_half_written(make_settings: Callable[..., Settings]) -> None:
+async def test_a_full_disk_leaves_no_partial_write(make_settings: Callable[..., Settings]) -> None:
     settings = make_settings("sqlite", "tables")
 
     async def write_much(database: Database) -> None:
@@ -185,10 +195,10 @@ async def test_a_full_disk_is_named_and_nothing_is_half_written(make_settings: C
         assert connection.execute("SELECT count(*) FROM projects").fetchone() == (1,)
 
 
-async def test_a_file_that_only_may_be_read_is_named(make_settings: Callable[..., Settings]) -> None:
+async def test_a_read_only_file(make_settings: Callable[..., Settings]) -> None:
     async def write(database: Database) -> None:
         async with database.reading() as connection:
-            await connection.exec_driver_sql("PRAGMA query_only = ON")  # gives the same code as a read-only file does
+            await connection.exec_driver_sql("PRAGMA query_only = ON")  # has the same error code as a read-only file
             await connection.execute(tables.generation.update().values(number=1))
 
     async with opened(make_settings("sqlite", "tables")) as database:
@@ -212,18 +222,49 @@ async def test_a_server_that_stops_and_starts_again() -> None:
             assert await epics(database) == 0
 
 
-async def test_a_connection_that_the_server_ended_while_it_was_idle_is_not_used(
+@pytest.mark.parametrize("readers", [1, 10, 40])  # the pool has ten connections
+async def test_connections_that_the_server_ended_while_they_were_idle_are_not_used(
+    readers: int, make_settings: Callable[..., Settings], postgres: PostgresServer
+) -> None:
+    patient = {"database_timeout_seconds": SECONDS}  # 40 readers wait for ten connections
+    async with opened(make_settings("postgresql", "sample").model_copy(update=patient)) as database:
+        for _ in range(3):
+            assert await asyncio.gather(*(epics(database) for _ in range(readers))) == [9] * readers
+            assert "t" in await asyncio.to_thread(postgres.sql, END_CONNECTIONS)
+
+
+@pytest.mark.parametrize("ended", ["first", "last"])
+async def test_a_write_uses_no_connection_that_the_server_ended_alone(
+    ended: str, make_settings: Callable[..., Settings], postgres: PostgresServer
+) -> None:
+    order = "backend_start" if ended == "first" else "backend_start DESC"
+    async with opened(make_settings("postgresql", "tables")) as database:
+        async with database.reading(), database.reading():
+            pass  # the pool has two connections now
+        one = f"SELECT pid FROM pg_stat_activity WHERE application_name = 'quilt-mcp' ORDER BY {order} LIMIT 1"  # noqa: S608 - constants
+        assert "t" in await asyncio.to_thread(postgres.sql, f"SELECT pg_terminate_backend(({one}))")
+        assert (await database.schema()).state == "current"
+        assert "t" in await asyncio.to_thread(postgres.sql, f"SELECT pg_terminate_backend(({one}))")
+        async with database.writing() as connection:
+            await create_project(connection, "Project")
+
+
+async def test_a_write_after_the_server_ended_the_connection_is_not_lost(
     make_settings: Callable[..., Settings], postgres: PostgresServer
 ) -> None:
-    async with opened(make_settings("postgresql", "sample")) as database:
-        assert await epics(database) == 9
-        ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'quilt-mcp'"
-        assert "t" in await asyncio.to_thread(postgres.sql, ended)
-        assert await epics(database) == 9
+    async with opened(make_settings("postgresql", "tables")) as database:
+        for number in range(3):
+            async with database.writing() as connection:
+                await create_project(connection, f"Project {number}")
+            assert "t" in await asyncio.to_thread(postgres.sql, END_CONNECTIONS)
+        async with database.reading() as connection:
+            assert (
+                await connection.scalar(select(func.count()).select_from(tables.projects)) == 4
+            )  # with the default one
 
 
 async def keep_reading(database: Database) -> ResourceFailure:
-    """The failure that ends it."""
+    """Read until a read fails, and return the failure."""
     while True:
         try:
             await epics(database)
@@ -231,7 +272,7 @@ async def keep_reading(database: Database) -> ResourceFailure:
             return failure
 
 
-async def test_a_server_that_is_down_at_first_is_found_later() -> None:
+async def test_a_server_that_starts_later_is_found() -> None:
     with postgres_server() as server:
         url = SecretStr(server.create("late"))
         async with opened(Settings(database_url=url)) as database:
@@ -244,7 +285,7 @@ async def test_a_server_that_is_down_at_first_is_found_later() -> None:
 
 
 class DriverError(Exception):
-    """What a driver raises, with PostgreSQL's code for it."""
+    """An error of a driver, with PostgreSQL's code."""
 
     def __init__(self, state: str) -> None:
         super().__init__(f"connection to {PASSWORD} failed")
@@ -268,18 +309,18 @@ class DriverError(Exception):
         ("25006", ResourceExecutionError, False),  # read-only transaction
     ],
 )
-def test_a_code_of_postgresql_becomes(state: str, failure: type[ResourceFailure], transient: bool) -> None:  # noqa: FBT001 - a table's column
-    translated = boundary.translate(DBAPIError("SELECT 1", None, DriverError(state)))
+def test_postgresql_codes_become_failures(state: str, failure: type[ResourceFailure], transient: bool) -> None:  # noqa: FBT001 - a table's column
+    translated = find_failure(DBAPIError("SELECT 1", None, DriverError(state)), FAILURES.rows)
     assert type(translated) is failure
     assert translated.transient is transient
     assert PASSWORD not in f"{translated.message} {translated.details} {translated.suggested_actions}"
 
 
 @pytest.mark.parametrize("state", ["42P01", "42601", "23505", "22001", ""])
-def test_a_bug_in_a_statement_is_no_failure_of_the_database(state: str) -> None:
-    assert boundary.translate(DBAPIError("SELECT 1", None, DriverError(state))) is None
+def test_a_wrong_statement_is_not_a_failure_of_the_database(state: str) -> None:
+    assert find_failure(DBAPIError("SELECT 1", None, DriverError(state)), FAILURES.rows) is None
 
 
 def test_a_connection_that_broke_without_a_code_is_transient() -> None:
     error = DBAPIError("SELECT 1", None, DriverError(""), connection_invalidated=True)
-    assert type(boundary.translate(error)) is Unavailable
+    assert type(find_failure(error, FAILURES.rows)) is Unavailable

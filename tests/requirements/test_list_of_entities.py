@@ -1,4 +1,4 @@
-"""`resources/list` over a requirements database: complete, in order, and honest when the database is not there."""
+"""`resources/list` with a requirements database: complete, sorted, and a failure if the database is unavailable."""
 
 import logging
 import uuid
@@ -8,27 +8,29 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import psycopg
 import pytest
-from mcp_types import ResourceTemplateReference
+from mcp_types import Resource, ResourceTemplateReference
 from pydantic import SecretStr
 from sqlalchemy import delete, insert, select
 
-from quilt_mcp.paged_server import PARTIAL
+from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.requirements import kinds, tables
-from quilt_mcp.requirements.providers import EpicProvider
+from quilt_mcp.requirements.access import Scope
+from quilt_mcp.requirements.providers import EntityProvider
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
-from tests.postgres_server import PostgresServer
-from tests.requirements.client import client_of, list_refusal, listed, read, refusal
+from tests.requirements.client import PARTIAL, connect, list_failure, list_uris, read, read_failure
 from tests.requirements.conftest import Contents, opened
-from tests.waiting import until
+from tests.support.postgres_server import PostgresServer
+from tests.support.waiting import until
 
-MANY = 100_000
+MANY, MORE = 20_000, 100_000
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 async def write_epics(settings: Settings, number: int) -> None:
-    """Write epics past the search index, which takes most of the time."""
+    """Write epics without search entries, which would take most of the time."""
     async with opened(settings) as database, database.writing() as connection:
         user, project = (
             str(uuid.uuid4()),
@@ -46,33 +48,34 @@ async def write_epics(settings: Settings, number: int) -> None:
             await connection.execute(insert(tables.epics), [one | planned | times for one in rows])
 
 
-async def test_a_walk_over_a_hundred_thousand_meets_each_once_in_order_while_rows_behind_it_go(
-    make_settings: Callable[[str, Contents], Settings],
+@pytest.mark.parametrize("number", [MANY, pytest.param(MORE, marks=pytest.mark.soak)])
+async def test_the_pages_of_many_entities_are_sorted_and_complete_while_earlier_rows_are_deleted(
+    number: int, make_settings: Callable[[str, Contents], Settings]
 ) -> None:
     settings = make_settings("sqlite", "tables")
-    await write_epics(settings, MANY)
+    await write_epics(settings, number)
     walked: list[str] = []
     cursor = None
-    async with client_of(settings, list_page_size=1000) as client:
+    async with connect(settings, list_page_size=1000) as client:
         while True:
             page = await client.list_resources_mcp(cursor=cursor)
             walked += [str(one.uri) for one in page.resources]
             cursor = page.next_cursor
             if cursor is None:
                 break
-            if 20_000 < len(walked) < 21_100:
+            if number // 5 < len(walked) < number // 5 + 1_100:
                 gone = [uri.rpartition("/")[2] for uri in walked if "epics/" in uri][:50]
                 async with opened(settings) as database, database.writing() as connection:
                     await connection.execute(delete(tables.epics).where(tables.epics.c.id.in_(gone)))
     epics = [uri for uri in walked if uri.startswith("requirements://epics/")]
     assert walked == sorted(set(walked))
-    assert len(epics) == MANY
+    assert len(epics) == number
     assert "requirements://epics" in walked
 
 
-async def test_the_list_has_every_entity_and_every_static_resource_once(settings_with_sample: Settings) -> None:
-    async with client_of(settings_with_sample, list_page_size=17) as client:
-        uris = await listed(client)
+async def test_the_list_contains_every_entity_and_static_resource_once(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample, list_page_size=17) as client:
+        uris = await list_uris(client)
         for kind in kinds.KINDS:
             below = [uri for uri in uris if uri.startswith(f"requirements://{kind.segment}/")]
             assert len(below) == (await read(client, f"{kind.segment}?limit=1"))["count"]
@@ -84,8 +87,8 @@ async def test_the_list_has_every_entity_and_every_static_resource_once(settings
     assert "requirements://search/{query}" not in uris
 
 
-async def test_a_descriptor_says_kind_reference_id_and_title(settings_with_sample: Settings) -> None:
-    async with client_of(settings_with_sample) as client:
+async def test_an_entry_contains_kind_reference_id_and_title(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
         epic = await read(client, "epics/EP-001")
         by_uri = {str(one.uri): one for one in await client.list_resources()}
     wire = by_uri[f"requirements://epics/{epic['id']}"].model_dump(by_alias=True, exclude_none=True)
@@ -97,64 +100,110 @@ async def test_a_descriptor_says_kind_reference_id_and_title(settings_with_sampl
     }
 
 
-async def test_a_setting_lists_the_search_as_if_it_were_a_resource(settings_with_sample: Settings) -> None:
-    async with client_of(settings_with_sample, list_search_template=True, list_page_size=7) as client:
-        uris = await listed(client)
+async def test_a_setting_lists_the_search_template_as_a_resource(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample, list_search_template=True, list_page_size=7) as client:
+        uris = await list_uris(client)
     assert uris.count("requirements://search/{query}") == 1
     assert uris == sorted(uris)
 
 
-async def test_a_database_that_nobody_has_made_is_not_made_by_listing(tmp_path: Path) -> None:
-    async with client_of(Settings(data_dir=tmp_path / "nothing")) as client:
-        assert len(await listed(client)) == 5
+async def test_a_setting_lists_no_entities_and_does_not_use_the_database(tmp_path: Path) -> None:
+    (tmp_path / "requirements.sqlite3").write_bytes(b"no database" * 500)
+    async with connect(Settings(data_dir=tmp_path, list_entities=False)) as client:
+        assert {uri.count("/") for uri in await list_uris(client)} == {2}
+
+
+@pytest.mark.parametrize("obstacle", ["REVOKE SELECT ON {} FROM {}", "LOCK TABLE {} IN ACCESS EXCLUSIVE MODE"])
+async def test_if_no_table_of_entities_can_be_read_the_list_fails(
+    obstacle: str, make_settings: Callable[[str, Contents], Settings], postgres: PostgresServer
+) -> None:
+    settings = make_settings("postgresql", "sample")
+    assert settings.database_url
+    url = settings.database_url.get_secret_value()
+    entities = ", ".join(table.name for table in tables.BY_KIND.values())
+    with psycopg.connect(url) as connection:
+        connection.execute("DROP ROLE IF EXISTS lister")
+        connection.execute("CREATE ROLE lister LOGIN")
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO lister")
+        connection.commit()
+        connection.execute(obstacle.format(entities, "lister").encode())
+        if "REVOKE" in obstacle:
+            connection.commit()
+        changes: dict[str, Any] = {
+            "database_url": SecretStr(url.replace("//tests@", "//lister@")),
+            "list_search_template": True,
+        }
+        async with connect(settings, **changes, list_provider_seconds=0.5) as client:
+            failure = await list_failure(client)
+        connection.rollback()
+        connection.execute("DROP OWNED BY lister")
+        connection.execute("DROP ROLE lister")
+    assert failure["error"] == "ResourceExecutionError"
+    assert failure["transient"] is ("LOCK" in obstacle)
+    assert failure["suggested_actions"]
+
+
+async def test_listing_does_not_create_a_database(tmp_path: Path) -> None:
+    async with connect(Settings(data_dir=tmp_path / "nothing")) as client:
+        assert len(await list_uris(client)) == 7  # the collections
         assert not (tmp_path / "nothing").exists()
         assert (await read(client, "epics"))["count"] == 0
 
 
-async def test_completion_offers_reference_ids_that_the_caller_sees(settings_with_sample: Settings) -> None:
-    async def offered(client: AnyClient, template: str, variable: str, prefix: str) -> list[str]:
+async def test_completion_returns_reference_ids_that_the_caller_may_see(settings_with_sample: Settings) -> None:
+    async def complete(client: AnyClient, template: str, variable: str, prefix: str) -> list[str]:
         reference = ResourceTemplateReference(type="ref/resource", uri=template)
         found: list[str] = (await client.complete(reference, {"name": variable, "value": prefix})).values
         return found
 
-    async with client_of(settings_with_sample) as client:
-        assert await offered(client, "requirements://epics/{id}", "id", "EP-00") == [f"EP-{n:03}" for n in range(1, 10)]
-        stories = await offered(client, "requirements://user-stories/{id}/requirements{?cursor,limit}", "id", "US-01")
+    async with connect(settings_with_sample) as client:
+        assert await complete(client, "requirements://epics/{id}", "id", "EP-00") == [
+            f"EP-{n:03}" for n in range(1, 10)
+        ]
+        stories = await complete(client, "requirements://user-stories/{id}/trace{?depth,cursor,limit}", "id", "US-01")
         assert stories == [f"US-{n:03}" for n in range(10, 20)]
-        assert await offered(client, "requirements://epics/{id}", "id", "ep-") == []
-        assert await offered(client, "requirements://epics/{id}", "id", "%' OR 1=1") == []
-        search = "requirements://search/{query}{?cursor,limit}"
-        assert (await offered(client, search, "query", "REQ-001")) == ["REQ-001"]
-    async with client_of(settings_with_sample, "peter_van_dijk") as client:
-        assert "EP-001" not in await offered(client, "requirements://epics/{id}", "id", "EP-")
+        assert await complete(client, "requirements://epics/{id}", "id", "ep-") == []
+        assert await complete(client, "requirements://epics/{id}", "id", "%' OR 1=1") == []
+        search = "requirements://search/{query}{?status,priority,assignee,type,project,updated_since,cursor,limit}"
+        assert (await complete(client, search, "query", "REQ-001")) == ["REQ-001"]
+        assert await complete(client, search, "status", "Draft,") == [
+            f"Draft,{status}" for status in dict.fromkeys([*kinds.STORY_STATUSES, *kinds.REQUIREMENT_STATUSES])
+        ]
+        assert await complete(client, search, "priority", "cr") == ["critical"]
+        assert await complete(client, search, "type", "Func") == ["Functional"]
+    async with connect(settings_with_sample, "peter_van_dijk") as client:
+        assert "EP-001" not in await complete(client, "requirements://epics/{id}", "id", "EP-")
 
 
-async def test_one_provider_that_fails_is_left_out_and_named(
+async def test_a_failed_provider_is_left_out_and_named(
     settings_with_sample: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def broken(*_: Any) -> list[Any]:
-        raise ConnectionResetError("postgresql://u:hunter2@db")
+    read_page = EntityProvider.page
 
-    monkeypatch.setattr(EpicProvider, "page", broken)
-    monkeypatch.setattr("quilt_mcp.resources.LISTING._translate", lambda _: Settings)
+    async def fail_for_epics(self: EntityProvider, after: str, limit: int, scope: Scope | None) -> list[Resource]:
+        if self.kind is kinds.EPIC:
+            raise Unavailable("postgresql://u:hunter2@db")
+        return await read_page(self, after, limit, scope)
+
+    monkeypatch.setattr(EntityProvider, "page", fail_for_epics)
     caplog.set_level(logging.INFO, "quilt_mcp")
-    async with client_of(settings_with_sample, list_page_size=1000) as client:
+    async with connect(settings_with_sample, list_page_size=1000) as client:
         page = await client.list_resources_mcp()
     assert (page.meta or {})[PARTIAL] == ["epic_provider"]
     assert len(page.resources) > 280
     assert "hunter2" not in caplog.text
 
 
-async def test_a_database_that_is_damaged_fails_the_list_and_each_read(tmp_path: Path) -> None:
+async def test_a_damaged_database_fails_the_list_and_each_read(tmp_path: Path) -> None:
     (tmp_path / "requirements.sqlite3").write_bytes(b"no database" * 500)
-    async with client_of(Settings(data_dir=tmp_path)) as client:
-        assert (await list_refusal(client))["error"] == "ResourceExecutionError"
-        body = (await refusal(client, "epics")).body
+    async with connect(Settings(data_dir=tmp_path)) as client:
+        assert (await list_failure(client))["error"] == "ResourceExecutionError"
+        body = (await read_failure(client, "epics")).body
     assert "damaged" in body["message"]
     assert body["transient"] is False
 
 
-async def test_a_database_that_stops_gives_transient_errors_and_answers_again_when_it_is_back(
+async def test_a_stopped_database_gives_transient_errors_until_it_is_back(
     make_settings: Callable[[str, Contents], Settings], postgres: PostgresServer
 ) -> None:
     settings = make_settings("postgresql", "sample")
@@ -167,14 +216,14 @@ async def test_a_database_that_stops_gives_transient_errors_and_answers_again_wh
             outcomes.append("ok" if body["success"] else f"{body['error']} {body['transient']}")
             await anyio.sleep(0.01)
 
-    async with client_of(settings) as client, anyio.create_task_group() as group:
+    async with connect(settings) as client, anyio.create_task_group() as group:
         over = anyio.Event()
         for _ in range(4):
             group.start_soon(load, client, over)
         await until(lambda: outcomes.count("ok") >= 20)
         await anyio.to_thread.run_sync(postgres.stop)
         try:
-            error = await list_refusal(client)
+            error = await list_failure(client)
         finally:
             await anyio.to_thread.run_sync(postgres.start)
         assert (error["code"], error["transient"]) == (-32001, True)
@@ -184,15 +233,15 @@ async def test_a_database_that_stops_gives_transient_errors_and_answers_again_wh
     assert set(outcomes) == {"ok", "ResourceExecutionError True"}
 
 
-async def test_a_wrong_password_appears_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_wrong_password_appears_in_no_answer_or_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     url = SecretStr("postgresql://u:hunter2@127.0.0.1:9/requirements")
-    async with client_of(Settings(data_dir=tmp_path, database_url=url)) as client:
-        told = str([await list_refusal(client), (await refusal(client, "epics")).observed()])
-    assert "hunter2" not in told + caplog.text
+    async with connect(Settings(data_dir=tmp_path, database_url=url)) as client:
+        answers = str([await list_failure(client), (await read_failure(client, "epics")).to_golden()])
+    assert "hunter2" not in answers + caplog.text
 
 
-async def test_an_existing_database_of_the_earlier_system_is_served_as_it_is(
+async def test_a_database_of_the_earlier_system_is_served_unchanged(
     make_settings: Callable[[str, Contents], Settings], postgres: PostgresServer
 ) -> None:
     settings = make_settings("postgresql", "nothing")
@@ -200,9 +249,9 @@ async def test_an_existing_database_of_the_earlier_system_is_served_as_it_is(
     assert settings.database_url
     name = settings.database_url.get_secret_value().partition("@/")[2].partition("?")[0]
     postgres.sql(script, database=name)
-    async with client_of(settings, list_page_size=2) as client:
+    async with connect(settings, list_page_size=2) as client:
         epics = (await read(client, "epics"))["epics"]
-        uris = await listed(client)
+        uris = await list_uris(client)
         hit = (await read(client, f"search/{epics[0]['reference_id']}"))["results"][0]
         tree = await read(client, f"epics/{epics[0]['reference_id']}/hierarchy")
     assert {f"requirements://epics/{one['id']}" for one in epics} <= set(uris)

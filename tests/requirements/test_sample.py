@@ -1,16 +1,21 @@
-"""The sample of the demo world."""
+"""The sample requirements of the demo."""
 
 import asyncio
 import os
+import sqlite3
 import subprocess
 import sys
+import zlib
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
+import pytest
 from sqlalchemy import select
 
-from quilt_mcp.demo.people import ADMIN, MEMBER
-from quilt_mcp.demo.requirements_sample import write_sample
+from quilt_mcp.commands.demo import requirements_sample
+from quilt_mcp.commands.demo.people import ADMIN, MEMBER
+from quilt_mcp.commands.demo.requirements_sample import write_sample
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.settings import Settings
@@ -19,17 +24,17 @@ from tests.requirements.conftest import opened
 EXPORT = """
 import sys
 from pathlib import Path
-from quilt_mcp import runtime_context
-from quilt_mcp.cli import main
-from quilt_mcp.demo.requirements_sample import write_sample
+from tests.support import apps
+from quilt_mcp.commands.cli import main
+from quilt_mcp.commands.demo.requirements_sample import write_sample
 from quilt_mcp.settings import Settings
-runtime_context.use_settings(Settings(data_dir=Path(sys.argv[1])))
-write_sample(runtime_context.settings())
+apps.use_settings(Settings(data_dir=Path(sys.argv[1])))
+write_sample(apps.current_settings())
 sys.exit(main(["requirements", "export"]))
 """
 
 
-async def test_about_300_entities_with_believable_texts(database: Database) -> None:
+async def test_the_sample_has_about_300_entities_with_realistic_texts(database: Database) -> None:
     async with database.reading() as connection:
         epics = (await connection.execute(select(tables.epics).order_by(tables.epics.c.reference_id))).all()
         counts = [
@@ -45,7 +50,7 @@ async def test_about_300_entities_with_believable_texts(database: Database) -> N
     assert len(set(titles)) == len(titles)
 
 
-async def test_the_administrator_sees_all_and_the_member_one_project(database: Database) -> None:
+async def test_the_administrator_sees_all_projects_and_the_member_one(database: Database) -> None:
     async with database.reading() as connection:
         roles = dict((await connection.execute(select(tables.users.c.username, tables.users.c.role))).all())
         memberships = await connection.scalars(
@@ -60,13 +65,13 @@ async def test_the_administrator_sees_all_and_the_member_one_project(database: D
     assert sorted(per_project.values()) == [3, 3, 3]
 
 
-async def test_new_numbers_follow_those_of_the_sample(database: Database) -> None:
+async def test_new_numbers_continue_after_the_sample(database: Database) -> None:
     async with database.reading() as connection:
         counters = (await connection.execute(select(tables.reference_counters))).all()
     assert dict(counters) == {"EP": 9, "US": 36, "AC": 72, "REQ": 180}
 
 
-def test_it_is_the_same_in_every_process(tmp_path: Path) -> None:
+def test_the_sample_is_the_same_in_every_process(tmp_path: Path) -> None:
     outputs = [
         subprocess.run(
             [sys.executable, "-c", EXPORT, str(tmp_path / seed)],
@@ -80,10 +85,37 @@ def test_it_is_the_same_in_every_process(tmp_path: Path) -> None:
     assert len(outputs[0].splitlines()) == 452
 
 
-async def test_it_is_written_also_where_an_event_loop_runs_and_something_else_was(tmp_path: Path) -> None:
+async def test_the_sample_replaces_a_file_while_an_event_loop_runs(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "data", database_url=None)
     await asyncio.to_thread((tmp_path / "data").mkdir)
     await asyncio.to_thread((tmp_path / "data" / "requirements.sqlite3").touch)
     write_sample(settings)
     async with opened(settings) as database, database.reading() as connection:
         assert await connection.scalar(select(tables.epics.c.title).where(tables.epics.c.reference_id == "EP-009"))
+
+
+def test_the_database_in_the_package_is_the_sample_in_the_newest_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packaged = zlib.decompress(requirements_sample.PREBUILT.read_bytes())
+    monkeypatch.setattr(requirements_sample, "PREBUILT", tmp_path / "new.zlib")
+
+    assert requirements_sample.main() == 0
+
+    new = zlib.decompress((tmp_path / "new.zlib").read_bytes())
+    assert read_everything(tmp_path / "packaged", packaged) == read_everything(tmp_path / "new", new), (
+        "run `make demo-data`"
+    )
+
+
+def read_everything(file: Path, content: bytes) -> dict[str, list[object]]:
+    """Return the statements of the schema, and the rows of each table. SQLite checks what it stores for itself."""
+    file.write_bytes(content)
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        connection.execute("INSERT INTO search_words(search_words) VALUES ('integrity-check')")
+        schema = connection.execute("SELECT name, type, sql FROM sqlite_schema ORDER BY name").fetchall()
+        names = [name for name, kind, _ in schema if kind == "table" and not name.startswith("search_words_")]
+        rows = {name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in names}  # noqa: S608 - our own
+    assert len(rows["requirements"]) == 180
+    return {"schema": schema, **rows}

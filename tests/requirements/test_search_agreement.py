@@ -1,6 +1,7 @@
-"""Whatever the texts and the query, SQLite and PostgreSQL find the same: what the query language says."""
+"""For any texts and query, SQLite and PostgreSQL find the same: what the query language defines."""
 
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,15 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from quilt_mcp.requirements.access import Scope
 from quilt_mcp.requirements.database import Database, open_database
-from quilt_mcp.requirements.search_index import Entry, index_entries
-from quilt_mcp.requirements.search_sql import search
-from quilt_mcp.requirements.search_text import Group, Term, parse, tokens_of
+from quilt_mcp.requirements.search.index import Entry, index_entries
+from quilt_mcp.requirements.search.text import Group, Term, parse_query, tokenize
 from quilt_mcp.settings import Settings
+from tests.requirements.searching import search_connection
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PROJECT = "00000000-0000-4000-8000-000000000001"
-# few, so that they meet; of many scripts, with what engines take for special
+# few words, so that texts and queries share some; from many scripts, with the special characters of both databases
 LATIN = ["a", "ab", "abc", "Ab", "é", "Éa", "e", "ﬁ", "fi", "ß", "ss", "x²", "½", "Ⅻ", "\u0130", "\u0131", "i\u0307"]
 PUNCTUATED = [
     "1",
@@ -73,28 +74,28 @@ def occurs(term: Term, tokens: list[str]) -> bool:
     return False
 
 
-def fits(group: Group, title: str, body: str) -> bool:
-    texts = tokens_of(title), tokens_of(body)
+def matches(group: Group, title: str, body: str) -> bool:
+    texts = tokenize(title), tokenize(body)
 
     def is_there(term: Term) -> bool:
         return any(occurs(term, tokens) for tokens in texts)
 
-    return all(map(is_there, group.wanted)) and not any(map(is_there, group.unwanted))
+    return all(map(is_there, group.required)) and not any(map(is_there, group.excluded))
 
 
 def id_of(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012d}"
 
 
-async def found(connection: AsyncConnection, corpus: list[tuple[str, str]], query: str) -> set[int]:
-    """Which texts the query finds in an index that holds these alone."""
+async def find_numbers(connection: AsyncConnection, corpus: list[tuple[str, str]], query: str) -> set[int]:
+    """Return the numbers of the texts that the query finds in an index of only these texts."""
     async with connection.begin() as transaction:
         entries = [
-            Entry("epic", id_of(number), PROJECT, f"EP-{number:03d}", title, body)
+            Entry("epic", id_of(number), PROJECT, f"EP-{number:03d}", title, body, NOW, ())
             for number, (title, body) in enumerate(corpus)
         ]
         await index_entries(connection, entries)
-        hits = (await search(connection, parse(query), scope=Scope("test"), cap=100)).hits
+        hits = (await search_connection(connection, query, cap=100)).hits
         await transaction.rollback()
     return {int(hit.entity_id[-12:]) for hit in hits}
 
@@ -116,12 +117,12 @@ async def both(both_settings: list[Settings]) -> AsyncIterator[list[AsyncConnect
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(corpus=CORPORA, query=QUERIES)
-async def test_both_find_what_the_language_says(
+async def test_both_databases_find_what_the_query_language_defines(
     both: list[AsyncConnection], corpus: list[tuple[str, str]], query: str
 ) -> None:
     try:
-        parsed = parse(query)
+        parsed = parse_query(query)
     except ValueError:
         return
-    expected = {number for number, texts in enumerate(corpus) if any(fits(group, *texts) for group in parsed.groups)}
-    assert [await found(connection, corpus, query) for connection in both] == [expected, expected]
+    expected = {number for number, texts in enumerate(corpus) if any(matches(group, *texts) for group in parsed.groups)}
+    assert [await find_numbers(connection, corpus, query) for connection in both] == [expected, expected]

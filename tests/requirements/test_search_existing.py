@@ -1,17 +1,15 @@
 """The search in a database of the earlier requirements system."""
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from quilt_mcp.requirements.search_candidates import ANYWHERE, EXACT_REFERENCE, IN_TITLE
-from quilt_mcp.requirements.search_existing import search_existing
-from quilt_mcp.requirements.search_sql import Found
-from quilt_mcp.requirements.search_text import parse
-from tests.postgres_server import PostgresServer
-from tests.requirements.test_search_sql import HOSTILE
+from quilt_mcp.requirements.search.existing import select_existing
+from quilt_mcp.requirements.search.ranking import ANYWHERE, EXACT_REFERENCE, IN_TITLE, Found, rank
+from quilt_mcp.requirements.search.text import parse_query
+from tests.requirements.test_search import HOSTILE
+from tests.support.postgres_server import PostgresServer
 
 PLANNED = """
     CREATE TABLE {} (
@@ -40,7 +38,7 @@ ROWS = """
 
 @pytest.fixture
 async def connection(postgres: PostgresServer, request: pytest.FixtureRequest) -> AsyncIterator[AsyncConnection]:
-    """To a database with the tables that the search reads, and no others."""
+    """A connection to a database with only the tables that the search reads."""
     name = f"existing-{id(request)}"
     url = postgres.create(name)
     for table in ("epics", "user_stories", "requirements"):
@@ -54,8 +52,11 @@ async def connection(postgres: PostgresServer, request: pytest.FixtureRequest) -
     postgres.drop(name)
 
 
-async def found(connection: AsyncConnection, query: str, **options: Any) -> Found:
-    return await search_existing(connection, parse(query), **{"cap": 2000} | options)
+async def search(
+    connection: AsyncConnection, query: str, *, cap: int = 2000, limit: int = 50, offset: int = 0
+) -> Found:
+    candidates = select_existing(parse_query(query), most=cap + 1)
+    return await rank(connection, candidates, limit=limit, offset=offset, cap=cap)
 
 
 QUERIES = {
@@ -80,15 +81,15 @@ QUERIES = {
 }
 
 
-async def test_a_query_finds_what_postgresql_takes_for_words(connection: AsyncConnection) -> None:
+async def test_a_query_finds_words_as_postgresql_splits_them(connection: AsyncConnection) -> None:
     answers = {}
     for query in QUERIES:
-        answers[query] = sorted(hit.reference_id for hit in (await found(connection, query)).hits)
+        answers[query] = sorted(hit.reference_id for hit in (await search(connection, query)).hits)
     assert answers == QUERIES
 
 
-async def test_the_tiers_come_in_their_order(connection: AsyncConnection) -> None:
-    hits = (await found(connection, "us-1 OR login OR café")).hits
+async def test_hits_are_sorted_by_tier(connection: AsyncConnection) -> None:
+    hits = (await search(connection, "us-1 OR login OR café")).hits
     assert [hit.tier for hit in hits] == [EXACT_REFERENCE, *[IN_TITLE] * 3, *[ANYWHERE]]
     assert hits[0].reference_id == "US-001"
     assert {hit.reference_id for hit in hits[1:4]} == {"EP-001", "EP-002", "REQ-1000"}
@@ -100,18 +101,19 @@ async def test_the_tiers_come_in_their_order(connection: AsyncConnection) -> Non
         None,
     )
     assert criterion.description == "WHEN login fails THEN it tells"
+    assert criterion.created_at
     assert criterion.created_at.utcoffset() is not None
 
 
-async def test_a_total_beyond_the_cap_is_not_exact(connection: AsyncConnection) -> None:
-    capped = await found(connection, "login", cap=3, limit=2)
+async def test_a_total_above_the_cap_is_not_exact(connection: AsyncConnection) -> None:
+    capped = await search(connection, "login", cap=3, limit=2)
     assert (capped.total, capped.total_is_exact, len(capped.hits), capped.next_offset) == (3, False, 2, 2)
-    last = await found(connection, "login", cap=3, limit=2, offset=2)
+    last = await search(connection, "login", cap=3, limit=2, offset=2)
     assert (len(last.hits), last.next_offset) == (1, None)
 
 
-async def test_no_string_breaks_the_search(connection: AsyncConnection) -> None:
+async def test_special_characters_do_not_break_the_search(connection: AsyncConnection) -> None:
     for query in HOSTILE:
-        answer = await found(connection, query)
+        answer = await search(connection, query)
         assert answer.total == len(answer.hits)
-    assert [hit.reference_id for hit in (await found(connection, '"login page"')).hits] == ["EP-001"]
+    assert [hit.reference_id for hit in (await search(connection, '"login page"')).hits] == ["EP-001"]

@@ -1,4 +1,4 @@
-"""What counts as a word, and which queries can be used."""
+"""How texts are split into words, and which queries are valid."""
 
 import re
 
@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quilt_mcp.errors import InvalidTemplateVariable
-from quilt_mcp.requirements.search_compile import fts5, indexed_text, to_tsquery, tsquery, tsvector
-from quilt_mcp.requirements.search_text import Group, ParsedQuery, Term, parse, reference_of, tokens_of
+from quilt_mcp.core.errors import InvalidTemplateVariable
+from quilt_mcp.requirements.search.compile import (
+    compile_fts5,
+    compile_to_tsquery,
+    compile_tsquery,
+    compile_tsvector,
+    select_tokens,
+)
+from quilt_mcp.requirements.search.text import Group, ParsedQuery, Term, parse_query, parse_reference, tokenize
 
 
 @pytest.mark.parametrize(
@@ -30,25 +36,25 @@ from quilt_mcp.requirements.search_text import Group, ParsedQuery, Term, parse, 
         ("x" * 100, ["x" * 64]),
     ],
 )
-def test_letters_and_digits_make_tokens(text: str, tokens: list[str]) -> None:
-    assert tokens_of(text) == tokens
+def test_letters_and_digits_form_tokens(text: str, tokens: list[str]) -> None:
+    assert tokenize(text) == tokens
 
 
 def test_only_the_first_50_000_characters_count() -> None:
-    assert tokens_of("ab " * 20_000)[-2:] == ["ab", "ab"]
-    assert len(tokens_of("ab " * 20_000)) == 50_000 // 3 + 1
-    assert len("".join(tokens_of("\N{ARABIC LIGATURE SALLALLAHOU ALAYHE WASALLAM}" * 50_000))) <= 50_000
+    assert tokenize("ab " * 20_000)[-2:] == ["ab", "ab"]
+    assert len(tokenize("ab " * 20_000)) == 50_000 // 3 + 1
+    assert len("".join(tokenize("\N{ARABIC LIGATURE SALLALLAHOU ALAYHE WASALLAM}" * 50_000))) <= 50_000
 
 
 @given(st.text())
-def test_tokens_stay_what_they_are(text: str) -> None:
-    tokens = tokens_of(text)
-    assert tokens_of(" ".join(tokens)) == tokens
+def test_tokenizing_tokens_returns_the_same_tokens(text: str) -> None:
+    tokens = tokenize(text)
+    assert tokenize(" ".join(tokens)) == tokens
     assert all(token.isalnum() and len(token) <= 64 for token in tokens)
 
 
 def word(text: str, *, prefix: bool = False) -> Term:
-    return Term(tuple(tokens_of(text)), prefix, text)
+    return Term(tuple(tokenize(text)), prefix, text)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +77,8 @@ def word(text: str, *, prefix: bool = False) -> Term:
         (" ".join("abcdefghijklmnop"), [Group(tuple(map(word, "abcdefghijklmnop")))]),
     ],
 )
-def test_a_query_says_what_is_wanted(query: str, groups: list[Group]) -> None:
-    assert parse(query) == ParsedQuery(tuple(groups))
+def test_a_query_is_parsed(query: str, groups: list[Group]) -> None:
+    assert parse_query(query) == ParsedQuery(tuple(groups))
 
 
 @pytest.mark.parametrize(
@@ -84,9 +90,9 @@ def test_a_query_says_what_is_wanted(query: str, groups: list[Group]) -> None:
         ('""', "no words"),
         ("AND", "no words"),
         ("OR", "no words"),
-        ("-a", "must not occur"),
-        ('-"a b" -c', "must not occur"),
-        ("a OR -b", "must not occur"),
+        ("-a", "only excluded words"),
+        ('-"a b" -c', "only excluded words"),
+        ("a OR -b", "only excluded words"),
         ('"a b', "not closed"),
         ('a "b" c"', "not closed"),
         ("OR a", "both sides"),
@@ -99,14 +105,14 @@ def test_a_query_says_what_is_wanted(query: str, groups: list[Group]) -> None:
         ("a" * 65_536, "65536 characters"),
     ],
 )
-def test_a_query_that_cannot_be_used_is_refused_with_the_reason(query: str, reason: str) -> None:
+def test_an_invalid_query_is_refused_with_the_reason(query: str, reason: str) -> None:
     with pytest.raises(InvalidTemplateVariable) as refused:
-        parse(query)
+        parse_query(query)
     assert reason in str(refused.value.details)
     examples = [action.partition("for example: ")[2] for action in refused.value.suggested_actions]
     assert examples
     for example in examples:
-        assert parse(example).groups
+        assert parse_query(example).groups
 
 
 @pytest.mark.parametrize(
@@ -127,8 +133,8 @@ def test_a_query_that_cannot_be_used_is_refused_with_the_reason(query: str, reas
         ("EP-1 login", None),
     ],
 )
-def test_a_reference_id_is_recognised(query: str, reference: str | None) -> None:
-    assert reference_of(query) == reference
+def test_a_reference_id_is_parsed(query: str, reference: str | None) -> None:
+    assert parse_reference(query) == reference
 
 
 @pytest.mark.parametrize(
@@ -142,30 +148,30 @@ def test_a_reference_id_is_recognised(query: str, reference: str | None) -> None
         ("EP-1*", ()),
     ],
 )
-def test_a_reference_id_alone_asks_for_its_entity(query: str, references: tuple[str, ...]) -> None:
-    assert parse(query).references == references
+def test_a_group_that_is_a_reference_id_finds_its_entity(query: str, references: tuple[str, ...]) -> None:
+    assert parse_query(query).references == references
 
 
 @given(st.text(alphabet=st.one_of(st.sampled_from("ab\"*-OR '\\:&|!<>()\x00\ud800é"), st.characters()), max_size=60))
-def test_whatever_a_client_sends_only_letters_and_digits_are_compiled(text: str) -> None:
+def test_compiled_terms_contain_only_letters_and_digits(text: str) -> None:
     try:
-        query = parse(text)
+        query = parse_query(text)
     except InvalidTemplateVariable:
         return
     for in_title in (False, True):
-        for token in re.findall(r'"([^"]*)"', fts5(query, in_title=in_title)):
-            assert tokens_of(token) == token.split(" ")
-        assert re.fullmatch(r"((title : )?\"[^\"]+\"( \*)?|[() ]|AND|OR|NOT)+", fts5(query, in_title=in_title))
-        assert re.fullmatch(r"('[^\W_]+'(:\*?A?)?|<->|[()!&| ])+", tsquery(query, in_title=in_title))
-        assert re.fullmatch(r"('([^'\\\x00]|'')+'(:\*?A?)?|[()!&| ])+", to_tsquery(query, in_title=in_title))
+        for token in re.findall(r'"([^"]*)"', compile_fts5(query, in_title=in_title)):
+            assert tokenize(token) == token.split(" ")
+        assert re.fullmatch(r"((title : )?\"[^\"]+\"( \*)?|[() ]|AND|OR|NOT)+", compile_fts5(query, in_title=in_title))
+        assert re.fullmatch(r"('[^\W_]+'(:\*?A?)?|<->|[()!&| ])+", compile_tsquery(query, in_title=in_title))
+        assert re.fullmatch(r"('([^'\\\x00]|'')+'(:\*?A?)?|[()!&| ])+", compile_to_tsquery(query, in_title=in_title))
 
 
-def test_a_title_and_a_body_have_a_position_between_them() -> None:
-    assert tsvector(indexed_text("Log in", "in time")) == "'log':1A 'in':2A,4 'time':5"
+def test_one_position_between_title_and_body_is_free() -> None:
+    assert compile_tsvector(select_tokens("Log in", "in time")) == "'log':1A 'in':2A,4 'time':5"
 
 
-def test_of_a_token_only_as_many_places_are_indexed_as_a_tsvector_keeps() -> None:
-    text = indexed_text("", "a b " * 300)
+def test_only_256_occurrences_of_a_token_are_indexed() -> None:
+    text = select_tokens("", "a b " * 300)
     assert text.body[:512] == ["a", "b"] * 256
     assert set(text.body[512:]) == {"…"}
-    assert "…" not in tsvector(text)
+    assert "…" not in compile_tsvector(text)

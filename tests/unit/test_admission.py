@@ -1,10 +1,10 @@
-"""Who may read now, through the server's own surfaces; the callers are what a transport would have proved."""
+"""Limits per identity, through the surfaces of a server. The tests set the identity as a transport would."""
 
 import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -18,23 +18,23 @@ from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.shared.exceptions import MCPError
 
-from quilt_mcp import runtime_context, trace
-from quilt_mcp.admission import admitted
-from quilt_mcp.errors import TooManyRequests
-from quilt_mcp.manager import ResourceManager
-from quilt_mcp.models.responses import GetResourceError
-from quilt_mcp.registry import define, registry_of
+from quilt_mcp.core.answers import GetResourceError
+from quilt_mcp.core.errors import TooManyRequests
+from quilt_mcp.core.manager import ResourceManager
+from quilt_mcp.core.registry import build_registry, define
+from quilt_mcp.core.tracing import Read
+from quilt_mcp.http.admission import Admission, Event
 from quilt_mcp.server import create_server
-from quilt_mcp.settings import Settings
-from tests.conftest import NOW
-from tests.waiting import SECONDS
+from quilt_mcp.settings import HTTPSettings, Settings
+from tests.support.waiting import SECONDS, until
+from tests.support.worlds import NOW
 
 URI = "metadata://examples"
 STDIO = """
 import asyncio, sys
 from fastmcp import Client
 from quilt_mcp.server import create_server
-from quilt_mcp.settings import Settings
+from quilt_mcp.settings import HTTPSettings, Settings
 
 async def main():
     async with Client(create_server(Settings(rate_limit="1/day", concurrent_reads=1))) as client:
@@ -45,17 +45,9 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture
-def use() -> Iterator[Callable[..., None]]:
-    """Puts limits into force for one test."""
-    before = runtime_context.settings()
-    yield lambda **limits: runtime_context.use_settings(Settings(**limits))
-    runtime_context.use_settings(before)
-
-
 @contextmanager
 def signed_in(subject: str, issuer: str = "https://issuer.example.com") -> Iterator[None]:
-    """As the bearer of a token which has been checked."""
+    """Set the identity that a verified token would set."""
     claims = {"iss": issuer, "sub": subject}
     token = AccessToken(token="x", client_id="app", scopes=[], subject=subject, claims=claims)
     before = auth_context_var.set(AuthenticatedUser(token))
@@ -69,16 +61,16 @@ def nothing() -> dict[str, Any]:
     return {}
 
 
-async def outcome() -> str:
-    """Of a read that would be answered."""
+async def try_read(admission: Admission) -> str:
+    """Return "ok", or the message of the refusal."""
     try:
-        async with admitted(trace.Read("tool")):
+        async with admission.admit(Read("tool")):
             return "ok"
     except TooManyRequests as refusal:
         return refusal.message
 
 
-async def test_both_surfaces_and_the_list_tell_when_to_try_again(tmp_path: Path) -> None:
+async def test_refusals_of_both_surfaces_and_the_list_say_when_to_try_again(tmp_path: Path) -> None:
     with time_machine.travel(NOW, tick=False) as clock, signed_in("ann"):
         async with Client(create_server(Settings(rate_limit="2/minute", data_dir=tmp_path))) as client:
             clock.shift(timedelta(seconds=20))
@@ -90,7 +82,7 @@ async def test_both_surfaces_and_the_list_tell_when_to_try_again(tmp_path: Path)
             with pytest.raises(MCPError) as listed:
                 await client.list_resources()
             clock.shift(timedelta(seconds=tool.structured_content["retry_after_seconds"]))
-            assert (await client.call_tool("get_resource", {"uri": URI})).structured_content["success"]
+            assert await client.read_resource(URI)
     assert tool.is_error
     assert native.value.error.code == listed.value.error.code == -32001
     assert tool.structured_content == native.value.error.data == listed.value.error.data | {"uri": URI}
@@ -98,101 +90,104 @@ async def test_both_surfaces_and_the_list_tell_when_to_try_again(tmp_path: Path)
         "success": False,
         "uri": URI,
         "error": "ResourceExecutionError",
-        "message": "You ask too often.",
+        "message": "Rate limit exceeded.",
         "details": "at most 2/minute",
-        "suggested_actions": ["Try the same call again in 41 seconds.", "Ask for less at once."],
+        "suggested_actions": ["Repeat the call in 41 seconds.", "Send fewer requests at the same time."],
         "transient": True,
         "retry_after_seconds": 41,
     }
 
 
-async def test_another_failure_tells_no_time() -> None:
+async def test_other_failures_have_no_time_to_try_again() -> None:
     async with Client(create_server(Settings())) as client:
         answer = await client.call_tool("get_resource", {"uri": "metadata://templates/none"}, raise_on_error=False)
     assert answer.structured_content is not None
     assert "retry_after_seconds" not in answer.structured_content
 
 
-async def test_each_issuer_s_subject_is_an_identity_of_its_own(use: Callable[..., None]) -> None:
-    use(rate_limit="1/day")
-    found = []
+async def test_the_issuer_and_the_subject_identify_a_caller() -> None:
+    admission, found = Admission(HTTPSettings(rate_limit="1/day")), []
     for subject, issuer in (("ann", "https://a"), ("ann", "https://b"), ("ben", "https://a"), ("ann", "https://a")):
         with signed_in(subject, issuer):
-            found.append(await outcome())
-    assert found == ["ok", "ok", "ok", "You ask too often."]
+            found.append(await try_read(admission))
+    assert found == ["ok", "ok", "ok", "Rate limit exceeded."]
 
 
 @pytest.mark.parametrize("rate", ["none", "", "None"])
-async def test_a_limit_may_be_turned_off(rate: str, use: Callable[..., None]) -> None:
-    use(rate_limit=rate, concurrent_reads=0)
+async def test_limits_can_be_turned_off(rate: str) -> None:
+    admission = Admission(HTTPSettings(rate_limit=rate, concurrent_reads=0))
     with signed_in("ann"):
-        assert [await outcome() for _ in range(1000)] == ["ok"] * 1000
+        assert [await try_read(admission) for _ in range(1000)] == ["ok"] * 1000
 
 
-def test_the_person_at_this_machine_is_never_limited_and_loads_nothing_for_it() -> None:
+def test_the_local_user_is_never_limited_and_imports_no_limiter() -> None:
     done = subprocess.run([sys.executable, "-c", STDIO], capture_output=True, text=True, timeout=SECONDS, check=True)
     assert done.stdout == "[]\n"
 
 
 class Desk:
-    """A manager with one resource, whose reads end when the desk opens."""
+    """A manager with one resource. Its reads end when the desk opens."""
 
-    def __init__(self) -> None:
+    def __init__(self, **limits: Any) -> None:
         self.open = asyncio.Event()
         self.reads: list[asyncio.Task[Any]] = []
+        self.reading = 0
+        self.admission = Admission(HTTPSettings(**limits))
         slow = define("desk://slow", self._answer, name="Slow", description="x")
-        self.manager = ResourceManager(registry_of([slow]), admit=admitted)
+        self.manager = ResourceManager(build_registry([slow]), admit=self.admission.admit)
 
     async def _answer(self) -> dict[str, Any]:
-        await self.open.wait()
+        self.reading += 1
+        try:
+            await self.open.wait()
+        finally:
+            self.reading -= 1
         return {}
 
-    async def ask(self, subject: str) -> None:
-        """Begin a read."""
+    async def read(self, subject: str) -> asyncio.Task[Any]:
+        """Start a read; return when it is in progress, or refused."""
+        before = self.reading
         with signed_in(subject):
-            self.reads.append(asyncio.create_task(self.manager.respond("desk://slow", surface="tool")))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+            task = asyncio.create_task(self.manager.respond("desk://slow", surface="tool"))
+        self.reads.append(task)
+        await until(lambda: task.done() or self.reading > before)
+        return task
 
-    async def told(self) -> list[str]:
-        """What has been answered to those that were refused."""
+    def refusals(self) -> list[str]:
+        """Return the messages of the refused reads."""
         answers = [read.result() for read in self.reads if read.done() and not read.cancelled()]
         return [answer.message for answer in answers if isinstance(answer, GetResourceError)]
 
 
-async def test_an_identity_reads_so_much_at_once(use: Callable[..., None]) -> None:
-    use(concurrent_reads=2, rate_limit="none")
-    desk = Desk()
-    noted: list[trace.Event] = []
-    with trace.observed_by(lambda _: None, noted=noted.append):
-        for subject in ("ann", "ann", "ben", "ann"):
-            await desk.ask(subject)
-    assert await desk.told() == ["You read too much at once."]
-    assert noted == ["concurrency_limit"]
-    refused = desk.reads[3].result()
-    assert (refused.retry_after_seconds, refused.transient, refused.details) == (1, True, "at most 2 reads")
-    desk.reads[0].cancel()  # the client went away
-    await asyncio.sleep(0.01)
-    await desk.ask("ann")
-    await desk.ask("ann")
-    assert await desk.told() == ["You read too much at once."] * 2
+async def test_concurrent_reads_of_an_identity_are_limited() -> None:
+    desk, events = Desk(concurrent_reads=2, rate_limit="none"), list[Event]()
+    with desk.admission.observe(events.append):
+        first, *_, refused = [await desk.read(subject) for subject in ("ann", "ann", "ben", "ann")]
+    assert desk.refusals() == ["Too many concurrent reads."]
+    assert events == ["concurrency_limit"]
+    refusal = refused.result()
+    assert (refusal.retry_after_seconds, refusal.transient, refusal.details) == (1, True, "at most 2 reads")
+    first.cancel()  # the client disconnected
+    await until(first.done)
+    await desk.read("ann")
+    await desk.read("ann")
+    assert desk.refusals() == ["Too many concurrent reads."] * 2
     desk.open.set()
     await asyncio.gather(*desk.reads, return_exceptions=True)
     with signed_in("ann"):
-        assert [await outcome() for _ in range(3)] == ["ok"] * 3
+        assert [await try_read(desk.admission) for _ in range(3)] == ["ok"] * 3
 
 
-async def test_the_log_tells_callers_apart_and_names_none(
-    use: Callable[..., None], caplog: pytest.LogCaptureFixture
-) -> None:
-    use(rate_limit="none")
-    manager = ResourceManager(registry_of([define("a://b", nothing, name="x", description="x")]), admit=admitted)
+async def test_the_log_distinguishes_callers_without_naming_them(caplog: pytest.LogCaptureFixture) -> None:
+    admission = Admission(HTTPSettings(rate_limit="none"))
+    row = define("a://b", nothing, name="x", description="x")
+    manager = ResourceManager(build_registry([row]), admit=admission.admit)
     with caplog.at_level("INFO", "quilt_mcp"):
         for subject in ("ann@example.com", "ben@example.com", "ann@example.com"):
             with signed_in(subject):
                 await manager.respond("a://b", surface="tool")
         await manager.respond("a://b", surface="tool")
-    told = [record.__dict__["fields"].get("caller") for record in caplog.records]
-    assert told[0] == told[2] != told[1]
-    assert told[3] is None
-    assert "example" not in caplog.text + json.dumps(told)
+    callers = [record.__dict__["fields"].get("caller") for record in caplog.records]
+    assert callers[0] == callers[2] != callers[1]
+    assert callers[3] is None
+    assert "example" not in caplog.text + json.dumps(callers)

@@ -1,25 +1,33 @@
-"""The benchmarks: that all of them run, and that their statistics and their comparison tell the truth."""
+"""The benchmarks: all of them run, and their statistics and comparison are correct."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.bench import compare, estimates, line_chart, rendering
+from tests.bench import bar_chart, compare, document, estimates, line_chart, peers, rendering
 from tests.bench.__main__ import BENCHMARKS
-from tests.bench.interleaving import Effort, interleaved
-from tests.bench.outcome import Chart, Line, Target
+from tests.bench.interleaving import Effort, interleave
+from tests.bench.outcome import Chart, Line, Outcome, Target
+from tests.bench.peer_servers import DATA
+from tests.bench.peers import Cell, Measured
+from tests.bench.processes import other_on_http, other_server, processor_seconds
+from tests.bench.typescript import NotInstalledError, typescript_server
+from tests.bench.wire import HTTPConnection, parse_result, read, tool
 
 ROOT = Path(__file__).parent.parent.parent
 SECONDS = 600
 
 
-def test_every_benchmark_runs_and_leaves_its_results(tmp_path: Path) -> None:
+@pytest.mark.soak
+def test_every_benchmark_runs_and_writes_its_results(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.bench", "--quick", f"--output={tmp_path}"]
 
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
@@ -49,6 +57,7 @@ def test_an_unknown_benchmark_is_refused(tmp_path: Path) -> None:
     assert "there is no benchmark speed" in done.stderr
 
 
+@pytest.mark.soak
 def test_a_comparison_with_itself_shows_no_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,7 +79,7 @@ def test_a_comparison_with_itself_shows_no_difference(
     assert (tmp_path / "comparison.md").read_text(encoding="utf-8") == page
 
 
-def test_a_benchmark_that_does_not_run_on_the_base_is_left_out(
+def test_a_benchmark_that_does_not_run_on_the_base_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     base = tmp_path / "base"
@@ -86,7 +95,7 @@ def test_a_benchmark_that_does_not_run_on_the_base_is_left_out(
     assert compare.main(["main", "byte_counts", "--rounds=1", "--quick", f"--output={tmp_path}"]) == 0
 
     out, err = capsys.readouterr()
-    assert "byte_counts does not run on main: it is left out" in err
+    assert "byte_counts does not run on main: it is skipped" in err
     assert "| byte_counts" not in out
 
 
@@ -99,18 +108,18 @@ async def test_each_repetition_runs_every_arm_once_and_the_first_does_not_count(
     async def other() -> None:
         ran.append("other")
 
-    samples = await interleaved({"one": one, "other": other}, Effort(0, at_least=5, at_most=5))
+    samples = await interleave({"one": one, "other": other}, Effort(0, at_least=5, at_most=5))
 
     assert {name: len(found) for name, found in samples.items()} == {"one": 5, "other": 5}
     assert [set(ran[place : place + 2]) for place in range(0, 12, 2)] == [{"one", "other"}] * 6
 
 
-def test_a_paired_ratio_is_that_of_each_repetition() -> None:
+def test_a_paired_ratio_compares_values_of_the_same_repetition() -> None:
     found = estimates.paired_ratio([2.0, 20.0, 200.0], [1.0, 10.0, 100.0])
     assert (found.value, found.low, found.high) == (2.0, 2.0, 2.0)
 
 
-def test_an_interval_holds_the_figure_and_narrows_with_more_measurements() -> None:
+def test_an_interval_contains_the_figure_and_narrows_with_more_measurements() -> None:
     few, many = (estimates.estimate([float(n % 10) for n in range(size)]) for size in (20, 2000))
     assert few.low <= few.value <= few.high
     assert few.high - few.low > many.high - many.low
@@ -126,7 +135,7 @@ def test_twice_as_fast_and_half_as_fast_cancel_out() -> None:
     assert estimates.geometric_mean([2.0, 0.5]) == pytest.approx(1.0)
 
 
-def test_a_table_keeps_its_columns_whatever_its_cells_hold() -> None:
+def test_a_table_escapes_separators_in_its_cells() -> None:
     text = rendering.targets([Target("a | b", "1", reached=False), Target("c", "2", reached=True)])
     assert text.splitlines() == [
         "| target | measured |         |",
@@ -137,7 +146,7 @@ def test_a_table_keeps_its_columns_whatever_its_cells_hold() -> None:
 
 
 @pytest.mark.parametrize("logarithmic", [False, True])
-def test_a_chart_puts_each_point_where_it_belongs(logarithmic: bool) -> None:  # noqa: FBT001 - a case
+def test_a_chart_places_its_points_by_their_values(logarithmic: bool) -> None:  # noqa: FBT001 - a case
     line = Line("a < b", [(1, 10), (10, 100), (100, 1000)])
     chart = Chart("x", "title", "n", "ms", [line], log_x=logarithmic, log_y=logarithmic)
 
@@ -150,3 +159,150 @@ def test_a_chart_puts_each_point_where_it_belongs(logarithmic: bool) -> None:  #
     assert (x[1] - x[0] == pytest.approx(x[2] - x[1], abs=0.2)) is logarithmic
     assert line_chart.LEFT <= x[0] <= x[2] <= line_chart.WIDTH - line_chart.RIGHT
     assert "a < b" in [one.text for one in root]
+
+
+def measure(server: str, *processor: float, size: str = "1 KB", surface: str = "tool") -> dict[Cell, Measured]:
+    return {Cell(server, size, "modern", surface): Measured(list(processor), [0.002] * len(processor))}
+
+
+RESULTS = {
+    **measure(peers.OURS, 100e-6, 200e-6, 300e-6),
+    **measure(peers.OURS, 100e-6, 100e-6, 100e-6, surface="read"),
+    **measure(peers.AGAIN, 110e-6, 190e-6, 300e-6),
+    **measure(peers.AGAIN, 130e-6, 130e-6, 130e-6, surface="read"),
+    **measure(peers.BARE, 600e-6, 1200e-6, 1800e-6),
+    **measure(peers.BARE, 400e-6, 400e-6, 400e-6, surface="read"),
+    **measure(peers.AS_TOOLS, 900e-6, 900e-6, 900e-6),
+    **measure(peers.PREPARED, 50e-6, 50e-6, 50e-6),
+    **measure(peers.PREPARED, 50e-6, 50e-6, 50e-6, surface="read"),
+}
+"""Of three rounds. The second process of ours is slower at reads."""
+
+
+def outcome_of_peers() -> Outcome:
+    return peers._outcome(RESULTS, "X is skipped: no node.")  # the public function takes minutes
+
+
+def test_peers_are_compared_in_the_same_round_and_the_worst_kind_of_request_counts() -> None:
+    outcome = outcome_of_peers()
+    found = {target.text: (target.measured, target.reached) for target in outcome.targets}
+    assert found == {
+        "1 KB: bare FastMCP over serve, processor time: at least 5": ("4.00 (4.00-4.00)", False),
+        "1 KB: serve over Starlette, prepared bytes: at most 4": ("4.00 (2.00-6.00)", True),
+        "control: a second process of serve over the first, 0.9 to 1.1": ("1.00 to 1.30", False),
+    }
+
+
+def test_the_table_of_peers_has_processor_time_ratio_and_time_of_each_server() -> None:
+    [table] = outcome_of_peers().tables
+    assert table.columns == ("server", "newest protocol, tool", "newest protocol, read")
+    assert list(table.rows) == [
+        ("quilt-mcp serve", "200 µs (1.00); 2 ms", "100 µs (1.00); 2 ms"),
+        ("the same again", "190 µs (1.00); 2 ms", "130 µs (1.30); 2 ms"),
+        ("bare FastMCP", "1,200 µs (6.00); 2 ms", "400 µs (4.00); 2 ms"),
+        ("ResourcesAsTools", "900 µs (4.50); 2 ms", ""),
+        ("Starlette, prepared bytes", "50 µs (0.25); 2 ms", "50 µs (0.50); 2 ms"),
+    ]
+    assert table.note.endswith("X is skipped: no node.")
+
+
+def test_the_section_of_a_run_has_its_machine_targets_tables_and_plots() -> None:
+    machine = {name: f"<{name}>" for name in document.FACTS}
+    results = {"machine": machine, "benchmarks": {"peers": asdict(outcome_of_peers())}}
+
+    text = document.section(json.loads(json.dumps(results)))
+
+    assert all(f"{name} <{name}>" in text for name in document.FACTS)
+    assert "| 4.00 (4.00-4.00) |  MISSED |" in text
+    assert "**1 KB over HTTP**" in text
+    assert list(document.plots(text)) == ["peers-1kb-light.svg", "peers-1kb-dark.svg"]
+    assert all(name in text for name in document.plots(text))
+
+
+def read_tooltips(svg: str) -> set[str]:
+    root = ET.fromstring(svg)  # noqa: S314 - our own
+    return {str(one.text) for one in root.iter("{http://www.w3.org/2000/svg}title")}
+
+
+def test_the_plots_of_the_documents_show_the_values_of_the_table() -> None:
+    page = document.PAGE.read_text(encoding="utf-8")
+    drawn = document.plots(page)
+    assert sorted(drawn) == sorted(file.name for file in document.PAGE.parent.glob("peers-*.svg"))
+    for name, content in drawn.items():
+        assert (document.PAGE.parent / name).read_text(encoding="utf-8") == content, (
+            "run `python -m tests.bench.document`"
+        )
+        size = {"1kb": "1 KB", "1mb": "1 MB"}[name.split("-")[1]]
+        lines = page.partition(f"**{size} over HTTP**")[2].split("\n\n")[1].splitlines()[2:]
+        expected = set()
+        for line in lines:
+            server, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+            shown = zip(("tool", "read"), cells, strict=False)
+            expected |= {f"{server}, {kind}: {cell.partition(' (')[0]}" for kind, cell in shown if cell}
+        assert read_tooltips(content) == expected
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_bars_are_as_long_as_their_values(theme: str) -> None:
+    bars = {"one": {"tool": 400.0, "read": 100.0}, "a < b": {"tool": 200.0}}
+
+    root = ET.fromstring(bar_chart.svg("title", "µs", bars, bar_chart.THEMES[theme]))  # noqa: S314 - our own
+
+    found = [one for one in root if len(one)]
+    widths = [float(one.attrib["width"]) for one in found]
+    assert [one[0].text for one in found] == ["one, tool: 400 µs", "one, read: 100 µs", "a < b, tool: 200 µs"]
+    assert widths[0] == pytest.approx(4 * widths[1], rel=0.01)
+    assert widths[0] == pytest.approx(2 * widths[2], rel=0.01)
+    assert found[0].attrib["fill"] == found[2].attrib["fill"] != found[1].attrib["fill"]
+    assert max(bar_chart.LEFT + width for width in widths) <= bar_chart.WIDTH - bar_chart.RIGHT
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the benchmarks read the clocks of Linux")
+def test_processor_time_is_what_the_kernel_reports_at_the_end_of_the_process() -> None:
+    work = "import sys, time; sum(range(20_000_000)); print('done', flush=True); sys.stdin.read()"
+    process = subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process.stdout, process.stdin:
+        process.stdout.readline()
+        found = processor_seconds(process.pid)
+        process.stdin.close()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert 0.5 * (usage.ru_utime + usage.ru_stime) < found <= usage.ru_utime + usage.ru_stime + 0.02
+
+
+def test_the_typescript_server_is_skipped_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NotInstalledError, match="node and npm are not installed"):
+        typescript_server(tmp_path / "packages")
+
+    for name in ("node", "npm"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    with pytest.raises(NotInstalledError, match="npm cannot install @modelcontextprotocol/server"):
+        typescript_server(tmp_path / "packages")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", [*peers.PEERS, peers.TYPESCRIPT])
+async def test_every_peer_answers_the_same_data(name: str, tmp_path: Path) -> None:
+    if name == peers.TYPESCRIPT:
+        try:
+            command = typescript_server(tmp_path / "packages")
+        except NotInstalledError as reason:
+            pytest.skip(str(reason))
+    else:
+        command = other_server(peers.PEERS[name], "peer_servers")
+    uri, data = next(iter(DATA.items()))
+    async with other_on_http(command, tmp_path) as (port, _):
+        for era in peers.ERAS:
+            async with HTTPConnection(port, era) as connection:
+                [contents] = parse_result(await connection.ask(read(era, uri)))["contents"]
+                assert json.loads(contents["text"]) == data
+                if name == peers.AS_TOOLS:
+                    answer = parse_result(await connection.ask(tool(era, "read_resource", uri=uri)))
+                    assert json.dumps(data["rows"][-1], separators=(",", ":")) in answer["content"][0]["text"]
+                else:
+                    answer = parse_result(await connection.ask(tool(era, "get_resource", uri=uri)))
+                    assert answer["structuredContent"] == data

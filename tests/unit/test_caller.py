@@ -1,78 +1,102 @@
-"""The caller's login and AWS session: renewed once where they must be, and refused by name where they cannot."""
+"""The caller's login and AWS credentials: they are renewed once when needed, and failures are specific."""
 
+import itertools
 import json
+import resource
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import quilt3.session
 import quilt3.util
-import requests
 
-from quilt_mcp import runtime_context
-from quilt_mcp.demo.http_server import Answer
-from quilt_mcp.demo.world import World
-from quilt_mcp.errors import NeedsAdmin, NotSignedIn, QueryRefused, ResourceExecutionError, ResourceFailure, Unavailable
-from quilt_mcp.login import Tokens, renew
+from quilt_mcp.commands.demo.graphql import Endpoint
+from quilt_mcp.commands.demo.http_server import Answer
+from quilt_mcp.commands.demo.world import World
+from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable
 from quilt_mcp.services.athena_read_service import athena_databases_list
-from quilt_mcp.services.auth_metadata import auth_status, catalog_info, filesystem_status
+from quilt_mcp.services.auth_metadata import UserInfo, auth_status, catalog_info, filesystem_status
 from quilt_mcp.services.governance_service import admin_tabulator_open_query_get, admin_users_list
 from quilt_mcp.services.permissions_service import discover_permissions
+from quilt_mcp.services.stack import catalog_config
+from quilt_mcp.services.stack.aws_clients import AWSClients
+from quilt_mcp.services.stack.callers import current_caller
+from quilt_mcp.services.stack.credentials import AWSKeys
+from quilt_mcp.services.stack.errors import NeedsAdmin, NotSignedInToQuilt, QueryRefused, RefusedByStack
+from quilt_mcp.services.stack.login import Tokens
+from quilt_mcp.services.stack.quilt_files import store_tokens
+from quilt_mcp.services.stack.session import StackAdapter, open_session
 from quilt_mcp.services.tabulator_service import tabulator_buckets_list
 from quilt_mcp.settings import Settings
-from quilt_mcp.stack_session import LimitedAdapter, _failure, open_session
+from tests.support import apps
 
 
-def paths_called(world: World) -> list[str]:
+def list_calls(world: World) -> list[str]:
     return [call.operation or call.path for call in world.stack.calls]
 
 
-def stored_tokens() -> Any:
+def read_user() -> UserInfo:
+    user = auth_status()["user_info"]
+    assert user is not None
+    return user
+
+
+def read_tokens() -> Any:
     [tokens] = json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8")).values()
     return tokens
 
 
-def store_tokens(**changes: Any) -> None:
+def change_tokens(**changes: Any) -> None:
     [(registry, tokens)] = json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8")).items()
     quilt3.session.AUTH_PATH.write_text(json.dumps({registry: tokens | changes}), encoding="utf-8")
 
 
-def test_a_token_at_its_end_is_renewed_before_it_is_used(fresh_world: World) -> None:
-    store_tokens(expires_at=0)
+def issue_for_seconds(world: World, seconds: int) -> None:
+    """Let the stack issue AWS credentials that expire after this time of the test clock."""
+    issue = world.stack.issue_credentials
+    expiry = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+    world.stack.issue_credentials = lambda user: issue(user) | {"Expiration": expiry}
+
+
+def test_an_expired_token_is_renewed_before_use(fresh_world: World) -> None:
+    change_tokens(expires_at=0)
     assert admin_users_list()["count"] > 0
-    assert paths_called(fresh_world) == ["/api/token", "usersList"]
+    assert list_calls(fresh_world) == ["/api/token", "usersList"]
 
 
-def test_a_token_that_the_registry_refuses_is_renewed_once_and_the_call_repeated_once(fresh_world: World) -> None:
+def test_after_a_401_the_token_is_renewed_once_and_the_request_repeated_once(fresh_world: World) -> None:
     fresh_world.stack.grants.clear()
-    before = stored_tokens()
+    before = read_tokens()
     assert admin_users_list()["count"] > 0
-    assert paths_called(fresh_world) == ["usersList", "/api/token", "usersList"]
-    assert stored_tokens() != before
+    assert list_calls(fresh_world) == ["usersList", "/api/token", "usersList"]
+    assert read_tokens() != before
 
 
-def test_eight_readers_at_once_renew_once(fresh_world: World) -> None:
+def test_eight_concurrent_readers_renew_once(fresh_world: World) -> None:
     fresh_world.stack.grants.clear()
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: admin_users_list(), range(8)))
     assert all(answer["count"] > 0 for answer in answers)
-    assert Counter(paths_called(fresh_world))["/api/token"] == 1
+    assert Counter(list_calls(fresh_world))["/api/token"] == 1
 
 
-def test_quilt3s_own_session_is_never_opened(fresh_world: World) -> None:
-    """It has no time limits, and is one for the whole process, whoever asks."""
+def test_quilt3s_own_session_is_not_used(fresh_world: World) -> None:
+    """It has no time limits, and the whole process shares it."""
     quilt3.session.clear_session()
     admin_users_list()
     athena_databases_list()
-    assert quilt3.session._session is None  # quilt3 tells it nowhere else
+    assert quilt3.session._session is None  # quilt3 has no public name for it
 
 
-def test_a_login_in_netrc_does_not_take_the_tokens_place(
+def test_a_login_in_netrc_does_not_replace_the_token(
     fresh_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     netrc = tmp_path / "netrc"
@@ -81,98 +105,144 @@ def test_a_login_in_netrc_does_not_take_the_tokens_place(
     assert auth_status()["status"] == "authenticated"
 
 
-def test_aws_credentials_are_renewed_through_a_token_that_has_expired_meanwhile(fresh_world: World) -> None:
-    content = json.loads(quilt3.session.CREDENTIALS_PATH.read_text(encoding="utf-8"))
-    at_their_end = content | {"expiry_time": "2026-01-15T12:00:30Z"}  # the clock stands half a minute before
-    quilt3.session.CREDENTIALS_PATH.write_text(json.dumps(at_their_end), encoding="utf-8")
-    admin_users_list()
+def test_renewing_aws_credentials_renews_an_expired_token_first(fresh_world: World) -> None:
+    issue_for_seconds(fresh_world, 30)
+    aws = current_caller().aws
     fresh_world.stack.grants.clear()
-    assert athena_databases_list()["count"] > 0
-    assert paths_called(fresh_world)[1:] == ["/api/auth/get_credentials", "/api/token", "/api/auth/get_credentials"]
+    fresh_world.stack.calls.clear()
+    aws.call("sts", "get_caller_identity")
+    get = "/api/auth/get_credentials"
+    assert list_calls(fresh_world)[:4] == [get, "/api/token", get, "me"]
 
 
-def test_a_sign_in_without_stored_aws_credentials_gets_some(fresh_world: World) -> None:
-    quilt3.session.CREDENTIALS_PATH.unlink()
-    assert athena_databases_list()["count"] > 0
-    assert paths_called(fresh_world) == ["/api/auth/get_credentials"]
-
-
-def test_aws_credentials_of_another_stack_are_left_alone(fresh_world: World) -> None:
+def test_aws_credentials_of_another_stack_are_not_used(fresh_world: World) -> None:
     quilt3.util.write_yaml(
-        dict(quilt3.util.load_config()) | {"registryUrl": "http://127.0.0.1:9"}, quilt3.util.CONFIG_PATH
+        dict(quilt3.util.load_config()) | {"registryUrl": "https://other-registry.acme.example.com"},
+        quilt3.util.CONFIG_PATH,
     )
     status = auth_status()
     assert (status["status"], status["credentials"]["aws_source"]) == ("not_authenticated", "aws_default_chain")
-    with pytest.raises(NotSignedIn, match="no usable AWS credentials"):
+    with pytest.raises(NotSignedInToQuilt, match="No usable AWS credentials"):
         athena_databases_list()
 
 
-def test_a_token_that_another_process_has_renewed_is_used_and_not_spent_again(fresh_world: World) -> None:
-    """The registry accepts each refresh token once; the other process has used the one that this one remembers."""
-    caller = runtime_context.caller()
-    caller.me()
+def test_a_token_that_another_process_renewed_is_used(fresh_world: World) -> None:
+    """The stack accepts each refresh token once, and the other process has used the one that this process knows."""
+    caller = current_caller()
+    caller.fetch_standing()
     fresh_world.stack.grants.clear()
     member = next(user for user in fresh_world.company.users if user.is_admin)
-    renewed = fresh_world.stack._issue(member)
+    renewed = fresh_world.stack.issue_tokens(member)
     fresh_world.stack.refresh_tokens.clear()
-    store_tokens(**renewed)
-    me = caller.me()
-    assert me
-    assert me["name"] == member.name
-    assert "/api/token" not in paths_called(fresh_world)
+    change_tokens(**renewed)
+    assert caller.fetch_standing().name == member.name
+    assert "/api/token" not in list_calls(fresh_world)
 
 
-def test_a_sign_in_written_while_another_is_renewed_is_kept(fresh_world: World) -> None:
+def test_a_file_that_is_half_written_during_a_renewal_does_not_lose_the_renewed_tokens(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    path = quilt3.session.AUTH_PATH
+    logins = json.loads(path.read_text(encoding="utf-8")) | {"https://other.example": {"a": 1}}
+    path.write_text(json.dumps(logins), encoding="utf-8")
+
+    def fetch() -> Tokens:
+        path.write_text(json.dumps(logins)[:20], encoding="utf-8")
+        return Tokens(access_token="a", refresh_token="r", expires_at=1)
+
+    store_tokens(fresh_world.registry_url, logins[fresh_world.registry_url]["refresh_token"], fetch)
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    assert stored.keys() == {fresh_world.registry_url, "https://other.example"}
+    assert stored[fresh_world.registry_url]["access_token"] == "a"
+
+
+def test_tokens_are_not_fetched_if_the_file_is_damaged(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    token = read_tokens()["refresh_token"]
+    quilt3.session.AUTH_PATH.write_text("{", encoding="utf-8")
+    with pytest.raises(ResourceExecutionError, match=r"auth\.json cannot be read"):
+        store_tokens(fresh_world.registry_url, token, lambda: pytest.fail("the old token is spent"))
+
+
+def test_a_login_that_is_stored_during_a_renewal_is_kept(fresh_world: World) -> None:
     def fetch() -> Tokens:
         content = json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8"))
         content["https://meanwhile.example"] = {"a": 1}
         quilt3.session.AUTH_PATH.write_text(json.dumps(content), encoding="utf-8")
         return Tokens(access_token="a", refresh_token="r", expires_at=1)
 
-    renew(fresh_world.url, fetch)
+    store_tokens(fresh_world.registry_url, read_tokens()["refresh_token"], fetch)
     stored = json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8"))
-    assert stored.keys() == {fresh_world.url, "https://meanwhile.example"}
-    assert stored[fresh_world.url]["access_token"] == "a"
+    assert stored.keys() == {fresh_world.registry_url, "https://meanwhile.example"}
+    assert stored[fresh_world.registry_url]["access_token"] == "a"
 
 
-def test_an_expired_token_and_a_stack_that_is_down_are_unreachable_not_signed_out(fresh_world: World) -> None:
-    store_tokens(expires_at=0)
+def act_during_renewal(world: World, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Run a function once, after the stack has renewed the tokens and before it responds."""
+    renew = world.stack.renew_tokens
+
+    def renew_and_act(refresh_token: str) -> dict[str, object] | None:
+        renewed = renew(refresh_token)
+        monkeypatch.setattr(world.stack, "renew_tokens", renew)
+        act()
+        return renewed
+
+    change_tokens(expires_at=0)
+    monkeypatch.setattr(world.stack, "renew_tokens", renew_and_act)
+
+
+def test_a_login_of_somebody_else_during_a_renewal_is_kept(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    member = next(user for user in fresh_world.company.users if not user.is_admin and user.role)
+    token = fresh_world.stack.sign_in(member)
+    act_during_renewal(fresh_world, monkeypatch, lambda: quilt3.session.login_with_token(token))
+    assert read_user()["username"] == member.name
+    assert read_user()["username"] == member.name
+    assert list_calls(fresh_world).count("/api/token") == 2  # that of the server, and that of quilt3 login
+
+
+def test_a_logout_during_a_renewal_is_kept(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    act_during_renewal(fresh_world, monkeypatch, quilt3.logout)
+    with pytest.raises(NotSignedInToQuilt, match="There is no login"):
+        admin_users_list()
+    assert auth_status()["status"] == "not_authenticated"
+
+
+def test_a_login_of_somebody_else_just_before_a_renewal_is_kept(fresh_world: World) -> None:
+    store_tokens(fresh_world.registry_url, "of the login before", lambda: pytest.fail("nothing to renew"))
+
+
+def test_an_expired_token_and_an_unreachable_stack_are_reported_as_unreachable(fresh_world: World) -> None:
+    change_tokens(expires_at=0)
     fresh_world.stack.close()
     assert auth_status()["status"] == "unreachable"
-    assert discover_permissions()["sources"]["registry"] == "not read: The Quilt stack cannot be reached."
+    with pytest.raises(Unavailable, match="The Quilt stack cannot be reached"):
+        discover_permissions()
 
 
-def test_the_stack_says_when_to_try_again(fresh_world: World) -> None:
-    assert isinstance(open_session((1, 1)).get_adapter("http://x"), LimitedAdapter)
-    for told, action in (
-        ("17", "Try the same call again in 17 seconds."),
-        ("soon", "again in a minute"),
-        ("9" * 9, "again in a minute"),
-    ):
-        response = requests.Response()
-        response.status_code, response.headers["Retry-After"] = HTTPStatus.SERVICE_UNAVAILABLE, told
-        failure = _failure(response)
-        assert isinstance(failure, Unavailable)
-        assert action in failure.suggested_actions[0]
+def test_both_schemes_have_the_time_limits() -> None:
+    with open_session((1, 1)) as session:
+        assert isinstance(session.get_adapter("http://x"), StackAdapter)
+        assert isinstance(session.get_adapter("https://x"), StackAdapter)
 
 
-def test_a_sign_in_that_was_revoked_has_ended(fresh_world: World) -> None:
+def test_a_revoked_login_is_expired(fresh_world: World) -> None:
     fresh_world.stack.grants.clear()
     fresh_world.stack.refresh_tokens.clear()
-    with pytest.raises(NotSignedIn, match="has ended"):
+    with pytest.raises(NotSignedInToQuilt, match="no longer valid"):
         admin_users_list()
     status = auth_status()
     assert (status["status"], status["authenticated"], status["user_info"]) == ("expired", False, None)
 
 
-def test_another_sign_in_is_picked_up_without_a_restart(fresh_world: World) -> None:
-    assert auth_status()["user_info"]["is_admin"]
+def test_a_new_login_is_used_without_a_restart(fresh_world: World) -> None:
+    assert read_user()["is_admin"]
     member = next(user for user in fresh_world.company.users if not user.is_admin and user.role)
     quilt3.session.login_with_token(fresh_world.stack.sign_in(member))
-    assert auth_status()["user_info"]["username"] == member.name
+    assert read_user()["username"] == member.name
 
 
-def test_signing_out_is_noticed(fresh_world: World) -> None:
+def test_a_logout_is_noticed(fresh_world: World) -> None:
     assert auth_status()["status"] == "authenticated"
     quilt3.logout()
     fresh_world.stack.calls.clear()
@@ -180,32 +250,57 @@ def test_signing_out_is_noticed(fresh_world: World) -> None:
     assert fresh_world.stack.calls == []
 
 
-def test_without_a_configuration_nothing_is_called_or_written(fresh_world: World) -> None:
+def test_without_a_configuration_no_request_is_sent_and_no_file_written(fresh_world: World) -> None:
     quilt3.util.CONFIG_PATH.unlink()
     before = sorted(fresh_world.directory.rglob("*"))
     status, catalog = auth_status(), catalog_info()
     assert (status["status"], status["catalog_url"]) == ("not_configured", None)
     assert (catalog["config_json"], catalog["detection_method"]) == ("not_configured", "unknown")
-    with pytest.raises(NotSignedIn, match="No Quilt catalog is configured"):
+    with pytest.raises(NotSignedInToQuilt, match="No Quilt catalog is configured"):
         admin_users_list()
     assert fresh_world.stack.calls == []
     assert sorted(fresh_world.directory.rglob("*")) == before
 
 
-def test_a_renewed_sign_in_that_cannot_be_stored_is_not_fetched(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(**_: Any) -> Any:
+def test_tokens_are_not_fetched_if_they_cannot_be_stored(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: Any) -> Any:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tempfile, "mkstemp", full)
-    store_tokens(expires_at=0)
+    monkeypatch.setattr(tempfile, "mkstemp", fail)
+    change_tokens(expires_at=0)
     with pytest.raises(ResourceExecutionError, match="cannot be stored"):
         admin_users_list()
     assert fresh_world.stack.calls == []
 
 
-def test_renewing_leaves_no_temporary_file_and_keeps_other_registries(fresh_world: World) -> None:
+def test_on_a_full_disk_the_tokens_are_not_spent(fresh_world: World) -> None:
+    change_tokens(expires_at=0)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # files can be created, but nothing can be written
+    try:
+        with pytest.raises(ResourceExecutionError, match="cannot be stored") as caught:
+            admin_users_list()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert str(caught.value.details).startswith("OSError: ")
+    assert fresh_world.stack.calls == []
+    assert list(Path(quilt3.util.BASE_PATH).glob(".auth-*")) == []
+    assert auth_status()["status"] == "authenticated"
+
+
+def test_a_disk_that_fails_after_the_renewal_is_explained(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> Path:
+        raise OSError(5, "Input/output error")
+
+    change_tokens(expires_at=0)
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(ResourceExecutionError, match="cannot be stored") as caught:
+        admin_users_list()
+    assert caught.value.details == "OSError: Input/output error"
+    assert list(Path(quilt3.util.BASE_PATH).glob(".auth-*")) == []
+
+
+def test_a_renewal_leaves_no_temporary_file_and_keeps_the_logins_of_other_stacks(fresh_world: World) -> None:
     content = json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8"))
     quilt3.session.AUTH_PATH.write_text(json.dumps(content | {"https://other.example": {"a": 1}}), encoding="utf-8")
     fresh_world.stack.grants.clear()
@@ -216,55 +311,54 @@ def test_renewing_leaves_no_temporary_file_and_keeps_other_registries(fresh_worl
 
 
 HTML = b"<html>Bad Gateway</html>"
-STACK_ANSWERS: dict[str, tuple[Answer, type[ResourceFailure]]] = {
+STACK_RESPONSES: dict[str, tuple[Answer, type[ResourceFailure]]] = {
     "500 with JSON": (Answer(HTTPStatus.INTERNAL_SERVER_ERROR, {"message": "boom"}), Unavailable),
     "502 with HTML": (Answer(HTTPStatus.BAD_GATEWAY, HTML), Unavailable),
     "429": (Answer(HTTPStatus.TOO_MANY_REQUESTS, {}), Unavailable),
-    "403": (Answer(HTTPStatus.FORBIDDEN, {}), NotSignedIn),
+    "403": (Answer(HTTPStatus.FORBIDDEN, {}), RefusedByStack),
     "404": (Answer(HTTPStatus.NOT_FOUND, {}), ResourceExecutionError),
     "200 with HTML": (Answer(HTTPStatus.OK, HTML), Unavailable),
     "200 with another JSON": (Answer(HTTPStatus.OK, {"hello": "world"}), Unavailable),
     "GraphQL errors": (Answer(HTTPStatus.OK, {"errors": [{"message": "x"}], "data": None}), QueryRefused),
-    "another shape": (Answer(HTTPStatus.OK, {"data": {"admin": {"user": {"list": [{}]}}}}), ResourceExecutionError),
+    "unexpected data": (Answer(HTTPStatus.OK, {"data": {"admin": {"user": {"list": [{}]}}}}), ResourceExecutionError),
 }
 
 
-@pytest.mark.parametrize("name", STACK_ANSWERS)
-def test_a_stack_that_fails_is_told_by_status_and_form(name: str, fresh_world: World) -> None:
-    answer, failure = STACK_ANSWERS[name]
+@pytest.mark.parametrize("name", STACK_RESPONSES)
+def test_a_failing_stack_is_recognised_by_status_and_format(name: str, fresh_world: World) -> None:
+    answer, failure = STACK_RESPONSES[name]
     fresh_world.stack.forced["/graphql"] = answer
     with pytest.raises(ResourceFailure) as caught:
         admin_users_list()
     assert type(caught.value) is failure
 
 
-def test_a_member_needs_an_administrator(fresh_world: World) -> None:
+def test_a_member_gets_needs_admin(fresh_world: World) -> None:
     for grant in fresh_world.stack.grants.values():
         grant.is_admin = False
     with pytest.raises(NeedsAdmin, match="Only administrators"):
         admin_users_list()
-    assert paths_called(fresh_world) == ["usersList", "me"]
+    assert list_calls(fresh_world) == ["usersList", "me"]
 
 
-def test_an_old_stack_is_told_apart_from_a_missing_right(fresh_world: World) -> None:
+def test_an_old_stack_is_distinguished_from_a_missing_right(fresh_world: World) -> None:
     fresh_world.stack.forced["/graphql"] = Answer(HTTPStatus.OK, {"errors": [{"message": "no such field"}]})
     with pytest.raises(QueryRefused) as caught:
         admin_tabulator_open_query_get()
     assert "1.57" in caught.value.suggested_actions[0]
 
 
-def test_a_registry_too_old_for_the_query_is_replaced_by_tabulators_catalog(
+def test_tabulators_data_catalog_is_used_if_the_stack_is_too_old_for_the_query(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fresh_world.stack.forced["/graphql"] = Answer(HTTPStatus.OK, {"errors": [{"message": "Unknown field"}]})
-    caller = runtime_context.caller()
-    asked = []
+    fresh_world.stack.endpoint = Endpoint("2022")
+    sent = []
 
-    def pages(service: str, operation: str, key: str, **parameters: Any) -> Any:
-        asked.append((service, operation, parameters))
+    def list_items(_: AWSClients, service: str, operation: str, key: str, **parameters: Any) -> Any:
+        sent.append((service, operation, parameters))
         return iter([{"Name": "b"}, {"Name": "a"}])
 
-    monkeypatch.setattr(caller.aws, "pages", pages)
+    monkeypatch.setattr(AWSClients, "list_items", list_items)
     assert tabulator_buckets_list() == {
         "buckets": [
             {"name": "a", "tables": None, "table_count": None},
@@ -273,92 +367,157 @@ def test_a_registry_too_old_for_the_query_is_replaced_by_tabulators_catalog(
         "count": 2,
         "source": "athena",
     }
-    assert asked == [("athena", "list_databases", {"CatalogName": "quilt-acme-tabulator"})]
+    assert sent == [("athena", "list_databases", {"CatalogName": "quilt-acme-tabulator"})]
 
     fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.OK, {})
     with pytest.raises(QueryRefused):
         tabulator_buckets_list()
 
 
-def test_a_catalog_that_cannot_be_read_is_told_and_the_local_configuration_given(fresh_world: World) -> None:
+@pytest.mark.parametrize("token", ["", None])
+def test_a_list_ends_at_an_empty_page_token(token: str | None, fresh_world: World) -> None:
+    aws = current_caller().aws
+    pages = iter([{"Items": [1], "NextToken": "a"}, {"Items": [2], "NextToken": token}])
+    with patch.object(aws, "call", lambda *_, **__: next(pages)):
+        assert list(aws.list_items("athena", "list_work_groups", "Items")) == [1, 2]
+
+
+def test_a_list_whose_pages_repeat_is_a_failure(fresh_world: World) -> None:
+    aws = current_caller().aws
+    tokens = itertools.cycle(["a", "b"])
+    with patch.object(aws, "call", lambda *_, **__: {"Items": [1], "NextToken": next(tokens)}):
+        pages = aws.list_items("athena", "list_work_groups", "Items")
+        with pytest.raises(ResourceExecutionError, match="the same page twice"):
+            list(pages)
+
+
+def test_catalog_info_says_why_config_json_cannot_be_read(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog_config, "RETRY_SECONDS", 0.0)  # each read asks the catalog again
     for form in (["no", "object"], {"analyticsBucket": 5}):
         fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.OK, form)
-        expected = "unavailable: The Quilt stack answered in a form that this version does not know."
+        expected = "unavailable: The Quilt stack sent a response in an unexpected format."
         assert catalog_info()["config_json"] == expected
     fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.UNAUTHORIZED, {})
-    assert catalog_info()["config_json"] == "unavailable: The catalog does not give its config.json."
+    assert catalog_info()["config_json"] == "unavailable: The catalog does not allow public access to its config.json."
     fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.BAD_GATEWAY, HTML)
     info = catalog_info()
     assert info["config_json"].startswith("unavailable: ")
-    assert info["registry_url"] == fresh_world.url
+    assert info["registry_url"] == fresh_world.registry_url
     assert info["tabulator_data_catalog"] is None
 
 
-def test_a_stack_that_is_down_is_unreachable_not_signed_out(fresh_world: World) -> None:
+def test_an_unreachable_stack_does_not_count_as_signed_out(fresh_world: World) -> None:
     fresh_world.stack.close()
     assert auth_status()["status"] == "unreachable"
     with pytest.raises(Unavailable):
         admin_users_list()
 
 
-def test_an_account_that_the_registry_does_not_know_is_expired(fresh_world: World) -> None:
+def test_an_account_that_the_stack_does_not_know_is_expired(fresh_world: World) -> None:
     fresh_world.stack.forced["/graphql"] = Answer(HTTPStatus.OK, {"data": {"me": None}})
     assert auth_status()["status"] == "expired"
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", '{"REGISTRY": "x"}', '{"REGISTRY": {"access_token": "a"}}'])
-def test_a_damaged_token_file_is_named_with_the_command_that_mends_it(content: str, fresh_world: World) -> None:
-    quilt3.session.AUTH_PATH.write_text(content.replace("REGISTRY", fresh_world.url), encoding="utf-8")
+def test_the_failure_for_a_damaged_token_file_names_the_command_that_repairs_it(
+    content: str, fresh_world: World
+) -> None:
+    quilt3.session.AUTH_PATH.write_text(content.replace("REGISTRY", fresh_world.registry_url), encoding="utf-8")
     with pytest.raises(ResourceExecutionError, match=r"auth\.json cannot be read") as caught:
-        auth_status()
+        admin_users_list()
     assert "quilt3 login" in caught.value.suggested_actions[0]
     assert filesystem_status()["status"] == "full_access"
 
 
 @pytest.mark.parametrize("content", ["", "a: [b", "- a", "region: 5", "registryUrl: [1]"])
-def test_a_damaged_configuration_is_named_with_the_command_that_mends_it(content: str, fresh_world: World) -> None:
+def test_the_failure_for_a_damaged_configuration_names_the_file(content: str, fresh_world: World) -> None:
     quilt3.util.CONFIG_PATH.write_text(content, encoding="utf-8")
     with pytest.raises(ResourceExecutionError, match=r"config\.yml cannot be read"):
-        auth_status()
+        catalog_info()
 
 
-def test_a_file_that_is_being_rewritten_is_read_again(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_half_written_file_is_read_again(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = quilt3.session.AUTH_PATH.read_text(encoding="utf-8")
     quilt3.session.AUTH_PATH.write_text(whole[:10], encoding="utf-8")
     monkeypatch.setattr(time, "sleep", lambda _: quilt3.session.AUTH_PATH.write_text(whole, encoding="utf-8"))
     assert auth_status()["status"] == "authenticated"
 
 
-def test_the_region_is_the_stacks_then_the_environments_then_the_default(
+def forget_region(world: World, monkeypatch: pytest.MonkeyPatch, config: Answer) -> None:
+    """Let neither quilt3's files nor the environment name a region. The catalog responds with this config.json."""
+    quilt3.util.write_yaml(dict(quilt3.util.load_config()) | {"region": None}, quilt3.util.CONFIG_PATH)
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    world.stack.forced["/config.json"] = config
+
+
+def test_the_region_comes_from_quilt3s_files_first(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    assert current_caller().aws.region == "us-east-1"
+    assert "/config.json" not in list_calls(fresh_world)
+
+
+@pytest.mark.parametrize("variable", [None, "AWS_DEFAULT_REGION"])
+def test_a_region_that_quilt3s_files_do_not_name_comes_from_the_catalog(
+    variable: str | None, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget_region(fresh_world, monkeypatch, Answer(HTTPStatus.OK, {"region": "eu-west-1"}))
+    if variable:
+        monkeypatch.setenv(variable, "eu-central-1")
+    aws = current_caller().aws
+    assert [aws.region, aws.region, catalog_info()["region"]] == ["eu-west-1"] * 3
+    assert aws.call("sts", "get_caller_identity")
+    assert athena_databases_list()["region"] == "eu-west-1"
+    assert list_calls(fresh_world).count("/config.json") == 2  # one for AWS, one for catalog_info
+
+
+@pytest.mark.parametrize("variable", ["AWS_DEFAULT_REGION", "AWS_REGION"])
+def test_a_region_that_the_catalog_does_not_name_comes_from_the_environment(
+    variable: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget_region(fresh_world, monkeypatch, Answer(HTTPStatus.OK, {}))
+    monkeypatch.setenv(variable, "eu-central-1")
+    assert current_caller().aws.region == "eu-central-1"
+
+
+def test_athena_is_not_asked_in_a_region_that_is_unknown(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_region(fresh_world, monkeypatch, Answer(HTTPStatus.OK, {}))
+    with pytest.raises(ResourceExecutionError, match="No AWS region is configured"):
+        athena_databases_list()
+    assert discover_permissions()["total_buckets_checked"]  # S3 and STS redirect, or are the same everywhere
+
+
+def test_athena_is_not_asked_if_the_catalog_cannot_say_the_region(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert runtime_context.caller().aws.region == "us-east-1"
-    config = quilt3.util.load_config()
-    quilt3.util.write_yaml(dict(config) | {"region": None}, quilt3.util.CONFIG_PATH)
-    quilt3.logout()
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-    runtime_context.use_settings(Settings())
-    assert runtime_context.caller().aws.region == "eu-central-1"
+    forget_region(fresh_world, monkeypatch, Answer(HTTPStatus.BAD_GATEWAY, HTML))
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")  # the stack can be in another one
+    with pytest.raises(Unavailable, match="The Quilt stack could not process the request"):
+        athena_databases_list()
+    assert discover_permissions()["total_buckets_checked"]
+
+
+def test_the_region_of_a_registry_without_a_catalog_is_unknown(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quilt3.util.CONFIG_PATH.unlink()
     monkeypatch.delenv("AWS_DEFAULT_REGION")
-    monkeypatch.setenv("AWS_REGION", "eu-west-3")
-    runtime_context.use_settings(Settings())
-    assert runtime_context.caller().aws.region == "eu-west-3"
-    monkeypatch.delenv("AWS_REGION")
-    runtime_context.use_settings(Settings())
-    assert runtime_context.caller().aws.region == "us-east-1"
+    apps.use_settings(Settings(local_registry_url=fresh_world.registry_url))
+    with pytest.raises(ResourceExecutionError, match="No AWS region is configured"):
+        athena_databases_list()
+    assert "/config.json" not in list_calls(fresh_world)
 
 
-def test_a_caller_is_kept_for_as_long_as_its_files_stay_the_same(fresh_world: World) -> None:
-    first = runtime_context.caller()
-    assert runtime_context.caller() is first
-    store_tokens(expires_at=4_000_000_000)
-    assert runtime_context.caller() is not first
+def test_a_caller_is_kept_until_its_files_change(fresh_world: World) -> None:
+    first = current_caller()
+    assert current_caller() is first
+    change_tokens(expires_at=4_000_000_000)
+    assert current_caller() is not first
 
 
-def test_a_login_never_shows_its_tokens(fresh_world: World) -> None:
-    held = runtime_context.caller().login
+def test_a_login_does_not_show_its_tokens(fresh_world: World) -> None:
+    held = current_caller().login
     assert held.access_token
-    assert held.aws_keys
-    shown = f"{held!r} {held} {held.aws_keys!r} {held.aws_keys}"
-    secrets = held.access_token, held.refresh_token, held.aws_keys.secret_key, held.aws_keys.token
+    keys = AWSKeys.from_response(fresh_world.account.credentials(fresh_world.company.users[0]))
+    shown = f"{held!r} {held} {keys!r} {keys}"
+    secrets = held.access_token, held.refresh_token, keys.access_key, keys.secret_key, keys.token
     assert not [secret for secret in secrets if str(secret) in shown]

@@ -1,48 +1,68 @@
-"""The CI workflow: minimal rights, pinned actions, no expression in a shell, and a closing job that waits for all."""
+"""The workflows: minimal rights, pinned actions, no expression in a shell. In CI, a last job waits for all others."""
 
 import importlib
+import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from quilt_mcp.commands.install import executable
+from quilt_mcp.settings import Settings
+
 ROOT = Path(__file__).parent.parent.parent
-TEXT = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml")}
 yaml = importlib.import_module("yaml")  # it has no type information
-WORKFLOW: dict[str, Any] = yaml.safe_load(TEXT)
-JOBS: dict[str, dict[str, Any]] = WORKFLOW["jobs"]
+WORKFLOWS: dict[str, dict[Any, Any]] = {name: yaml.safe_load(text) for name, text in TEXTS.items()}
+JOBS: dict[str, dict[str, Any]] = WORKFLOWS["ci"]["jobs"]
+NIGHTLY: dict[str, dict[str, Any]] = WORKFLOWS["nightly"]["jobs"]
 CLOSING = "all-succeeded"
+RELEASE: dict[str, dict[str, Any]] = WORKFLOWS["release"]["jobs"]
+WITHOUT_CODE = {CLOSING, "publish", "release"}
+"""Jobs that do not check out the code. Those of a release get the files that an earlier job built and attested."""
+RIGHTS: dict[str, dict[str, str]] = {
+    CLOSING: {},
+    "build": {"contents": "read", "id-token": "write", "attestations": "write"},
+    "publish": {"id-token": "write"},
+    "release": {"contents": "write"},
+}
+"""Jobs that need other rights than reading the code."""
+CLASSIFIERS = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text("utf-8"))
 
 
-def steps() -> Iterator[dict[str, Any]]:
-    for job in JOBS.values():
+def steps(workflow: str) -> Iterator[dict[str, Any]]:
+    for job in WORKFLOWS[workflow]["jobs"].values():
         yield from job["steps"]
 
 
 def scripts() -> list[str]:
-    return [step["run"] for step in steps() if "run" in step]
+    return [step["run"] for workflow in WORKFLOWS for step in steps(workflow) if "run" in step]
 
 
-def test_no_job_may_do_more_than_read_the_code() -> None:
-    assert WORKFLOW["permissions"] == {}
-    rights = {name: job["permissions"] for name, job in JOBS.items()}
-    assert rights == {name: {} if name == CLOSING else {"contents": "read"} for name in JOBS}
+@pytest.mark.parametrize("workflow", WORKFLOWS)
+def test_no_job_may_do_more_than_read_the_code(workflow: str) -> None:
+    assert WORKFLOWS[workflow]["permissions"] == {}
+    rights = {name: job["permissions"] for name, job in WORKFLOWS[workflow]["jobs"].items()}
+    assert rights == {name: RIGHTS.get(name, {"contents": "read"}) for name in rights}
 
 
-def test_no_checkout_leaves_the_token_behind() -> None:
-    checkouts = [step for step in steps() if step.get("uses", "").startswith("actions/checkout@")]
-    assert len(checkouts) == len(JOBS) - 1
+@pytest.mark.parametrize("workflow", WORKFLOWS)
+def test_no_checkout_leaves_the_token_behind(workflow: str) -> None:
+    checkouts = [step for step in steps(workflow) if step.get("uses", "").startswith("actions/checkout@")]
+    assert len(checkouts) == len(WORKFLOWS[workflow]["jobs"].keys() - WITHOUT_CODE)
     assert all(step["with"]["persist-credentials"] is False for step in checkouts)
 
 
-def test_every_action_is_pinned_to_a_commit_with_its_version_beside() -> None:
-    used = [step["uses"] for step in steps() if "uses" in step]
+@pytest.mark.parametrize("workflow", WORKFLOWS)
+def test_every_action_is_pinned_to_a_commit_with_its_version_beside(workflow: str) -> None:
+    used = [step["uses"] for step in steps(workflow) if "uses" in step and not step["uses"].startswith("./")]
     assert used
     assert [action for action in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action)] == []
-    assert len(re.findall(r"uses: \S+ # v\d+\.\d+\.\d+$", TEXT, re.MULTILINE)) == len(used)
+    assert len(re.findall(r"uses: [^.\s]\S+ # v\d+\.\d+\.\d+$", TEXTS[workflow], re.MULTILINE)) == len(used)
 
 
 def test_no_expression_is_written_into_a_shell() -> None:
@@ -55,15 +75,45 @@ def test_the_make_targets_exist() -> None:
         call.split() for script in scripts() for call in re.findall(r"\bmake ((?:--?)?[a-z][a-z -]*[a-z])", script)
     ]
     targets = {word for words in called for word in words if not word.startswith("-")}
-    assert targets >= {"check", "test", "contract", "setup", "golden", "mcp-list", "bench-compare"}
+    assert targets >= {"check", "test", "contract", "setup", "golden", "mcp-list", "bench-compare", "soak"}
     assert [target for target in targets if not re.search(rf"^{target}:", makefile, re.MULTILINE)] == []
 
 
+def test_make_refuses_an_extra_that_does_not_exist() -> None:
+    command = ["make", "install", "EXTRAS=nope"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "pyproject.toml has no extra nope." in done.stdout
+    assert not (ROOT / ".venv" / ".installed-nope").exists()
+
+
 def test_the_tests_run_on_every_python_that_the_package_supports() -> None:
-    classifiers = re.findall(
-        r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text("utf-8")
-    )
-    assert JOBS["test"]["strategy"]["matrix"]["python-version"] == classifiers
+    assert JOBS["test"]["strategy"]["matrix"]["python-version"] == CLASSIFIERS
+
+
+def test_what_clients_receive_is_tested_with_the_fast_lane_and_without() -> None:
+    assert JOBS["lane"]["strategy"]["matrix"] == {
+        "fast-lane": list(get_args(Settings.model_fields["fast_lane"].annotation))
+    }
+    assert JOBS["lane"]["steps"][-1] == {
+        "run": "make test-lane",
+        "env": {"QUILT_MCP_FAST_LANE": "${{ matrix.fast-lane }}"},
+    }
+
+
+def test_one_job_and_the_script_for_new_machines_check_the_coverage() -> None:
+    [step] = [step for step in JOBS["test"]["steps"] if "run" in step]
+    [version] = re.findall(r"matrix\.python-version == '(.+?)' && '1' \|\| ''", step["env"]["COVERAGE"])
+    assert version in CLASSIFIERS
+    assert step["run"] == "make test"
+    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").endswith("\nexec make test COVERAGE=1\n")
+
+
+def test_every_night_the_long_tests_run_and_the_suite_without_constraints() -> None:
+    assert WORKFLOWS["nightly"][True]["schedule"]  # YAML reads the key `on` as true
+    assert NIGHTLY["soak"]["steps"][-1]["run"] == "make soak"
+    assert NIGHTLY["newest"]["steps"][-1]["run"] == "make test CONSTRAINTS="
+    assert set(NIGHTLY["newest"]["strategy"]["matrix"]["python-version"]) == {CLASSIFIERS[0], CLASSIFIERS[-1]}
 
 
 def test_the_closing_job_always_runs_and_looks_at_every_other_job() -> None:
@@ -77,14 +127,15 @@ def test_the_closing_job_always_runs_and_looks_at_every_other_job() -> None:
 @pytest.mark.parametrize(
     ("event", "results", "passes"),
     [
-        ("pull_request", "success success success success success", True),
-        ("push", "success success success skipped skipped", True),
-        ("pull_request", "success success success skipped success", False),
-        ("pull_request", "success success success failure success", False),
-        ("pull_request", "success success success success failure", False),
-        ("push", "success success failure skipped skipped", False),
-        ("push", "cancelled success success skipped skipped", False),
-        ("push", "success skipped success skipped skipped", False),
+        ("pull_request", "success success success success success success success", True),
+        ("push", "success success success success success skipped skipped", True),
+        ("pull_request", "success success success success success skipped success", False),
+        ("pull_request", "success success success success success failure success", False),
+        ("pull_request", "success success success success success success failure", False),
+        ("push", "success success success failure success skipped skipped", False),
+        ("push", "success success success success failure skipped skipped", False),
+        ("push", "cancelled success success success success skipped skipped", False),
+        ("push", "success success skipped success success skipped skipped", False),
     ],
 )
 def test_the_closing_job_fails_unless_all_succeeded(event: str, results: str, passes: bool) -> None:  # noqa: FBT001 - a case
@@ -101,14 +152,13 @@ def test_the_closing_job_fails_unless_all_succeeded(event: str, results: str, pa
 
 
 def test_the_summary_compares_with_the_whole_history_and_decides_the_job() -> None:
+    """The action has its own tests in mcp-parity."""
     job = JOBS["golden-summary"]
     assert job["if"] == "github.event_name == 'pull_request'"
     assert job["steps"][0]["with"]["fetch-depth"] == 0
-    step = job["steps"][-1]
-    assert step["shell"] == "bash"  # runs with pipefail
-    script, _, rest = step["run"].removeprefix("python ").partition(" ")
-    assert (ROOT / script).is_file()
-    assert rest == '"$BASE" HEAD | tee -a "$GITHUB_STEP_SUMMARY"'
+    assert job["steps"][-2] == {"uses": "./mcp-parity"}
+    assert (ROOT / "mcp-parity" / "action.yml").is_file()
+    assert job["steps"][-1]["with"] == {"name": "review.html", "path": "review.html"}
 
 
 def test_the_benchmarks_show_ratios_to_the_base_in_the_summary() -> None:
@@ -126,3 +176,78 @@ def test_a_failed_contract_offers_a_patch() -> None:
     assert "git diff --cached --binary > golden.patch" in write["run"]
     assert offer["if"].startswith("failure()")
     assert offer["with"]["path"] == "golden.patch"
+
+
+def test_a_tag_releases_what_was_tested_built_and_attested() -> None:
+    assert WORKFLOWS["release"][True] == {"push": {"tags": ["v*"]}}
+    assert {name: job.get("needs", []) for name, job in RELEASE.items()} == {
+        "test": [],
+        "build": ["test"],
+        "publish": ["build"],
+        "release": ["build", "publish"],
+    }
+    assert RELEASE["test"]["steps"][-1]["run"] == "make check test test-install"
+    assert RELEASE["test"]["steps"][-1]["env"] == {"COVERAGE": "1"}
+
+
+@pytest.mark.parametrize(("tag", "passes"), [("v1.2.3", True), ("v1.2.4", False)])
+def test_a_release_writes_the_checksums_and_refuses_a_tag_of_another_version(
+    tag: str,
+    passes: bool,  # noqa: FBT001 - a case
+    tmp_path: Path,
+) -> None:
+    """The step runs with built files, and with a Python that only records its arguments."""
+    names = ("quilt_mcp-1.2.3-py3-none-any.whl", "mcp_parity-0.1.0-py3-none-any.whl", "quilt.mcpb")
+    (tmp_path / "dist").mkdir()
+    for name in names:
+        (tmp_path / "dist" / name).write_text(name, encoding="utf-8")
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "$@" > dist/server.json\n', encoding="utf-8")
+    python.chmod(0o755)
+    step = next(step for step in RELEASE["build"]["steps"] if "TAG" in step.get("env", {}))
+    environment = {"TAG": tag, "REPOSITORY": "someone/quilt-mcp", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(["/bin/sh", "-ec", step["run"]], cwd=tmp_path, env=environment, check=False)
+    assert (done.returncode == 0) is passes
+    if passes:
+        written = (tmp_path / "dist" / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
+        assert {line.split()[1] for line in written} == {*names, "server.json"}
+        check = ["/bin/sh", "-c", "sha256sum --check SHA256SUMS"]
+        assert subprocess.run(check, cwd=tmp_path / "dist", check=False).returncode == 0
+        script, *arguments = (tmp_path / "dist" / "server.json").read_text(encoding="utf-8").split()
+        assert (ROOT / script).is_file()
+        assert " ".join(arguments) == ("entry dist/server.json --repository someone/quilt-mcp --bundle dist/quilt.mcpb")
+
+
+def test_each_distribution_is_published_without_a_token_and_alone() -> None:
+    job = RELEASE["publish"]
+    assert job["environment"] == "release"
+    projects = [ROOT / "pyproject.toml", ROOT / "mcp-parity" / "pyproject.toml"]
+    names = [re.findall(r'^name = "(.+)"', path.read_text("utf-8"), re.MULTILINE)[0] for path in projects]
+    assert job["strategy"]["matrix"]["distribution"] == [name.replace("-", "_") for name in names]
+    publishing = job["steps"][-1]
+    assert publishing["uses"].startswith("pypa/gh-action-pypi-publish@")
+    assert publishing["with"] == {"packages-dir": "wheels"}
+    assert publishing["if"] == "contains(vars.PUBLISHED, matrix.distribution)"
+    assert "secrets." not in TEXTS["release"]
+
+
+def test_macos_and_windows_install_without_make_and_run_the_contract() -> None:
+    job = JOBS["platforms"]
+    assert job["strategy"]["matrix"]["system"] == ["macos-latest", "windows-latest"]
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    assert not [command for command in commands if "make" in command.split()]
+    assert "quilt-mcp demo" in commands
+    named = {word for command in commands for word in command.split() if word.startswith(("tests/", ".github/"))}
+    assert [path for path in named if not (ROOT / path).is_file()] == []
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    [contract] = re.findall(r"^CONTRACT := \$\(addprefix (\S+),(.+)\)$", makefile, re.MULTILINE)
+    assert {path for path in named if path.startswith("tests/")} == {contract[0] + name for name in contract[1].split()}
+
+
+def test_the_script_that_asks_over_stdio_reads_a_resource(tmp_path: Path) -> None:
+    script = ROOT / ".github" / "scripts" / "ask_over_stdio.py"
+    environment = os.environ | {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    for command, succeeds in (([executable(), "serve"], True), ([sys.executable, "-c", ""], False)):
+        done = subprocess.run([sys.executable, script, *command], env=environment, capture_output=True, check=False)
+        assert (done.returncode == 0) is succeeds, done.stderr.decode()

@@ -1,24 +1,37 @@
-"""The command line: what it takes, its exit statuses, and what it imports."""
+"""The command line: arguments, exit statuses, startup errors and imports."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from typing import get_args
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, get_args
 
 import pytest
+from pydantic_settings import BaseSettings
 
 from quilt_mcp import __version__
-from quilt_mcp.cli import COMMANDS, complete_demo, main
-from quilt_mcp.commands.demo import PEOPLE
+from quilt_mcp.app.build import find_commit
+from quilt_mcp.app.domain import Domain, InvalidDomain
+from quilt_mcp.commands.cli import COMMANDS, complete_demo, main
+from quilt_mcp.commands.demo import worlds
+from quilt_mcp.commands.demo.command import PEOPLE
 from quilt_mcp.commands.install import executable
 from quilt_mcp.commands.options import World
-from quilt_mcp.demo.world import WORLDS
+from quilt_mcp.core.registry import ResourceDefinition, define
+from quilt_mcp.server import QuiltServer, create_server
 
 HEAVY = {"boto3", "botocore", "quilt3", "moto", "requests"}
+COMMANDS_WITH_SERVER = (
+    ["serve"],
+    ["serve", "--transport", "http", "--port", "0"],
+    ["serve", "--transport", "http", "--port", "0", "--workers", "2"],
+    ["get", "auth://status"],
+    ["list"],
+    ["doctor"],
+)
 
 
-def started(
+def start(
     *command: str, stdout: int = subprocess.PIPE, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     variables = os.environ | dict(environment or {})
@@ -26,14 +39,14 @@ def started(
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command as a person starts it."""
-    return started(executable(), *arguments, environment=environment)
+    """Run the installed command."""
+    return start(executable(), *arguments, environment=environment)
 
 
 def imported_by(modules: str) -> set[str]:
-    """The top-level modules in a process that has imported these."""
+    """Return the top-level modules of a process that imported these."""
     code = f"import sys, {modules}; print(*{{name.partition('.')[0] for name in sys.modules}})"
-    return set(started(sys.executable, "-c", code).stdout.split())
+    return set(start(sys.executable, "-c", code).stdout.split())
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,9 +63,9 @@ def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str])
     assert f"Usage: quilt-mcp {command}" in capsys.readouterr().out
 
 
-def test_the_version_needs_no_sound_setting() -> None:
+def test_the_version_needs_no_valid_settings() -> None:
     found = run("--version", QUILT_MCP_DEADLINE_SECONDS="abc", FASTMCP_LOG_LEVEL="abc")
-    assert (found.returncode, found.stdout) == (0, f"quilt-mcp {__version__}\n")
+    assert (found.returncode, found.stdout) == (0, f"quilt-mcp {__version__} ({find_commit() or 'unknown commit'})\n")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +86,9 @@ def test_the_version_needs_no_sound_setting() -> None:
     ],
     ids=" ".join,
 )
-def test_a_wrong_argument_gets_one_line(arguments: list[str], word: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_argument_gives_one_line(
+    arguments: list[str], word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -82,16 +97,16 @@ def test_a_wrong_argument_gets_one_line(arguments: list[str], word: str, capsys:
     assert word in captured.err
 
 
-@pytest.mark.parametrize("command", ["list", "serve"])
+@pytest.mark.parametrize("command", COMMANDS_WITH_SERVER, ids=" ".join)
 @pytest.mark.parametrize("variable", ["QUILT_MCP_DEADLINE_SECONDS", "quilt_mcp_log_level"])
-def test_a_broken_setting_gets_one_line(
-    command: str, variable: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_an_invalid_setting_gives_one_line(
+    command: list[str], variable: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(variable, "abc")
-    assert main([command]) == 2
+    assert main(command) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith(f"quilt-mcp: The environment variable {variable} is wrong: ")
+    assert captured.err.startswith(f"quilt-mcp: Invalid environment variable {variable}: ")
     assert captured.err.count("\n") == 1
 
 
@@ -106,38 +121,138 @@ def test_a_broken_setting_gets_one_line(
         ),
     ],
 )
-def test_a_broken_setting_with_two_names_is_told_by_the_one_that_is_set(
+def test_an_invalid_setting_with_two_names_is_reported_by_the_name_that_is_set(
     given: dict[str, str], named: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for variable, value in given.items():
         monkeypatch.setenv(variable, value)
     assert main(["list"]) == 2
-    assert f"The environment variable {named} is wrong: " in capsys.readouterr().err
+    assert f"Invalid environment variable {named}: " in capsys.readouterr().err
 
 
-def test_settings_that_do_not_fit_together_get_one_line(
+def test_contradictory_settings_give_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("QUILT_MCP_DEADLINE_SECONDS", "1")
     monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "2")
     assert main(["list"]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("quilt-mcp: The environment is wrong: QUILT_MCP_PROBE_SECONDS ")
+    assert error.startswith("quilt-mcp: Invalid settings: QUILT_MCP_PROBE_SECONDS ")
     assert error.count("\n") == 1
 
 
-def test_a_broken_setting_of_fastmcp_gets_one_line() -> None:
+class ShopSettings(BaseSettings):
+    """The settings of a domain, one of which every test sets."""
+
+    log_level: str = "INFO"
+
+
+def row(uri: str, function: Callable[..., dict[str, str]]) -> ResourceDefinition:
+    return define(uri, function, name="Row", description="x")
+
+
+def shop(*rows: ResourceDefinition, name: str = "shop", **options: Any) -> Domain:
+    return Domain(name=name, resources=rows, **options)
+
+
+def answer() -> dict[str, str]:
+    return {}
+
+
+def answer_by_name(name: str) -> dict[str, str]:
+    return {"name": name}
+
+
+INVALID_DOMAINS: dict[str, tuple[Callable[[], list[Domain]], str]] = {
+    "missing extra": (
+        lambda: [shop(settings=ShopSettings, libraries=("no_such_library",), extra="shopping")],
+        "The setting log_level needs no_such_library: install the extra `shopping`, or unset it.",
+    ),
+    "scheme claimed twice": (
+        lambda: [shop(row("shop://one", answer)), shop(row("shop://two", answer), name="market")],
+        "The domains shop and market both claim shop://.",
+    ),
+    "duplicate URI": (lambda: [shop(row("shop://one", answer), row("shop://one", answer))], "shop://one"),
+    "missing parameter": (lambda: [shop(row("shop://{name}", answer))], "shop://{name}"),
+    "unexpected parameter": (lambda: [shop(row("shop://one", answer_by_name))], "shop://one"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS_WITH_SERVER, ids=" ".join)
+@pytest.mark.parametrize("case", INVALID_DOMAINS)
+def test_an_invalid_domain_gives_one_line(
+    case: str, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create_domains, named = INVALID_DOMAINS[case]
+
+    def create() -> QuiltServer:
+        try:
+            domains = create_domains()
+        except ValueError as error:  # as in the module of a domain, when the server's module imports it
+            raise InvalidDomain(str(error)) from error
+        return create_server(domains=domains)
+
+    monkeypatch.setenv("QUILT_MCP_LOG_LEVEL", "INFO")
+    monkeypatch.setattr("quilt_mcp.commands.startup.create_server", create)
+    assert main(command) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    [line] = captured.err.splitlines()
+    assert line.startswith("quilt-mcp: ")
+    assert named in line
+
+
+@pytest.mark.parametrize("command", COMMANDS_WITH_SERVER, ids=" ".join)
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({"STATIC_TOKENS": "/none"}, "QUILT_MCP_STATIC_TOKENS is neither a valid value nor a readable file."),
+        ({"JWT_PUBLIC_KEY": "/none", "JWT_ISSUER": "x", "JWT_AUDIENCE": "x"}, "QUILT_MCP_JWT_PUBLIC_KEY"),
+        (
+            {
+                "OIDC_CONFIG_URL": "http://127.0.0.1:1/x",
+                "OIDC_CLIENT_ID": "x",
+                "OIDC_CLIENT_SECRET": "x",
+                "PUBLIC_URL": "https://mcp.example.com",
+            },
+            "QUILT_MCP_OIDC_CONFIG_URL: cannot read the OpenID configuration (ConnectError).",
+        ),
+    ],
+    ids=["static tokens", "public key", "OpenID"],
+)
+def test_an_invalid_sign_in_gives_one_line(
+    environment: dict[str, str],
+    named: str,
+    command: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(f"QUILT_MCP_{name}", value)
+    assert main(command) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    [line] = captured.err.splitlines()
+    assert line.startswith("quilt-mcp: ")
+    assert named in line
+
+
+def test_an_invalid_setting_of_fastmcp_gives_one_line() -> None:
     found = run("list", FASTMCP_LOG_LEVEL="abc")
     assert (found.returncode, found.stdout) == (2, "")
     assert "FASTMCP_LOG_LEVEL" in found.stderr
     assert found.stderr.count("\n") == 1
 
 
-def test_without_moto_the_demo_world_says_what_to_install() -> None:
-    code = "import sys; sys.modules['moto'] = None; from quilt_mcp.cli import main; sys.exit(main(['get', '--demo']))"
-    found = started(sys.executable, "-c", code)
+def test_without_moto_the_error_names_the_extra() -> None:
+    code = "import sys; sys.modules['moto'] = None; from quilt_mcp.commands.cli import main; "
+    code += "sys.exit(main(['get', '--demo']))"
+    found = start(sys.executable, "-c", code)
     assert (found.returncode, found.stdout) == (2, "")
-    said = "quilt-mcp: The demo world is not installed: run `make install EXTRAS=demo` in the source directory\n"
+    said = (
+        "quilt-mcp: The demo world is not installed: install the extra `demo`, for example with "
+        "`pipx install '.[demo]'` or `make install EXTRAS=demo`.\n"
+    )
     assert found.stderr == said
 
 
@@ -152,22 +267,22 @@ def test_without_moto_the_demo_world_says_what_to_install() -> None:
         ([], []),
     ],
 )
-def test_demo_without_a_world_means_admin(given: list[str], completed: list[str]) -> None:
+def test_the_default_demo_world_is_admin(given: list[str], completed: list[str]) -> None:
     assert list(complete_demo(given)) == completed
 
 
-def test_the_options_know_every_world() -> None:
-    assert get_args(World) == WORLDS
-    assert tuple(PEOPLE) == WORLDS
+def test_the_options_list_every_world() -> None:
+    assert get_args(World) == tuple(worlds.PEOPLE)
+    assert tuple(PEOPLE) == tuple(worlds.PEOPLE)
 
 
-def test_the_parser_imports_neither_the_server_nor_the_world() -> None:
-    found = imported_by("quilt_mcp.cli")
+def test_the_parser_imports_no_heavy_library() -> None:
+    found = imported_by("quilt_mcp.commands.cli")
     assert "cyclopts" in found
     assert not found & {*HEAVY, "fastmcp", "pydantic"}
 
 
-def test_the_server_starts_without_the_heavy_libraries() -> None:
+def test_the_server_starts_without_heavy_libraries() -> None:
     found = imported_by("quilt_mcp.main, quilt_mcp.commands.serve")
     assert "fastmcp" in found
     assert not found & HEAVY
@@ -175,7 +290,7 @@ def test_the_server_starts_without_the_heavy_libraries() -> None:
 
 @pytest.fixture
 def closed_pipe() -> Iterator[int]:
-    """The writing end of a pipe from which nobody reads any more."""
+    """The write end of a pipe with a closed read end."""
     reading, writing = os.pipe()
     os.close(reading)
     yield writing
@@ -184,12 +299,12 @@ def closed_pipe() -> Iterator[int]:
 
 @pytest.mark.parametrize("arguments", [["list", "--json"], ["--help"]], ids=" ".join)
 def test_a_closed_stdout_gives_no_traceback(arguments: list[str], closed_pipe: int) -> None:
-    found = started(executable(), *arguments, stdout=closed_pipe)
+    found = start(executable(), *arguments, stdout=closed_pipe)
     assert found.returncode != 0
     assert found.stderr == ""
 
 
-def test_output_for_no_terminal_is_plain_and_not_wrapped() -> None:
+def test_output_to_a_file_is_plain_and_not_wrapped() -> None:
     found = run("list", COLUMNS="20", NO_COLOR="1")
     assert "\x1b" not in found.stdout
     [row] = [

@@ -1,4 +1,4 @@
-"""`quilt-mcp demo`, and the comparison of the two surfaces behind it."""
+"""`quilt-mcp demo` and its comparison of the two surfaces."""
 
 import json
 from typing import Any
@@ -8,9 +8,9 @@ from fastmcp import Client, FastMCP
 from fastmcp.tools.base import ToolResult
 from mcp.shared.exceptions import MCPError
 
-from quilt_mcp.cli import main
+from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.comparison import Case, compare
-from quilt_mcp.demo.world import WORLDS
+from quilt_mcp.commands.demo.worlds import PEOPLE
 from quilt_mcp.resources import RESOURCE_REGISTRY
 
 URI = "thing://one"
@@ -26,7 +26,7 @@ def cases_of(world: str, capsys: pytest.CaptureFixture[str]) -> list[Case]:
     return cases
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", PEOPLE)
 def test_both_surfaces_agree_on_every_resource(world: str, capsys: pytest.CaptureFixture[str]) -> None:
     cases = cases_of(world, capsys)
     assert len(cases) == len(RESOURCE_REGISTRY)
@@ -37,17 +37,17 @@ def test_both_surfaces_agree_on_every_resource(world: str, capsys: pytest.Captur
         assert case["bytes"] > 0
 
 
-def test_a_refusal_of_both_is_parity(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_error_on_both_surfaces_is_parity(capsys: pytest.CaptureFixture[str]) -> None:
     refused = {case["uri"] for case in cases_of("member", capsys) if not case["tool"]}
     assert refused == ADMIN_ONLY
 
 
-def test_a_template_without_values_is_read_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_template_without_values_is_read_with_a_placeholder(capsys: pytest.CaptureFixture[str]) -> None:
     [case] = [one for one in cases_of("empty", capsys) if one["uri"] == "workflow://workflows/none/status"]
     assert (case["resource"], case["tool"]) == (False, False)
 
 
-def test_a_person_sees_a_row_for_each_and_what_comes_next(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_one_row_per_uri_and_the_next_steps(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "member"]) == 0
     shown = capsys.readouterr().out
     [row] = [line for line in shown.splitlines() if line.startswith("admin://users ")]
@@ -57,7 +57,7 @@ def test_a_person_sees_a_row_for_each_and_what_comes_next(capsys: pytest.Capture
 
 
 def server(text: str | None, body: dict[str, Any]) -> FastMCP:
-    """A server that reads `text`, or refuses, on one surface, and answers `body` on the other."""
+    """A server that returns `text` or an error on one surface, and `body` on the other."""
     mcp = FastMCP("two-faced")
 
     @mcp.resource(URI)
@@ -85,9 +85,9 @@ def server(text: str | None, body: dict[str, Any]) -> FastMCP:
         (None, {"success": False, "error": "Unauthorized"}, False),
         (None, {"success": True, "data": {"a": 1}}, False),
     ],
-    ids=["same", "other value", "other bytes", "only the resource", "same refusal", "other refusal", "only the tool"],
+    ids=["same", "other value", "other bytes", "only the resource", "same error", "other error", "only the tool"],
 )
-async def test_parity_is_the_same_bytes_or_the_same_refusal(
+async def test_parity_means_the_same_bytes_or_the_same_error(
     text: str | None, body: dict[str, Any], *, parity: bool
 ) -> None:
     async with Client(server(text, body)) as client:
@@ -98,7 +98,7 @@ async def test_parity_is_the_same_bytes_or_the_same_refusal(
 
 def test_a_difference_fails_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     two_faced = server('{"a":1}', {"success": True, "data": {"a": 2}})
-    monkeypatch.setattr("quilt_mcp.commands.session.create_server", lambda: two_faced)
+    monkeypatch.setattr("quilt_mcp.commands.startup.create_server", lambda: two_faced)
     assert main(["demo"]) == 1
     shown = capsys.readouterr().out
     assert "1 of 1 URIs give different answers." in shown

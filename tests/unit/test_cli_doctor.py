@@ -1,22 +1,24 @@
 """`quilt-mcp doctor`."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import quilt3.util
 
-from quilt_mcp.cli import main
-from quilt_mcp.commands.checks import Check, directories
-from quilt_mcp.demo.world import World, demo_world
-from quilt_mcp.errors import ResourceExecutionError
+from quilt_mcp.commands.checks import Check, check_directories
+from quilt_mcp.commands.cli import main
+from quilt_mcp.commands.demo.world import World, demo_world
+from quilt_mcp.core.errors import ResourceExecutionError
+from quilt_mcp.settings import Settings
 
 
-def examined(capsys: pytest.CaptureFixture[str], *, well: bool) -> dict[str, Check]:
-    """The checks of the world that the test is in, by name."""
-    assert main(["doctor", "--json"]) == (0 if well else 1)
+def run_doctor(capsys: pytest.CaptureFixture[str], *, ok: bool) -> dict[str, Check]:
+    """Run doctor and return its checks by name."""
+    assert main(["doctor", "--json"]) == (0 if ok else 1)
     found = json.loads(capsys.readouterr().out)
-    assert found["ok"] is well
+    assert found["ok"] is ok
     checks: list[Check] = found["checks"]
     assert all(bool(check["fix"]) == (check["state"] == "failed") for check in checks)
     return {check["name"]: check for check in checks}
@@ -27,33 +29,45 @@ def failed(checks: dict[str, Check]) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ["admin", "member", "empty"])
-def test_a_signed_in_user_is_well(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_checks_of_a_signed_in_user_succeed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with demo_world(name) as world:
-        checks = examined(capsys, well=True)
+        checks = run_doctor(capsys, ok=True)
     assert world.user
     assert world.user.name in checks["sign-in"]["detail"]
     assert world.url in checks["catalog"]["detail"]
     assert {"quilt-mcp", "Python", "demo world"} <= checks.keys()
 
 
-def test_who_is_signed_out_is_told_to_sign_in_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stack_that_does_not_name_its_users_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    with demo_world("stack_2023"):
+        checks = run_doctor(capsys, ok=True)
+    assert "does not say who its users are" in checks["sign-in"]["detail"]
+
+
+def test_the_catalog_of_an_api_key_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    with demo_world("api_key") as world:
+        checks = run_doctor(capsys, ok=True)
+    assert world.url in checks["catalog"]["detail"]
+
+
+def test_the_only_fix_for_a_signed_out_user_is_to_sign_in(capsys: pytest.CaptureFixture[str]) -> None:
     with demo_world("signed_out"):
-        checks = examined(capsys, well=False)
+        checks = run_doctor(capsys, ok=False)
     assert failed(checks) == {"sign-in"}
     assert "quilt3 login" in str(checks["sign-in"]["fix"])
 
 
-def test_who_has_no_catalog_is_told_to_configure_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_only_fix_without_a_catalog_is_to_configure_one(capsys: pytest.CaptureFixture[str]) -> None:
     with demo_world("signed_out"):
         quilt3.util.CONFIG_PATH.unlink()
-        checks = examined(capsys, well=False)
+        checks = run_doctor(capsys, ok=False)
     assert failed(checks) == {"catalog"}
     assert "quilt3 config" in str(checks["catalog"]["fix"])
 
 
-def test_a_stack_that_is_down_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_stack_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with demo_world("stack_refused") as world:
-        checks = examined(capsys, well=False)
+        checks = run_doctor(capsys, ok=False)
     assert failed(checks) == {"network"}
     assert world.url in str(checks["network"]["fix"])
 
@@ -70,43 +84,93 @@ def test_a_stack_that_is_down_is_named(capsys: pytest.CaptureFixture[str]) -> No
         ("stack_slow", "network"),
     ],
 )
-def test_what_goes_wrong_is_named(name: str, culprit: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_failing_system_is_named(name: str, culprit: str, capsys: pytest.CaptureFixture[str]) -> None:
     with demo_world(name):
-        checks = examined(capsys, well=False)
+        checks = run_doctor(capsys, ok=False)
     assert culprit in failed(checks)
 
 
-def test_a_damaged_file_of_quilt3_is_named(fresh_world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_corrupt_file_of_quilt3_is_named(fresh_world: World, capsys: pytest.CaptureFixture[str]) -> None:
     assert fresh_world.user
     quilt3.util.CONFIG_PATH.write_text("")
-    checks = examined(capsys, well=False)
+    checks = run_doctor(capsys, ok=False)
     assert {"catalog", "network", "sign-in"} <= failed(checks)
     assert "config.yml" in checks["catalog"]["detail"]
 
 
-def test_a_directory_that_cannot_be_written_is_named() -> None:
+def test_a_read_only_directory_is_named() -> None:
     rows: dict[str, Any] = {
         "workflows": {"path": "/closed", "writable": False},
         "current": {"path": "/also-closed", "writable": False},
     }
-    check = directories({"success": True, "data": {"directories": rows}})
+    check = check_directories({"success": True, "data": {"directories": rows}})
     assert check["state"] == "failed"
     assert "/closed" in check["detail"]
     assert "/also-closed" not in check["detail"]
 
 
-def test_it_does_not_send_its_reader_to_itself() -> None:
+def test_no_fix_suggests_doctor_itself() -> None:
     actions = list(ResourceExecutionError.default_actions)
-    check = directories({"success": False, "message": "No.", "details": None, "suggested_actions": actions})
+    check = check_directories({"success": False, "message": "No.", "details": None, "suggested_actions": actions})
     assert check["fix"] in actions
     assert "quilt-mcp doctor" not in str(check["fix"])
 
 
-def test_a_person_sees_a_line_for_each_and_the_fix_below(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_check_is_one_line_with_its_fix_below(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--demo", "signed_out"]) == 1
     lines = capsys.readouterr().out.splitlines()
     [place] = [place for place, line in enumerate(lines) if line.startswith("failed   sign-in ")]
     assert lines[place + 1].lstrip().startswith("-> Run `quilt3 login`")
-    assert lines[-1] == "Something needs attention."
+    assert lines[-1] == "Some checks failed."
     assert main(["doctor", "--demo"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "All is well."
+    assert capsys.readouterr().out.splitlines()[-1] == "No problems found."
+
+
+CANARY = "zq-canary-8f3a"
+SECRETS = {
+    "QUILT_API_KEY": CANARY,
+    "QUILT_MCP_METRICS_TOKEN": CANARY,
+    "QUILT_MCP_STATIC_TOKENS": f'{{"{CANARY}": {{"client_id": "ann"}}}}',
+    "QUILT_MCP_STATE_URL": f"redis://:{CANARY}@localhost",
+    "QUILT_MCP_WORKFLOWS_URL": f"postgresql://u:{CANARY}@localhost/x",
+    "QUILT_MCP_DATABASE_URL": f"postgresql://u:{CANARY}@localhost/x",
+    "QUILT_MCP_PUBLIC_URL": f"https://u:{CANARY}@mcp.example.com",
+}
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_settings_are_shown_with_their_source_and_without_secrets(
+    form: str, fresh_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fresh_world.user
+    for name, value in SECRETS.items():
+        if name == "QUILT_MCP_METRICS_TOKEN":
+            place = tmp_path / "metrics-token"
+            place.write_text(value)
+            monkeypatch.setenv(f"{name}_FILE", str(place))
+        else:
+            monkeypatch.setenv(name, value)
+    monkeypatch.setenv("QUILT_MCP_ALLOWED_HOSTS", "a.example.com b.example.com")
+    monkeypatch.setenv("SYMBOLIC_MEMORY_LIMIT_MB", "512")
+    assert main(["doctor", *(["--json"] if form == "json" else [])]) in {0, 1}
+    captured = capsys.readouterr()
+    assert not any(CANARY[:length] in captured.out + captured.err for length in (5, 8, len(CANARY)))
+    if form == "text":
+        lines = [line.split() for line in captured.out.splitlines()]
+        assert ["QUILT_MCP_METRICS_TOKEN_FILE", "********", "file", str(tmp_path / "metrics-token")] in lines
+        assert ["QUILT_MCP_JWT_ISSUER", "-", "default"] in lines
+        return
+    found = {row["variable"]: row for row in json.loads(captured.out)["settings"]}
+    assert len(found) == len(Settings.model_fields)
+    assert found["QUILT_MCP_METRICS_TOKEN_FILE"]["source"] == "file"
+    assert found["QUILT_MCP_METRICS_TOKEN_FILE"]["file"] == str(tmp_path / "metrics-token")
+    expected = {
+        "QUILT_MCP_STATE_URL": ("********", "environment"),
+        "QUILT_MCP_PUBLIC_URL": ("https://********@mcp.example.com/", "environment"),
+        "QUILT_MCP_ALLOWED_HOSTS": ("a.example.com, b.example.com", "environment"),
+        "SYMBOLIC_MEMORY_LIMIT_MB": ("512", "environment"),
+        "QUILT_MCP_DEADLINE_SECONDS": ("30.0", "default"),
+        "QUILT_MCP_PROBE_WRITES": ("false", "default"),
+        "QUILT_MCP_JWT_ISSUER": (None, "default"),
+    }
+    assert {name: (found[name]["value"], found[name]["source"]) for name in expected} == expected

@@ -1,12 +1,14 @@
-"""`quilt-mcp install`, in a home directory of its own."""
+"""`quilt-mcp install`, in a temporary home directory."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from quilt_mcp.cli import main
+from quilt_mcp.commands import install
+from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.install import executable
 
 OTHER = {"command": "/usr/bin/other", "args": ["--fast"]}
@@ -20,9 +22,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict[str, str]]]:
+    """Record which servers would be started. tests/contract/test_first_answers.py starts one."""
+    calls: list[tuple[list[str], dict[str, str]]] = []
+    monkeypatch.setattr(install, "keep_first_answers", lambda command, variables: calls.append((command, variables)))
+    return calls
+
+
 @pytest.fixture
 def cursor(home: Path) -> Path:
-    """Cursor's configuration, with one server and one setting in it."""
+    """Cursor's configuration with one server and one setting."""
     path = home / ".cursor" / "mcp.json"
     path.parent.mkdir()
     path.write_text(json.dumps({"theme": "größer", "mcpServers": {"other": OTHER}}), encoding="utf-8")
@@ -49,7 +59,7 @@ def test_the_entry_starts_this_server(home: Path, capsys: pytest.CaptureFixture[
     ("client", "name"),
     [("claude-desktop", "claude_desktop_config.json"), ("claude-code", ".claude.json"), ("cursor", "mcp.json")],
 )
-def test_without_a_file_one_is_made(client: str, name: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_created(client: str, name: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["install", client, "--write", "--demo"]) == 0
     [path] = [path for path in home.rglob("*") if path.is_file()]
     assert path.name == name
@@ -57,7 +67,7 @@ def test_without_a_file_one_is_made(client: str, name: str, home: Path, capsys: 
     assert str(path) in capsys.readouterr().out
 
 
-def test_everything_else_in_the_file_stays(cursor: Path) -> None:
+def test_everything_else_in_the_file_is_kept(cursor: Path) -> None:
     before = cursor.read_bytes()
     cursor.chmod(0o640)
     assert main(["install", "cursor", "--write"]) == 0
@@ -80,7 +90,22 @@ def test_installing_again_keeps_the_environment(cursor: Path) -> None:
     }
 
 
-def test_a_link_to_the_file_stays_a_link(cursor: Path, home: Path) -> None:
+def test_the_first_copy_of_the_file_is_kept(cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    original = cursor.read_bytes()
+    for arguments, name in ((["--env", "A=1"], "mcp.json.bak"), (["--env", "A=2"], "mcp.json.bak-2")):
+        before = cursor.read_bytes()
+        capsys.readouterr()
+        assert main(["install", "cursor", "--write", *arguments]) == 0
+        copy = cursor.with_name(name)
+        assert f"The previous file: {copy}\n" in capsys.readouterr().out
+        assert copy.read_bytes() == before
+    assert main(["install", "cursor", "--write"]) == 0  # changes nothing, so it needs no copy
+    assert "The previous file" not in capsys.readouterr().out
+    assert cursor.with_name("mcp.json.bak").read_bytes() == original
+    assert {path.name for path in cursor.parent.iterdir()} == {"mcp.json", "mcp.json.bak", "mcp.json.bak-2"}
+
+
+def test_a_symbolic_link_to_the_file_is_kept(cursor: Path, home: Path) -> None:
     kept = home / "dotfiles.json"
     cursor.rename(kept)
     cursor.symlink_to(kept)
@@ -90,9 +115,7 @@ def test_a_link_to_the_file_stays_a_link(cursor: Path, home: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{ // no JSON\n}", "[]", '{"mcpServers": []}'])
-def test_a_file_that_is_not_understood_is_left_alone(
-    text: str, cursor: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_invalid_file_is_not_changed(text: str, cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cursor.write_text(text)
     assert main(["install", "cursor", "--write"]) == 1
     assert cursor.read_text() == text
@@ -102,13 +125,31 @@ def test_a_file_that_is_not_understood_is_left_alone(
     assert str(cursor) in captured.err
 
 
-def test_an_empty_file_and_a_byte_order_mark_are_understood(cursor: Path) -> None:
+def test_an_empty_file_with_a_byte_order_mark_is_valid(cursor: Path) -> None:
     cursor.write_bytes(b"\xef\xbb\xbf\n")
     assert main(["install", "cursor", "--write"]) == 0
     assert content(cursor)["mcpServers"].keys() == {"quilt"}
 
 
-def test_a_place_that_cannot_be_written_is_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_path_that_cannot_be_written_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / ".cursor").write_text("in the way")
     assert main(["install", "cursor", "--write"]) == 1
     assert str(home / ".cursor") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("is_installed", [False, True], ids=["new", "installed before"])
+def test_nothing_is_written_if_the_server_cannot_start(home: Path, *, is_installed: bool) -> None:
+    wrong = {"QUILT_MCP_LIST_PAGE_SIZE": "x"}
+    file = home / ".cursor" / "mcp.json"
+    if is_installed:  # the entry keeps its variables
+        file.parent.mkdir()
+        file.write_text(json.dumps({"mcpServers": {"quilt": {"command": "old", "env": wrong}}}))
+    before = file.read_bytes() if is_installed else None
+    options = [] if is_installed else [f"--env={name}={value}" for name, value in wrong.items()]
+    command = [executable(), "install", "cursor", "--write", *options]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    problem = "the server does not start with this entry: Invalid environment variable QUILT_MCP_LIST_PAGE_SIZE: "
+    assert (found.returncode, found.stdout) == (1, "")
+    assert found.stderr.startswith(f"{file} was not changed: {problem}")
+    assert found.stderr.count("\n") == 1
+    assert (file.read_bytes() if file.exists() else None) == before

@@ -2,82 +2,131 @@
 
 import json
 import logging
+from io import StringIO
 from typing import Any
 
 import pytest
 
-from quilt_mcp.cli import main
-from quilt_mcp.registry import path_variables
+from quilt_mcp.commands.cli import main
+from quilt_mcp.commands.output import console_on
+from quilt_mcp.commands.trace_tree import trace_tree
+from quilt_mcp.core.registry import path_variables
 from quilt_mcp.tools.resource_access import RESOURCE_REGISTRY, get_resource
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
-    """What the command prints to stdout."""
+def read_output(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
+    """Return what the command prints to stdout."""
     assert main(arguments) == status
     return capsys.readouterr().out
 
 
 @pytest.fixture
 async def discovery() -> dict[str, Any]:
-    """The body that the tool answers without a URI."""
+    """The body that the tool returns without a URI."""
     return (await get_resource()).body()
 
 
-def test_json_is_what_the_tool_answers(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(printed(capsys, "get", "metadata://templates/genomics", "--json", "--demo"))
+def test_json_is_the_body_of_the_tool(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(read_output(capsys, "get", "metadata://templates/genomics", "--json", "--demo"))
     assert found.keys() == {"success", "uri", "resource_name", "data", "timestamp", "mime_type"}
     assert found["data"]["package_type"] == "genomics"
 
 
-def test_the_world_is_the_one_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(printed(capsys, "get", "auth://status", "--demo", "member", "--json"))
+def test_the_option_selects_the_world(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(read_output(capsys, "get", "auth://status", "--demo", "member", "--json"))
     assert found["data"]["user_info"]["username"] == "jonas_lindqvist"
 
 
-def test_a_refusal_goes_to_stderr_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_goes_to_stderr_with_its_suggested_actions(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["get", "admin://users", "--demo", "member"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
-    refusal = json.loads(printed(capsys, "get", "admin://users", "--demo", "member", "--json", status=1))
+    refusal = json.loads(read_output(capsys, "get", "admin://users", "--demo", "member", "--json", status=1))
     assert refusal["error"] == "Unauthorized"
     lines = [f"Unauthorized: {refusal['message']}", f"  {refusal['details']}"]
     assert captured.err.splitlines() == lines + [f"  - {action}" for action in refusal["suggested_actions"]]
 
 
-def test_an_unknown_uri_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_uri_gives_the_nearest_uris(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["get", "auth://statsu"]) == 1
     assert "auth://status" in capsys.readouterr().err
 
 
-def test_rows_stand_in_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed(capsys, "get", "admin://users", "--demo").splitlines()
+def test_rows_are_shown_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = read_output(capsys, "get", "admin://users", "--demo").splitlines()
     [row] = [line for line in lines if line.strip().startswith("svc_retired_etl ")]
     assert "2024-06-30T23:59:59Z" in row
     assert all(line == line.rstrip() for line in lines)
 
 
+def test_a_hierarchy_is_shown_as_a_tree(capsys: pytest.CaptureFixture[str]) -> None:
+    uri = "requirements://epics/EP-001/hierarchy"
+    lines = read_output(capsys, "get", uri, "--demo").splitlines()
+    data = json.loads(read_output(capsys, "get", uri, "--demo", "--json"))["data"]
+    for story in data["user_stories"]:
+        [head] = [place for place, line in enumerate(lines) if line.startswith(f"  {story['reference_id']}  ")]
+        assert story["title"] in lines[head]
+        for row in [*story["acceptance_criteria"], *story["requirements"]]:
+            [line] = [line for line in lines[head:] if f"── {row['reference_id']}  " in line]
+            assert (row.get("title") or row["description"])[:60] in line
+    assert max(map(len, lines)) <= 160
+
+
+def test_a_trace_is_shown_as_a_tree(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = read_output(capsys, "get", "requirements://requirements/REQ-001/trace", "--demo").splitlines()
+    assert lines[0] == "REQ-001 Copy all files of the run to acme-raw-sequencing within one hour"
+    assert lines[1] == "├── parent US-001 Copy a finished run to the catalog"
+    assert lines[2].startswith("│   └── parent EP-001 ")
+    assert any(" depends_on ← REQ-006 " in line for line in lines)
+    assert any(line.endswith("  (see above)") for line in lines)
+    assert any(line.endswith("  … requirements://user-stories/US-003/trace") for line in lines)
+    data = json.loads(read_output(capsys, "get", "requirements://epics/EP-001/trace?limit=9", "--demo", "--json"))[
+        "data"
+    ]
+    page = f"requirements://epics/EP-001/trace?limit=9&cursor={data['next_cursor']}"
+    following = read_output(capsys, "get", page, "--demo").splitlines()
+    assert following[1].partition(" ")[2][:3] == "US-"  # the entity of an earlier page to which the first link belongs
+
+
+def test_cycles_of_a_trace_are_shown_with_their_types() -> None:
+    start = {"reference_id": "REQ-001", "title": "A", "continue_at": None}
+    cycle = {
+        "path": ["REQ-001", "REQ-002", "REQ-001"],
+        "relationship_types": ["blocks", "depends_on"],
+        "is_complete": True,
+        "closed_by": "x",
+    }
+    cut = cycle | {"length": 9, "is_complete": False}
+    console = console_on(StringIO())
+    with console.capture() as captured:
+        console.print(trace_tree({"start": start, "links": [], "cycles": [cycle, cut], "cycle_count": 2}))
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    path = "cycle: REQ-001 blocks → REQ-002 depends_on → REQ-001"
+    assert lines == ["REQ-001 A", "", path, f"{path} … (9 relationships)", "cycle_count  2"]
+
+
 def test_the_list_shows_every_resource(capsys: pytest.CaptureFixture[str]) -> None:
-    listed = printed(capsys, "list")
+    listed = read_output(capsys, "list")
     rows = {line.split()[0]: line for line in listed.splitlines() if "://" in line}
     assert rows.keys() == RESOURCE_REGISTRY.keys()
     for uri, definition in RESOURCE_REGISTRY.items():
         assert rows[uri].endswith(" admin") == definition["requires_admin"]
-        assert all(rows[uri].endswith(variable) for variable in path_variables(uri))
+        assert all(variable in rows[uri].removeprefix(uri) for variable in path_variables(uri))
 
 
 def test_get_without_a_uri_lists(capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed(capsys, "get") == printed(capsys, "list")
+    assert read_output(capsys, "get") == read_output(capsys, "list")
 
 
 def test_the_list_as_json_is_discovery(capsys: pytest.CaptureFixture[str], discovery: dict[str, Any]) -> None:
-    found = json.loads(printed(capsys, "list", "--json"))
+    found = json.loads(read_output(capsys, "list", "--json"))
     assert found["uri"] == ""
     assert found["data"] == discovery["data"]
 
 
 @pytest.mark.parametrize("name", ["root", "quilt_mcp", "fastmcp"])
-def test_the_log_is_left_as_it_was(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_is_restored(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     logger = logging.getLogger(name)
     before = (logger.level, logger.propagate, [*logger.handlers])
-    printed(capsys, "get", "metadata://templates")
+    read_output(capsys, "get", "metadata://templates")
     assert (logger.level, logger.propagate, logger.handlers) == before

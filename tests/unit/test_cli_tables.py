@@ -1,4 +1,4 @@
-"""JSON as tables, for terminals of several widths."""
+"""JSON as tables, in terminals of several widths."""
 
 from io import StringIO
 from typing import Any
@@ -39,7 +39,7 @@ def test_objects_of_one_kind_are_rows() -> None:
     ]
 
 
-def test_named_objects_are_rows_that_begin_with_their_names() -> None:
+def test_named_objects_are_rows_that_start_with_their_names() -> None:
     lines = drawn({"directories": {"data": {"path": "/a"}, "cache": {"path": "/b"}}})
     assert [line.split() for line in lines[4:]] == [["data", "/a"], ["cache", "/b"]]
 
@@ -59,12 +59,12 @@ def test_rows_that_are_too_wide_become_blocks() -> None:
     assert named[2:4] == ["  first", f"    text  {'x' * 26}"]
 
 
-def test_values_are_text_and_steer_nothing() -> None:
+def test_values_cannot_control_the_terminal() -> None:
     lines = drawn({"name": "[red]\x1b[2J\x07:smile:\x9b"})
     assert lines == ["name  [red]␛[2J␇:smile:\ufffd"]
 
 
-def test_a_list_of_mixed_values_is_shown_whole() -> None:
+def test_a_list_of_mixed_values_is_shown_completely() -> None:
     lines = drawn({"mixed": [{"a": 1}, "plain"]})
     assert any("plain" in line for line in lines)
     assert any("1" in line for line in lines)

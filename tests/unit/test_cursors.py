@@ -1,4 +1,4 @@
-"""Cursors: what one is made for it gives back, and nothing else is one."""
+"""Cursors: decoding returns the encoded value, and other texts are refused."""
 
 import base64
 import json
@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quilt_mcp import cursors
-from quilt_mcp.errors import InvalidTemplateVariable
+from quilt_mcp.core import cursors
+from quilt_mcp.core.errors import InvalidTemplateVariable
 
-TAG = cursors.tag_of("list", "me")
+TAG = cursors.compute_tag("list", "me")
 
 
 @given(st.text(alphabet=st.characters(codec="ascii"), max_size=60))
-def test_a_cursor_gives_back_what_it_was_made_of(after: str) -> None:
+def test_decoding_returns_the_encoded_value(after: str) -> None:
     assert cursors.decode(cursors.encode(after, TAG), TAG) == after
 
 
@@ -24,7 +24,7 @@ def raw(value: object) -> str:
 
 GOOD = cursors.encode("a://b", TAG)
 WRONG = {
-    "of another caller": cursors.encode("a://b", cursors.tag_of("list", "you")),
+    "of another caller": cursors.encode("a://b", cursors.compute_tag("list", "you")),
     "of another version": raw([2, TAG, "a://b"]),
     "an offset": raw({"offset": 100}),
     "a number for a text": raw([1, TAG, 7]),
@@ -45,18 +45,18 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_whatever_is_not_made_by_encode_is_refused(name: str) -> None:
+def test_a_text_that_encode_did_not_make_is_refused(name: str) -> None:
     with pytest.raises(InvalidTemplateVariable, match="cursor"):
         cursors.decode(WRONG[name], TAG)
 
 
 @given(st.text(max_size=600))
-def test_no_text_breaks_the_decoder(text: str) -> None:
+def test_any_other_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidTemplateVariable):
         cursors.decode(text, TAG)
 
 
-def test_a_tag_tells_scopes_apart_and_is_short() -> None:
-    tags = {cursors.tag_of(*scope) for scope in [("a",), ("b",), ("a", "b"), ("ab",), (None,)]}
+def test_each_scope_has_its_own_short_tag() -> None:
+    tags = {cursors.compute_tag(*scope) for scope in [("a",), ("b",), ("a", "b"), ("ab",), (None,)]}
     assert len(tags) == 5
     assert {len(tag) for tag in tags} == {12}

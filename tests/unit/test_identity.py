@@ -1,63 +1,76 @@
-"""Who a request comes from: what the issuer says, and nobody where it says nothing."""
+"""The identity of a request: the subject that the issuer names."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from fastmcp.server.auth import AccessToken
 
-from quilt_mcp import identity
-from quilt_mcp.errors import NotSignedIn
-from quilt_mcp.identity import LOCAL, Identity, current
+from quilt_mcp.app import identity
+from quilt_mcp.app.identity import LOCAL, Identity, current
+from quilt_mcp.core.errors import NotSignedIn
 
 ISSUER = "https://idp.example"
 
 
-@pytest.fixture(name="proves")
-def _proves(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Lets the transport have proved a token with these claims, and of this client."""
+@pytest.fixture(name="authenticate")
+def _authenticate(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that authenticates the current request with a token of this client and with these claims."""
 
-    def prove(client_id: str = "client", subject: str | None = None, **claims: Any) -> None:
+    def authenticate(client_id: str = "client", subject: str | None = None, /, **claims: Any) -> None:
         token = AccessToken(token="S3CRET", client_id=client_id, scopes=["read"], subject=subject, claims=claims)
         monkeypatch.setattr(identity, "get_access_token", lambda: token)
 
-    return prove
+    return authenticate
 
 
-def test_without_a_request_over_http_it_is_the_person_at_this_machine() -> None:
+def test_without_an_http_request_it_is_the_local_user() -> None:
     assert current() is LOCAL
     assert (LOCAL.is_local, LOCAL.key) == (True, "local")
 
 
-def test_the_subject_is_the_issuers(proves: Any) -> None:
-    proves(sub="ann", iss=ISSUER)
+def test_the_subject_is_that_of_the_token(authenticate: Callable[..., None]) -> None:
+    authenticate(sub="ann", iss=ISSUER)
     who = current()
     assert (who.subject, who.issuer, who.scopes, who.is_local) == ("ann", ISSUER, frozenset({"read"}), False)
     assert "S3CRET" not in f"{who!r} {who.claims}"
 
 
-def test_a_static_token_is_its_clients(proves: Any) -> None:
-    proves("ann")
+def test_the_subject_of_a_static_token_is_its_client(authenticate: Callable[..., None]) -> None:
+    authenticate("ann")
     assert (current().subject, current().issuer) == ("ann", None)
 
 
 @pytest.mark.parametrize(
     ("client_id", "claims"),
     [
-        ("an-app-of-many", {"iss": ISSUER, "azp": "an-app-of-many"}),
-        ("an-app-of-many", {"iss": ISSUER, "sub": ""}),
+        ("shared-app", {"iss": ISSUER, "azp": "shared-app"}),
+        ("shared-app", {"iss": ISSUER, "sub": ""}),
+        ("shared-app", {"sub": "a\ud800"}),
+        ("shared-app", {"sub": "a\nb"}),
+        ("shared-app", {"sub": "a" * 1001}),
+        ("shared-app", {"sub": ["ann"]}),
+        ("shared-app", {"sub": ""}),
+        ("None", {"sub": None}),
+        ("None", {"client_id": None}),
+        ("['a']", {"client_id": ["a"]}),
+        ("shared-app", {"sub": "ann", "iss": [ISSUER]}),
+        ("shared-app", {"sub": "ann", "iss": "a\ud800"}),
         ("unknown", {}),
         ("", {}),
     ],
 )
-def test_a_token_that_names_nobody_is_nobodys(client_id: str, claims: dict[str, Any], proves: Any) -> None:
-    proves(client_id, **claims)
-    with pytest.raises(NotSignedIn, match="does not say whose it is") as caught:
+def test_a_token_without_a_subject_is_rejected(
+    client_id: str, claims: dict[str, Any], authenticate: Callable[..., None]
+) -> None:
+    authenticate(client_id, **claims)
+    with pytest.raises(NotSignedIn, match="does not name its owner") as caught:
         current()
     assert "S3CRET" not in str(vars(caught.value))
 
 
-def test_no_two_identities_share_a_key() -> None:
-    everyone = [
+def test_every_identity_has_its_own_key() -> None:
+    identities = [
         LOCAL,
         Identity("local"),
         Identity("a b"),
@@ -69,4 +82,4 @@ def test_no_two_identities_share_a_key() -> None:
         Identity("b\n", "a"),
         Identity("\ud800"),
     ]
-    assert len({who.key for who in everyone}) == len(everyone)
+    assert len({who.key for who in identities}) == len(identities)

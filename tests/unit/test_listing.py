@@ -1,8 +1,8 @@
-"""`resources/list`, page by page, over providers that the tests make up: through a client, as it is used."""
+"""`resources/list` page by page, with toy providers, through a client."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from itertools import chain
 from typing import Any
 
@@ -16,14 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 
-from quilt_mcp import trace
-from quilt_mcp.errors import NotSignedIn, Unavailable
-from quilt_mcp.listing import Listing
-from quilt_mcp.manager import ResourceManager
-from quilt_mcp.page_cache import PageCache
-from quilt_mcp.paged_server import PARTIAL, PagedFastMCP
-from quilt_mcp.registry import define, registry_of
-from quilt_mcp.surfaces import add_surfaces
+from quilt_mcp.core.errors import NotSignedIn, Unavailable
+from quilt_mcp.core.listing import Listing, ListSource
+from quilt_mcp.core.manager import Admit, ResourceManager
+from quilt_mcp.core.paged_server import PagedFastMCP
+from quilt_mcp.core.registry import build_registry, define
+from quilt_mcp.core.surfaces import add_surfaces
+from quilt_mcp.core.tracing import Read
 
 Fault = Callable[[], None]
 
@@ -61,31 +60,39 @@ def nothing() -> dict[str, Any]:
 
 def left_out(page: mcp_types.ListResourcesResult) -> list[str]:
     """The providers that the page names as left out."""
-    found: list[str] = (page.meta or {}).get(PARTIAL, [])
+    found: list[str] = (page.meta or {}).get("io.github.shop/partial", [])
     return found
 
 
 class Shop:
     """A server with static resources and shelves."""
 
-    def __init__(self, *shelves: Shelf, size: int = 3, static: Sequence[str] = (), **options: Any) -> None:
+    def __init__(
+        self,
+        *shelves: Shelf,
+        size: int = 3,
+        static: Sequence[str] = (),
+        seconds: float = 5.0,
+        ttl_seconds: float = 0,
+        admit: Admit = lambda _: nullcontext(),
+    ) -> None:
         self.scope: Any = "everyone"
-        self.manager = ResourceManager(
-            registry_of([define(uri, nothing, name=uri) for uri in static or ["shop://info"]]),
-            **{name: options.pop(name) for name in ("admit",) if name in options},
-        )
+        self.before_scope: Callable[[], Awaitable[None]] | None = None
+        registry = build_registry([define(uri, nothing, name=uri) for uri in static or ["shop://info"]])
+        failures = {"builtins.ConnectionError": lambda _: Unavailable("down")}
+        self.manager = ResourceManager(registry, failures=failures, admit=admit)
         listing = Listing(
-            shelves,
-            scope=self._scope,
-            page_size=lambda: size,
-            seconds=lambda: options.pop("seconds", 5.0),
-            translate=lambda error: Unavailable("down") if isinstance(error, ConnectionError) else None,
-            **{name: options.pop(name) for name in ("cache", "is_cached", "generation") if name in options},
+            [ListSource(self._scope, shelves)],
+            page_size=size,
+            seconds=seconds,
+            find_failure=self.manager.find_failure,
         )
-        self.server = PagedFastMCP("shop", listing=listing, manager=self.manager)
+        self.server = PagedFastMCP("shop", listing=listing, manager=self.manager, ttl_seconds=ttl_seconds)
         add_surfaces(self.server, self.manager)
 
     async def _scope(self) -> Any:
+        if self.before_scope:
+            await self.before_scope()
         if isinstance(self.scope, Exception):
             raise self.scope
         return self.scope
@@ -108,7 +115,7 @@ class Shop:
             return page
 
 
-async def test_pages_hold_everything_once_in_the_order_of_uris() -> None:
+async def test_pages_contain_everything_once_in_uri_order() -> None:
     shop = Shop(
         Shelf("hats", ["1", "2", "3", "4"]),
         Shelf("coats", ["9"]),
@@ -131,7 +138,7 @@ async def test_pages_hold_everything_once_in_the_order_of_uris() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 5, 6])
-async def test_no_page_is_empty_but_that_of_an_empty_list(number: int) -> None:
+async def test_only_the_page_of_an_empty_list_is_empty(number: int) -> None:
     shop = Shop(Shelf("hats", [f"{place}" for place in range(number)]), size=2)
     pages = await shop.pages()
     assert [len(page) for page in pages] == [2] * ((number + 1) // 2) + [1] * ((number + 1) % 2)
@@ -149,7 +156,7 @@ async def test_the_union_of_all_pages_is_everything(ids: list[list[str]], size: 
     assert listed == sorted(["shop://info", *(shelf.prefix + one for shelf in shelves for one in shelf.ids)])
 
 
-async def test_a_page_asks_only_the_providers_that_it_reaches_and_only_for_what_it_lacks() -> None:
+async def test_a_page_asks_only_the_providers_it_needs_and_only_for_missing_rows() -> None:
     first, second, third = Shelf("a", ["1", "2"]), Shelf("b", ["1", "2"]), Shelf("c", ["1"])
     shop = Shop(first, second, third, size=3)
     await shop.pages()
@@ -158,7 +165,7 @@ async def test_a_page_asks_only_the_providers_that_it_reaches_and_only_for_what_
     assert third.asked == [("", 3)]
 
 
-async def test_what_is_deleted_or_added_behind_makes_no_other_row_go_missing_or_appear_twice() -> None:
+async def test_deletes_and_inserts_elsewhere_neither_skip_nor_repeat_rows() -> None:
     shelf = Shelf("hats", [f"{place:03}" for place in range(100)])
     shop = Shop(shelf, size=10)
     seen: list[str] = []
@@ -196,23 +203,70 @@ async def test_a_failing_provider_is_left_out_named_and_logged(caplog: pytest.Lo
     assert "hunter2" not in caplog.text
 
 
-async def test_a_slow_provider_is_a_failing_one() -> None:
+async def test_a_slow_provider_is_left_out() -> None:
     page = await Shop(Shelf("hats", ["1"], delay=30), Shelf("coats", ["1"]), seconds=0.05).page()
     assert left_out(page) == ["hats"]
     assert len(page.resources) == 2
 
 
-async def test_when_all_providers_fail_the_list_fails() -> None:
+async def test_a_slow_provider_does_not_delay_the_others_beyond_the_budget_of_the_page() -> None:
+    slow, second, third = Shelf("a", ["1"], delay=30), Shelf("b", ["1"]), Shelf("c", ["1"])
+    page = await Shop(slow, second, third, size=9, seconds=0.2).page()
+    assert [str(one.uri) for one in page.resources] == ["shop://b/1", "shop://c/1", "shop://info"]
+    assert left_out(page) == ["a"]
+
+
+async def test_slow_providers_share_one_time_budget() -> None:
+    events: list[str] = []
+
+    class Noted(Shelf):
+        async def page(self, after: str, limit: int, scope: Any) -> list[mcp_types.Resource]:
+            events.append(f"{self.name} begins")
+            try:
+                return await super().page(after, limit, scope)
+            finally:
+                events.append(f"{self.name} ends")
+
+    with pytest.raises(MCPError, match="not available"):
+        await Shop(*(Noted(name, ["1"], delay=30) for name in "abcd"), seconds=0.1).page()
+    assert sorted(events[:4]) == [f"{name} begins" for name in "abcd"]
+
+
+async def test_a_page_without_a_provider_says_how_to_get_its_rows() -> None:
+    hats = Shelf("hats", ["1", "2"], raising(ConnectionError()))
+    shop = Shop(hats, Shelf("coats", ["1"]), size=9)
+    page = await shop.page()
+    assert (page.meta or {})["io.github.shop/partial-advice"] == (
+        "Resources that start with shop://hats/ are missing. Request this page again later."
+    )
+    hats.fault = None
+    again = await shop.page()
+    assert left_out(again) == []
+    assert [str(one.uri) for one in again.resources if "hats" in str(one.uri)] == ["shop://hats/1", "shop://hats/2"]
+
+
+async def test_a_scope_that_takes_too_long_fails_the_list() -> None:
+    shop = Shop(Shelf("hats", ["1"]), seconds=0.05)
+
+    async def wait() -> None:
+        await anyio.sleep(30)
+
+    shop.before_scope = wait
+    with pytest.raises(MCPError, match="not available"):
+        await shop.page()
+
+
+async def test_if_all_providers_fail_the_list_fails() -> None:
     shop = Shop(Shelf("hats", ["1"], raising(ConnectionError("hunter2"))))
     with pytest.raises(MCPError) as refused:
         await shop.page()
     assert refused.value.error.code == -32001
     assert refused.value.error.data["transient"] is True
-    assert refused.value.error.data["details"] == "No answer from hats"
+    assert refused.value.error.data["details"] == "No response from hats"
     assert "hunter2" not in str(refused.value.error)
 
 
-async def test_a_bug_in_a_provider_is_masked_and_never_a_page(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_bug_in_a_provider_is_masked(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(MCPError) as refused:
         await Shop(Shelf("hats", ["1"], raising(KeyError("hunter2"))), Shelf("coats", ["1"])).page()
     assert refused.value.error.code == -32603
@@ -220,7 +274,7 @@ async def test_a_bug_in_a_provider_is_masked_and_never_a_page(caplog: pytest.Log
     assert "hunter2" not in caplog.text + str(refused.value.error)
 
 
-async def test_a_caller_without_a_scope_is_refused_with_the_reason() -> None:
+async def test_a_caller_without_a_scope_gets_the_reason() -> None:
     shop = Shop(Shelf("hats", ["1"]))
     shop.scope = NotSignedIn("who are you?")
     with pytest.raises(MCPError) as refused:
@@ -228,7 +282,7 @@ async def test_a_caller_without_a_scope_is_refused_with_the_reason() -> None:
     assert (refused.value.error.code, refused.value.error.data["error"]) == (-32002, "Unauthorized")
 
 
-async def test_a_cursor_ends_with_the_scope_it_was_given_in() -> None:
+async def test_a_cursor_is_invalid_after_the_scope_changed() -> None:
     shop = Shop(Shelf("hats", ["1", "2", "3", "4"]))
     cursor = (await shop.page()).next_cursor
     assert len((await shop.page(cursor)).resources) == 2
@@ -236,12 +290,12 @@ async def test_a_cursor_ends_with_the_scope_it_was_given_in() -> None:
     with pytest.raises(MCPError) as refused:
         await shop.page(cursor)
     assert refused.value.error.code == -32602
-    assert "Start again without a cursor" in refused.value.error.data["suggested_actions"][0]
+    assert "Start without a cursor" in refused.value.error.data["suggested_actions"][0]
 
 
-async def test_who_is_not_admitted_gets_no_page() -> None:
+async def test_a_caller_that_is_not_admitted_gets_no_page() -> None:
     @asynccontextmanager
-    async def closed(_: trace.Read) -> AsyncIterator[None]:
+    async def closed(_: Read) -> AsyncIterator[None]:
         raise Unavailable("closed for lunch")
         yield
 
@@ -267,13 +321,13 @@ async def test_the_middleware_runs_once_for_a_page(mode: Any) -> None:
     assert counting.methods.count("resources/list") == 1
 
 
-async def test_fastmcps_response_cache_does_not_answer_the_first_page_for_each() -> None:
+async def test_fastmcps_response_cache_does_not_repeat_the_first_page() -> None:
     shop = Shop(Shelf("hats", ["1", "2", "3", "4"]))
     shop.server.add_middleware(ResponseCachingMiddleware())
     assert [len(page) for page in await shop.pages()] == [3, 2]
 
 
-async def test_fastmcp_answers_the_list_with_our_method() -> None:
+async def test_fastmcp_uses_our_list_handler() -> None:
     """Fails when FastMCP's internals change: then PagedFastMCP must change with them."""
     shop = Shop()
     handler = shop.server._mcp_server.get_request_handler("resources/list")
@@ -283,9 +337,9 @@ async def test_fastmcp_answers_the_list_with_our_method() -> None:
 
 
 async def test_an_observer_sees_each_page_with_its_rows_and_providers() -> None:
-    seen: list[trace.Read] = []
+    seen: list[Read] = []
     shop = Shop(Shelf("hats", ["1", "2", "3"]), Shelf("coats", [], raising(ConnectionError())))
-    with trace.observed_by(seen.append):
+    with shop.manager.reads.observe(seen.append):
         await shop.pages()
         await shop.manager.respond("shop://info", surface="tool")
     assert [(read.surface, read.uri, read.outcome, read.rows) for read in seen] == [
@@ -296,84 +350,13 @@ async def test_an_observer_sees_each_page_with_its_rows_and_providers() -> None:
     assert set(seen[0].providers) == {"hats", "coats"}
 
 
-class Cached(Shop):
-    """A shop whose pages are kept."""
-
-    def __init__(self, *shelves: Shelf, on: bool = True) -> None:
-        self.number = 0
-        super().__init__(
-            *shelves,
-            cache=PageCache[list[mcp_types.Resource]](lambda: 60.0),
-            is_cached=lambda: on,
-            generation=self._generation,
-        )
-
-    async def _generation(self) -> int:
-        return self.number
-
-
-async def test_a_kept_page_is_answered_again_until_something_is_written() -> None:
-    shelf = Shelf("hats", ["1", "2"])
-    shop = Cached(shelf)
-    assert await shop.pages() == await shop.pages()
-    assert len(shelf.asked) == 1
-    shop.number += 1
-    shelf.ids.append("3")
-    assert sum(map(len, await shop.pages())) == 4
-    assert len(shelf.asked) == 3
-
-
-async def test_a_page_is_kept_for_one_scope_alone() -> None:
-    shelf = Shelf("hats", ["1", "2"])
-    shop = Cached(shelf)
-    await shop.page()
-    shop.scope = "someone else"
-    await shop.page()
-    assert len(shelf.asked) == 2
-
-
-async def test_nothing_is_kept_unless_the_setting_says_so() -> None:
-    shelf = Shelf("hats", ["1", "2"])
-    shop = Cached(shelf, on=False)
-    await shop.page()
-    await shop.page()
-    assert len(shelf.asked) == 2
-
-
-async def test_a_partial_page_is_never_kept() -> None:
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_clients_learn_how_long_they_may_cache_a_complete_page(mode: Any) -> None:
     broken = Shelf("coats", ["1"], raising(ConnectionError()))
-    shop = Cached(Shelf("hats", ["1"]), broken)
-    assert left_out(await shop.page()) == ["coats"]
-    broken.fault = None
-    page = await shop.page()
-    assert left_out(page) == []
-    assert len(page.resources) == 3
-
-
-async def test_those_who_ask_together_let_one_of_them_ask_the_database() -> None:
-    shelf = Shelf("hats", ["1", "2"], delay=0.05)
-    shop = Cached(shelf)
-    async with Client(shop.server) as client, anyio.create_task_group() as group:
-        for _ in range(10):
-            group.start_soon(client.list_resources_mcp)
-    assert len(shelf.asked) == 1
-
-
-async def test_a_page_that_is_given_up_is_made_by_the_next_who_waits() -> None:
-    cache = PageCache[str](lambda: 60.0)
-    made: list[str] = []
-
-    async def slow() -> tuple[str, bool]:
-        await anyio.sleep(30)
-        return "never", True
-
-    async def quick() -> tuple[str, bool]:
-        made.append("page")
-        return "page", True
-
-    async with anyio.create_task_group() as group:
-        with anyio.move_on_after(0.05):
-            await cache.get("key", slow)
-        group.start_soon(cache.get, "key", quick)
-        group.start_soon(cache.get, "key", quick)
-    assert made == ["page"]
+    shop = Shop(Shelf("hats", ["1"]), broken, size=9, ttl_seconds=60)
+    async with Client(shop.server, mode=mode) as client:
+        partial = await client.list_resources_mcp()
+        broken.fault = None
+        whole = await client.list_resources_mcp()
+    assert (partial.ttl_ms, partial.cache_scope) == (0, "private")
+    assert (whole.ttl_ms, whole.cache_scope) == (60_000 if mode == "auto" else 0, "private")

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -13,20 +13,20 @@ from fastmcp import Client, FastMCP
 from mcp_types import ResourceTemplateReference
 from pydantic import BaseModel
 
-from quilt_mcp.errors import (
+from quilt_mcp.core.answers import GetResourceError, GetResourceSuccess, to_json
+from quilt_mcp.core.errors import (
     InvalidURI,
     MissingTemplateVariable,
     NotFound,
-    ResourceFailure,
+    ResourceExecutionError,
     TooManyRequests,
     Unavailable,
 )
-from quilt_mcp.manager import ResourceManager
-from quilt_mcp.models.responses import GetResourceError, GetResourceSuccess, to_json
-from quilt_mcp.registry import define, registry_of
+from quilt_mcp.core.manager import ResourceManager
+from quilt_mcp.core.registry import Values, build_registry, define
+from quilt_mcp.core.surfaces import add_surfaces
+from quilt_mcp.core.tracing import Read, count_call
 from quilt_mcp.services.fan_out import fan_out
-from quilt_mcp.surfaces import add_surfaces
-from quilt_mcp.trace import Read, count_call
 
 
 class Price(BaseModel):
@@ -38,8 +38,14 @@ def nothing() -> dict[str, Any]:
     return {}
 
 
-def manager_of(function: Callable[..., Any], uri: str = "shop://thing", **options: Any) -> ResourceManager:
-    return ResourceManager(registry_of([define(uri, function, name="Thing", description="A thing.")]), **options)
+def manager_of(
+    function: Callable[..., Any],
+    uri: str = "shop://thing",
+    values: Mapping[str, Values] | None = None,
+    **options: Any,
+) -> ResourceManager:
+    row = define(uri, function, name="Thing", description="A thing.", values=values)
+    return ResourceManager(build_registry([row]), **options)
 
 
 async def respond(function: Callable[..., Any], **options: Any) -> GetResourceSuccess | GetResourceError:
@@ -57,7 +63,7 @@ async def test_a_sync_function_runs_in_a_thread_and_an_async_one_in_the_loop() -
     assert (await manager_of(in_loop).get_resource("shop://thing"))["data"] == {"main": True}
 
 
-async def test_get_resource_answers_the_uri_the_name_the_data_and_the_mime_type() -> None:
+async def test_get_resource_returns_uri_name_data_and_mime_type() -> None:
     assert await manager_of(lambda: {"a": 1}).get_resource("shop://thing") == {
         "uri": "shop://thing",
         "resource_name": "Thing",
@@ -66,7 +72,7 @@ async def test_get_resource_answers_the_uri_the_name_the_data_and_the_mime_type(
     }
 
 
-async def test_a_model_becomes_json_also_inside_of_the_data() -> None:
+async def test_a_model_becomes_json_also_inside_the_data() -> None:
     price = Price(amount=1.5, since=datetime(2026, 1, 2, tzinfo=UTC))
     expected = {"amount": 1.5, "since": "2026-01-02T00:00:00Z"}
 
@@ -76,8 +82,8 @@ async def test_a_model_becomes_json_also_inside_of_the_data() -> None:
     assert response.data_json == '{"price":{"amount":1.5,"since":"2026-01-02T00:00:00Z"}}'
 
 
-async def test_a_templates_value_is_decoded_and_given_by_its_parameters_name() -> None:
-    registry = registry_of(
+async def test_a_templates_value_is_decoded_and_passed_under_its_parameters_name() -> None:
+    registry = build_registry(
         [
             define(
                 "shop://items/{id}",
@@ -93,7 +99,7 @@ async def test_a_templates_value_is_decoded_and_given_by_its_parameters_name() -
     assert answer["uri"] == "shop://items/a%2Db"
 
 
-async def test_python_callers_may_catch_the_builtin_exceptions() -> None:
+async def test_python_callers_can_catch_builtin_exceptions() -> None:
     def failing() -> dict[str, Any]:
         raise Unavailable("closed")
 
@@ -105,7 +111,7 @@ async def test_python_callers_may_catch_the_builtin_exceptions() -> None:
         await manager_of(failing).get_resource("shop://thing")
 
 
-async def test_a_failure_that_a_service_raises_is_answered_whole() -> None:
+async def test_a_failure_that_a_service_raises_is_returned_unchanged() -> None:
     def failing() -> dict[str, Any]:
         raise NotFound("no such thing", details="d", suggested_actions=["look elsewhere"], transient=True)
 
@@ -120,14 +126,11 @@ async def test_a_failure_that_a_service_raises_is_answered_whole() -> None:
     }
 
 
-async def test_a_foreign_exception_is_translated() -> None:
+async def test_a_foreign_exception_is_mapped_by_the_row_of_its_base_class() -> None:
     def failing() -> dict[str, Any]:
         raise ConnectionError("refused")
 
-    def translate(error: Exception) -> ResourceFailure | None:
-        return Unavailable("far end down") if isinstance(error, ConnectionError) else None
-
-    response = await respond(failing, translate=translate)
+    response = await respond(failing, failures={"builtins.OSError": lambda _: Unavailable("far end down")})
     assert (response["error"], response["message"]) == ("ResourceExecutionError", "far end down")
     assert response.get("transient") is True
 
@@ -146,7 +149,7 @@ async def test_a_bug_is_masked_and_logged_under_an_id(answer: Any, caplog: pytes
     assert correlation_id in bug.getMessage()
 
 
-async def test_a_bugs_text_is_told_to_nobody_but_its_place_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_text_of_a_bug_is_hidden_and_its_place_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     def failing() -> dict[str, Any]:
         held = "a token"
         raise KeyError(held)
@@ -157,7 +160,7 @@ async def test_a_bugs_text_is_told_to_nobody_but_its_place_is_logged(caplog: pyt
     assert "in failing" in caplog.text
 
 
-async def test_the_deadline_ends_a_read_and_says_that_waiting_may_help() -> None:
+async def test_the_deadline_ends_a_read_with_a_transient_error() -> None:
     finish = threading.Event()
 
     def slow() -> dict[str, Any]:
@@ -169,7 +172,7 @@ async def test_the_deadline_ends_a_read_and_says_that_waiting_may_help() -> None
         return {}
 
     for function in (slow, slow_async):
-        response = await respond(function, deadline=lambda: 0.01)
+        response = await respond(function, deadline=0.01)
         assert isinstance(response, GetResourceError)
         assert response.error == "ResourceExecutionError"
         assert response.transient
@@ -177,7 +180,7 @@ async def test_the_deadline_ends_a_read_and_says_that_waiting_may_help() -> None
     finish.set()
 
 
-async def test_one_log_line_a_read_that_never_repeats_what_a_client_made_up(caplog: pytest.LogCaptureFixture) -> None:
+async def test_each_read_has_one_log_line_without_client_text(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     manager = manager_of(nothing)
     for uri in ("shop://thing", "shop://made-up", "", 5):
@@ -193,7 +196,7 @@ async def test_one_log_line_a_read_that_never_repeats_what_a_client_made_up(capl
     assert "made-up" not in caplog.text
 
 
-async def test_at_debug_the_line_also_tells_the_lookup_and_the_calls(caplog: pytest.LogCaptureFixture) -> None:
+async def test_at_debug_the_line_also_has_the_lookup_and_the_calls(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
 
     def calling() -> dict[str, Any]:
@@ -213,52 +216,52 @@ async def test_at_debug_the_line_also_tells_the_lookup_and_the_calls(caplog: pyt
     ]
 
 
-async def test_a_missing_value_is_answered_with_values_that_exist() -> None:
+async def test_a_missing_value_is_an_error_with_existing_values() -> None:
     manager = manager_of(
         lambda item: {"item": item},
         uri="shop://items/{item}",
-        variable_values={"item": lambda _template, _prefix: ["hat", "scarf"]},
+        values={"item": lambda _: ["hat", "scarf"]},
     )
     with pytest.raises(MissingTemplateVariable) as caught:
         await manager.get_resource("shop://items/")
     assert caught.value.suggested_actions[:2] == [
         "Example: get_resource('shop://items/hat')",
-        "Values that exist: hat, scarf",
+        "Existing values: hat, scarf",
     ]
 
     response = await manager.respond("shop://items/%20", surface="test")
     assert response["error"] == "InvalidTemplateVariable"
 
 
-async def test_without_known_values_the_advice_is_to_put_one() -> None:
+async def test_without_known_values_the_advice_is_to_replace_the_variable() -> None:
     manager = manager_of(lambda item: {"item": item}, uri="shop://items/{item}")
     with pytest.raises(MissingTemplateVariable) as caught:
         await manager.get_resource("shop://items/{item}")
-    assert caught.value.suggested_actions[0] == "Put a value in place of {item} in shop://items/{item}."
+    assert caught.value.suggested_actions[0] == "Replace {item} in shop://items/{item} with a value."
 
 
-async def test_completion_gives_the_existing_values_that_begin_so() -> None:
+async def test_completion_lists_existing_values_with_the_prefix() -> None:
     manager = manager_of(
         lambda item: {"item": item},
         uri="shop://items/{item}",
-        variable_values={"item": lambda _template, _prefix: ["hat", "ham", "scarf"]},
+        values={"item": lambda _: ["hat", "ham", "scarf"]},
     )
     assert await manager.complete("shop://items/{item}", "item", "ha") == ["hat", "ham"]
     assert await manager.complete("shop://items/{item}", "other") == []
     assert await manager.complete("shop://nothing/{item}", "item") == []
 
 
-async def test_values_that_cannot_be_listed_are_not_offered() -> None:
-    def closed(_template: str, _prefix: str) -> list[str]:
+async def test_values_that_cannot_be_listed_are_not_suggested() -> None:
+    def closed(_: str) -> list[str]:
         raise Unavailable("closed")
 
-    manager = manager_of(lambda item: {"item": item}, uri="shop://items/{item}", variable_values={"item": closed})
+    manager = manager_of(lambda item: {"item": item}, uri="shop://items/{item}", values={"item": closed})
     assert await manager.complete("shop://items/{item}", "item") == []
     assert (await manager.respond("shop://items/", surface="test"))["error"] == "MissingTemplateVariable"
 
 
 async def test_discovery_is_computed_once_and_sorted_by_uri() -> None:
-    registry = registry_of(
+    registry = build_registry(
         [define(uri, nothing, name=uri, description="x") for uri in ("b://2", "a://9", "b://1", "a://1")]
     )
     manager = ResourceManager(registry)
@@ -274,7 +277,7 @@ async def test_discovery_is_computed_once_and_sorted_by_uri() -> None:
     assert len(data["a"]) == 2
 
 
-async def test_a_client_that_goes_away_is_not_answered() -> None:
+async def test_a_cancelled_read_raises() -> None:
     started = asyncio.Event()
 
     async def slow() -> dict[str, Any]:
@@ -304,7 +307,7 @@ async def test_a_lone_surrogate_in_an_answer_can_be_sent() -> None:
     to_json((await respond(failing)).body()).encode("utf-8")
 
 
-async def test_a_services_own_timeout_is_not_taken_for_the_deadline() -> None:
+async def test_a_timeout_of_the_service_itself_is_a_bug() -> None:
     def impatient() -> dict[str, Any]:
         raise TimeoutError("of its own")
 
@@ -312,38 +315,40 @@ async def test_a_services_own_timeout_is_not_taken_for_the_deadline() -> None:
     assert "correlation id" in (response["details"] or "")
 
 
-async def test_a_lone_surrogate_in_a_uri_is_refused_in_text_that_can_be_sent() -> None:
+async def test_a_lone_surrogate_in_a_uri_gives_an_error_that_can_be_sent() -> None:
     response = await manager_of(nothing).respond("shop://\ud800", surface="test")
     assert response["error"] == InvalidURI.error
     str(response.body()).encode("utf-8")
 
 
-async def test_an_answer_that_is_too_long_is_refused() -> None:
-    manager = manager_of(lambda: {"text": "x" * 200}, uri="shop://hats", max_bytes=lambda: 100)
+@pytest.mark.parametrize(("text", "size"), [("x" * 200, 211), ("ü" * 60, 131)])
+async def test_an_answer_that_is_too_long_in_bytes_is_refused(text: str, size: int) -> None:
+    manager = manager_of(lambda: {"text": text}, uri="shop://hats", max_bytes=100)
     answer = await manager.respond("shop://hats", surface="test")
     assert (answer["error"], answer["message"]) == ("ResourceExecutionError", "The answer is too long to send.")
+    assert answer["details"] == f"{size} bytes of JSON; the maximum is 100."
 
 
-async def test_a_completion_is_admitted_and_logged_as_a_read_is(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_completion_is_admitted_and_logged_like_a_read(caplog: pytest.LogCaptureFixture) -> None:
     asked: list[str] = []
     is_full = False
 
     @asynccontextmanager
     async def admit(_: Read) -> AsyncIterator[None]:
         if is_full:
-            raise TooManyRequests("You read too much at once.", retry_after_seconds=1)
+            raise TooManyRequests("Too many concurrent reads.", retry_after_seconds=1)
         yield
 
-    def items(_: str, prefix: str) -> list[str]:
+    def items(prefix: str) -> list[str]:
         asked.append(prefix)
         return ["hat"]
 
-    registry = registry_of([define("shop://items/{item}", lambda item: {"item": item}, name="Item", description="x")])
+    manager = manager_of(lambda item: {"item": item}, "shop://items/{item}", {"item": items}, admit=admit)
     server: FastMCP = FastMCP("shop")
-    add_surfaces(server, ResourceManager(registry, variable_values={"item": items}, admit=admit))
+    add_surfaces(server, manager)
     reference = ResourceTemplateReference(type="ref/resource", uri="shop://items/{item}")
     async with Client(server) as client:
-        with caplog.at_level("INFO", "quilt_mcp.trace"):
+        with caplog.at_level("INFO", "quilt_mcp.core.tracing"):
             assert (await client.complete(reference, {"name": "item", "value": "h"})).values == ["hat"]
             is_full = True
             assert (await client.complete(reference, {"name": "item", "value": "ha"})).values == []
@@ -353,3 +358,18 @@ async def test_a_completion_is_admitted_and_logged_as_a_read_is(caplog: pytest.L
         "surface=completion uri=shop://items/{item} outcome=ok",
         "surface=completion uri=unknown outcome=ResourceExecutionError",
     ]
+
+
+async def test_an_execution_error_without_advice_of_its_own_suggests_the_servers_diagnosis() -> None:
+    def failing() -> dict[str, Any]:
+        raise ResourceExecutionError("broken")
+
+    def advising() -> dict[str, Any]:
+        raise ResourceExecutionError("broken", suggested_actions=["Restart it."])
+
+    def missing() -> dict[str, Any]:
+        raise NotFound("missing")
+
+    actions = [(await respond(one, diagnosis="Run doctor.")).get("suggested_actions") for one in (failing, advising)]
+    assert actions == [[*ResourceExecutionError.default_actions, "Run doctor."], ["Restart it."]]
+    assert "Run doctor." not in (await respond(missing, diagnosis="Run doctor.")).get("suggested_actions")

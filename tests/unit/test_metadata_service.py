@@ -1,10 +1,10 @@
-"""The metadata texts: what they offer exists, and what they show works."""
+"""The metadata texts: the templates and tools that they name exist, and the code that they show works."""
 
 import ast
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ import pytest
 import quilt3
 import time_machine
 
-from quilt_mcp.errors import NotFound
+from quilt_mcp.core.errors import NotFound
 from quilt_mcp.services import metadata_service
+from quilt_mcp.services.metadata_guide import ExamplesAnswer, TroubleshootingAnswer
+from quilt_mcp.services.metadata_service import TemplatesAnswer
 
 NAMES = ["analytics", "genomics", "ml", "research", "standard"]
 KNOWN_URIS = {
@@ -28,40 +30,44 @@ KNOWN_URIS = {
 KNOWN_TOOLS = {"workflow_create", "workflow_add_step", "workflow_update_step"}
 
 
-def template_of(name: str) -> dict[str, Any]:
-    return asyncio.run(metadata_service.get_metadata_template(name))
+def read_template(name: str) -> dict[str, Any]:
+    return {**asyncio.run(metadata_service.get_metadata_template(name))}
 
 
-def list_metadata_templates() -> dict[str, Any]:
+def list_metadata_templates() -> TemplatesAnswer:
     return asyncio.run(metadata_service.list_metadata_templates())
 
 
-def show_metadata_examples() -> dict[str, Any]:
+def show_metadata_examples() -> ExamplesAnswer:
     return asyncio.run(metadata_service.show_metadata_examples())
 
 
-def fix_metadata_validation_issues() -> dict[str, Any]:
+def fix_metadata_validation_issues() -> TroubleshootingAnswer:
     return asyncio.run(metadata_service.fix_metadata_validation_issues())
 
 
-ANSWERS = (list_metadata_templates, show_metadata_examples, fix_metadata_validation_issues)
+ANSWERS: tuple[Callable[[], Any], ...] = (
+    list_metadata_templates,
+    show_metadata_examples,
+    fix_metadata_validation_issues,
+)
 
 
 def get_resource(uri: str) -> dict[str, Any]:
-    """What the snippets call: the tool, for the template resources."""
-    return {"data": template_of(uri.removeprefix("metadata://templates/"))}
+    """The tool that the snippets call, for the template resources."""
+    return {"data": read_template(uri.removeprefix("metadata://templates/"))}
 
 
-def texts(value: Any) -> Iterator[str]:
+def find_texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for item in value.values() if isinstance(value, dict) else value:
-            yield from texts(item)
+            yield from find_texts(item)
 
 
-def all_texts() -> list[str]:
-    return [text for answer in ANSWERS for text in texts(answer())]
+def collect_texts() -> list[str]:
+    return [text for answer in ANSWERS for text in find_texts(answer())]
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +77,7 @@ def _no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def namespace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
-    """What the snippets presuppose. Pushing and fetching check their arguments and do nothing."""
+    """The names that the snippets use. Pushing and fetching check their arguments and do nothing."""
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "counts.csv").write_text("gene,count\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -85,19 +91,19 @@ def namespace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]
         "date": date,
         "get_resource": get_resource,
         "package": quilt3.Package(),
-        "template": template_of("genomics"),
+        "template": read_template("genomics"),
         "metadata": {"organism": "Homo sapiens"},
         "schema": {"required": ["organism"]},
     }
 
 
 def run(snippet: str, namespace: dict[str, Any]) -> None:
-    exec(compile(snippet, "<snippet>", "exec"), namespace)  # noqa: S102 - the text under test is Python
+    exec(compile(snippet, "<snippet>", "exec"), namespace)  # noqa: S102 - the tested text is Python
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_template_has_the_common_fields_first_and_its_type(name: str) -> None:
-    template = template_of(name)
+def test_a_template_starts_with_the_common_fields(name: str) -> None:
+    template = read_template(name)
     assert list(template)[:5] == ["description", "created_by", "creation_date", "package_type", "version"]
     assert template["version"] == "1.0.0"
     listed = list_metadata_templates()["available_templates"][name]
@@ -106,8 +112,8 @@ def test_template_has_the_common_fields_first_and_its_type(name: str) -> None:
     assert listed["data_type"] == template.get("data_type", "")
 
 
-def test_templates_have_their_own_fields() -> None:
-    own = {name: list(template_of(name))[5:] for name in NAMES}
+def test_each_template_has_its_own_fields() -> None:
+    own = {name: list(read_template(name))[5:] for name in NAMES}
     assert own == {
         "analytics": ["data_type", "analysis_period", "business_unit", "metrics_included"],
         "genomics": ["data_type", "organism", "genome_build", "sequencing_platform", "analysis_type"],
@@ -117,16 +123,16 @@ def test_templates_have_their_own_fields() -> None:
     }
 
 
-def test_creation_date_is_the_day_of_the_read_in_utc() -> None:
+def test_creation_date_is_the_current_day_in_utc() -> None:
     with time_machine.travel(datetime(2026, 5, 1, 23, 59, tzinfo=UTC), tick=False) as clock:
-        assert template_of("ml")["creation_date"] == "2026-05-01"
+        assert read_template("ml")["creation_date"] == "2026-05-01"
         clock.shift(60)
-        assert template_of("ml")["creation_date"] == "2026-05-02"
+        assert read_template("ml")["creation_date"] == "2026-05-02"
 
 
-def test_changing_an_answer_leaves_the_next_one_alone() -> None:
-    template_of("analytics")["metrics_included"].append("mine")
-    assert template_of("analytics")["metrics_included"] == []
+def test_changing_an_answer_does_not_change_the_next_one() -> None:
+    read_template("analytics")["metrics_included"].append("mine")
+    assert read_template("analytics")["metrics_included"] == []
     for answer in ANSWERS:
         before = json.dumps(answer())
         for value in answer().values():
@@ -138,26 +144,26 @@ def test_changing_an_answer_leaves_the_next_one_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["Genomics", "", "standard ", "../standard"])
-def test_unknown_template_is_not_found_and_the_existing_ones_are_named(name: str) -> None:
+def test_an_unknown_template_is_not_found_and_the_failure_names_the_existing_ones(name: str) -> None:
     with pytest.raises(NotFound) as refusal:
-        template_of(name)
+        read_template(name)
     assert repr(name) in refusal.value.message
     assert ", ".join(NAMES) in refusal.value.suggested_actions[0]
 
 
-def test_names_are_sorted_and_are_those_listed() -> None:
+def test_template_names_are_sorted_and_listed() -> None:
     assert metadata_service.template_names() == NAMES
     assert list(list_metadata_templates()["available_templates"]) == NAMES
 
 
-def test_every_uri_in_the_texts_is_a_resource_and_every_tool_a_tool() -> None:
-    for text in all_texts():
+def test_every_uri_and_tool_in_the_texts_exists() -> None:
+    for text in collect_texts():
         uris = {uri for uri in re.findall(r"\w+://[\w/{}-]+", text) if uri != "s3://my-bucket"}
         assert uris <= KNOWN_URIS
         assert set(re.findall(r"\bworkflow_\w+", text)) <= KNOWN_TOOLS
 
 
-def test_listed_usage_runs_as_one_program(namespace: dict[str, Any]) -> None:
+def test_the_usage_examples_run_as_one_program(namespace: dict[str, Any]) -> None:
     del namespace["package"], namespace["template"]
     run("\n".join(list_metadata_templates()["usage_examples"]), namespace)
     assert namespace["package"].meta["organism"] == "Homo sapiens"
@@ -166,31 +172,31 @@ def test_listed_usage_runs_as_one_program(namespace: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_templates_usage_sets_fields_that_the_template_has(name: str, namespace: dict[str, Any]) -> None:
-    namespace["template"] = template_of(name)
+def test_the_example_of_each_template_sets_existing_fields(name: str, namespace: dict[str, Any]) -> None:
+    namespace["template"] = read_template(name)
     run(list_metadata_templates()["available_templates"][name]["example_usage"], namespace)
     assert namespace["package"].meta.keys() == namespace["template"].keys()
     assert namespace["package"].meta != namespace["template"]
 
 
-def test_worked_examples_give_a_package_its_metadata(namespace: dict[str, Any]) -> None:
+def test_the_working_examples_set_the_metadata_of_a_package(namespace: dict[str, Any]) -> None:
     guide = show_metadata_examples()["metadata_usage_guide"]
     for example in [*guide["working_examples"].values(), *guide["common_patterns"].values()]:
-        template = template_of(example["template"]) if "template" in example else {}
-        own = example.get("example", example.get("custom_fields"))
+        template = read_template(str(example["template"])) if "template" in example else {}
+        own: Any = example.get("example", example.get("custom_fields"))
         namespace.update(package=quilt3.Package(), template=template, example=own, custom_fields=own)
-        run(example["usage"], namespace)
+        run(str(example["usage"]), namespace)
         own_fields = json.loads(own) if isinstance(own, str) else own
         assert namespace["package"].meta == {**template, **own_fields}
     assert quilt3.Package.push.call_count == len(guide["common_patterns"])
 
 
-def test_common_patterns_replace_fields_of_their_template() -> None:
+def test_the_common_patterns_replace_fields_of_their_template() -> None:
     for pattern in show_metadata_examples()["metadata_usage_guide"]["common_patterns"].values():
-        assert pattern["custom_fields"].keys() & template_of(pattern["template"]).keys()
+        assert pattern["custom_fields"].keys() & read_template(pattern["template"]).keys()
 
 
-def test_remedies_run(namespace: dict[str, Any]) -> None:
+def test_the_solutions_run(namespace: dict[str, Any]) -> None:
     snippets = [
         snippet
         for issue in fix_metadata_validation_issues()["common_issues_and_fixes"].values()
@@ -202,8 +208,8 @@ def test_remedies_run(namespace: dict[str, Any]) -> None:
     assert len(snippets) == 8
 
 
-def test_snippets_within_sentences_run(namespace: dict[str, Any]) -> None:
-    quoted = [code for text in all_texts() for code in re.findall(r"`([^`]+)`", text)]
+def test_code_in_sentences_runs(namespace: dict[str, Any]) -> None:
+    quoted = [code for text in collect_texts() for code in re.findall(r"`([^`]+)`", text)]
     snippets = [code for code in quoted if isinstance(ast.parse(code, mode="eval").body, ast.Call | ast.Attribute)]
     for snippet in snippets:
         run(snippet, namespace)
@@ -211,8 +217,8 @@ def test_snippets_within_sentences_run(namespace: dict[str, Any]) -> None:
     assert list(Path("registry").glob("**/named_packages/test/metadata/latest"))
 
 
-@pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")  # quilt3 reads its own files so
-def test_messages_are_those_that_json_and_quilt3_give(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")  # quilt3 calls them
+def test_the_error_messages_are_those_of_json_and_quilt3(tmp_path: Path) -> None:
     issues = fix_metadata_validation_issues()["common_issues_and_fixes"]
     registry = tmp_path / "registry"
 
@@ -222,7 +228,7 @@ def test_messages_are_those_that_json_and_quilt3_give(tmp_path: Path) -> None:
         return str(error.value)
 
     assert message({"day": date(2026, 5, 1)}) == issues["type_validation_error"]["error_message"]
-    of_nan = message({"ratio": float("nan")}).removesuffix(": nan")  # which Python adds from 3.13 on
+    of_nan = message({"ratio": float("nan")}).removesuffix(": nan")  # since Python 3.13
     assert of_nan in issues["type_validation_error"]["root_cause"]
     _require_organism(registry)
     assert message({}) == issues["schema_validation_error"]["error_message"]
@@ -249,7 +255,7 @@ def _require_organism(registry: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_answers_are_json_and_short_enough_to_read(answer: Any) -> None:
+def test_answers_are_json_and_short(answer: Any) -> None:
     text = json.dumps(answer(), indent=2)
     assert json.loads(text) == answer()
     assert len(text.splitlines()) < 100

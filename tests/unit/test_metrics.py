@@ -1,4 +1,4 @@
-"""The numbers for Prometheus: what they count, and that their labels have few values."""
+"""Metrics for Prometheus: what they count, and that their labels have few values."""
 
 import os
 import subprocess
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from fastmcp import Client
@@ -14,30 +14,33 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import Resource
 from prometheus_client.parser import text_string_to_metric_families
 
-from quilt_mcp import trace
-from quilt_mcp.errors import NotFound, Unavailable
-from quilt_mcp.listing import Listing
-from quilt_mcp.manager import ResourceManager
-from quilt_mcp.metrics import MULTIPROCESS, Metrics
-from quilt_mcp.page_cache import PageCache
-from quilt_mcp.paged_server import PagedFastMCP
-from quilt_mcp.registry import define, registry_of
-from tests.waiting import SECONDS
+from quilt_mcp.core.errors import NotFound, Unavailable
+from quilt_mcp.core.listing import Listing, ListSource
+from quilt_mcp.core.manager import ResourceManager
+from quilt_mcp.core.paged_server import PagedFastMCP
+from quilt_mcp.core.registry import build_registry, define
+from quilt_mcp.core.tracing import count_call
+from quilt_mcp.http.admission import Admission, Event
+from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
+from quilt_mcp.settings import HTTPSettings
+from tests.support.waiting import SECONDS
 
 WORKER = """
 import sys
-from quilt_mcp import trace
-from quilt_mcp.metrics import Metrics
+from quilt_mcp.core.tracing import Reads, count_call
+from quilt_mcp.http.admission import Admission
+from quilt_mcp.http.metrics import Metrics
+from quilt_mcp.settings import HTTPSettings
 
-metrics = Metrics(["a://b"], waiting=lambda: 2)
-with metrics.watching():
-    with trace.reading("tool") as read:
+metrics, reads, admission = Metrics(["a://b"], waiting=lambda: 2), Reads(), Admission(HTTPSettings())
+with metrics.watching(reads, admission):
+    with reads.reading("tool") as read:
         read.uri = "a://b"
-        trace.count_call("aws")
-    under_way = trace.reading("tool")
-    under_way.__enter__()
-    trace.note("rate_limit")
-    if sys.argv[1:]:
+        count_call("aws")
+    in_progress = reads.reading("tool")
+    in_progress.__enter__()
+    admission.note("rate_limit")
+    if sys.argv[1:] == ["print"]:
         print(metrics.exposition().decode())
     else:
         sys.stdout.write("ready\\n")
@@ -47,7 +50,7 @@ with metrics.watching():
 
 
 def numbers(text: bytes | str) -> dict[tuple[str, ...], float]:
-    """From name and label values to value."""
+    """Return the values by name and label values."""
     families = text_string_to_metric_families(text.decode() if isinstance(text, bytes) else text)
     samples = (sample for family in families for sample in family.samples)
     return {(one.name, *(one.labels[name] for name in sorted(one.labels))): one.value for one in samples}
@@ -55,9 +58,9 @@ def numbers(text: bytes | str) -> dict[tuple[str, ...], float]:
 
 def found() -> dict[str, Any]:
     """Something."""
-    trace.count_call("aws")
-    trace.count_call("aws")
-    trace.count_call("made up")
+    count_call("aws")
+    count_call("aws")
+    count_call("made up")
     return {}
 
 
@@ -66,24 +69,37 @@ def missing(name: str) -> dict[str, Any]:
     raise NotFound(name)
 
 
-REGISTRY = registry_of([define("a://found", found, name="x"), define("a://missing/{name}", missing, name="x")])
+REGISTRY = build_registry([define("a://found", found, name="x"), define("a://missing/{name}", missing, name="x")])
+
+
+class Watched:
+    """Metrics that watch a manager with two resources."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics(REGISTRY)
+        self.manager = ResourceManager(REGISTRY)
+        self.reads = self.manager.reads
+        self.admission = Admission(HTTPSettings())
+
+    def numbers(self) -> dict[tuple[str, ...], float]:
+        return numbers(self.metrics.exposition())
 
 
 @pytest.fixture
-def metrics() -> Iterator[Metrics]:
-    made = Metrics(REGISTRY)
-    with made.watching():
+def watched() -> Iterator[Watched]:
+    made = Watched()
+    with made.metrics.watching(made.reads, made.admission):
         yield made
 
 
-async def test_reads_are_counted_by_pattern_surface_and_outcome(metrics: Metrics) -> None:
-    manager = ResourceManager(REGISTRY)
+async def test_reads_are_counted_by_pattern_surface_and_outcome(watched: Watched) -> None:
+    manager = watched.manager
     for uri in ("a://found", "a://found", "a://missing/one", "a://missing/two", "b://made/up", "%%%", None, 7):
         await manager.respond(uri, surface="tool")
     await manager.respond("a://found", surface="resource")
     await manager.respond("a://found", surface="a made up one")
-    told = numbers(metrics.exposition())
-    reads = {key[1:]: value for key, value in told.items() if key[0] == "quilt_mcp_reads_total"}
+    shown = watched.numbers()
+    reads = {key[1:]: value for key, value in shown.items() if key[0] == "quilt_mcp_reads_total"}
     assert reads == {
         ("ok", "tool", "a://found"): 2,
         ("NotFound", "tool", "a://missing/{name}"): 2,
@@ -92,45 +108,45 @@ async def test_reads_are_counted_by_pattern_surface_and_outcome(metrics: Metrics
         ("ok", "resource", "a://found"): 1,
         ("ok", "other", "a://found"): 1,
     }
-    assert told["quilt_mcp_read_duration_seconds_count", "tool", "a://found"] == 2
-    assert told["quilt_mcp_read_duration_seconds_bucket", "+Inf", "tool", "a://found"] == 2
-    assert (told["quilt_mcp_calls_total", "aws"], told["quilt_mcp_calls_total", "other"]) == (8, 4)
-    assert told["quilt_mcp_reads_in_progress", "tool"] == 0
+    assert shown["quilt_mcp_read_duration_seconds_count", "tool", "a://found"] == 2
+    assert shown["quilt_mcp_read_duration_seconds_bucket", "+Inf", "tool", "a://found"] == 2
+    assert (shown["quilt_mcp_calls_total", "aws"], shown["quilt_mcp_calls_total", "other"]) == (8, 4)
+    assert shown["quilt_mcp_reads_in_progress", "tool"] == 0
 
 
-def test_a_read_under_way_is_seen(metrics: Metrics) -> None:
-    with trace.reading("tool"), trace.reading("tool"), trace.reading("list"):
-        told = numbers(metrics.exposition())
-    assert (told["quilt_mcp_reads_in_progress", "tool"], told["quilt_mcp_reads_in_progress", "list"]) == (2, 1)
-    assert numbers(metrics.exposition())["quilt_mcp_reads_in_progress", "tool"] == 0
+def test_reads_in_progress_are_counted(watched: Watched) -> None:
+    with watched.reads.reading("tool"), watched.reads.reading("tool"), watched.reads.reading("list"):
+        shown = watched.numbers()
+    assert (shown["quilt_mcp_reads_in_progress", "tool"], shown["quilt_mcp_reads_in_progress", "list"]) == (2, 1)
+    assert watched.numbers()["quilt_mcp_reads_in_progress", "tool"] == 0
 
 
-def test_a_uri_that_is_no_pattern_makes_no_label(metrics: Metrics) -> None:
-    with trace.reading("tool") as read:
+def test_a_uri_that_is_not_a_pattern_does_not_become_a_label(watched: Watched) -> None:
+    with watched.reads.reading("tool") as read:
         read.uri, read.outcome = "a://made/up", "made up too"
-    told = numbers(metrics.exposition())
-    assert told["quilt_mcp_reads_total", "other", "tool", "unknown"] == 1
-    assert "made" not in metrics.exposition().decode()
+    shown = watched.numbers()
+    assert shown["quilt_mcp_reads_total", "other", "tool", "unknown"] == 1
+    assert "made" not in watched.metrics.exposition().decode()
 
 
-def test_what_should_not_happen_is_there_at_zero(metrics: Metrics) -> None:
-    told = numbers(metrics.exposition())
-    assert {key for key in told if key[0] == "quilt_mcp_events_total"} == {
-        ("quilt_mcp_events_total", event) for event in ("rate_limit", "concurrency_limit", "shared_state_failure")
+def test_counters_of_problems_start_at_zero(watched: Watched) -> None:
+    shown = watched.numbers()
+    assert {key for key in shown if key[0] == "quilt_mcp_events_total"} == {
+        ("quilt_mcp_events_total", event) for event in get_args(Event)
     }
-    trace.note("shared_state_failure")
-    assert numbers(metrics.exposition())["quilt_mcp_events_total", "shared_state_failure"] == 1
+    watched.admission.note("shared_state_failure")
+    assert watched.numbers()["quilt_mcp_events_total", "shared_state_failure"] == 1
 
 
-def test_nothing_is_counted_that_nobody_watches() -> None:
-    metrics = Metrics(REGISTRY)
-    with trace.reading("tool"):
+def test_only_watched_reads_are_counted() -> None:
+    unwatched = Watched()
+    with unwatched.reads.reading("tool"):
         pass
-    assert ("quilt_mcp_reads_in_progress", "tool") not in numbers(metrics.exposition())
+    assert ("quilt_mcp_reads_in_progress", "tool") not in unwatched.numbers()
 
 
 class Shelf:
-    """A provider with one row, which may fail."""
+    """A provider with one row, which can fail."""
 
     def __init__(self, name: str, *, fails: bool = False) -> None:
         self.name, self.prefix, self.fails = name, f"a://{name}/", fails
@@ -141,51 +157,45 @@ class Shelf:
         return [] if after else [Resource(uri=f"{self.prefix}1", name="x")]
 
 
-async def one_list(*shelves: Shelf, times: int = 1) -> None:
-    """Ask for the first page of the list so often."""
+async def list_once(watched: Watched, *shelves: Shelf, times: int = 1) -> None:
+    """Request the first page of a list so many times."""
 
     async def everyone() -> str:
         return "everyone"
 
     listing = Listing(
-        shelves,
-        scope=everyone,
-        page_size=lambda: 10,
-        seconds=lambda: SECONDS,
-        translate=lambda _: None,
-        cache=PageCache(lambda: SECONDS),
-        is_cached=lambda: True,
+        [ListSource(everyone, shelves)], page_size=10, seconds=SECONDS, find_failure=watched.manager.find_failure
     )
-    async with Client(PagedFastMCP("x", listing=listing, manager=ResourceManager(REGISTRY))) as client:
+    server = PagedFastMCP("x", listing=listing, manager=watched.manager)
+    async with Client(server) as client:
         for _ in range(times):
             with suppress(MCPError):
                 await client.list_resources()
 
 
-async def test_lists_are_counted_by_status_and_provider(metrics: Metrics) -> None:
-    await one_list(Shelf("hats"), Shelf("shoes"), times=3)
-    await one_list(Shelf("hats"), Shelf("shoes", fails=True))
-    await one_list(Shelf("shoes", fails=True), times=2)
-    told = numbers(metrics.exposition())
-    statuses = {key[1]: value for key, value in told.items() if key[0] == "mcp_resources_list_requests_total"}
+async def test_lists_are_counted_by_status_and_provider(watched: Watched) -> None:
+    await list_once(watched, Shelf("hats"), Shelf("shoes"), times=3)
+    await list_once(watched, Shelf("hats"), Shelf("shoes", fails=True))
+    await list_once(watched, Shelf("shoes", fails=True), times=2)
+    shown = watched.numbers()
+    statuses = {key[1]: value for key, value in shown.items() if key[0] == "mcp_resources_list_requests_total"}
     assert statuses == {"success": 3, "partial": 1, "error": 2, "cancelled": 0}
-    assert told["mcp_resources_list_duration_seconds_count", "hats"] == 2
-    assert told["mcp_resources_list_duration_seconds_count", "shoes"] == 4
-    assert told["mcp_resources_list_provider_errors_total", "shoes"] == 3
-    assert (told["mcp_resources_list_cache_total", "hit"], told["mcp_resources_list_cache_total", "miss"]) == (2, 4)
-    assert told["quilt_mcp_reads_total", "partial", "list", "resources/list"] == 1
+    assert shown["mcp_resources_list_duration_seconds_count", "hats"] == 4
+    assert shown["mcp_resources_list_duration_seconds_count", "shoes"] == 6
+    assert shown["mcp_resources_list_provider_errors_total", "shoes"] == 3
+    assert shown["quilt_mcp_reads_total", "partial", "list", "resources/list"] == 1
 
 
-def test_of_several_processes_any_tells_the_sum(tmp_path: Path) -> None:
+def test_every_process_reports_the_sum_over_all(tmp_path: Path) -> None:
     environment = os.environ | {MULTIPROCESS: str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "ready\n"
-        told = numbers(
+        shown = numbers(
             subprocess.run(
-                [sys.executable, "-c", WORKER, "tell"],
+                [sys.executable, "-c", WORKER, "print"],
                 stdout=subprocess.PIPE,
                 text=True,
                 env=environment,
@@ -194,8 +204,21 @@ def test_of_several_processes_any_tells_the_sum(tmp_path: Path) -> None:
             ).stdout
         )
         other.communicate("\n", timeout=SECONDS)
-    assert told["quilt_mcp_reads_total", "ok", "tool", "a://b"] == 2
-    assert told["quilt_mcp_calls_total", "aws"] == 2
-    assert told["quilt_mcp_reads_in_progress", "tool"] == 2
-    assert told[("quilt_mcp_reads_waiting",)] == 4
-    assert told["quilt_mcp_events_total", "rate_limit"] == 2
+    assert shown["quilt_mcp_reads_total", "ok", "tool", "a://b"] == 2
+    assert shown["quilt_mcp_calls_total", "aws"] == 2
+    assert shown["quilt_mcp_reads_in_progress", "tool"] == 2
+    assert shown[("quilt_mcp_reads_waiting",)] == 4
+    assert shown["quilt_mcp_events_total", "rate_limit"] == 2
+
+
+def test_gauges_of_dead_processes_are_removed(tmp_path: Path) -> None:
+    environment = os.environ | {MULTIPROCESS: str(tmp_path)}
+    subprocess.run(
+        [sys.executable, "-c", WORKER], input="\n", stdout=subprocess.PIPE, text=True, env=environment, check=True
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", WORKER, "print"], stdout=subprocess.PIPE, text=True, env=environment, check=True
+    )
+    shown = numbers(found.stdout)
+    assert shown["quilt_mcp_reads_total", "ok", "tool", "a://b"] == 2
+    assert shown["quilt_mcp_reads_in_progress", "tool"] == 1

@@ -1,4 +1,4 @@
-"""The dashboard under .github/ asks for metrics and labels that the server has, and for all of them."""
+"""The dashboard in .github/ uses metrics and labels that exist, and every metric."""
 
 import json
 import re
@@ -9,8 +9,10 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from quilt_mcp import trace
-from quilt_mcp.metrics import Metrics
+from quilt_mcp.core.tracing import Reads, count_call
+from quilt_mcp.http.admission import Admission
+from quilt_mcp.http.metrics import Metrics
+from quilt_mcp.settings import HTTPSettings
 
 DASHBOARD = Path(__file__).parents[2] / ".github" / "grafana-dashboard.json"
 SELECTOR = re.compile(r"\b((?:quilt_mcp|mcp_resources)_\w+)(?:\{([^}]*)\})?")
@@ -31,12 +33,11 @@ def expressions(board: dict[str, Any]) -> Iterator[str]:
 
 
 def metrics() -> dict[str, set[str]]:
-    """From each sample's name to its labels, of a server that has had some traffic."""
-    numbers = Metrics(["a://b"])
-    with numbers.watching(), trace.reading("list") as read:
-        read.uri, read.cache = "a://b", "hit"
-        read.providers, read.failed = {"x": 0.1}, ["x"]
-        trace.count_call("sql")
+    """Return the labels of each sample of a server after some traffic."""
+    numbers, reads = Metrics(["a://b"]), Reads()
+    with numbers.watching(reads, Admission(HTTPSettings())), reads.reading("list") as read:
+        read.uri, read.providers, read.failed = "a://b", {"x": 0.1}, ["x"]
+        count_call("sql")
     found: defaultdict[str, set[str]] = defaultdict(set)
     for family in text_string_to_metric_families(numbers.exposition().decode()):
         for sample in family.samples:
@@ -45,7 +46,7 @@ def metrics() -> dict[str, set[str]]:
     return found
 
 
-def test_every_query_asks_for_metrics_and_labels_that_exist() -> None:
+def test_queries_use_existing_metrics_and_labels() -> None:
     known = metrics()
     for expression in expressions(dashboard()):
         asked = SELECTOR.findall(expression)
@@ -62,7 +63,7 @@ def test_every_metric_is_on_the_dashboard() -> None:
     assert {PART.sub("", name) for name in metrics()} == shown
 
 
-def test_every_legend_names_a_label_by_which_its_query_groups() -> None:
+def test_legends_use_the_labels_that_their_queries_group_by() -> None:
     for panel in dashboard()["panels"]:
         for target in panel["targets"]:
             named = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
@@ -70,14 +71,14 @@ def test_every_legend_names_a_label_by_which_its_query_groups() -> None:
             assert named == grouped - {"le"}, target["expr"]
 
 
-def test_the_variables_that_queries_use_are_defined() -> None:
+def test_used_variables_are_defined() -> None:
     board = dashboard()
     defined = {variable["name"] for variable in board["templating"]["list"]}
     used = set(re.findall(r"\$\{?(\w+)", json.dumps(board))) - {"__rate_interval", "__all"}
     assert used == defined
 
 
-def test_panels_have_titles_units_and_places_of_their_own() -> None:
+def test_panels_have_distinct_titles_and_positions_and_units() -> None:
     panels = dashboard()["panels"]
     assert len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels)
     assert len({(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}) == len(panels)

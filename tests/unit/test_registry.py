@@ -1,5 +1,6 @@
 """Definitions, their validation, and finding one by URI."""
 
+import re
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -8,32 +9,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quilt_mcp.registry import Match, ResourceDefinition, UriIndex, define, registry_of, validate_registry
+from quilt_mcp.core.registry import Match, ResourceDefinition, UriIndex, build_registry, define, validate_registry
 
 
 def status() -> dict[str, Any]:
-    """Tells the status.
+    """Return the status.
 
-    In more words.
+    More details.
     """
     return {}
 
 
 async def item(name: str) -> dict[str, Any]:
-    """Gives an item."""
+    """Return an item."""
     return {"name": name}
 
 
 def pair(left: str, right: str) -> dict[str, Any]:
-    """Gives a pair."""
+    """Return a pair."""
     return {"left": left, "right": right}
 
 
-def test_define_derives_what_the_uri_and_the_function_tell() -> None:
+def test_define_derives_values_from_the_uri_and_the_function() -> None:
     assert define("shop://status", status, name="Status") == {
         "uri": "shop://status",
         "name": "Status",
-        "description": "Tells the status.",
+        "description": "Return the status.",
         "service_function": status,
         "is_async": False,
         "is_template": False,
@@ -44,7 +45,7 @@ def test_define_derives_what_the_uri_and_the_function_tell() -> None:
     }
 
 
-def test_define_derives_a_templates_variables_and_maps_them_as_told() -> None:
+def test_define_derives_a_templates_variables_and_applies_the_mapping() -> None:
     definition = define("shop://items/{id}", item, name="Item", parameter_mapping={"id": "name"}, requires_admin=True)
     assert definition["is_async"]
     assert definition["is_template"]
@@ -57,29 +58,44 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "another uri": ({"uri": "shop://other"}, "URI mismatch"),
     "no name": ({"name": ""}, "lacks a name"),
     "no description": ({"description": ""}, "lacks a name or a description"),
-    "another category": ({"category": "other"}, "is not the URI's scheme"),
-    "not a template": ({"is_template": True}, "is_template does not agree"),
-    "other variables": ({"template_variables": ["x"]}, "template_variables do not agree"),
-    "other mapping": ({"parameter_mapping": {"x": "y"}}, "parameter_mapping does not name"),
-    "no function": ({"service_function": "status"}, "not callable"),
-    "no signature": ({"service_function": dict}, "does not take these parameters"),
-    "not async": ({"is_async": True}, "is_async does not agree"),
-    "other parameters": ({"service_function": pair}, "does not take these parameters"),
+    "another category": ({"category": "other"}, "Category is not the URI's scheme"),
+    "not a template": ({"is_template": True}, "Template flag inconsistent with URI"),
+    "other variables": ({"template_variables": ["x"]}, "Template variables inconsistent with URI"),
+    "other mapping": ({"parameter_mapping": {"x": "y"}}, "names variables that the URI does not have: x"),
+    "no function": ({"service_function": "status"}, "Service function not callable"),
+    "no signature": ({"service_function": dict}, "Service function does not match the URI"),
+    "not async": ({"is_async": True}, "Async flag inconsistent"),
+    "other parameters": ({"service_function": pair}, "Service function does not match the URI"),
 }
 
 
 @pytest.mark.parametrize("change", BROKEN)
-def test_a_definition_that_contradicts_itself_is_refused(change: str) -> None:
+def test_an_inconsistent_definition_is_refused(change: str) -> None:
     fields, complaint = BROKEN[change]
     broken: Any = {**define("shop://status", status, name="Status"), **fields}
-    with pytest.raises(ValueError, match=rf"^shop://status: .*{complaint}"):
+    with pytest.raises(ValueError, match=rf"{complaint}.*shop://status"):
         validate_registry({"shop://status": broken})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"template_variables": []}, "Template URI missing variable list: shop://items/{id}"),
+        ({"parameter_mapping": {}}, "Template variable not in parameter mapping: id in shop://items/{id}"),
+        ({"is_template": False}, "Template flag inconsistent with URI: shop://items/{id}"),
+    ],
+)
+def test_an_inconsistent_template_is_refused_in_the_promised_words(fields: dict[str, Any], message: str) -> None:
+    row = define("shop://items/{id}", item, name="Item", parameter_mapping={"id": "name"})
+    broken: Any = {**row, **fields}
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        validate_registry({"shop://items/{id}": broken})
 
 
 def test_a_definition_that_lacks_a_key_is_refused() -> None:
     broken: Any = define("shop://status", status, name="Status")
     del broken["category"]
-    with pytest.raises(ValueError, match=r"lacks \['category'\]"):
+    with pytest.raises(ValueError, match="lacks keys: category in shop://status"):
         validate_registry({"shop://status": broken})
 
 
@@ -87,27 +103,27 @@ def test_a_definition_that_lacks_a_key_is_refused() -> None:
     "uri",
     ["shop:status", "shop://", "Shop://status", "shop://a//b", "shop://a b", "shop://a?b", "shop://a#b", "shop://a/"],
 )
-def test_what_is_no_uri_is_refused(uri: str) -> None:
+def test_an_invalid_uri_is_refused(uri: str) -> None:
     with pytest.raises(ValueError, match="is not of the form"):
-        registry_of([define(uri, status, name="Status")])
+        build_registry([define(uri, status, name="Status")])
 
 
 @pytest.mark.parametrize("uri", ["shop://{name}", "shop://items/x-{name}", "shop://items/{}", "shop://items/{Name}"])
 def test_a_variable_is_a_whole_segment_and_not_the_first(uri: str) -> None:
-    with pytest.raises(ValueError, match="a variable must be a whole segment"):
-        registry_of([define(uri, item, name="Item")])
+    with pytest.raises(ValueError, match="variable is not a whole segment"):
+        build_registry([define(uri, item, name="Item")])
 
 
-def test_a_uri_stands_once() -> None:
-    with pytest.raises(ValueError, match="shop://status: defined twice"):
-        registry_of([define("shop://status", status, name="A"), define("shop://status", status, name="B")])
+def test_a_duplicate_uri_is_refused() -> None:
+    with pytest.raises(ValueError, match="URI defined twice: shop://status"):
+        build_registry([define("shop://status", status, name="A"), define("shop://status", status, name="B")])
 
 
 def test_two_templates_that_differ_in_names_only_are_refused() -> None:
     first = define("shop://items/{name}", item, name="A")
     second = define("shop://items/{other}", item, name="B", parameter_mapping={"other": "name"})
-    with pytest.raises(ValueError, match=r"matches the same URIs as shop://items/\{name\}"):
-        registry_of([first, second])
+    with pytest.raises(ValueError, match=r"match the same resources: shop://items/\{other\} and shop://items/\{name\}"):
+        build_registry([first, second])
 
 
 def index_of(*uris: str) -> UriIndex:
@@ -118,7 +134,7 @@ def index_of(*uris: str) -> UriIndex:
         parameters = [[], ["name"], ["left", "right"]][len(variables)]
         mapping = dict(zip(variables, parameters, strict=True))
         definitions.append(define(uri, functions[len(variables)], name=uri, parameter_mapping=mapping))
-    return UriIndex(registry_of(definitions))
+    return UriIndex(build_registry(definitions))
 
 
 def found(match: Match | None) -> tuple[str, dict[str, str]] | None:
@@ -131,7 +147,7 @@ def test_a_static_uri_is_found_before_a_template_that_matches_it_too() -> None:
     assert found(index.find("shop://items/other")) == ("shop://items/{name}", {"name": "other"})
 
 
-def test_the_template_with_the_earlier_literal_wins_and_the_search_turns_back_where_it_must() -> None:
+def test_the_template_with_the_earlier_literal_wins() -> None:
     index = index_of("shop://{a}/x".replace("{a}", "a") + "/{v}/y", "shop://a/{v}/{w}/z", "shop://a/{v}/b")
     assert found(index.find("shop://a/x/1/y")) == ("shop://a/x/{v}/y", {"v": "1"})
     assert found(index.find("shop://a/x/1/z")) == ("shop://a/{v}/{w}/z", {"v": "x", "w": "1"})
@@ -142,11 +158,11 @@ def test_the_template_with_the_earlier_literal_wins_and_the_search_turns_back_wh
     "uri",
     ["", "shop", "shop:/status", "shop://", "shop://status/", "shop://items", "shop://items/a/b", "SHOP://status"],
 )
-def test_what_matches_nothing_is_not_found(uri: str) -> None:
+def test_a_uri_without_a_match_is_not_found(uri: str) -> None:
     assert index_of("shop://status", "shop://items/{name}").find(uri) is None
 
 
-def test_an_empty_segment_is_found_so_that_it_can_be_told_missing() -> None:
+def test_an_empty_segment_matches_a_variable() -> None:
     assert found(index_of("shop://items/{name}").find("shop://items/")) == ("shop://items/{name}", {"name": ""})
 
 
@@ -157,7 +173,7 @@ PATTERNS = [
     for segments in product(["a", "b", "{v}", "{w}"], repeat=length)
 ]
 REGISTRIES = st.builds(lambda order, size: order[:size], st.permutations(PATTERNS), st.integers(0, 25))
-# "A", "%41" and the empty segment tell whether what is asked is left as it is.
+# "A", "%41" and the empty segment show that the URI is not changed.
 ASKED = st.builds(
     lambda start, segments: start + "/".join(segments),
     st.sampled_from(["shop://r/"] * 8 + ["SHOP://r/", "shop://R/", "shop:/r/", "lab://r/"]),
@@ -202,4 +218,29 @@ def test_the_index_agrees_with_plain_matching(patterns: list[str], uri: str) -> 
         functions: dict[int, Callable[..., Any]] = {0: status, 1: lambda left: {"left": left}, 2: pair}
         function = functions[len(variables)]
         definitions.append(define(pattern, function, name=pattern, description=pattern, parameter_mapping=mapping))
-    assert found(UriIndex(registry_of(definitions)).find(uri)) == _reference(patterns, uri)
+    assert found(UriIndex(build_registry(definitions)).find(uri)) == _reference(patterns, uri)
+
+
+SEGMENT = st.sampled_from(["a", "b", "{x}"])
+
+
+@given(st.lists(st.lists(SEGMENT, min_size=1, max_size=4).map(tuple), unique=True, max_size=12), st.data())
+def test_a_lookup_finds_what_a_search_through_all_templates_finds(
+    paths: list[tuple[str, ...]], data: st.DataObject
+) -> None:
+    """The first template in an order in which literals come before variables, segment by segment."""
+    uris = [
+        "shop://s/" + "/".join(f"{{x{at}}}" if one == "{x}" else one for at, one in enumerate(path)) for path in paths
+    ]
+    registry = build_registry([define(uri, lambda **_: {}, name=uri, description="x") for uri in uris])
+    asked = data.draw(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=4))
+    matching = [
+        path
+        for path in paths
+        if len(path) == len(asked) and all(one in ("{x}", given) for one, given in zip(path, asked, strict=True))
+    ]
+    best = min(matching, key=lambda path: [one == "{x}" for one in path], default=None)
+    match = UriIndex(registry).find("shop://s/" + "/".join(asked))
+    assert (match and match.definition["uri"]) == (best and uris[paths.index(best)])
+    if match and best:
+        assert match.values == {f"x{at}": asked[at] for at, one in enumerate(best) if one == "{x}"}

@@ -1,28 +1,36 @@
-"""Callers over HTTP: which stack they are at, what is kept of them, for how long, and what never is."""
+"""Callers of HTTP requests: their stack, their credentials, and how long they are kept."""
 
 import gc
 import weakref
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
 import pytest
 import quilt3.util
 
-from quilt_mcp import identity, request_callers, runtime_context
-from quilt_mcp.caller import Caller
-from quilt_mcp.demo.failing_aws import FailingAWS
-from quilt_mcp.demo.http_server import Answer
-from quilt_mcp.demo.stack import Grant
-from quilt_mcp.demo.world import World
-from quilt_mcp.errors import NotSignedIn, ResourceExecutionError, Unavailable
-from quilt_mcp.identity import Identity
-from quilt_mcp.request_callers import RequestCallers
+from quilt_mcp.app import identity
+from quilt_mcp.app.identity import Identity
+from quilt_mcp.commands.demo.failing_aws import FailingAWS
+from quilt_mcp.commands.demo.http_server import Answer
+from quilt_mcp.commands.demo.stack import Grant
+from quilt_mcp.commands.demo.world import World
+from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
 from quilt_mcp.services.athena_read_service import athena_databases_list
 from quilt_mcp.services.auth_metadata import auth_status, catalog_info
 from quilt_mcp.services.governance_service import admin_users_list
 from quilt_mcp.services.permissions_service import discover_permissions
+from quilt_mcp.services.stack import quilt_files, stack_search
+from quilt_mcp.services.stack.caller import Caller
+from quilt_mcp.services.stack.errors import NeedsAdmin, NotSignedInToQuilt
+from quilt_mcp.services.stack.local_callers import LocalCallers
+from quilt_mcp.services.stack.login import Stack
+from quilt_mcp.services.stack.request_callers import RequestCallers
+from quilt_mcp.services.stack.token_sign_in import TokenSignIn
 from quilt_mcp.settings import Settings
+from tests.support import apps
 
 ANN, BOB = Identity("ann", "https://idp.example"), Identity("bob", "https://idp.example")
 TOKEN = "qk_S3CRET"
@@ -30,32 +38,33 @@ TOKEN = "qk_S3CRET"
 
 @pytest.fixture
 def stack_url(fresh_world: World) -> str:
-    """The world's stack, at which TOKEN is the member's; on this machine its administrator is signed in."""
+    """The world's stack. TOKEN belongs to a member; the local user is an administrator."""
     member = next(user for user in fresh_world.company.users if not user.is_admin and user.role)
     fresh_world.stack.grants[TOKEN] = Grant(member, is_admin=False, expires_at=float("inf"))
     fresh_world.stack.calls.clear()
     return fresh_world.url
 
 
-def callers(stack_url: str, **settings: Any) -> RequestCallers:
-    return RequestCallers(Settings(catalog_url=stack_url, **settings))
+def create_callers(stack_url: str, **options: Any) -> RequestCallers:
+    return RequestCallers(Settings(catalog_url=stack_url), **options)
 
 
 @pytest.fixture
 def as_ann(stack_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every read of this test is Ann's, with TOKEN."""
-    runtime_context.use_settings(Settings(catalog_url=stack_url))
+    """Every read in this test is by Ann, with TOKEN."""
+    apps.use_settings(Settings(catalog_url=stack_url))
     monkeypatch.setattr(identity, "current", lambda: ANN)
-    monkeypatch.setattr(identity, "quilt_token", lambda _: TOKEN)
+    monkeypatch.setattr(identity, "header_token", lambda _: TOKEN)
 
 
-def paths(world: World) -> list[str]:
+def list_calls(world: World) -> list[str]:
     return [call.operation or call.path for call in world.stack.calls]
 
 
 @pytest.mark.usefixtures("as_ann")
-def test_a_caller_acts_with_its_own_token_and_its_own_aws_credentials(fresh_world: World) -> None:
+def test_a_caller_uses_its_own_token_and_aws_credentials(fresh_world: World) -> None:
     status = auth_status()
+    assert status["user_info"]
     assert status["user_info"]["is_admin"] is False
     assert status["credentials"] == {
         "source": "request",
@@ -65,40 +74,37 @@ def test_a_caller_acts_with_its_own_token_and_its_own_aws_credentials(fresh_worl
     }
     assert discover_permissions()["user_identity"]["user_name"] == status["user_info"]["username"]
     assert catalog_info()["is_authenticated"] is True
-    assert "/api/token" not in paths(fresh_world)
+    assert "/api/token" not in list_calls(fresh_world)
 
 
 @pytest.mark.usefixtures("as_ann")
-def test_an_administrators_question_is_refused_to_the_member_whoever_is_signed_in_on_this_machine() -> None:
-    with pytest.raises(Exception, match="Only administrators"):
+def test_a_member_gets_needs_admin_if_the_local_user_is_an_administrator() -> None:
+    with pytest.raises(NeedsAdmin):
         admin_users_list()
 
 
-def test_a_caller_is_kept_and_belongs_to_one_identity_with_one_token(stack_url: str) -> None:
-    kept = callers(stack_url)
+def test_a_caller_belongs_to_one_identity_with_one_token(stack_url: str) -> None:
+    kept = create_callers(stack_url)
     first = kept.get(ANN, TOKEN)
     assert kept.get(ANN, TOKEN) is first
     others = [kept.get(BOB, TOKEN), kept.get(ANN, "qk_other"), kept.get(ANN, None)]
     assert len({id(one) for one in [first, *others]}) == 4
 
 
-def test_callers_that_begin_at_once_are_one(stack_url: str, fresh_world: World) -> None:
-    kept = callers(stack_url)
+def test_concurrent_first_reads_share_one_caller(stack_url: str, fresh_world: World) -> None:
+    kept = create_callers(stack_url)
     with ThreadPoolExecutor(16) as pool:
         found = set(pool.map(lambda _: kept.get(ANN, TOKEN), range(64)))
     assert len(found) == 1
-    assert paths(fresh_world) == ["/config.json"]
+    assert list_calls(fresh_world) == ["/config.json"]
 
 
-def test_only_so_many_are_kept_and_the_one_used_longest_ago_is_closed(
-    stack_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(request_callers, "MOST", 2)
-    kept = callers(stack_url)
+def test_above_the_maximum_the_least_recently_used_caller_is_closed(stack_url: str) -> None:
+    kept = create_callers(stack_url, max_callers=2)
     first = kept.get(ANN, "a")
     kept.get(ANN, "b")
     kept.get(ANN, "a")
-    closed = watched(kept.get(ANN, "b")), watched(first)
+    closed = Watched(kept.get(ANN, "b")), Watched(first)
     del first
     kept.get(ANN, "a")
     kept.get(ANN, "c")
@@ -106,50 +112,45 @@ def test_only_so_many_are_kept_and_the_one_used_longest_ago_is_closed(
 
 
 class Watched:
-    """Tells whether a caller's connections have been closed."""
+    """Records whether a caller's connections have been closed."""
 
     def __init__(self, caller: Caller) -> None:
-        sign_in, self.is_closed = caller._sign_in, False
-        close = sign_in.close
+        sign_in = caller._sign_in  # nothing public shows when it is closed
+        assert isinstance(sign_in, TokenSignIn)
+        session, self.is_closed = sign_in._session, False  # as above
+        assert session is not None
+        session.close = self._note  # type: ignore[method-assign]  # to observe the call
 
-        def note() -> None:
-            self.is_closed = True
-            close()
-
-        sign_in.close = note  # type: ignore[method-assign]
-
-
-def watched(caller: Caller) -> Watched:
-    return Watched(caller)
+    def _note(self) -> None:
+        self.is_closed = True
 
 
-def test_a_caller_closes_as_soon_as_nobody_uses_it_without_waiting_for_the_garbage_collector(stack_url: str) -> None:
+def test_an_unreferenced_caller_is_closed_without_the_garbage_collector(stack_url: str) -> None:
     gc.disable()
     try:
-        caller = callers(stack_url).get(ANN, TOKEN)
-        caller.aws.call("sts", "get_caller_identity")
-        gone, closed, aws = weakref.ref(caller), watched(caller), caller.aws
+        caller = create_callers(stack_url).get(ANN, TOKEN)
+        gone, closed, aws = weakref.ref(caller), Watched(caller), caller.aws
+        aws.call("sts", "get_caller_identity")
         del caller
         assert gone() is None
-        assert not closed.is_closed  # a service may hold this part alone
+        assert not closed.is_closed  # a service can hold only this part
         del aws
         assert closed.is_closed
     finally:
         gc.enable()
 
 
-def test_a_caller_is_kept_for_a_short_while_only(stack_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_callers, "SECONDS", 0.0)
-    kept = callers(stack_url)
+def test_a_caller_is_not_kept_after_its_time(stack_url: str) -> None:
+    kept = create_callers(stack_url, seconds=0.0)
     assert kept.get(ANN, TOKEN) is not kept.get(ANN, TOKEN)
 
 
 @pytest.mark.usefixtures("as_ann")
-def test_when_the_token_ends_what_was_got_with_it_is_used_no_more(fresh_world: World) -> None:
+def test_after_the_token_expires_its_aws_credentials_are_not_used(fresh_world: World) -> None:
     assert athena_databases_list()["count"] > 0
     del fresh_world.stack.grants[TOKEN]
     assert auth_status()["status"] == "expired"
-    with pytest.raises(NotSignedIn, match="does not accept the token") as caught:
+    with pytest.raises(NotSignedInToQuilt, match="rejected the token") as caught:
         athena_databases_list()
     assert "X-Quilt-Token" in caught.value.suggested_actions[0]
     assert "quilt3 login" not in str(caught.value.suggested_actions)
@@ -157,53 +158,56 @@ def test_when_the_token_ends_what_was_got_with_it_is_used_no_more(fresh_world: W
 
 
 @pytest.mark.usefixtures("as_ann")
-def test_when_aws_refuses_the_credentials_others_are_fetched_for_the_next_read(
+def test_after_aws_rejects_credentials_the_next_read_fetches_new_ones(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with FailingAWS("ExpiredToken", HTTPStatus.FORBIDDEN) as aws:
+    with FailingAWS("expired") as aws:
         monkeypatch.setenv("AWS_ENDPOINT_URL", aws.url)
-        with pytest.raises(NotSignedIn, match="AWS credentials have expired") as caught:
+        with pytest.raises(NotSignedInToQuilt, match="AWS credentials have expired") as caught:
             discover_permissions()
     assert "X-Quilt-Token" in caught.value.suggested_actions[0]
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     assert athena_databases_list()["count"] > 0
-    assert paths(fresh_world).count("/api/auth/get_credentials") == 2
+    assert list_calls(fresh_world).count("/api/auth/get_credentials") == 3  # the rejected call was repeated once
 
 
-def test_without_a_setting_the_stack_is_the_one_that_quilt3_is_set_up_for(stack_url: str) -> None:
+def test_without_a_setting_the_stack_is_that_of_quilt3(stack_url: str, fresh_world: World) -> None:
+    assert stack_url == fresh_world.url
     caller = RequestCallers(Settings()).get(ANN, TOKEN)
-    assert (caller.login.stack.registry_url, caller.login.source) == (stack_url, "request")
-    me = caller.me()
-    assert me is not None
-    assert not me["isAdmin"]
+    assert (caller.login.stack.registry_url, caller.login.source) == (fresh_world.registry_url, "request")
+    assert caller.fetch_standing().is_admin is False
 
 
 @pytest.mark.usefixtures("stack_url")
-def test_where_no_stack_is_known_the_servers_operator_is_named_and_no_path_of_its_machine() -> None:
+def test_without_a_catalog_the_failure_names_the_setting_and_no_path_of_the_machine() -> None:
     quilt3.util.CONFIG_PATH.unlink()
     caller = RequestCallers(Settings()).get(ANN, TOKEN)
-    for call in (caller.me, lambda: caller.aws.call("sts", "get_caller_identity")):
-        with pytest.raises(NotSignedIn, match="has no Quilt stack") as refused:
+    for call in (caller.fetch_standing, lambda: caller.aws):
+        with pytest.raises(NotSignedInToQuilt, match="No Quilt catalog is configured on this server") as refused:
             call()
         assert "QUILT_MCP_CATALOG_URL" in refused.value.suggested_actions[0]
     quilt3.util.CONFIG_PATH.write_text("a: [b", encoding="utf-8")
-    with pytest.raises(ResourceExecutionError, match="is not known") as damaged:
+    with pytest.raises(ResourceExecutionError, match="is unknown") as damaged:
         RequestCallers(Settings()).get(ANN, TOKEN)
     assert str(quilt3.util.CONFIG_PATH.parent) not in str(vars(damaged.value))
 
 
-def test_a_catalog_that_is_down_is_asked_again_for_the_next_read(stack_url: str, fresh_world: World) -> None:
-    kept = callers(stack_url)
+def test_an_unavailable_catalog_is_read_again_after_a_pause(
+    stack_url: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quilt_mcp.services.stack.stack_search.RETRY_SECONDS", 0.0)
+    kept = create_callers(stack_url)
     fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.BAD_GATEWAY, b"")
     with pytest.raises(Unavailable):
-        kept.get(ANN, TOKEN)
+        kept.get(ANN, TOKEN).fetch_standing()
     fresh_world.stack.forced.clear()
-    assert kept.get(ANN, TOKEN).me() is not None
+    assert kept.get(ANN, TOKEN).fetch_standing().known
 
 
-def test_what_identifies_a_caller_cannot_be_read_from_what_is_kept(stack_url: str) -> None:
-    kept = callers(stack_url)
+def test_the_cache_does_not_show_identities_or_tokens(stack_url: str) -> None:
+    kept = create_callers(stack_url)
     caller = kept.get(ANN, TOKEN)
+    # private, because the keys of the cache are what must not show the identity
     shown = f"{kept._callers!r} {caller!r} {caller.login!r} {vars(caller)!r}"
     assert TOKEN not in shown
     assert "ann" not in repr(list(kept._callers))
@@ -212,7 +216,39 @@ def test_what_identifies_a_caller_cannot_be_read_from_what_is_kept(stack_url: st
 @pytest.mark.parametrize(
     "url", ["ftp://x", "https://user:password@x", "https://x/path", "x", "https://x?y=1", "https://"]
 )
-def test_a_catalog_is_an_address_and_nothing_more(url: str) -> None:
+def test_a_catalog_url_has_only_a_scheme_and_a_host(url: str) -> None:
     with pytest.raises(ValueError, match="catalog_url"):
         Settings(catalog_url=url)
     assert Settings(catalog_url="https://quilt.example/").catalog_url == "https://quilt.example"
+
+
+PLAIN, PLAIN_REGISTRY = "http://quilt.example.com", "http://quilt-registry.example.com"
+
+
+@pytest.mark.parametrize("found", ["in the catalog", "in quilt3's file"])
+def test_a_registry_without_encryption_gets_no_token(found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stack_search, "fetch_catalog_config", lambda *_: {"registryUrl": PLAIN_REGISTRY})
+    monkeypatch.setattr(quilt_files, "read_stack", lambda: Stack(PLAIN, PLAIN_REGISTRY))
+    url = PLAIN if found == "in the catalog" else None
+    caller = RequestCallers(Settings(catalog_url=url)).get(ANN, TOKEN)
+    with socket_free(monkeypatch), pytest.raises(ResourceExecutionError) as caught:
+        caller.fetch_standing()
+    if url:  # remote callers cannot see the file of the server
+        assert caught.value.message == f"The registry {PLAIN_REGISTRY} is not encrypted, so no login is sent there."
+        assert "https://" in caught.value.suggested_actions[0]
+
+
+def test_a_registry_without_encryption_gets_no_api_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for catalog_url in (PLAIN, None):
+        settings = Settings(local_catalog_url=catalog_url, local_registry_url=PLAIN_REGISTRY, api_key=TOKEN)
+        caller = LocalCallers(settings).get()
+        with socket_free(monkeypatch), pytest.raises(ResourceExecutionError, match="not encrypted"):
+            caller.fetch_standing()
+
+
+@contextmanager
+def socket_free(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail the test if a connection is opened."""
+    with monkeypatch.context() as patch:
+        patch.setattr("socket.getaddrinfo", lambda *_, **__: pytest.fail("a connection was opened"))
+        yield

@@ -5,15 +5,37 @@ from importlib import import_module
 
 import pytest
 from fastmcp import Client, FastMCP
-from mcp_types import PromptReference, ResourceTemplateReference
+from mcp_types import PromptReference, ResourceTemplateReference, TextResourceContents
 
-from quilt_mcp.models.responses import GetResourceError, GetResourceSuccess
-from quilt_mcp.resources import register_resources
+from quilt_mcp.core.answers import GetResourceError, GetResourceSuccess
+from quilt_mcp.resources import _serialize_result, register_resources
+from quilt_mcp.services import auth_metadata
 from quilt_mcp.tools.resource_access import RESOURCE_REGISTRY, ResourceManager, get_resource, validate_registry
 from tests.contract.surfaces import AnyClient
-from tests.worlds import in_world
+from tests.support.worlds import in_world
 
-QUILT = {"auth", "athena", "admin", "metadata", "permissions", "tabulator", "workflow"}
+QUILT = {"auth", "athena", "admin", "metadata", "permissions", "quilt", "tabulator", "workflow"}
+NINETEEN = {
+    "auth://status",
+    "auth://catalog/info",
+    "auth://filesystem/status",
+    "athena://databases",
+    "athena://workgroups",
+    "athena://query/history",
+    "admin://users",
+    "admin://roles",
+    "admin://config/sso",
+    "admin://config/tabulator",
+    "metadata://templates",
+    "metadata://examples",
+    "metadata://troubleshooting",
+    "metadata://templates/{template}",
+    "permissions://discover",
+    "permissions://recommendations",
+    "tabulator://buckets",
+    "workflow://workflows",
+    "workflow://workflows/{workflow_id}/status",
+}
 SERVICES = {
     "auth_metadata": ["auth_status", "catalog_info", "filesystem_status"],
     "athena_read_service": ["athena_databases_list", "athena_workgroups_list", "athena_query_history"],
@@ -38,7 +60,7 @@ def test_each_service_function_is_where_it_was_promised_and_in_the_registry(modu
 
 def test_the_registry_is_valid_and_holds_the_nineteen() -> None:
     validate_registry(RESOURCE_REGISTRY)
-    assert len([uri for uri in RESOURCE_REGISTRY if uri.split(":")[0] in QUILT]) == 19
+    assert NINETEEN - RESOURCE_REGISTRY.keys() == set()
     assert sorted(uri for uri, one in RESOURCE_REGISTRY.items() if one["requires_admin"]) == [
         "admin://config/sso",
         "admin://config/tabulator",
@@ -102,7 +124,8 @@ async def test_the_module_level_server_offers_the_tools() -> None:
     server = import_module("quilt_mcp.main").mcp
     names = sorted(tool.name for tool in await server.list_tools())
     analysis = ["analyze_branches", "compare_functions", "find_path_to_exception", "health_check", "symbolic_check"]
-    assert names == sorted([*analysis, "get_resource", "workflow_add_step", "workflow_create", "workflow_update_step"])
+    workflows = ["workflow_add_step", "workflow_create", "workflow_delete", "workflow_update_step"]
+    assert names == sorted([*analysis, "get_resource", *workflows])
 
 
 @in_world("admin")
@@ -126,3 +149,31 @@ async def test_completion_offers_the_real_values(
 async def test_completion_of_what_is_no_resource_offers_nothing(client: AnyClient) -> None:
     reference = PromptReference(type="ref/prompt", name="template")
     assert (await client.complete(reference, {"name": "template", "value": ""})).values == []
+
+
+@in_world("signed_out")
+async def test_discovery_marks_exactly_the_resources_that_need_a_sign_in(world: object, client: AnyClient) -> None:
+    listing = (await client.call_tool("get_resource", {})).structured_content or {}
+    rows = [
+        row for rows in listing["data"].values() for row in rows if row["category"] in QUILT and not row["is_template"]
+    ]
+    for row in rows:
+        answer = await client.call_tool("get_resource", {"uri": row["uri"]}, raise_on_error=False)
+        assert row["requires_sign_in"] == ((answer.structured_content or {}).get("error") == "Unauthorized"), row["uri"]
+
+
+@in_world("admin")
+async def test_the_tool_declares_a_string_and_also_accepts_null(world: object, client: AnyClient) -> None:
+    [tool] = [tool for tool in await client.list_tools() if tool.name == "get_resource"]
+    assert tool.input_schema["properties"]["uri"]["type"] == "string"
+    assert "required" not in tool.input_schema
+    for arguments in ({}, {"uri": None}, {"uri": ""}):
+        answer = await client.call_tool("get_resource", arguments)
+        assert (answer.structured_content or {})["resource_name"] == "Available Resources"
+
+
+@in_world("admin")
+async def test_serialize_result_gives_the_text_of_the_resource(world: object, client: AnyClient) -> None:
+    [content] = await client.read_resource("auth://status")
+    assert isinstance(content, TextResourceContents)
+    assert _serialize_result(auth_metadata.auth_status()) == content.text

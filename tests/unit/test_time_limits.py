@@ -1,6 +1,7 @@
-"""Nothing waits for ever: each call to a system that accepts it and never answers ends by its own limit."""
+"""Time limits: each request to a system that accepts it and does not respond ends by its own limit."""
 
 import asyncio
+import itertools
 import json
 import socket
 import threading
@@ -15,25 +16,26 @@ import quilt3.session
 import quilt3.util
 from fastmcp import Client
 
-from quilt_mcp import runtime_context
-from quilt_mcp.demo.http_server import Answer, Request
-from quilt_mcp.demo.world import World
+from quilt_mcp.commands.demo.http_server import Answer, Request
+from quilt_mcp.commands.demo.world import World
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import Settings
 from quilt_mcp.tools.resource_access import get_resource
 from tests.contract.surfaces import ask
-from tests.silent_server import SilentServer
-from tests.waiting import SECONDS, threads_reading, until
+from tests.support import apps
+from tests.support.silent_server import SilentServer
+from tests.support.waiting import SECONDS, threads_reading, until
 
-AWS_LATE, STACK_LATE = "AWS did not answer in time.", "The Quilt stack did not answer in time."
-ATTEMPTS = 2  # at an operation of AWS, by botocore's own retries
+AWS_LATE, STACK_LATE = "AWS did not respond in time.", "The Quilt stack did not respond in time."
+ATTEMPTS = 2  # of botocore, for each operation
+ATHENA_ATTEMPTS = 3
 
 Answers = Callable[[Request], Answer | None]
 
 
 async def read(uri: str) -> dict[str, Any]:
-    """The answer under the environment's settings."""
-    runtime_context.use_settings(Settings())
+    """Read a resource with the settings of the environment."""
+    apps.use_settings(Settings())
     async with asyncio.timeout(SECONDS):
         return (await get_resource(uri)).body()
 
@@ -41,16 +43,25 @@ async def read(uri: str) -> dict[str, Any]:
 def check_late(body: dict[str, Any], message: str) -> None:
     assert (body.get("error"), body.get("message")) == ("ResourceExecutionError", message)
     assert body["transient"] is True
-    assert "again in" in body["suggested_actions"][0]
+    assert body["suggested_actions"][0] == "Repeat the call in a minute."
+
+
+async def check_requests(server: SilentServer, expected: list[str]) -> None:
+    """Check what the server received. On a busy machine a request can arrive after its client has given up."""
+    await until(lambda: len(server.asked) >= len(expected))
+    assert server.asked == expected
 
 
 @pytest.fixture(autouse=True)
-def impatient(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "0.2")
+def short_timeout(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "0.6")
+
+
+ONE_KEY = b"<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>data/1</Key></Contents></ListBucketResult>"
 
 
 def move_stack(url: str, **changes: Any) -> None:
-    """Let the sign-in be one to a stack at another address, with these changes to its tokens."""
+    """Change the login to a stack at another address, with these changes to its tokens."""
     config = dict(quilt3.util.load_config()) | {"navigator_url": url, "registryUrl": url}
     quilt3.util.write_yaml(config, quilt3.util.CONFIG_PATH)
     [tokens] = json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8")).values()
@@ -58,36 +69,40 @@ def move_stack(url: str, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize("uri", ["admin://users", "tabulator://buckets"])
-async def test_a_query_to_the_registry_is_limited(uri: str) -> None:
+async def test_a_query_to_the_stack_has_a_time_limit(uri: str) -> None:
     with SilentServer() as stack:
         move_stack(stack.url)
         check_late(await read(uri), STACK_LATE)
-        assert stack.asked == ["POST /graphql"]
+        await check_requests(stack, ["POST /graphql"])
 
 
-async def test_the_renewal_of_the_token_is_limited() -> None:
+async def test_renewing_the_token_has_a_time_limit() -> None:
     with SilentServer() as stack:
         move_stack(stack.url, expires_at=0)
         check_late(await read("admin://users"), STACK_LATE)
-        assert stack.asked == ["POST /api/token"]
+        await check_requests(stack, ["POST /api/token"])
 
 
-async def test_the_fetching_of_aws_credentials_is_limited() -> None:
-    with SilentServer() as stack:
+def respond_except(path: str) -> Answers:
+    """Return the responses of a stack that knows the caller. It does not respond on one path."""
+    me = {"name": "ann", "email": "ann@acme.example", "isAdmin": False, "role": {"name": "R"}, "roles": []}
+    return lambda request: None if request.path == path else Answer(HTTPStatus.OK, {"data": {"me": me}})
+
+
+async def test_fetching_aws_credentials_has_a_time_limit() -> None:
+    with SilentServer(respond_except("/api/auth/get_credentials")) as stack:
         move_stack(stack.url)
-        quilt3.session.CREDENTIALS_PATH.unlink()
         check_late(await read("athena://databases"), STACK_LATE)
-        assert stack.asked == ["GET /api/auth/get_credentials"]
+        await check_requests(stack, ["POST /graphql", "GET /api/auth/get_credentials"])
 
 
-async def test_what_does_not_need_the_stack_is_answered_though_it_is_silent() -> None:
+async def test_resources_that_do_not_need_the_stack_return_data_if_it_is_silent() -> None:
     with SilentServer() as stack:
         move_stack(stack.url)
         assert (await read("auth://status"))["data"]["status"] == "unreachable"
         assert (await read("auth://catalog/info"))["data"]["config_json"] == f"unavailable: {STACK_LATE}"
-        sources = (await read("permissions://discover"))["data"]["sources"]
-        assert sources == {"registry": f"not read: {STACK_LATE}", "s3": "read"}
-        assert stack.asked == ["POST /graphql", "GET /config.json", "POST /graphql"]
+        check_late(await read("permissions://discover"), STACK_LATE)
+        await check_requests(stack, ["POST /graphql", "GET /config.json", "POST /graphql"])
 
 
 @pytest.mark.parametrize(
@@ -99,56 +114,66 @@ async def test_what_does_not_need_the_stack_is_answered_though_it_is_silent() ->
         ("ATHENA", "athena://query/history", "AmazonAthena.ListWorkGroups"),
     ],
 )
-async def test_a_call_to_aws_is_limited(service: str, uri: str, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_to_aws_has_a_time_limit(
+    service: str, uri: str, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with SilentServer() as aws:
         monkeypatch.setenv(f"AWS_ENDPOINT_URL_{service}", aws.url)
         check_late(await read(uri), AWS_LATE)
-        assert aws.asked == [call] * ATTEMPTS
+        await check_requests(aws, [call] * (ATHENA_ATTEMPTS if service == "ATHENA" else ATTEMPTS))
 
 
-async def test_a_silent_s3_leaves_the_buckets_of_the_registry_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_buckets_of_the_stack_are_unknown_if_s3_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     with SilentServer() as s3:
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", s3.url)
         data = (await read("permissions://discover"))["data"]
         assert data["sources"] == {"registry": "read", "s3": f"not read: {AWS_LATE}"}
         errors = {row["name"]: (row["permission_level"], row["error_message"]) for row in data["bucket_permissions"]}
         assert set(errors.values()) == {("unknown", AWS_LATE)}
-        calls = ["GET /", *(f"HEAD /{name}" for name in errors)]
+        calls = ["GET /", *(f"GET /{name}" for name in errors)]
         assert Counter(s3.asked) == dict.fromkeys(calls, ATTEMPTS)
 
 
-async def test_a_silent_bucket_costs_its_own_row(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_bucket_affects_its_own_row_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(request: Request) -> Answer | None:
         _, bucket, *key = request.path.split("/")
-        silent = {"acme-imaging-eu": True, "acme-raw-sequencing": bool(key)}  # as a whole; its objects only
-        return None if silent.get(bucket, not bucket) else Answer(HTTPStatus.NOT_FOUND if key else HTTPStatus.OK, b"")
+        silent = {"acme-imaging-eu": True, "acme-raw-sequencing": bool(key)}  # the bucket; only its objects
+        return None if silent.get(bucket, not bucket) else Answer(HTTPStatus.OK, b"" if key else ONE_KEY)
 
-    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "1")  # the others have to answer in it
+    expected = {"acme-imaging-eu", "acme-raw-sequencing"}
+    late: set[str] = set()
     with SilentServer(answer) as s3:
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", s3.url)
-        rows = (await read("permissions://discover"))["data"]["bucket_permissions"]
-        late = {row["name"] for row in rows if row["error_message"] == AWS_LATE}
-        assert late == {row["name"] for row in rows if row["permission_level"] == "unknown"}
-        assert late == {"acme-imaging-eu", "acme-raw-sequencing"}
-        assert len(rows) > len(late)
+        for seconds in ("1", "3", "6"):  # the other buckets need more on a busy machine
+            monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", seconds)
+            monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "29")
+            rows = (await read("permissions://discover")).get("data", {}).get("bucket_permissions", [])
+            late = {row["name"] for row in rows if row["error_message"] == AWS_LATE}
+            assert late == {row["name"] for row in rows if row["permission_level"] == "unknown"}
+            if len(rows) > len(late) and late <= expected:
+                break
+    assert late == expected
 
 
-def workgroups(silent: str) -> Answers:
-    """Athena with two workgroups, one of which answers nothing."""
+def respond_for_workgroups(silent: str) -> Answers:
+    """Return Athena's responses for two workgroups. One of them does not respond."""
 
     def answer(request: Request) -> Answer | None:
         if request.target == "AmazonAthena.ListWorkGroups":
             return Answer(HTTPStatus.OK, {"WorkGroups": [{"Name": "quick"}, {"Name": silent}]})
-        return None if json.loads(request.body)["WorkGroup"] == silent else Answer(HTTPStatus.OK, {"WorkGroup": {}})
+        is_silent = json.loads(request.body)["WorkGroup"] == silent
+        return None if is_silent else Answer(HTTPStatus.OK, {"WorkGroup": {}, "QueryExecutionIds": []})
 
     return answer
 
 
 @pytest.mark.parametrize(("limit", "reason"), [("READ_TIMEOUT", AWS_LATE), ("PROBE", "not reached in time")])
-async def test_a_silent_workgroup_costs_its_own_row(limit: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "3")
-    monkeypatch.setenv(f"QUILT_MCP_{limit}_SECONDS", "1")  # the other has to answer in it
-    with SilentServer(workgroups("silent")) as athena:
+async def test_a_silent_workgroup_affects_its_own_row_only(
+    limit: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "6")
+    monkeypatch.setenv(f"QUILT_MCP_{limit}_SECONDS", "2")  # enough for the other workgroup
+    with SilentServer(respond_for_workgroups("silent")) as athena:
         monkeypatch.setenv("AWS_ENDPOINT_URL_ATHENA", athena.url)
         rows = (await read("athena://workgroups"))["data"]["workgroups"]
         assert {row["name"]: row["details_available"] for row in rows} == {"quick": True, "silent": False}
@@ -165,12 +190,16 @@ async def test_the_deadline_ends_a_read_on_both_surfaces(monkeypatch: pytest.Mon
         move_stack(stack.url)
         async with asyncio.timeout(SECONDS), Client(create_server()) as client:
             answer = await ask(client, "admin://users")
-        check_late(answer.body, "admin://users gave no answer within 0.2 seconds.")
+        check_late(answer.body, "admin://users did not respond within 0.2 seconds.")
 
 
-async def test_a_read_that_was_given_up_asks_for_no_further_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    endless = Answer(HTTPStatus.OK, {"DatabaseList": [], "NextToken": "more"})
-    with SilentServer(lambda _: endless) as glue:
+async def test_a_cancelled_read_requests_no_more_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = itertools.count()
+
+    def answer(_: Request) -> Answer:
+        return Answer(HTTPStatus.OK, {"DatabaseList": [], "NextToken": str(next(tokens))})
+
+    with SilentServer(answer) as glue:
         monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", glue.url)
         reading = asyncio.create_task(read("athena://databases"))
         await until(lambda: len(glue.asked) > 2)
@@ -180,24 +209,40 @@ async def test_a_read_that_was_given_up_asks_for_no_further_page(monkeypatch: py
         await until(lambda: threads_reading() == [])
 
 
-async def test_a_throttled_call_is_repeated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_throttled_call_is_retried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "10")
     throttled = Answer(HTTPStatus.BAD_REQUEST, {"__type": "ThrottlingException", "message": "Rate exceeded"})
     with SilentServer(lambda _: throttled) as glue:
         monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", glue.url)
-        check_late(await read("athena://databases"), "AWS is limiting the rate of calls.")
-        assert glue.asked == ["AWSGlue.GetDatabases"] * ATTEMPTS
+        check_late(await read("athena://databases"), "AWS is throttling requests.")
+        await check_requests(glue, ["AWSGlue.GetDatabases"] * ATTEMPTS)
+
+
+async def test_a_throttled_call_to_athena_ends_while_the_clock_of_the_machine_stands_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """botocore's adaptive retry mode would wait for the clock of the machine."""
+    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "10")
+    throttled = Answer(HTTPStatus.BAD_REQUEST, {"__type": "ThrottlingException", "message": "Rate exceeded"})
+    with SilentServer(lambda _: throttled) as athena:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_ATHENA", athena.url)
+        check_late(await read("athena://workgroups"), "AWS is throttling requests.")
+        await check_requests(athena, ["AmazonAthena.ListWorkGroups"] * ATHENA_ATTEMPTS)
 
 
 @pytest.mark.parametrize("status", [HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE])
-async def test_a_stack_that_fails_is_not_asked_again(status: HTTPStatus) -> None:
+async def test_a_request_to_a_failing_stack_is_not_repeated(
+    status: HTTPStatus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "10")
     with SilentServer(lambda _: Answer(status, {})) as stack:
         move_stack(stack.url)
-        check_late(await read("admin://users"), "The Quilt stack failed to answer.")
-        assert stack.asked == ["POST /graphql"]
+        check_late(await read("admin://users"), "The Quilt stack could not process the request.")
+        await check_requests(stack, ["POST /graphql"])
 
 
 class DrippingServer:
-    """Begins to answer every request, and sends a byte of the answer from time to time, for as long as it runs."""
+    """Starts to respond to every request, then sends one byte at a time until it is stopped."""
 
     def __init__(self, start: bytes) -> None:
         self.connections: list[socket.socket] = []
@@ -232,18 +277,8 @@ class DrippingServer:
                 connection.sendall(b"x")
 
 
-@pytest.mark.parametrize(
-    ("start", "message"),
-    [
-        (b"", STACK_LATE),
-        (b"HTTP/1.1 200 OK\r\n", STACK_LATE),
-        # requests calls it a failed connection where it had begun to read the body
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", "The Quilt stack cannot be reached."),
-    ],
-    ids=["status line", "header", "body"],
-)
-async def test_an_answer_that_comes_a_byte_at_a_time_is_limited_as_a_whole(start: bytes, message: str) -> None:
-    with DrippingServer(start) as stack:
+async def test_a_body_that_arrives_one_byte_at_a_time_is_limited_as_a_whole() -> None:
+    with DrippingServer(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n") as stack:
         move_stack(stack.url)
-        check_late(await read("admin://users"), message)
+        check_late(await read("admin://users"), STACK_LATE)
         await until(lambda: threads_reading() == [])

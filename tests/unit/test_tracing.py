@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry, as an SDK sees them: in a process of its own, for there is one provider in each."""
+"""OpenTelemetry spans as an SDK receives them, in a process of its own, because a process has one provider."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import sys
 from functools import cache
 from typing import Any
 
-from tests.waiting import SECONDS
+from tests.support.waiting import SECONDS
 
 SECRET = "top-secret-value"
 SCRIPT = """
@@ -31,7 +31,7 @@ async def read(uris):
             await client.call_tool("get_resource", {"uri": uri}, raise_on_error=False)
 
 def entered(world):
-    from quilt_mcp.demo.world import demo_world
+    from quilt_mcp.commands.demo.world import demo_world
     return demo_world(world)
 
 for world, uris in json.loads(sys.argv[1]).items():
@@ -44,7 +44,7 @@ Span = dict[str, Any]
 
 
 def spans_of(asked: dict[str, list[str]], mode: str = "native") -> list[Span]:
-    """The spans of reads through the tool: in each world these URIs."""
+    """Return the spans of reading these URIs through the tool in each world."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, json.dumps(asked)],
         capture_output=True,
@@ -71,17 +71,21 @@ def by_name(name: str) -> list[Span]:
     return [span for span in spans() if span["name"] == name]
 
 
-def test_a_read_is_a_span_below_fastmcp_s_and_each_call_one_below_it() -> None:
-    reads = by_name("read")[:3]
-    assert [read["attributes"]["quilt_mcp.uri"] for read in reads] == [
+def reads_of_the_tool() -> list[Span]:
+    return [read for read in by_name("read") if read["attributes"]["mcp.read.surface"] == "tool"]
+
+
+def test_a_read_is_a_child_span_of_fastmcp_s_and_each_call_a_child_of_the_read() -> None:
+    reads = reads_of_the_tool()[:3]
+    assert [read["attributes"]["mcp.read.uri"] for read in reads] == [
         "athena://workgroups",
         "admin://users",
         "requirements://epics/{id}",
     ]
     for read in reads:
         attributes = read["attributes"]
-        assert (attributes["quilt_mcp.surface"], attributes["quilt_mcp.outcome"]) == ("tool", "ok")
-        assert len(attributes["quilt_mcp.correlation_id"]) == 12
+        assert (attributes["mcp.read.surface"], attributes["mcp.read.outcome"]) == ("tool", "ok")
+        assert len(attributes["mcp.read.correlation_id"]) == 12
         above = next(span for span in spans() if span["context"]["span_id"] == read["parent_id"])
         assert above["name"].startswith("tools/call")
     ids = [read["context"]["span_id"] for read in reads]
@@ -90,15 +94,15 @@ def test_a_read_is_a_span_below_fastmcp_s_and_each_call_one_below_it() -> None:
     assert {span["parent_id"] for span in by_name("sql select")} == {ids[2]}
 
 
-def test_a_failure_is_an_error_without_what_the_client_sent() -> None:
-    reads = by_name("read")[3:]
-    assert [read["attributes"]["quilt_mcp.uri"] for read in reads] == [
+def test_a_failed_read_is_an_error_span_without_client_text() -> None:
+    reads = reads_of_the_tool()[3:]
+    assert [read["attributes"]["mcp.read.uri"] for read in reads] == [
         "metadata://templates/{template}",
         "unknown",
         "athena://databases",
     ]
     assert {read["status"]["status_code"] for read in reads} == {"ERROR"}
-    own = [span for span in spans() if any(key.startswith("quilt_mcp.") for key in span["attributes"])]
+    own = [span for span in spans() if any(key.startswith(("mcp.read.", "mcp.call.")) for key in span["attributes"])]
     assert SECRET not in json.dumps(own)
     assert not any(span["events"] for span in own)
     trace_id = reads[2]["context"]["trace_id"]
@@ -107,7 +111,7 @@ def test_a_failure_is_an_error_without_what_the_client_sent() -> None:
     assert all(span["attributes"]["error.type"] for span in refused)
 
 
-def test_they_are_off_where_fastmcp_s_are() -> None:
+def test_fastmcps_switch_turns_the_spans_off() -> None:
     found = spans_of({"": ["metadata://examples"]}, mode="off")
-    assert found  # of the client library, which has a switch of its own
-    assert not [span for span in found if span["name"] == "read" or "quilt_mcp.system" in span["attributes"]]
+    assert found  # from the client library, which has its own switch
+    assert not [span for span in found if span["name"] == "read" or "mcp.call.system" in span["attributes"]]

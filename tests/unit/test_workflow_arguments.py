@@ -1,4 +1,4 @@
-"""What may and may not be written into a workflow."""
+"""Which arguments are valid."""
 
 import itertools
 import json
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quilt_mcp.services.workflow_service import (
+from quilt_mcp.workflows.service import (
     WorkflowRuleError,
     workflow_add_step,
     workflow_create,
@@ -29,7 +29,7 @@ def nested(levels: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("bad_id", ["", ".", "..", "a/b", "a b", "ä", "a\n", "x" * 129, "%41"])
-def test_ids_that_could_not_stand_in_a_uri_are_refused(bad_id: str, data_dir: Path) -> None:
+def test_ids_that_a_uri_cannot_contain_are_refused(bad_id: str, data_dir: Path) -> None:
     with pytest.raises(WorkflowRuleError, match="workflow_id is not valid"):
         workflow_create(bad_id, "Title")
     with pytest.raises(WorkflowRuleError, match="step_id is not valid"):
@@ -49,13 +49,13 @@ def test_ids_that_could_not_stand_in_a_uri_are_refused(bad_id: str, data_dir: Pa
         ({"metadata": {"a": "\ud800"}}, "metadata is not a JSON object"),
         ({"metadata": {1: "a"}}, "metadata is not a JSON object"),
         ({"metadata": {"a": (1, 2)}}, "metadata is not a JSON object"),
-        ({"metadata": {"a": "x" * 4_096}}, "metadata takes 4105 bytes"),
-        ({"metadata": {"a": "ä" * 2_048}}, "metadata takes 4105 bytes"),
+        ({"metadata": {"a": "x" * 4_096}}, "metadata has 4105 bytes"),
+        ({"metadata": {"a": "ä" * 2_048}}, "metadata has 4105 bytes"),
         ({"metadata": nested(33)}, "metadata is nested too deeply"),
-        ({"metadata": nested(5000)}, "metadata (is not a JSON object|is nested too deeply|takes)"),
+        ({"metadata": nested(5000)}, "metadata (is not a JSON object|is nested too deeply|has)"),
     ],
 )
-def test_arguments_that_are_refused_before_anything_is_stored(
+def test_arguments_that_are_not_valid_are_refused_before_a_write(
     arguments: dict[str, Any], problem: str, data_dir: Path
 ) -> None:
     with pytest.raises(WorkflowRuleError, match=problem) as refusal:
@@ -67,11 +67,11 @@ def test_arguments_that_are_refused_before_anything_is_stored(
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"status": "done"}, "no status of a step"),
-        ({"status": "cancelled"}, "no status of a step"),
+        ({"status": "done"}, "Unknown step status"),
+        ({"status": "cancelled"}, "Unknown step status"),
         ({"message": "x" * 4001}, "message has 4001 characters"),
         ({"error_message": "x" * 4001, "status": "failed"}, "error_message has 4001 characters"),
-        ({"error_message": "why"}, "error_message goes with the status failed"),
+        ({"error_message": "why"}, "error_message is only valid with"),
         ({"result": {"a": float("inf")}}, "result is not a JSON object"),
     ],
 )
@@ -83,7 +83,7 @@ def test_updates_that_are_refused(arguments: dict[str, Any], problem: str) -> No
     assert workflow_get_status("w") == before
 
 
-def test_arguments_at_their_limits_are_kept() -> None:
+def test_arguments_at_their_limits_are_stored() -> None:
     metadata = {"a": "x" * 4_087}
     workflow_create("x" * 128, "n" * 200, "d" * 1000, nested(32))
     answer = workflow_add_step("x" * 128, ".-_~", "d" * 1000, "t" * 200, metadata=metadata)
@@ -99,10 +99,10 @@ json_values = st.recursive(
 numbers = itertools.count()
 
 
-# the fixture's file may serve all examples: each has workflows of its own
+# all examples can share the file, because each has its own workflow
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(metadata=st.dictionaries(st.text(max_size=9), json_values, max_size=4))
-def test_any_json_object_is_kept_as_it_is(metadata: dict[str, Any]) -> None:
+def test_any_json_object_is_stored_without_changes(metadata: dict[str, Any]) -> None:
     workflow_id = f"json-{next(numbers)}"
     workflow_create(workflow_id, "Title", metadata=metadata)
     assert json.dumps(workflow_get_status(workflow_id)["workflow"]["metadata"]) == json.dumps(metadata)

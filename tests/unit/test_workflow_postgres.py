@@ -1,4 +1,4 @@
-"""Workflows in a PostgreSQL that machines share; a real one, which the tests start themselves."""
+"""Workflows in a PostgreSQL database that machines share. The tests start a real server."""
 
 import asyncio
 import os
@@ -14,16 +14,19 @@ from urllib.parse import urlsplit
 
 import pytest
 import time_machine
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from quilt_mcp import identity, runtime_context
-from quilt_mcp.errors import NotFound, ResourceExecutionError, Unavailable
+from quilt_mcp.app import App, current_app, identity
+from quilt_mcp.app.identity import Identity
+from quilt_mcp.core.errors import NotFound, ResourceExecutionError, Unavailable
 from quilt_mcp.http.readiness import Readiness
-from quilt_mcp.identity import Identity
-from quilt_mcp.readiness_checks import READINESS_CHECKS
-from quilt_mcp.services import workflow_arguments, workflow_postgres, workflow_store
-from quilt_mcp.services.workflow_rules import WorkflowRuleError
-from quilt_mcp.services.workflow_service import (
+from quilt_mcp.settings import Settings
+from quilt_mcp.workflows import arguments as workflow_arguments
+from quilt_mcp.workflows.resources import WORKFLOWS
+from quilt_mcp.workflows.rules import WorkflowRuleError
+from quilt_mcp.workflows.service import (
     workflow_add_step,
     workflow_create,
     workflow_get_status,
@@ -31,9 +34,10 @@ from quilt_mcp.services.workflow_service import (
     workflow_list_all,
     workflow_update_step,
 )
-from quilt_mcp.settings import Settings
-from tests.postgres_server import NoPostgres, PostgresServer, postgres_server
-from tests.waiting import SECONDS
+from quilt_mcp.workflows.stores import Workflows
+from tests.support import apps
+from tests.support.postgres_server import PostgresServer, postgres_server
+from tests.support.waiting import SECONDS
 
 _numbers = count()
 WRITER = """
@@ -47,21 +51,14 @@ for number in range(8):
 """
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    try:
-        with postgres_server() as server:
-            yield server
-    except NoPostgres as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
-
-
 @pytest.fixture
 def url(postgres: PostgresServer) -> str:
-    """A database of the test's own."""
+    """A database for one test."""
     return postgres.create(f"workflows-{os.getpid()}-{next(_numbers)}")
+
+
+def workflows() -> Workflows:
+    return current_app().part(Workflows)
 
 
 def name_of(url: str) -> str:
@@ -69,21 +66,21 @@ def name_of(url: str) -> str:
 
 
 def use(url: str, data_dir: Path, **options: Any) -> None:
-    runtime_context.use_settings(Settings(workflows_url=SecretStr(url), data_dir=data_dir, **options))
+    apps.use_settings(Settings(workflows_url=SecretStr(url), data_dir=data_dir, **options))
 
 
 @pytest.fixture
 def shared(url: str, tmp_path: Path) -> Iterator[str]:
     """The URL of the database that is in use."""
-    before = runtime_context.settings()
+    before = apps.current_settings()
     use(url, tmp_path / "data")
     yield url
-    runtime_context.use_settings(before)
+    apps.use_settings(before)
 
 
 @pytest.fixture
 def become(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes another the caller."""
+    """Change the caller."""
 
     def change(subject: str) -> None:
         monkeypatch.setattr(identity, "current", partial(Identity, subject, "https://issuer.example.com"))
@@ -92,17 +89,17 @@ def become(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 @pytest.mark.usefixtures("shared")
-def test_before_the_first_write_it_is_empty_and_nothing_is_made(postgres: PostgresServer, shared: str) -> None:
+def test_before_the_first_write_it_is_empty_and_reads_create_nothing(postgres: PostgresServer, shared: str) -> None:
     assert workflow_list_all()["workflows"] == []
     assert workflow_ids() == []
-    with pytest.raises(NotFound, match="none has been created yet"):
+    with pytest.raises(NotFound, match="There are no workflows yet"):
         workflow_get_status("w")
     assert (
         postgres.sql("SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'quilt%'", database=name_of(shared)) == "0"
     )
 
 
-def test_what_it_answers_is_what_the_file_answers(shared: str, tmp_path: Path) -> None:
+def test_the_answers_are_those_of_a_file(shared: str, tmp_path: Path) -> None:
     def scenario() -> list[Any]:
         answers: list[Any] = []
         workflow_create("rna", "RNA 💡", "Counts", {"team": ["a", 1, None, True, 0.5, "\x01"]})
@@ -116,16 +113,53 @@ def test_what_it_answers_is_what_the_file_answers(shared: str, tmp_path: Path) -
             workflow_update_step("rna", "b", "in_progress")
             workflow_update_step("rna", "b", "failed")
         answers += [workflow_list_all(), workflow_ids(), workflow_get_status("rna"), workflow_get_status("Dna")]
-        with workflow_store.reading() as store:
-            answers += [len(store.load("rna").execution_log), store.ids(1), store.count_by_status()]  # type: ignore[union-attr]
+        with workflows().reading() as store:
+            workflow = store.load("rna")
+            assert workflow is not None
+            answers += [len(workflow.execution_log), store.ids(1), store.count_by_status()]
         return answers
 
-    with time_machine.travel(0, tick=False):  # else those that last changed in one second would be listed by their ids
+    with time_machine.travel(0, tick=False):  # otherwise the order of the list depends on the second of the updates
         kept_in_postgres = scenario()
-        runtime_context.use_settings(Settings(data_dir=tmp_path / "file"))
+        apps.use_settings(Settings(data_dir=tmp_path / "file"))
         kept_in_a_file = scenario()
     assert without_times(kept_in_postgres) == without_times(kept_in_a_file)
     assert not (tmp_path / "data").exists()
+
+
+STATUSES = ["pending", "in_progress", "completed", "failed", "skipped"]
+TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5)
+IDS = st.sampled_from(["a", "B", "b.c", "~"])
+CREATES = st.tuples(st.just(workflow_create), st.tuples(IDS, st.sampled_from(["Title", "💡 'it'"])))
+ADDS = st.tuples(
+    st.just(workflow_add_step), st.tuples(IDS, IDS, st.just("Do it"), st.just("manual"), st.lists(IDS, max_size=2))
+)
+UPDATES = st.tuples(st.just(workflow_update_step), st.tuples(IDS, IDS, st.sampled_from(STATUSES), TEXTS))
+READS = st.tuples(st.just(workflow_get_status), st.tuples(IDS))
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(calls=st.lists(CREATES | ADDS | UPDATES | READS, min_size=5, max_size=25))
+def test_any_sequence_of_calls_gives_the_same_answers_as_a_file(
+    calls: list[tuple[Callable[..., object], tuple[Any, ...]]], postgres: PostgresServer, tmp_path: Path
+) -> None:
+    number = next(_numbers)
+    both = [
+        Settings(workflows_url=SecretStr(postgres.create(f"any-{os.getpid()}-{number}"))),
+        Settings(data_dir=tmp_path / str(number)),
+    ]
+    answers: list[list[object]] = [[], []]
+    with time_machine.travel(0, tick=False) as clock:
+        for where, found in zip(both, answers, strict=True):
+            clock.move_to(0)
+            with App(where).active():
+                for function, arguments in [*calls, (workflow_list_all, ()), (workflow_ids, ())]:
+                    clock.shift(0.4)
+                    try:
+                        found.append(function(*arguments))
+                    except (WorkflowRuleError, NotFound) as error:
+                        found.append(repr(error))
+    assert answers[0] == answers[1]
 
 
 def without_times(value: Any) -> Any:
@@ -149,15 +183,15 @@ def test_every_owner_has_workflows_of_its_own(become: Callable[[str], None]) -> 
 
 
 @pytest.mark.usefixtures("shared")
-def test_what_a_block_wrote_before_it_failed_is_not_kept() -> None:
+def test_a_write_that_raises_is_rolled_back() -> None:
     workflow_create("w", "Title")
 
     class Bug(Exception):
         pass
 
     def write_and_fail() -> None:
-        with workflow_store.writing() as store:
-            store.save(workflow_arguments.new_workflow("x", "Other", "", None, "2026-01-01T00:00:00Z"))
+        with workflows().writing() as store:
+            store.save(workflow_arguments.create_workflow("x", "Other", "", None, "2026-01-01T00:00:00Z"))
             raise Bug
 
     with pytest.raises(Bug):
@@ -174,14 +208,14 @@ def test_processes_that_write_at_once_lose_nothing(shared: str, tmp_path: Path) 
 
 
 def failing() -> list[str]:
-    """What keeps this server from being ready, of what workflows need."""
-    return asyncio.run(Readiness({"workflows": READINESS_CHECKS["workflows"]}).failing())
+    """Return the failed readiness checks of the workflow domain."""
+    return asyncio.run(Readiness(WORKFLOWS.checks).find_failing())
 
 
-def test_a_database_that_is_down_is_unavailable_and_no_secret_is_told(tmp_path: Path) -> None:
+def test_a_database_that_is_down_is_unavailable_and_no_failure_contains_the_password(tmp_path: Path) -> None:
     with postgres_server() as own:
         address = own.create("w").replace("tests@", "tests:hidden@")
-        before = runtime_context.settings()
+        before = apps.current_settings()
         use(address, tmp_path)
         workflow_create("w", "Title")
         assert failing() == []
@@ -191,34 +225,39 @@ def test_a_database_that_is_down_is_unavailable_and_no_secret_is_told(tmp_path: 
             workflow_list_all()
         own.start()
         assert workflow_ids() == ["w"]
-        runtime_context.use_settings(before)
-    told = (refused.value.message, refused.value.details, *refused.value.suggested_actions)
-    assert "hidden" not in str(told)
+        apps.use_settings(before)
+    texts = (refused.value.message, refused.value.details, *refused.value.suggested_actions)
+    assert "hidden" not in str(texts)
     assert refused.value.transient
 
 
-def test_a_writer_does_not_wait_for_ever_for_another(shared: str, tmp_path: Path) -> None:
+def test_a_writer_stops_waiting_for_another(shared: str, tmp_path: Path) -> None:
     use(shared, tmp_path, database_timeout_seconds=0.2)
-    with workflow_store.writing(), pytest.raises(Unavailable, match="another writer") as refused:
+    with workflows().writing(), pytest.raises(Unavailable, match="in time") as refused:
         workflow_create("w", "Title")
     assert refused.value.transient
 
 
-@pytest.mark.parametrize("last_word", [b"SET TRANSACTION", b"pg_advisory_xact_lock", b"COMMIT"])
-async def test_a_database_that_falls_silent_is_given_up(
-    last_word: bytes, postgres: PostgresServer, shared: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("last_word", [b"standard_conforming", b"SET TRANSACTION", b"pg_advisory_xact_lock", b"COMMIT"])
+async def test_a_database_that_no_longer_responds_is_unavailable(
+    last_word: bytes, postgres: PostgresServer, shared: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(workflow_postgres, "MARGIN_SECONDS", 0.2)
     async with falling_silent(postgres, last_word) as port, asyncio.timeout(SECONDS):
-        use(f"postgresql://tests@127.0.0.1:{port}/{name_of(shared)}", tmp_path, database_timeout_seconds=0.2)
+        url = SecretStr(f"postgresql://tests@127.0.0.1:{port}/{name_of(shared)}")
+        impatient = Settings(workflows_url=url, data_dir=tmp_path, database_timeout_seconds=0.2)
         with pytest.raises(Unavailable, match="cannot be reached") as refused:
-            await asyncio.to_thread(workflow_create, "w", "Title")
+            await asyncio.to_thread(write, Workflows(impatient, margin_seconds=0.2))
     assert refused.value.transient
+
+
+def write(workflows: Workflows) -> None:
+    with workflows.writing():
+        pass
 
 
 @asynccontextmanager
 async def falling_silent(postgres: PostgresServer, last_word: bytes) -> AsyncIterator[int]:
-    """The port of a proxy to the server, which swallows all that a client sends from the first bytes with this word."""
+    """Yield the port of a proxy to the server. From the first bytes with this word on, it drops what a client sends."""
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_clients: bool) -> None:
         try:
@@ -240,7 +279,7 @@ async def falling_silent(postgres: PostgresServer, last_word: bytes) -> AsyncIte
 
 
 @pytest.mark.parametrize("name", ["reader", "newcomer"])
-def test_a_user_who_may_not_write_is_told_so(name: str, postgres: PostgresServer, shared: str, tmp_path: Path) -> None:
+def test_a_user_who_may_not_write(name: str, postgres: PostgresServer, shared: str, tmp_path: Path) -> None:
     workflow_create("w", "Title")
     postgres.sql(f"DROP ROLE IF EXISTS {name}; CREATE ROLE {name} LOGIN")
     if name == "reader":
@@ -250,31 +289,23 @@ def test_a_user_who_may_not_write_is_told_so(name: str, postgres: PostgresServer
             database=name_of(shared),
         )
     use(shared.replace("tests@", f"{name}@"), tmp_path)
-    with pytest.raises(ResourceExecutionError, match="does not allow this") as refused:
+    with pytest.raises(ResourceExecutionError, match="not allowed to do this") as refused:
         workflow_create("x", "Title")
     assert not refused.value.transient
     if name == "reader":
         assert workflow_ids() == ["w"]
 
 
-def test_workflows_of_a_newer_version_are_left_alone(postgres: PostgresServer, shared: str) -> None:
-    workflow_create("w", "Title")
-    postgres.sql("UPDATE quilt_mcp_workflows.schema_version SET number = 99", database=name_of(shared))
-    for use_it in (workflow_ids, partial(workflow_create, "x", "Title")):
-        with pytest.raises(ResourceExecutionError, match="newer version"):
-            use_it()
-
-
-def test_a_nul_is_refused_where_it_can_be_kept_and_where_it_cannot(shared: str, tmp_path: Path) -> None:
+def test_both_databases_refuse_a_nul(shared: str, tmp_path: Path) -> None:
     assert shared
     for _ in range(2):
         with pytest.raises(WorkflowRuleError, match="NUL"):
             workflow_create("w", "a\0b")
-        runtime_context.use_settings(Settings(data_dir=tmp_path))
+        apps.use_settings(Settings(data_dir=tmp_path))
 
 
 @pytest.mark.parametrize("address", ["mysql://host/name", "host", ""])
-def test_another_address_is_a_wrong_setting(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_address_is_not_valid(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUILT_MCP_WORKFLOWS_URL", address)
-    with pytest.raises(ValueError, match="it does not begin with postgresql"):
+    with pytest.raises(ValueError, match="it must start with postgresql"):
         Settings()

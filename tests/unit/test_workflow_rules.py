@@ -1,4 +1,4 @@
-"""After any history of writes, a workflow obeys the rules."""
+"""After any sequence of writes, a workflow obeys the rules."""
 
 import itertools
 from typing import Any
@@ -7,8 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quilt_mcp.services.workflow_model import StepStatus, derive_status
-from quilt_mcp.services.workflow_service import (
+from quilt_mcp.workflows.answers import StepAnswer, WorkflowReport
+from quilt_mcp.workflows.model import StepStatus, derive_status
+from quilt_mcp.workflows.service import (
     WorkflowRuleError,
     workflow_add_step,
     workflow_create,
@@ -41,7 +42,7 @@ def test_the_status_follows_from_the_steps(steps: list[StepStatus], status: str)
     assert derive_status(steps) == status
 
 
-def steps_of(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def steps_of(answer: WorkflowReport) -> dict[str, StepAnswer]:
     return {step["id"]: step for step in answer["workflow"]["steps"]}
 
 
@@ -53,8 +54,8 @@ def expected_status(statuses: list[str]) -> str:
     return "created" if set(statuses) == {"pending"} else "in_progress"
 
 
-def check_rules(answer: dict[str, Any]) -> None:
-    """What holds for a workflow with steps after every write."""
+def check_rules(answer: WorkflowReport) -> None:
+    """Check the rules of a workflow with steps."""
     workflow, steps = answer["workflow"], steps_of(answer)
     status = {name: step["status"] for name, step in steps.items()}
     assert workflow["status"] == expected_status(list(status.values()))
@@ -69,13 +70,13 @@ def check_rules(answer: dict[str, Any]) -> None:
     assert answer["can_proceed"] == bool(answer["next_available_steps"])
     stuck = workflow["status"] != "completed" and not answer["can_proceed"]
     assert not stuck or {"failed", "in_progress"} & set(status.values())
-    count = answer["progress"]
+    count: dict[str, Any] = {**answer["progress"]}
     assert sum(count[f"{name}_steps"] for name in STATUSES) == count["total_steps"] == len(steps)
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[tuple[str, Any]]:
-    """Steps with dependencies on earlier ones, and updates of any of them, in any order."""
+    """Generate steps that depend on earlier ones, and updates of any of them, in any order."""
     history: list[tuple[str, Any]] = []
     for number in range(draw(st.integers(1, 5))):
         earlier = [f"s{other}" for other in range(number)]
@@ -85,7 +86,7 @@ def histories(draw: st.DrawFn) -> list[tuple[str, Any]]:
     return history
 
 
-# the fixture's file may serve all examples: each has a workflow of its own
+# all examples can share the file, because each has its own workflow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=histories())
 def test_after_any_history_the_status_obeys_the_rules(history: list[tuple[str, Any]]) -> None:

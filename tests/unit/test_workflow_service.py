@@ -1,4 +1,4 @@
-"""How workflows come about, change and end, and what is read of them."""
+"""How workflows are created, change and end, and the answers about them."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import time_machine
 
-from quilt_mcp.errors import NotFound
-from quilt_mcp.services.workflow_service import (
+from quilt_mcp.core.errors import NotFound
+from quilt_mcp.workflows.answers import StepAnswer, WorkflowReport
+from quilt_mcp.workflows.service import (
     WorkflowRuleError,
     workflow_add_step,
     workflow_create,
@@ -32,24 +33,22 @@ def clock() -> Iterator[time_machine.Traveller]:
 
 
 def create(*steps: str, workflow_id: str = "w", **dependencies: list[str]) -> None:
-    """A workflow with these steps, and which of them depend on which."""
+    """Create a workflow with these steps and dependencies."""
     workflow_create(workflow_id, "Title")
     for step in steps:
         workflow_add_step(workflow_id, step, f"Do {step}", dependencies=dependencies.get(step))
 
 
-def update(step: str, *statuses: str) -> dict[str, Any]:
-    answer = {}
-    for status in statuses:
-        answer = workflow_update_step("w", step, status)
+def update(step: str, *statuses: str) -> WorkflowReport:
+    *_, answer = [workflow_update_step("w", step, status) for status in statuses]
     return answer
 
 
-def steps_of(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def steps_of(answer: WorkflowReport) -> dict[str, StepAnswer]:
     return {step["id"]: step for step in answer["workflow"]["steps"]}
 
 
-def test_reading_before_the_first_write_answers_empty_and_makes_nothing(data_dir: Path) -> None:
+def test_a_read_before_the_first_write_is_empty_and_creates_nothing(data_dir: Path) -> None:
     assert workflow_list_all() == {
         "workflows": [],
         "total_workflows": 0,
@@ -57,7 +56,7 @@ def test_reading_before_the_first_write_answers_empty_and_makes_nothing(data_dir
         "completed_workflows": 0,
     }
     assert workflow_ids() == []
-    with pytest.raises(NotFound, match="none has been created yet") as refusal:
+    with pytest.raises(NotFound, match="There are no workflows yet") as refusal:
         workflow_get_status("w")
     assert "workflow_create" in refusal.value.suggested_actions[0]
     assert not data_dir.exists()
@@ -165,7 +164,7 @@ def test_skipped_steps_count_as_done() -> None:
     assert answer["progress"]["percentage"] == 100.0
 
 
-def test_trying_a_failed_step_again_lifts_the_failure_and_drops_what_it_left(clock: time_machine.Traveller) -> None:
+def test_a_retry_of_a_failed_step_removes_its_error_and_result(clock: time_machine.Traveller) -> None:
     create("a", "b")
     workflow_update_step("w", "a", "failed", result={"partial": 1}, error_message="no disk")
     clock.shift(60)
@@ -175,12 +174,12 @@ def test_trying_a_failed_step_again_lifts_the_failure_and_drops_what_it_left(clo
     assert (step["error_message"], step["result"], step["started_at"]) == (None, None, "2026-05-01T12:01:00Z")
     assert answer["workflow"]["started_at"] == "2026-05-01T12:00:00Z"
     assert answer["recommendations"] == [
-        "In progress: a. Set each to completed or failed with workflow_update_step when it ends.",
-        "Ready to start: b. Set a step to in_progress with workflow_update_step when it starts.",
+        "In progress: a. When one ends, set it to completed or failed with workflow_update_step.",
+        "Ready to start: b. When one starts, set it to in_progress with workflow_update_step.",
     ]
 
 
-def test_a_result_given_under_way_stays_unless_a_new_one_comes() -> None:
+def test_a_result_stays_until_a_new_one_replaces_it() -> None:
     create("a", "b")
     workflow_update_step("w", "a", "in_progress", result={"files": 1})
     assert steps_of(update("a", "completed"))["a"]["result"] == {"files": 1}
@@ -200,9 +199,9 @@ def test_all_steps_back_to_pending_is_created_again() -> None:
     assert (workflow["status"], workflow["started_at"]) == ("created", None)
 
 
-def test_a_step_added_to_a_completed_workflow_opens_it_again(clock: time_machine.Traveller) -> None:
+def test_a_new_step_reopens_a_completed_workflow(clock: time_machine.Traveller) -> None:
     create("a")
-    assert "opens the workflow again" in update("a", "completed")["recommendations"][0]
+    assert "reopens the workflow" in update("a", "completed")["recommendations"][0]
     clock.shift(60)
     workflow = workflow_add_step("w", "b", "More")["workflow"]
     assert (workflow["status"], workflow["completed_at"]) == ("in_progress", None)
@@ -223,11 +222,11 @@ def test_a_step_waits_for_its_dependencies(status: str) -> None:
 
 
 @pytest.mark.parametrize("status", ["pending", "in_progress", "failed"])
-def test_what_others_build_on_cannot_be_undone(status: str) -> None:
+def test_a_step_that_others_need_stays_done(status: str) -> None:
     create("a", "b", b=["a"])
     update("a", "completed")
     update("b", "in_progress")
-    with pytest.raises(WorkflowRuleError, match=f"a cannot go from completed to {status}: b already built on it"):
+    with pytest.raises(WorkflowRuleError, match=f"a cannot change from completed to {status}: b started after it"):
         update("a", status)
     update("b", "failed")
     assert steps_of(update("a", status))["a"]["status"] == status
@@ -275,13 +274,32 @@ def test_the_same_status_with_something_new_is_logged() -> None:
     assert steps_of(workflow_update_step("w", "a", "failed", error_message="new"))["a"]["error_message"] == "new"
 
 
+@pytest.mark.parametrize(("before", "after"), [(1, True), (0, False), (True, 1), (1, 1.0)])
+def test_numbers_and_booleans_that_are_equal_in_python_are_different_values(before: object, after: object) -> None:
+    workflow_create("w", "Title", metadata={"a": before})
+    workflow_add_step("w", "a", "Do a", metadata={"a": before})
+    workflow_update_step("w", "a", "completed", result={"n": [before]})
+    answer = workflow_update_step("w", "a", "completed", result={"n": [after]})
+    assert repr(steps_of(answer)["a"]["result"]) == repr({"n": [after]})
+    assert len(answer["recent_activity"]) == 2
+    with pytest.raises(WorkflowRuleError, match="w already exists"):
+        workflow_create("w", "Title", metadata={"a": after})
+    with pytest.raises(WorkflowRuleError, match="already has a step a"):
+        workflow_add_step("w", "a", "Do a", metadata={"a": after})
+
+
+def test_the_order_of_keys_is_no_difference() -> None:
+    answer = workflow_create("w", "Title", metadata={"a": 1, "b": 2})
+    assert workflow_create("w", "Title", metadata={"b": 2, "a": 1}) == answer
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("w", "Other"), ("w", "Title", "more"), ("w", "Title", "", {"a": 1})],
 )
-def test_an_id_that_is_taken_by_another_workflow_is_refused(arguments: tuple[Any, ...]) -> None:
+def test_the_id_of_another_workflow_is_refused(arguments: tuple[Any, ...]) -> None:
     create("a")
-    with pytest.raises(WorkflowRuleError, match="w exists already"):
+    with pytest.raises(WorkflowRuleError, match="w already exists"):
         workflow_create(*arguments)
     assert workflow_get_status("w")["workflow"]["name"] == "Title"
 
@@ -290,22 +308,22 @@ def test_an_id_that_is_taken_by_another_workflow_is_refused(arguments: tuple[Any
     "arguments",
     [("Other",), ("Do b", "script"), ("Do b", "manual", []), ("Do b", "manual", ["a"], {"a": 1})],
 )
-def test_an_id_that_is_taken_by_another_step_is_refused(arguments: tuple[Any, ...]) -> None:
+def test_the_id_of_another_step_is_refused(arguments: tuple[Any, ...]) -> None:
     create("a", "b", b=["a"])
-    with pytest.raises(WorkflowRuleError, match="has a step b already"):
+    with pytest.raises(WorkflowRuleError, match="already has a step b"):
         workflow_add_step("w", "b", *arguments)
 
 
-def test_unknown_ids_are_not_found_and_existing_ones_are_named() -> None:
+def test_unknown_ids_are_not_found_and_the_failure_names_existing_ones() -> None:
     create("a", workflow_id="first")
     create("b", workflow_id="second")
-    calls: list[Callable[[], dict[str, Any]]] = [
+    calls: list[Callable[[], WorkflowReport]] = [
         lambda: workflow_get_status("x"),
         lambda: workflow_add_step("x", "a", "A"),
         lambda: workflow_update_step("x", "a", "failed"),
     ]
     for call in calls:
-        with pytest.raises(NotFound, match="no workflow 'x'") as refusal:
+        with pytest.raises(NotFound, match="'x' does not exist") as refusal:
             call()
         assert "first, second" in refusal.value.suggested_actions[0]
     with pytest.raises(NotFound, match="first has no step 'b'") as refusal:
@@ -340,7 +358,7 @@ def test_the_list_counts_all_by_status() -> None:
     assert totals == {"total_workflows": 4, "active_workflows": 2, "completed_workflows": 1}
 
 
-def test_the_list_is_bounded_and_its_totals_are_true() -> None:
+def test_the_list_has_at_most_200_workflows_and_counts_all() -> None:
     for number in range(203):
         workflow_create(f"w{number:03}", "Title")
     answer = workflow_list_all()
@@ -349,11 +367,11 @@ def test_the_list_is_bounded_and_its_totals_are_true() -> None:
     assert len(workflow_ids()) == 203
 
 
-def test_a_workflow_has_at_most_100_steps_and_keeps_the_newest_100_log_entries() -> None:
+def test_a_workflow_has_at_most_100_steps_and_100_log_entries() -> None:
     create("a", workflow_id="other")
     other = workflow_update_step("other", "a", "completed")
     create(*(f"s{number}" for number in range(100)))
-    with pytest.raises(WorkflowRuleError, match="has 100 steps, which is the most"):
+    with pytest.raises(WorkflowRuleError, match="has 100 steps, which is the maximum"):
         workflow_add_step("w", "s100", "One too many")
     for number in range(103):
         answer = workflow_update_step("w", "s0", "in_progress", f"note {number}")

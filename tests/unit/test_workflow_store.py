@@ -1,4 +1,4 @@
-"""The workflow file: private, durable, shared by processes, and clear about what is wrong with it."""
+"""The workflow file: private, durable, shared by processes, with failures that name the cause."""
 
 import os
 import re
@@ -16,12 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Executable
+from sqlalchemy.exc import OperationalError
 
-from quilt_mcp import identity, runtime_context
-from quilt_mcp.errors import NotFound, ResourceExecutionError, Unavailable
-from quilt_mcp.identity import Identity
-from quilt_mcp.services import workflow_file, workflow_sql, workflow_store
-from quilt_mcp.services.workflow_service import (
+from quilt_mcp.app import current_app, identity
+from quilt_mcp.app.database.engines import make_file
+from quilt_mcp.app.identity import Identity
+from quilt_mcp.core.errors import NotFound, ResourceExecutionError, Unavailable
+from quilt_mcp.settings import Settings
+from quilt_mcp.workflows import statements
+from quilt_mcp.workflows.service import (
     workflow_add_step,
     workflow_create,
     workflow_get_status,
@@ -29,7 +33,8 @@ from quilt_mcp.services.workflow_service import (
     workflow_list_all,
     workflow_update_step,
 )
-from quilt_mcp.settings import Settings
+from quilt_mcp.workflows.stores import Workflows
+from tests.support import apps
 
 pytestmark = pytest.mark.usefixtures("data_dir")
 
@@ -41,6 +46,14 @@ def file(data_dir: Path) -> Path:
     return data_dir / "workflows.sqlite3"
 
 
+def workflows() -> Workflows:
+    return current_app().part(Workflows)
+
+
+def use_timeout(data_dir: Path, seconds: float) -> None:
+    apps.use_settings(Settings(data_dir=data_dir, database_timeout_seconds=seconds))
+
+
 def execute(file: Path, statement: str) -> list[Any]:
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         return connection.execute(statement).fetchall()
@@ -50,9 +63,9 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_file_and_directory_are_the_users_alone(data_dir: Path, file: Path) -> None:
+def test_only_the_user_can_read_the_file_and_the_directory(data_dir: Path, file: Path) -> None:
     assert (mode(data_dir), mode(file)) == (0o700, 0o600)
-    with workflow_store.writing() as store:
+    with workflows().writing() as store:
         store.count_by_status()
         assert {path.name: mode(path) for path in data_dir.iterdir()} == {
             "workflows.sqlite3": 0o600,
@@ -61,7 +74,7 @@ def test_file_and_directory_are_the_users_alone(data_dir: Path, file: Path) -> N
         }
 
 
-def test_a_read_leaves_nothing_behind(data_dir: Path, file: Path) -> None:
+def test_a_read_changes_and_leaves_nothing(data_dir: Path, file: Path) -> None:
     before = file.read_bytes()
     workflow_get_status("w")
     workflow_list_all()
@@ -70,15 +83,15 @@ def test_a_read_leaves_nothing_behind(data_dir: Path, file: Path) -> None:
     assert file.read_bytes() == before
 
 
-def test_a_directory_that_is_there_keeps_its_mode(data_dir: Path) -> None:
+def test_an_existing_directory_keeps_its_mode(data_dir: Path) -> None:
     data_dir.mkdir(mode=0o750)
     data_dir.chmod(0o750)
     workflow_create("w", "Title")
     assert mode(data_dir) == 0o750
 
 
-def test_the_directorys_name_may_hold_anything(tmp_path: Path) -> None:
-    runtime_context.use_settings(Settings(data_dir=tmp_path / "a b?mode=ro#%41" / "ü"))
+def test_the_directory_can_have_any_name(tmp_path: Path) -> None:
+    apps.use_settings(Settings(data_dir=tmp_path / "a b?mode=ro#%41" / "ü"))
     workflow_create("w", "Title")
     assert workflow_ids() == ["w"]
     assert (tmp_path / "a b?mode=ro#%41" / "ü" / "workflows.sqlite3").is_file()
@@ -93,82 +106,13 @@ def test_a_file_without_schema_reads_as_empty_and_is_filled_by_the_next_write(da
     assert workflow_ids() == ["w"]
 
 
-def test_the_file_is_in_write_ahead_mode_and_of_the_current_schema(file: Path) -> None:
+def test_the_file_is_in_write_ahead_mode(file: Path) -> None:
     assert execute(file, "PRAGMA journal_mode") == [("wal",)]
-    assert execute(file, "PRAGMA user_version") == [(2,)]
-
-
-VERSION_1 = """
-CREATE TABLE workflows (
-    id TEXT PRIMARY KEY, name TEXT NOT NULL, description TEXT NOT NULL, metadata TEXT NOT NULL,
-    created_at TEXT NOT NULL, updated_at TEXT NOT NULL,
-    status TEXT NOT NULL, started_at TEXT, completed_at TEXT);
-CREATE INDEX workflows_by_update ON workflows (updated_at DESC, id);
-CREATE TABLE steps (
-    position INTEGER PRIMARY KEY,
-    workflow_id TEXT NOT NULL REFERENCES workflows (id), id TEXT NOT NULL,
-    description TEXT NOT NULL, step_type TEXT NOT NULL, dependencies TEXT NOT NULL, metadata TEXT NOT NULL,
-    created_at TEXT NOT NULL,
-    status TEXT NOT NULL, started_at TEXT, completed_at TEXT, error_message TEXT, result TEXT,
-    UNIQUE (workflow_id, id));
-CREATE TABLE log (
-    position INTEGER PRIMARY KEY,
-    workflow_id TEXT NOT NULL, step_id TEXT NOT NULL,
-    timestamp TEXT NOT NULL, status_change TEXT NOT NULL, message TEXT,
-    FOREIGN KEY (workflow_id, step_id) REFERENCES steps (workflow_id, id));
-CREATE INDEX log_of_workflow ON log (workflow_id, position);
-PRAGMA user_version = 1;
-INSERT INTO workflows VALUES ('w', 'Title', 'For', '{"a": 1}', '2026-01-01T00:00:00Z', '2026-01-02T00:00:00Z',
-                              'in_progress', '2026-01-02T00:00:00Z', NULL);
-INSERT INTO steps VALUES (7, 'w', 'b', 'Do b', 'manual', '[]', '{}', '2026-01-01T00:00:00Z',
-                          'completed', '2026-01-02T00:00:00Z', '2026-01-02T00:00:00Z', NULL, '{"rows": 5}');
-INSERT INTO steps VALUES (9, 'w', 'a', 'Do a', 'manual', '["b"]', '{}', '2026-01-01T00:00:00Z',
-                          'pending', NULL, NULL, NULL, NULL);
-INSERT INTO log VALUES (3, 'w', 'b', '2026-01-02T00:00:00Z', 'pending -> completed', 'done');
-"""
-
-
-@pytest.fixture
-def old_file(data_dir: Path) -> Path:
-    """A file as the first version wrote it."""
-    data_dir.mkdir()
-    with closing(sqlite3.connect(data_dir / "workflows.sqlite3")) as connection:
-        connection.executescript(VERSION_1)
-    return data_dir / "workflows.sqlite3"
-
-
-@pytest.mark.parametrize("first", [workflow_ids, lambda: workflow_create("x", "Title")])
-def test_the_first_versions_file_is_brought_up_to_date_and_is_the_local_persons(
-    first: Callable[[], object], old_file: Path
-) -> None:
-    first()
-    assert execute(old_file, "PRAGMA user_version") == [(2,)]
-    assert execute(old_file, "PRAGMA foreign_key_check") == []
-    found = workflow_get_status("w")["workflow"]
-    assert (found["name"], found["metadata"], found["updated_at"]) == ("Title", {"a": 1}, "2026-01-02T00:00:00Z")
-    assert [(step["id"], step["status"], step["result"]) for step in found["steps"]] == [
-        ("b", "completed", {"rows": 5}),
-        ("a", "pending", None),
-    ]
-    assert [entry["message"] for entry in found["execution_log"]] == ["done"]
-    assert workflow_update_step("w", "a", "completed")["workflow"]["status"] == "completed"
-    tables = {name for (name,) in execute(old_file, "SELECT name FROM sqlite_master WHERE type = 'table'")}
-    assert tables == {"workflows", "steps", "log"}
-    for owner in ("workflows", "steps", "log"):
-        assert set(execute(old_file, f"SELECT owner FROM {owner}")) == {("local",)}  # noqa: S608 - a table's name
-
-
-def test_the_schema_is_the_same_whether_new_or_brought_up_to_date(old_file: Path, tmp_path: Path) -> None:
-    workflow_ids()
-    runtime_context.use_settings(Settings(data_dir=tmp_path / "new"))
-    workflow_create("w", "Title")
-    described = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
-    assert execute(old_file, described) == execute(tmp_path / "new" / "workflows.sqlite3", described)
 
 
 def test_every_owner_has_workflows_of_its_own(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workflow_add_step("w", "a", "Do a")
-    workflow_update_step("w", "a", "completed", "the local person's")
+    workflow_update_step("w", "a", "completed", "of the local user")
     before = workflow_get_status("w")
     for who in (Identity("ann", "https://idp.example"), Identity("ann", "https://other.example"), Identity("local")):
         monkeypatch.setattr(identity, "current", partial(copy, who))
@@ -180,7 +124,7 @@ def test_every_owner_has_workflows_of_its_own(file: Path, monkeypatch: pytest.Mo
             lambda: workflow_update_step("w", "a", "failed"),
         ]
         for call in calls:
-            with pytest.raises(NotFound, match="none has been created yet"):
+            with pytest.raises(NotFound, match="There are no workflows yet"):
                 call()
         workflow_create("w", f"Of {who.issuer}")
         workflow_add_step("w", "a", "Do something else")
@@ -188,19 +132,19 @@ def test_every_owner_has_workflows_of_its_own(file: Path, monkeypatch: pytest.Mo
         assert [row["name"] for row in workflow_list_all()["workflows"]] == [f"Of {who.issuer}"]
         assert [entry["message"] for entry in workflow_get_status("w")["workflow"]["execution_log"]] == ["mine"]
     monkeypatch.undo()
-    runtime_context.use_settings(Settings(data_dir=file.parent))
+    apps.use_settings(Settings(data_dir=file.parent))
     assert workflow_get_status("w") == before
 
 
-def test_every_statement_over_rows_is_bound_to_an_owner() -> None:
-    schema = {*workflow_sql.SCHEMA, *workflow_sql.FROM_VERSION_1}
-    statements = [value for value in vars(workflow_sql).values() if isinstance(value, str) and value not in schema]
-    over_rows = [one for one in statements if one.split()[0] in {"SELECT", "INSERT", "DELETE", "UPDATE"}]
-    assert len(over_rows) == 10
-    for statement in over_rows:
-        tables = re.findall(r"(?:FROM|JOIN|INTO) (?:workflows|steps|log)\b", statement)
-        assert tables
-        assert statement.count(":owner") == len(tables)
+def test_every_statement_is_bound_to_an_owner() -> None:
+    found = [value for value in vars(statements).values() if isinstance(value, Executable)]
+    assert len(found) == 19
+    for statement in found:
+        text = str(statement)
+        tables = re.findall(r"(?:FROM|JOIN|UPDATE|DELETE FROM) (?:workflows|steps|log)\b", text)
+        inserts = re.findall(r"INSERT INTO \w+ \(.*\bowner\b", text)
+        assert tables or inserts
+        assert text.count(":of_owner") == len(tables)
 
 
 def test_a_write_that_raises_is_rolled_back(file: Path) -> None:
@@ -208,7 +152,7 @@ def test_a_write_that_raises_is_rolled_back(file: Path) -> None:
         pass
 
     def interrupted_write() -> None:
-        with workflow_store.writing() as store:
+        with workflows().writing() as store:
             workflow = store.load("w")
             assert workflow is not None
             store.save(type(workflow)(**{**vars(workflow), "id": "other"}))
@@ -249,7 +193,7 @@ def process(script: str, *arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, text=True)
 
 
-def test_processes_that_begin_and_write_at_once_lose_nothing(tmp_path: Path) -> None:
+def test_processes_that_start_and_write_at_once_lose_nothing(tmp_path: Path) -> None:
     names, go = ["a", "b", "c"], tmp_path / "go"
     writers = [process(WRITER, name, str(go)) for name in names]
     for writer in writers:
@@ -270,20 +214,23 @@ def test_processes_that_begin_and_write_at_once_lose_nothing(tmp_path: Path) -> 
 
 KILLED = """
 import os, signal
-from quilt_mcp.services import workflow_service, workflow_store
+from quilt_mcp.app import current_app
+from quilt_mcp.services import workflow_service
+from quilt_mcp.workflows.stores import Workflows
 workflow_service.workflow_create("w", "Title")
 workflow_service.workflow_add_step("w", "a", "Do a")
 workflow_service.workflow_update_step("w", "a", "completed", "done", {"rows": 5})
-with workflow_store.writing() as store:
-    store.save(store.load("w").with_step(store.load("w").steps[0].moved("failed", "2026-05-01T12:00:00Z"), "later"))
+with current_app().part(Workflows).writing() as store:
+    failed = store.load("w").steps[0].with_status("failed", "2026-05-01T12:00:00Z")
+    store.save(store.load("w").with_step(failed, "later"))
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_what_is_committed_survives_a_kill_and_what_is_not_does_not(data_dir: Path) -> None:
+def test_only_committed_writes_survive_a_kill(data_dir: Path) -> None:
     with process(KILLED) as killed:
         assert killed.wait(timeout=60) == -signal.SIGKILL
-    assert (data_dir / "workflows.sqlite3-wal").exists()  # it was killed before it could tidy up
+    assert (data_dir / "workflows.sqlite3-wal").exists()  # it was killed before it closed the file
     workflow = workflow_get_status("w")["workflow"]
     assert workflow["status"] == "completed"
     assert workflow["steps"][0]["result"] == {"rows": 5}
@@ -292,8 +239,8 @@ def test_what_is_committed_survives_a_kill_and_what_is_not_does_not(data_dir: Pa
     assert workflow_update_step("w", "b", "completed")["workflow"]["completed_steps"] == 2
 
 
-def test_a_write_lock_held_too_long_is_unavailable(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workflow_file, "BUSY_SECONDS", 0.01)
+def test_a_write_lock_that_is_held_too_long_is_unavailable(file: Path) -> None:
+    use_timeout(file.parent, 0.01)
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(Unavailable, match="Another process is writing") as failure:
@@ -304,18 +251,15 @@ def test_a_write_lock_held_too_long_is_unavailable(file: Path, monkeypatch: pyte
     assert set(workflow_ids()) == {"x", "w"}
 
 
-def test_writing_goes_on_when_another_process_keeps_the_journal_mode_from_changing(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(workflow_file, "BUSY_SECONDS", 0.01)
+def test_writes_work_while_another_process_prevents_the_change_of_the_journal_mode(data_dir: Path) -> None:
+    use_timeout(data_dir, 0.01)
     data_dir.mkdir()
     file = data_dir / "workflows.sqlite3"
-    execute(file, "PRAGMA user_version = 0")
+    execute(file, "VACUUM")
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
-        other.execute("CREATE TABLE other (x)")
         other.execute("BEGIN")
-        other.execute("SELECT * FROM other").fetchall()
-        with workflow_store.writing() as store:
+        other.execute("SELECT * FROM sqlite_master").fetchall()
+        with workflows().writing() as store:
             assert store.ids() == []
             other.execute("ROLLBACK")
     assert execute(file, "PRAGMA journal_mode") == [("delete",)]
@@ -323,27 +267,31 @@ def test_writing_goes_on_when_another_process_keeps_the_journal_mode_from_changi
     assert execute(file, "PRAGMA journal_mode") == [("wal",)]
 
 
-def test_those_who_write_at_once_in_one_process_all_have_their_turn(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+def test_concurrent_writers_of_one_process_all_get_their_turn(
+    data_dir: Path,
 ) -> None:
-    monkeypatch.setattr(workflow_file, "BUSY_SECONDS", 0.0)
+    use_timeout(data_dir, 0.001)
     names = [f"w{number}" for number in range(40)]
     with ThreadPoolExecutor(20) as pool:
         list(pool.map(lambda name: workflow_create(name, "Title"), names))
     assert sorted(workflow_ids()) == sorted(names)
 
 
-def test_a_writer_does_not_wait_for_ever_for_the_others(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workflow_file, "QUEUE_SECONDS", 0.01)
-    with workflow_store.writing(), ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(workflow_create, "x", "Title")
-        assert isinstance(waiting.exception(), Unavailable)
+def test_a_writer_stops_waiting_for_the_others_of_its_process(file: Path) -> None:
+    impatient = Workflows(Settings(data_dir=file.parent), queue_seconds=0.01)
+
+    def write() -> None:
+        with impatient.writing():
+            pytest.fail("two writers at once")
+
+    with impatient.writing(), ThreadPoolExecutor(1) as pool:
+        assert isinstance(pool.submit(write).exception(), Unavailable)
     workflow_create("x", "Title")
     assert set(workflow_ids()) == {"x", "w"}
 
 
 def connecting_with(pragma: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each connection begin with a pragma, so that SQLite itself raises what a full or read-only disk would."""
+    """Start each connection with a pragma, so that SQLite itself raises the errors of a full or read-only disk."""
     connect: Callable[..., sqlite3.Connection] = sqlite3.connect
 
     def connect_and_limit(*args: Any, **options: Any) -> sqlite3.Connection:
@@ -355,7 +303,7 @@ def connecting_with(pragma: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def create_many() -> None:
-    """More than there is room for in the pages that the file has."""
+    """Write more than fits into the pages of the file."""
     for number in range(9):
         workflow_create(f"x{number}", "Title", "x" * 1000, {"a": "x" * 4000})
 
@@ -363,7 +311,7 @@ def create_many() -> None:
 @pytest.mark.parametrize(
     ("pragma", "problem", "code"),
     [
-        ("PRAGMA max_page_count = 1", "disk is full", "SQLITE_FULL"),
+        ("PRAGMA max_page_count = 1", "is full", "SQLITE_FULL"),
         ("PRAGMA query_only = ON", "cannot be opened or written", "SQLITE_READONLY"),
     ],
 )
@@ -379,18 +327,8 @@ def test_a_full_or_read_only_disk(
     assert execute(file, "SELECT id FROM workflows") == [("w",)]
 
 
-@pytest.mark.parametrize("call", [workflow_list_all, workflow_ids, lambda: workflow_create("x", "Title")])
-def test_a_newer_versions_file_is_left_alone(call: Callable[[], object], file: Path) -> None:
-    execute(file, "PRAGMA user_version = 3")
-    with pytest.raises(ResourceExecutionError, match="newer version") as failure:
-        call()
-    assert failure.value.details == "schema version 3; this version knows up to 2"
-    assert failure.value.suggested_actions[0] == "Upgrade quilt-mcp on this machine."
-    assert execute(file, "SELECT id FROM workflows") == [("w",)]
-
-
 @pytest.mark.parametrize("call", [workflow_list_all, lambda: workflow_create("x", "Title")])
-def test_a_file_that_is_no_database(call: Callable[[], object], data_dir: Path) -> None:
+def test_a_file_that_is_not_a_database(call: Callable[[], object], data_dir: Path) -> None:
     data_dir.mkdir()
     (data_dir / "workflows.sqlite3").write_text("no database" * 100, encoding="utf-8")
     with pytest.raises(ResourceExecutionError, match="damaged") as failure:
@@ -406,10 +344,10 @@ def test_a_file_that_cannot_be_opened(data_dir: Path) -> None:
     assert failure.value.details == "SQLITE_CANTOPEN"
     with pytest.raises(ResourceExecutionError, match="cannot be opened") as failure:
         workflow_create("x", "Title")
-    assert failure.value.details == "EISDIR"
+    assert failure.value.details == "SQLITE_CANTOPEN"
 
 
-def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file in its place", encoding="utf-8")
     assert workflow_ids() == []
     with pytest.raises(ResourceExecutionError, match="cannot be opened") as failure:
@@ -423,7 +361,7 @@ def test_no_space_for_the_file_itself(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr(os, "open", no_space)
-    with pytest.raises(ResourceExecutionError, match="disk is full") as failure:
+    with pytest.raises(ResourceExecutionError, match="is full") as failure:
         workflow_create("x", "Title")
     assert failure.value.details == "ENOSPC"
 
@@ -432,7 +370,9 @@ def test_no_space_for_the_file_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     ("code", "problem"),
     [(sqlite3.SQLITE_IOERR_FSYNC, "The disk failed"), (sqlite3.SQLITE_CORRUPT_INDEX, "damaged")],
 )
-def test_failures_are_told_by_the_kind_of_their_code(code: int, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kind_of_an_sqlite_code_decides_the_failure(
+    code: int, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def failing(*_: object, **__: object) -> sqlite3.Connection:
         error = sqlite3.OperationalError("any text")
         error.sqlite_errorcode = code
@@ -445,5 +385,57 @@ def test_failures_are_told_by_the_kind_of_their_code(code: int, problem: str, mo
 
 def test_a_bug_in_a_statement_stays_a_bug(file: Path) -> None:
     execute(file, "DROP TABLE log")
-    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+    with pytest.raises(OperationalError, match="no such table"):
         workflow_get_status("w")
+
+
+def test_creating_the_file_again_keeps_the_locks_of_open_connections(tmp_path: Path) -> None:
+    """Closing a descriptor of a file drops all locks that the process holds on it."""
+    path = tmp_path / "w.sqlite3"
+    make_file(path)
+    try_to_lock = f"import sqlite3; sqlite3.connect({str(path)!r}, timeout=0).execute('BEGIN EXCLUSIVE')"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        make_file(path)
+        other = subprocess.run([sys.executable, "-c", try_to_lock], capture_output=True, text=True, check=False)
+    assert "database is locked" in other.stderr
+
+
+def test_a_file_of_another_program_is_refused_and_keeps_every_byte(data_dir: Path) -> None:
+    data_dir.mkdir()
+    path = data_dir / "workflows.sqlite3"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE theirs (id)")
+    before = path.read_bytes()
+    with pytest.raises(ResourceExecutionError, match="It was not changed"):
+        workflow_create("w", "Title")
+    assert path.read_bytes() == before
+    assert [one.name for one in data_dir.iterdir()] == [path.name]
+
+
+READ_AND_WRITE = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from quilt_mcp.services.workflow_service import workflow_create, workflow_list_all
+
+def work(number):
+    workflow_create(f"{sys.argv[1]}-{number}", "Title")
+    workflow_list_all()
+    return f"{sys.argv[1]}-{number}"
+
+with ThreadPoolExecutor(4) as pool:
+    print(*pool.map(work, range(60)))
+"""
+
+
+@pytest.mark.soak
+def test_processes_that_read_and_write_in_threads_lose_no_acknowledged_write(data_dir: Path) -> None:
+    processes = [
+        subprocess.Popen([sys.executable, "-c", READ_AND_WRITE, name], stdout=subprocess.PIPE, text=True)
+        for name in "abcdef"
+    ]
+    acknowledged = {one for process in processes for one in process.communicate()[0].split()}
+    assert [process.returncode for process in processes] == [0] * 6
+    assert len(acknowledged) == 360
+    with closing(sqlite3.connect(data_dir / "workflows.sqlite3")) as connection:
+        assert {row[0] for row in connection.execute("SELECT id FROM workflows")} == acknowledged

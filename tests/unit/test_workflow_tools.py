@@ -1,4 +1,4 @@
-"""The workflow tools, as a client meets them."""
+"""The workflow tools, as a client uses them."""
 
 import json
 import logging
@@ -14,8 +14,10 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.client import CallToolResult
 from fastmcp.client.transports import FastMCPTransport
 
-from quilt_mcp.services import workflow_file, workflow_service
-from quilt_mcp.tools.workflow_tools import register_workflow_tools
+from quilt_mcp.app import App, default_app
+from quilt_mcp.settings import Settings
+from quilt_mcp.workflows import service as workflow_service
+from quilt_mcp.workflows.tools import add_workflow_tools
 
 Connected = Client[FastMCPTransport]
 
@@ -26,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("data_dir")
 @pytest.fixture
 async def client() -> AsyncIterator[Connected]:
     mcp: FastMCP = FastMCP("bare")
-    register_workflow_tools(mcp)
+    add_workflow_tools(mcp, default_app.get())
     async with Client(mcp) as connected:
         yield connected
 
@@ -69,7 +71,16 @@ async def test_a_workflow_from_creation_to_completion(client: Connected) -> None
     assert step["result"] == {"rows": 5}
 
 
-async def test_null_is_taken_for_nothing_where_nothing_need_be_given(client: Connected) -> None:
+async def test_a_workflow_can_be_deleted(client: Connected) -> None:
+    await call(client, "workflow_create", workflow_id="w", name="Title")
+    for deleted in (True, False):
+        result = await call(client, "workflow_delete", workflow_id="w")
+        assert not result.is_error
+        expected = {"workflow_id": "w", "deleted": deleted, "remaining_workflows": 0}
+        assert result.structured_content == json.loads(text_of(result)) == expected
+
+
+async def test_null_is_valid_for_optional_arguments(client: Connected) -> None:
     await call(client, "workflow_create", workflow_id="w", name="Title", description=None, metadata=None)
     step = {"workflow_id": "w", "step_id": "a"}
     nothing: dict[str, None] = {"step_type": None, "dependencies": None, "metadata": None}
@@ -104,10 +115,10 @@ REFUSALS = [
     (
         "workflow_create",
         {"workflow_id": "w", "name": "Other"},
-        "w exists already",
+        "w already exists",
         "workflow://workflows/w/status",
     ),
-    ("workflow_create", {"workflow_id": "..", "name": "Title"}, "workflow_id is not valid", "such as rna-seq-2026"),
+    ("workflow_create", {"workflow_id": "..", "name": "Title"}, "workflow_id is not valid", "for example rna-seq-2026"),
     (
         "workflow_add_step",
         {"workflow_id": "w", "step_id": "a", "description": "A", "dependencies": ["x"]},
@@ -117,14 +128,14 @@ REFUSALS = [
     (
         "workflow_update_step",
         {"workflow_id": "x", "step_id": "a", "status": "failed"},
-        "There is no workflow 'x'",
-        "such as w;",
+        "Workflow 'x' does not exist",
+        "such as w.",
     ),
 ]
 
 
 @pytest.mark.parametrize(("tool", "arguments", "problem", "advice"), REFUSALS)
-async def test_a_refusal_says_what_and_then_what_to_do(  # noqa: PLR0913, PLR0917 - four of them are the case
+async def test_a_refusal_has_the_reason_and_the_action(  # noqa: PLR0913, PLR0917 - four are the case
     tool: str,
     arguments: dict[str, Any],
     problem: str,
@@ -148,18 +159,20 @@ async def test_a_refusal_says_what_and_then_what_to_do(  # noqa: PLR0913, PLR091
     assert "\n" not in record.getMessage()
 
 
-async def test_a_storage_failure_is_told_in_the_same_way(
-    client: Connected, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_storage_failure_has_the_same_form(
+    data_dir: Path,
 ) -> None:
     workflow_service.workflow_create("w", "Title")
-    monkeypatch.setattr(workflow_file, "BUSY_SECONDS", 0.01)
+    mcp: FastMCP = FastMCP("bare")
+    add_workflow_tools(mcp, App(Settings(data_dir=data_dir, database_timeout_seconds=0.01)))
     with closing(sqlite3.connect(data_dir / "workflows.sqlite3", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        result = await call(client, "workflow_create", workflow_id="x", name="Title")
+        async with Client(mcp) as client:
+            result = await call(client, "workflow_create", workflow_id="x", name="Title")
     assert result.is_error
     first, second = text_of(result).splitlines()
-    assert first == "Another process is writing workflows and did not finish in time."
-    assert second.startswith("Try the same call again")
+    assert first == "Another process is writing to the workflow database and did not finish in time."
+    assert second.startswith("Repeat the call")
 
 
 @pytest.mark.parametrize(
@@ -179,7 +192,9 @@ async def test_a_storage_failure_is_told_in_the_same_way(
         ("workflow_update_step", {"workflow_id": "w", "step_id": "a", "status": "failed", "message": "x" * 4001}),
     ],
 )
-async def test_what_the_schema_excludes_is_refused(tool: str, arguments: dict[str, Any], client: Connected) -> None:
+async def test_arguments_that_break_the_schema_are_refused(
+    tool: str, arguments: dict[str, Any], client: Connected
+) -> None:
     workflow_service.workflow_create("w", "Title")
     before = workflow_service.workflow_add_step("w", "a", "Do a")
     assert (await call(client, tool, **arguments)).is_error
@@ -189,13 +204,13 @@ async def test_what_the_schema_excludes_is_refused(tool: str, arguments: dict[st
 
 async def test_the_tools_are_described_and_annotated(client: Connected) -> None:
     tools = {tool.name: tool for tool in await client.list_tools()}
-    assert set(tools) == {"workflow_create", "workflow_add_step", "workflow_update_step"}
+    assert set(tools) == {"workflow_create", "workflow_add_step", "workflow_update_step", "workflow_delete"}
     for tool in tools.values():
         assert tool.title
         assert tool.annotations is not None
         hints = tool.annotations
         assert (hints.read_only_hint, hints.idempotent_hint, hints.open_world_hint) == (False, True, False)
-        assert hints.destructive_hint == (tool.name == "workflow_update_step")
+        assert hints.destructive_hint == (tool.name in {"workflow_update_step", "workflow_delete"})
         assert tool.meta == {"fastmcp": {"tags": ["workflow"]}}
         assert tool.output_schema is None
         assert len((tool.description or "").splitlines()) <= 10
@@ -208,7 +223,7 @@ async def test_the_tools_are_described_and_annotated(client: Connected) -> None:
     assert tools["workflow_update_step"].input_schema["required"] == ["workflow_id", "step_id", "status"]
 
 
-async def test_they_do_not_run_on_the_event_loop(client: Connected, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_tools_run_in_threads(client: Connected, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
 
     def create(*_: object) -> dict[str, Any]:
@@ -219,3 +234,27 @@ async def test_they_do_not_run_on_the_event_loop(client: Connected, monkeypatch:
     await call(client, "workflow_create", workflow_id="w", name="Title")
     assert len(threads) == 1
     assert threads[0] is not threading.current_thread()
+
+
+@pytest.mark.parametrize("argument", ["workflow_id", "step_id"])
+async def test_an_id_with_half_of_a_surrogate_pair_is_an_invalid_argument(
+    argument: str, client: Connected, caplog: pytest.LogCaptureFixture
+) -> None:
+    await call(client, "workflow_create", workflow_id="w", name="Title")
+    await call(client, "workflow_add_step", workflow_id="w", step_id="s", description="d")
+    server: FastMCP = FastMCP("bare")  # without the wire, on which such a text is refused
+    add_workflow_tools(server, default_app.get())
+    arguments = {"workflow_id": "w", "step_id": "s", argument: "\ud800"}
+    for tool, more in (
+        ("workflow_add_step", {"description": "d"}),
+        ("workflow_update_step", {"status": "in_progress"}),
+    ):
+        result = await server.call_tool(tool, {**arguments, **more})
+        (content,) = result.content
+        assert content.type == "text"
+        body = json.loads(content.text)
+        assert (result.is_error, body["error"]) == (True, "InvalidArguments")
+        assert body["message"] == f"`{argument}` is not valid Unicode."
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    found = await call(client, "workflow_update_step", workflow_id="é", step_id="s", status="in_progress")
+    assert "é" in text_of(found)

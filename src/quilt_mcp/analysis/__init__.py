@@ -1,1 +1,1 @@
-"""The analysis of Python code: what `config://` and `info://` tell, the tools, and the sandbox that they run in."""
+"""Analysis of Python code: resources, tools and prompts, and the sandbox that runs the analyses."""

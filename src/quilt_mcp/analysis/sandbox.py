@@ -1,214 +1,196 @@
-"""The server's door to the sandbox: one analysis in, one checked answer out, and never longer than its time.
+"""The sandbox of an app: it runs one analysis in a child process and returns its answer within the timeout.
 
-Nothing of the submitted code is parsed, imported or run here, and nothing is unpickled: the answer is JSON, measured
-and looked at before use. The first analysis starts the zygote; without one the server has no process but its own.
+The server does not parse, import or run submitted code, and unpickles nothing: the answer is JSON. Its size and form
+are checked. The first analysis starts the zygote; before that, the server has no other process.
 """
 
 import json
-import math
-import socket
-from collections.abc import Mapping, Sequence
-from typing import Any
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from importlib.util import find_spec
 
-import anyio
-
-from quilt_mcp import runtime_context
-from quilt_mcp.analysis.answers import Answer, error, missing_layers
-from quilt_mcp.analysis.gate_rules import RULES
+from quilt_mcp.analysis.gate.project import MOST_FILES, find_module_name
+from quilt_mcp.analysis.gate.rules import RULES
+from quilt_mcp.analysis.messages import (
+    LAYERS,
+    MODULE_NAME,
+    Answer,
+    Envelope,
+    ErrorAnswer,
+    Request,
+    check_layers,
+    check_platform,
+    describe_refusal,
+    error,
+)
 from quilt_mcp.analysis.policy import LONGEST_TIMEOUT_SECONDS, SHORTEST_TIMEOUT_SECONDS, Policy
-from quilt_mcp.analysis.warm_process import COMMAND, WarmProcess, ZygoteLost, end
-from quilt_mcp.uri_rules import sendable
+from quilt_mcp.analysis.repetition import Chance, run_and_repeat
+from quilt_mcp.analysis.settings import AnalysisSettings
+from quilt_mcp.analysis.zygote_keeper import ZygoteKeeper
+from quilt_mcp.analysis.zygote_process import COMMAND
+from quilt_mcp.app.fair_queue import FairQueue, NoPlace, Share
+from quilt_mcp.core.uris import quote
 
-ANSWER_BYTES = 256 * 1024  # of one answer
-STREAM_BYTES = 4 * 1024 * 1024  # of all that a child may say: the answers that it keeps for later, and the last
-_DEPTH = 16
-_LONGEST_PAUSE_SECONDS = 60.0
+PROBE = (sys.executable, "-I", "-B", "-m", "quilt_mcp.analysis.jail.probe")
+_PROBE_SECONDS = 10.0
+# A call that has less than this left is not started, and a shorter wait is not worth a field in the answer
+_LEAST_SECONDS = 0.5
+_NOTED_WAIT_SECONDS = 0.01
+_FIXED = Chance()
+
+
+def is_installed() -> bool:
+    """Return whether the extra `analysis` is installed. This imports neither CrossHair nor z3."""
+    return find_spec("crosshair") is not None and find_spec("z3") is not None
 
 
 class Sandbox:
-    """One zygote, started when it is first needed and again when it has ended.
+    """An app's limits for analyses, and two zygotes: one runs analyses, the other one repeats their results.
 
     Args:
-        command: what starts the zygote.
+        settings: of the analysis domain.
+        command: starts a zygote.
+        chance: what could change results from start to start.
+        probe: prints which layers of the jail work, as JSON.
+        python: the Python version that runs the analyses.
+        platform: the operating system, as in `sys.platform`.
+
+    Attributes:
+        policy: what analysed code can use.
     """
 
-    def __init__(self, command: Sequence[str] = COMMAND) -> None:
-        self._command = command
-        self._warm: WarmProcess | None = None
-        self._starting = anyio.Lock()
-        self._slots = anyio.CapacityLimiter(1)
-        self._failed_starts = 0
-        self._no_start_before = -math.inf
+    def __init__(  # noqa: PLR0913 - the tests replace each of them alone
+        self,
+        settings: AnalysisSettings,
+        *,
+        command: Sequence[str] = COMMAND,
+        chance: Chance = _FIXED,
+        probe: Sequence[str] = PROBE,
+        python: tuple[int, int] = sys.version_info[:2],
+        platform: str = sys.platform,
+    ) -> None:
+        self.policy = Policy.from_settings(settings)
+        self._first = ZygoteKeeper(command, chance.first, self.policy)
+        self._second = ZygoteKeeper(command, chance.second, self.policy)
+        self._seed = chance.seed
+        self._probe = probe
+        self._is_linux = platform == "linux"
+        self._unsupported = check_platform(platform, python)
+        self._queue = FairQueue(settings.analysis_concurrency)
+        half = (settings.analysis_concurrency + 1) // 2
+        self._remote_share = (settings.analysis_concurrency_per_caller or half, settings.analysis_waiting_per_caller)
+        self._layers: dict[str, bool] | None = None
+        self._probing = threading.Lock()
 
-    async def analyse(self, request: Mapping[str, Any], *, seconds: float, policy: Policy, concurrency: int) -> Answer:
-        """Run one analysis in a child of its own. If the caller is cancelled, the child is killed.
+    @property
+    def zygote_pid(self) -> int | None:
+        """The process id of the zygote, or None before the first analysis and after `close`."""
+        return self._first.pid
+
+    def accepts_code(self) -> bool:
+        """Return whether analyses can run here. The first call probes the layers of the jail."""
+        return is_installed() and not self._unsupported and check_layers(self.probe_layers(), self.policy) is None
+
+    def probe_layers(self) -> dict[str, bool]:
+        """Return for each layer of the jail whether it works on this machine.
+
+        The first call starts a process that enters the jail and tries. It takes some milliseconds.
+        """
+        with self._probing:
+            if self._layers is None:
+                self._layers = dict.fromkeys(LAYERS, False) | (_try_layers(self._probe) if self._is_linux else {})
+            return dict(self._layers)
+
+    async def analyse(self, request: Request, *, seconds: float, caller: str | None = None) -> Answer:
+        """Run one analysis in its own child process. If the caller is cancelled, the child is killed.
 
         Args:
-            request: `tool`, `code`, and the tool's parameters, in JSON types.
-            seconds: of wall clock that the child has. Waiting for a free place may take as long again.
-            policy: what the code is held to.
-            concurrency: how many children there may be at once.
+            request: the tool and its arguments.
+            seconds: how long the call can take, with the time in the queue. Only the start of the zygote comes on top.
+            caller: identifies the caller, who has a share of the places; None for the local user, who has all.
 
         Returns:
-            The tool's answer: an object with a text `status`. With status `error` it has `error_type` and `message`;
-            with error type `Refused` also the `rule` and the `line`.
+            The answer of the tool, with `waited_seconds` if it waited in the queue, or an `ErrorAnswer`.
         """
-        refusal = _out_of_bounds(request, seconds, policy)
-        if refusal:
-            return refusal
-        self._slots.total_tokens = concurrency
-        with anyio.move_on_after(seconds) as waiting:
-            await self._slots.acquire()
-        if waiting.cancelled_caught:
-            return error("Busy", "Too many analyses are running. Try again in a minute.")
+        if invalid := self._unsupported or _check_request(request, seconds, self.policy):
+            return invalid
+        share = Share("") if caller is None else Share(caller, *self._remote_share)
         try:
-            return await self._in_child(request, seconds, policy)
-        finally:
-            self._slots.release()
+            async with self._queue.place(share, wait=seconds - _LEAST_SECONDS, hold=seconds) as waited:
+                answer = await self._run_child(request, seconds - waited)
+        except NoPlace as refusal:
+            return _describe_busy(refusal)
+        return {**answer, "waited_seconds": round(waited, 3)} if waited >= _NOTED_WAIT_SECONDS else answer
 
     async def close(self) -> None:
-        """End the zygote and every child. The next analysis starts a new one."""
-        warm, self._warm = self._warm, None
-        if warm:
-            with anyio.CancelScope(shield=True):
-                await warm.close()
+        """End the zygotes and their children. The next analysis starts new ones."""
+        for keeper in (self._first, self._second):
+            await keeper.close()
 
-    async def _in_child(self, request: Mapping[str, Any], seconds: float, policy: Policy) -> Answer:
-        limits = {"memory_limit_mb": policy.memory_limit_mb, "cpu_seconds": 2 * math.ceil(seconds) + 5}
-        envelope = {"policy": policy.as_json(), "request": {**request, "timeout_seconds": seconds}}
-        try:
-            for _ in range(2):  # a zygote that has just ended is replaced once
-                warm = await self._running()
-                refusal = missing_layers(warm.layers, policy)
-                if refusal:
-                    return refusal
-                try:
-                    handle, channel = await warm.fork(limits, envelope)
-                except ZygoteLost:
-                    if self._warm is warm:  # and no other call has replaced it meanwhile
-                        await self.close()
-                else:
-                    return await _converse(handle, channel, seconds)
-        except ZygoteLost:
-            pass
-        return error("SandboxUnavailable", "The process that analyses does not start. Try again in a minute.")
-
-    async def _running(self) -> WarmProcess:
-        """The zygote, alive.
-
-        Raises:
-            ZygoteLost: it does not start, or did not a moment ago.
-        """
-        async with self._starting:
-            if self._warm and self._warm.is_alive:
-                return self._warm
-            await self.close()
-            if anyio.current_time() < self._no_start_before:
-                raise ZygoteLost
-            try:
-                self._warm = await WarmProcess.start(self._command)
-            except ZygoteLost:
-                self._failed_starts += 1
-                pause = min(2.0**self._failed_starts, _LONGEST_PAUSE_SECONDS)
-                self._no_start_before = anyio.current_time() + pause
-                raise
-            self._failed_starts = 0
-            return self._warm
+    async def _run_child(self, request: Request, seconds: float) -> Answer:
+        envelope: Envelope = {
+            "policy": self.policy.to_json(),
+            "request": request,
+            "seconds": seconds,
+            "seed": self._seed,
+        }
+        return await run_and_repeat(self._first, self._second, envelope)
 
 
-_sandbox: Sandbox | None = None
+def _describe_busy(refusal: NoPlace) -> ErrorAnswer:
+    seconds = refusal.retry_after_seconds
+    when = "1 second" if seconds == 1 else f"{seconds} seconds"
+    what = "No analysis ended in time." if refusal.waited else "Too many of your analyses wait for a place."
+    return {
+        **error("Busy", f"{what} Repeat the call in {when}, or run fewer analyses at the same time."),
+        "waited_seconds": round(refusal.waited, 3),
+        "retry_after_seconds": seconds,
+    }
 
 
-async def analyse(request: Mapping[str, Any], *, timeout: float) -> Answer:  # noqa: ASYNC109 - a child's wall clock
-    """Run one analysis under the settings in force, as `Sandbox.analyse` does."""
-    global _sandbox  # noqa: PLW0603 - one process has one zygote
-    if _sandbox is None:
-        _sandbox = Sandbox()
-    settings = runtime_context.settings()
-    return await _sandbox.analyse(
-        request, seconds=timeout, policy=Policy.of(settings), concurrency=settings.analysis_concurrency
-    )
+def _try_layers(probe: Sequence[str]) -> dict[str, bool]:
+    try:
+        run = subprocess.run(probe, env={}, cwd="/", capture_output=True, timeout=_PROBE_SECONDS, check=True)  # noqa: S603 - this project's own module
+        tried: dict[str, bool] = json.loads(run.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return {}
+    return tried
 
 
-async def close() -> None:
-    """End the sandbox's processes, if there are any. To be called when the server ends."""
-    global _sandbox
-    closing, _sandbox = _sandbox, None
-    if closing:
-        await closing.close()
-
-
-def _out_of_bounds(request: Mapping[str, Any], seconds: float, policy: Policy) -> Answer | None:
+def _check_request(request: Request, seconds: float, policy: Policy) -> ErrorAnswer | None:
     if not SHORTEST_TIMEOUT_SECONDS <= seconds <= LONGEST_TIMEOUT_SECONDS:  # also false for NaN
         return error(
             "InvalidTimeout",
             f"timeout_seconds must be from {SHORTEST_TIMEOUT_SECONDS} to {LONGEST_TIMEOUT_SECONDS}.",
         )
-    code = request.get("code")
-    if not isinstance(code, str):
-        return error("InvalidCode", "`code` must be text.")
-    # measured here too, so that no larger text goes on; the gate decides by the same number
-    if len(code.encode("utf-8", "surrogatepass")) > policy.code_size_bytes:
-        return error("Refused", RULES["size"], rule="size", line=None)
+    if not isinstance(request.get("code"), str):
+        return error("InvalidCode", "`code` must be a string.")
+    if invalid := _check_names(request):
+        return invalid
+    # the gate checks the same limit; this check keeps larger texts out of the other processes
+    texts = [request["code"], request.get("old_code", ""), *request.get("files", {}).values()]
+    if sum(len(text.encode("utf-8", "surrogatepass")) for text in texts) > policy.code_size_bytes:
+        return describe_refusal("size", RULES["size"])
     return None
 
 
-async def _converse(handle: int, channel: socket.socket, seconds: float) -> Answer:
-    """Take the child's answer, for as long as it may take; the child is gone afterwards, in every case."""
-    received = bytearray()
-    try:
-        with anyio.move_on_after(seconds) as clock:
-            await _receive(channel, received)
-    finally:
-        channel.close()
-        await end(handle)
-    if len(received) > STREAM_BYTES:
-        return error("ResultTooLarge", "The result is longer than the sandbox passes on.")
-    if clock.cancelled_caught:
-        stopped = {"status": "timeout", "message": f"The analysis was stopped after {seconds:g} seconds."}
-        return _last(received, "partial") or stopped
-    return _last(received, "answer") or error(
-        "WorkerDied", "The analysis ended without a usable answer: it met a limit of memory or time, or crashed."
-    )
-
-
-async def _receive(channel: socket.socket, received: bytearray) -> None:
-    while len(received) <= STREAM_BYTES:
-        await anyio.wait_readable(channel)
-        try:
-            data = channel.recv(65536)
-        except ConnectionResetError:
-            return
-        if not data:
-            return
-        received += data
-
-
-def _last(received: bytearray, kind: str) -> Answer | None:
-    """The last complete line, if it is of this kind and in order."""
-    lines = bytes(received).rsplit(b"\n", 2)
-    if len(lines) < 2 or len(lines[-2]) > ANSWER_BYTES:  # noqa: PLR2004 - a line, and what follows it
-        return None
-    try:
-        line = json.loads(lines[-2], parse_constant=_refuse_constant)
-        answer = line[kind]
-        if not isinstance(answer["status"], str) or _depth(answer) > _DEPTH:
-            return None
-        checked: Answer = json.loads(sendable(json.dumps(answer, ensure_ascii=False)))
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return None
-    return checked
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
-
-
-def _depth(value: Any) -> int:
-    """How many arrays and objects lie within one another; it stops counting beyond what is allowed."""
-    level, depth = [value], 0
-    while level and depth <= _DEPTH:
-        containers = [one for one in level if isinstance(one, dict | list)]
-        level = [inner for one in containers for inner in (one.values() if isinstance(one, dict) else one)]
-        depth += 1
-    return depth
+def _check_names(request: Request) -> ErrorAnswer | None:
+    names = {key: find_module_name(key) for key in request.get("files", {})}
+    own = request.get("module_name", MODULE_NAME)
+    if find_module_name(own) != own or own in names.values():
+        return error(
+            "InvalidModuleName",
+            f"`module_name` {quote(own)} is the name of another module, from which the test would import. Use the name"
+            " of the file that has the code, such as `shop.prices`, and none of the standard library or of `files`.",
+        )
+    if wrong := [key for key, name in names.items() if name is None] or len(names) > MOST_FILES:
+        what = (
+            f"{quote(wrong[0])} is not a name that a file can have." if isinstance(wrong, list) else "Too many files."
+        )
+        advice = "Use module names such as `models` or `pkg.models`, and none of the standard library."
+        return error("InvalidFiles", f"{what} {advice} At most {MOST_FILES} files are possible.")
+    if len({*names.values()}) < len(names):
+        return error("InvalidFiles", "Two files are the same module, such as `a` and `a.py`. Leave one of them.")
+    return None

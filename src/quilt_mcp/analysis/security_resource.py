@@ -1,25 +1,17 @@
-"""config://security: what analysed code is held to, from the object that enforces it."""
-
-import functools
-import json
-import subprocess
-import sys
-from importlib.util import find_spec
+"""config://security: the rules and limits for analysed code, from the object that the sandbox enforces."""
 
 from typing_extensions import TypedDict
 
-from quilt_mcp import runtime_context
-from quilt_mcp.analysis.answers import LAYERS, missing_layers
-from quilt_mcp.analysis.policy import Policy
-
-_PROBE = (sys.executable, "-I", "-B", "-m", "quilt_mcp.analysis.probe")
-_PROBE_SECONDS = 10.0
+from quilt_mcp.analysis.gate.rules import CLOSED_ATTRIBUTES, DEFINABLE_METHODS, EXAMPLES, RULES, WITHHELD
+from quilt_mcp.analysis.sandbox import Sandbox
+from quilt_mcp.app import current_app
 
 
 class Isolation(TypedDict):
-    """How the process that analyses is confined on this machine.
+    """How this machine isolates the process that runs an analysis.
 
-    `landlock`, `privileges`, `rlimits` and `seccomp` tell which layers hold, found by trying them.
+    `accepts_code` is false if no analysis can run. `landlock`, `privileges`, `rlimits` and `seccomp` say which layers
+    work. The server has tried them.
     """
 
     accepts_code: bool
@@ -30,8 +22,22 @@ class Isolation(TypedDict):
     seccomp: bool
 
 
+class Rule(TypedDict):
+    """A rule that can refuse code.
+
+    Attributes:
+        rule: its name, as in an answer with the error type `Refused`.
+        message: the reason and what to change.
+        examples: short programs that it refuses. None for a rule about one of the limits.
+    """
+
+    rule: str
+    message: str
+    examples: list[str]
+
+
 class SecurityConfig(TypedDict):
-    """What `config://security` answers; lists are sorted."""
+    """The data of `config://security`. The lists are sorted."""
 
     allowed_modules: list[str]
     blocked_modules: list[str]
@@ -39,22 +45,38 @@ class SecurityConfig(TypedDict):
     memory_limit_mb: int
     code_size_bytes: int
     coverage_threshold: int
+    syntax_nodes: int
+    syntax_depth: int
+    integer_digits: int
+    literal_length: int
+    rules: list[Rule]
+    closed_attributes: list[str]
+    definable_methods: list[str]
+    withheld_names: list[str]
     isolation: Isolation
 
 
 def security() -> SecurityConfig:
-    """The rules for code that is analysed: modules it may import, modules and builtins it may not use, and its limits.
+    """The rules and limits for analysed code: allowed and blocked modules, blocked builtins, memory, size, paths.
 
-    `memory_limit_mb` is the address space of the process that analyses, in MiB; `code_size_bytes` the longest code;
-    `coverage_threshold` the most paths that are explored for a condition. `isolation` tells which layers of the sandbox
-    hold on this machine, and whether code is accepted at all: it is not where a layer is missing, unless the operator
-    accepts less, nor where the extra `analysis` is not installed. Then every module and builtin is refused, and the
-    limits are 0.
+    `rules` are all rules that can refuse code, with examples. `syntax_nodes` and `syntax_depth` limit the syntax tree
+    of the code; `integer_digits` and `literal_length` limit one literal. `closed_attributes` are the attributes that
+    code cannot name, `definable_methods` the methods of the form __name__ that it can define, and `withheld_names` the
+    names that allowed modules do not have for it.
+
+    `memory_limit_mb` is the address space of the process that runs the analysis, in MiB. `code_size_bytes` is the
+    maximum size of the code. `coverage_threshold` is the maximum number of paths that are explored for each condition.
+    `isolation` says which layers of the sandbox work on this machine and whether the server accepts code. It accepts
+    none if the extra `analysis` is not installed, if the Python version is not supported, or if a layer is missing and
+    the operator does not allow that. Then every module and builtin is refused and the limits are 0.
     """
-    policy, layers = Policy.of(runtime_context.settings()), isolation()
-    accepts = find_spec("crosshair") is not None and missing_layers(layers, policy) is None
-    if not accepts:
-        policy = policy.closed()
+    return describe_security(current_app().part(Sandbox))
+
+
+def describe_security(sandbox: Sandbox) -> SecurityConfig:
+    """Return the rules and limits of a sandbox."""
+    accepts, layers = sandbox.accepts_code(), sandbox.probe_layers()
+    policy = sandbox.policy if accepts else sandbox.policy.refuse_everything()
     return {
         "allowed_modules": sorted(policy.allowed_modules),
         "blocked_modules": sorted(policy.blocked_modules),
@@ -62,6 +84,17 @@ def security() -> SecurityConfig:
         "memory_limit_mb": policy.memory_limit_mb,
         "code_size_bytes": policy.code_size_bytes,
         "coverage_threshold": policy.coverage_threshold,
+        "syntax_nodes": policy.syntax_nodes,
+        "syntax_depth": policy.syntax_depth,
+        "integer_digits": policy.integer_digits,
+        "literal_length": policy.literal_length,
+        "rules": [
+            {"rule": name, "message": message, "examples": list(EXAMPLES.get(name, ()))}
+            for name, message in sorted(RULES.items())
+        ],
+        "closed_attributes": sorted(CLOSED_ATTRIBUTES),
+        "definable_methods": sorted(DEFINABLE_METHODS),
+        "withheld_names": sorted(f"{module}.{name}" for module, names in WITHHELD.items() for name in names),
         "isolation": {
             "accepts_code": accepts,
             "weaker_sandbox_allowed": policy.allow_weaker_sandbox,
@@ -71,24 +104,3 @@ def security() -> SecurityConfig:
             "seccomp": layers["seccomp"],
         },
     }
-
-
-def isolation() -> dict[str, bool]:
-    """For each layer of the jail whether it holds on this machine; a new dictionary each time.
-
-    A process of a few milliseconds enters the jail and tries, once in the life of the server. It imports no analyser.
-    """
-    return dict(_tried())
-
-
-@functools.cache
-def _tried() -> dict[str, bool]:
-    nothing = dict.fromkeys(LAYERS, False)
-    if sys.platform != "linux":
-        return nothing  # Landlock, seccomp and handles of processes are Linux's
-    try:
-        probe = subprocess.run(_PROBE, env={}, cwd="/", capture_output=True, timeout=_PROBE_SECONDS, check=True)  # noqa: S603 - our own module
-        tried: dict[str, bool] = json.loads(probe.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return nothing
-    return nothing | tried

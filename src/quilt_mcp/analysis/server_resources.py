@@ -1,7 +1,7 @@
-"""config://server and info://capabilities: what the server that answers says of itself.
+"""config://server and info://capabilities: the configuration and the components of the running server.
 
-Both ask the live server, within the request: nothing is typed by hand and nothing is kept, so that a caller sees what
-that caller can use now.
+Both ask the running server during the request. Nothing is listed by hand or cached, so each caller sees what that
+caller can use now.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,20 +13,21 @@ from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import dedupe_with_versions
 from typing_extensions import TypedDict
 
-from quilt_mcp import runtime_context
-from quilt_mcp.errors import ResourceExecutionError
+from quilt_mcp.analysis.settings import AnalysisSettings
+from quilt_mcp.app import current_app
+from quilt_mcp.core.errors import ResourceExecutionError
 
 _Component = TypeVar("_Component", bound=FastMCPComponent)
 
 
 class ServerConfig(TypedDict):
-    """The answer of config://server.
+    """The data of config://server.
 
     Attributes:
-        version: the server's.
-        default_timeout_seconds: how long an analysis may take where the call does not say.
-        mask_error_details: whether the text of unforeseen errors is kept from clients.
-        transport: `oauth` if clients must sign in, else `stdio`, whatever the transport is.
+        version: the version of the server.
+        default_timeout_seconds: the timeout of an analysis if the call does not set one.
+        mask_error_details: whether clients do not see the text of unexpected errors.
+        transport: `oauth` if clients must sign in, else `stdio`, also over HTTP.
     """
 
     version: str
@@ -57,7 +58,7 @@ class TemplateDescription(TypedDict):
 
 
 class Capabilities(TypedDict):
-    """The answer of info://capabilities: each list sorted, each name once."""
+    """The data of info://capabilities. The lists are sorted and contain each name once."""
 
     tools: list[Named]
     resources: list[ResourceDescription]
@@ -66,33 +67,33 @@ class Capabilities(TypedDict):
 
 
 async def server_config() -> ServerConfig:
-    """This server's version, default time limit, masking of errors; transport: oauth if clients sign in, else stdio.
+    """The server's version, default timeout and error masking; transport: oauth if clients must sign in, else stdio.
 
     Raises:
-        ResourceExecutionError: not called within a request to a server.
+        ResourceExecutionError: there is no current request to a server.
     """
-    server = _server()
+    server = _find_server()
     return {
         "version": str(server.version),
-        "default_timeout_seconds": runtime_context.settings().analysis_default_timeout_seconds,
-        "mask_error_details": server._mask_error_details,  # noqa: SLF001 - FastMCP shows it nowhere else
+        "default_timeout_seconds": current_app().settings_as(AnalysisSettings).analysis_default_timeout_seconds,
+        "mask_error_details": server._mask_error_details,  # noqa: SLF001 - FastMCP has no public name for it
         "transport": "stdio" if server.auth is None else "oauth",
     }
 
 
 async def capabilities() -> Capabilities:
-    """The tools, resources, resource templates and prompts that you can use here, each with one line about it.
+    """The tools, resources, resource templates and prompts that you can use, each with one line of description.
 
-    Rows of databases, which resources/list also names, are not among them: their templates are.
+    It contains the templates of database rows, but not the rows themselves, which resources/list contains.
 
     Raises:
-        ResourceExecutionError: not called within a request to a server.
+        ResourceExecutionError: there is no current request to a server.
     """
-    server = _server()
-    tools = _lines(await server.list_tools(), lambda one: one.name)
-    resources = _lines(await server.list_resources(), lambda one: str(one.uri))
-    templates = _lines(await server.list_resource_templates(), lambda one: one.uri_template)
-    prompts = _lines(await server.list_prompts(), lambda one: one.name)
+    server = _find_server()
+    tools = _first_lines(await server.list_tools(), lambda one: one.name)
+    resources = _first_lines(await server.list_resources(), lambda one: str(one.uri))
+    templates = _first_lines(await server.list_resource_templates(), lambda one: one.uri_template)
+    prompts = _first_lines(await server.list_prompts(), lambda one: one.name)
     return {
         "tools": [{"name": name, "description": line} for name, line in tools],
         "resources": [{"uri": uri, "description": line} for uri, line in resources],
@@ -101,17 +102,17 @@ async def capabilities() -> Capabilities:
     }
 
 
-def _server() -> FastMCP:
+def _find_server() -> FastMCP:
     try:
         return get_context().fastmcp
     except RuntimeError as error:
         raise ResourceExecutionError(
-            "This resource tells of the server that answers, and no server is answering.",
-            suggested_actions=["Read it through an MCP client, or with `quilt-mcp get`."],
+            "This resource describes the running server, and there is none.",
+            suggested_actions=["Read it with an MCP client or with `quilt-mcp get`."],
         ) from error
 
 
-def _lines(components: Sequence[_Component], name: Callable[[_Component], str]) -> list[tuple[str, str]]:
-    """The name and first line of each, sorted; of several versions the highest, as in the protocol's lists."""
+def _first_lines(components: Sequence[_Component], name: Callable[[_Component], str]) -> list[tuple[str, str]]:
+    """Return the name and the first line of each component, sorted. Of several versions, only the highest counts."""
     highest = dedupe_with_versions(components, name)
     return sorted((name(one), (one.description or "").strip().partition("\n")[0].strip()) for one in highest)

@@ -1,1 +1,1 @@
-"""The commands of `quilt-mcp`, one per module, and what they share."""
+"""The commands of `quilt-mcp`, one per module, and the modules that they share."""

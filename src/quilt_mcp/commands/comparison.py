@@ -2,17 +2,17 @@
 
 import json
 import time
-from typing import Any, TypedDict
+from typing import TypedDict
 
-from fastmcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceTemplateReference, TextResourceContents
 
-from quilt_mcp.commands.session import call_tool
-from quilt_mcp.models.responses import to_json
-from quilt_mcp.registry import path_of, path_variables
+from quilt_mcp.commands.session import Body, ServerClient, call_tool
+from quilt_mcp.core.answers import to_json
+from quilt_mcp.core.registry import path_of, path_variables
 
-NO_VALUE = "none"  # stands for a variable of which the world has no value; both surfaces then refuse it
+NO_VALUE = "none"
+"""The value of a variable that has no values in this world. Both surfaces then return an error."""
 
 
 class Case(TypedDict):
@@ -20,60 +20,60 @@ class Case(TypedDict):
 
     uri: str
     resource: bool
-    """Whether resources/read gave data."""
+    """Whether resources/read returned data."""
     tool: bool
-    """Whether get_resource did."""
+    """Whether get_resource returned data."""
     parity: bool
-    """Whether both gave the same data, or both the same refusal."""
+    """Whether both returned the same data, or the same error."""
     resource_ms: float
     tool_ms: float
     bytes: int
-    """The length of the data, or of the refusal, as UTF-8 JSON."""
+    """The length of the data, or of the error, as UTF-8 JSON."""
 
 
-async def case_uris(client: Client[Any]) -> list[str]:
-    """Every static URI, and for each template the URI with the first values that completion gives.
+async def list_uris(client: ServerClient) -> list[str]:
+    """Return every static URI, and for each template its URI with the first values that completion returns.
 
-    Rows of a database, which carry no `_meta`, are left to their templates.
+    Rows of a database have no `_meta`. Their templates stand for them.
     """
     static = {str(resource.uri) for resource in await client.list_resources() if resource.meta}
     templates = [template.uri_template for template in await client.list_resource_templates()]
-    return sorted(static | {await _example(client, template) for template in templates})
+    return sorted(static | {await _make_example(client, template) for template in templates})
 
 
-async def compare(client: Client[Any], uri: str) -> Case:
-    """Read a URI with resources/read, then with get_resource, and compare."""
-    await call_tool(client, uri)  # so that neither of the two that are timed has to open the connections
+async def compare(client: ServerClient, uri: str) -> Case:
+    """Read a URI with resources/read, then with get_resource, and compare the answers."""
+    await call_tool(client, uri)  # opens the connections, so that neither of the timed reads has to
     started = time.perf_counter()
-    data, refusal = await _read(client, uri)
+    data, error = await _read(client, uri)
     between = time.perf_counter()
     body = await call_tool(client, uri)
     ended = time.perf_counter()
-    if refusal is None:
+    if error is None:
         parity = body["success"] and data == to_json(body["data"]) and json.loads(data) == body["data"]
     else:
-        parity = refusal == body
+        parity = error == body
     return {
         "uri": uri,
-        "resource": refusal is None,
+        "resource": error is None,
         "tool": body["success"],
         "parity": parity,
         "resource_ms": _milliseconds(between - started),
         "tool_ms": _milliseconds(ended - between),
-        "bytes": len((data if refusal is None else to_json(refusal)).encode()),
+        "bytes": len((data if error is None else to_json(error)).encode()),
     }
 
 
-async def _example(client: Client[Any], pattern: str) -> str:
-    reference, uri = ResourceTemplateReference(uri=pattern), path_of(pattern)
-    for variable in path_variables(pattern):
+async def _make_example(client: ServerClient, template: str) -> str:
+    reference, uri = ResourceTemplateReference(uri=template), path_of(template)
+    for variable in path_variables(template):
         found = await client.complete(reference, {"name": variable, "value": ""})
         uri = uri.replace(f"{{{variable}}}", next(iter(found.values), NO_VALUE))
     return uri
 
 
-async def _read(client: Client[Any], uri: str) -> tuple[str, Any]:
-    """The text that resources/read gives, and None; or nothing, and the body of its refusal."""
+async def _read(client: ServerClient, uri: str) -> tuple[str, Body | None]:
+    """Return the text of resources/read and None, or an empty text and the body of the error."""
     try:
         contents = await client.read_resource(uri)
     except MCPError as error:

@@ -1,33 +1,39 @@
-"""`quilt-mcp doctor`: what is configured, signed in and reachable, and what to do about what is not."""
+"""`quilt-mcp doctor`: check the configuration, the sign-in and the network, and suggest fixes."""
 
-from typing import Any
+import os
 
-from fastmcp import Client
 from rich.table import Table
 from rich.text import Text
 
 from quilt_mcp.commands import checks
 from quilt_mcp.commands.checks import Check
+from quilt_mcp.commands.effective_settings import EffectiveSetting, describe_settings
 from quilt_mcp.commands.options import AsJSON, Demo
 from quilt_mcp.commands.output import show, show_json, waiting
-from quilt_mcp.commands.session import ask, call_tool
+from quilt_mcp.commands.session import ServerClient, call_tool, run_session
+from quilt_mcp.settings import Settings
 
 STYLES = {"ok": "green", "failed": "bold red", "skipped": "dim", "info": "dim"}
 
 
 def doctor(*, demo: Demo = None, as_json: AsJSON = False) -> int:
-    """Check the configuration, the sign-in and the network; the status is 0 if all is well."""
+    """Check the configuration, the sign-in and the network, and print the settings. Secrets are masked.
+
+    The exit status is 0 if no check fails.
+    """
     with waiting("Checking"):
-        found = ask(_examine, demo=demo)
+        found = run_session(_run_checks, demo=demo)
     ok = all(check["state"] != "failed" for check in found)
+    effective = describe_settings(Settings(), os.environ)
     if as_json:
-        show_json({"ok": ok, "checks": found})
+        show_json({"ok": ok, "checks": found, "settings": effective})
     else:
-        show(_checklist(found), "", "All is well." if ok else "Something needs attention.")
+        settings = _list_settings(effective)
+        show(_list_checks(found), "", "Settings:", settings, "", "No problems found." if ok else "Some checks failed.")
     return 0 if ok else 1
 
 
-async def _examine(client: Client[Any]) -> list[Check]:
+async def _run_checks(client: ServerClient) -> list[Check]:
     status, catalog, directories, access, workgroups = [
         await call_tool(client, uri)
         for uri in (
@@ -38,21 +44,21 @@ async def _examine(client: Client[Any]) -> list[Check]:
             "athena://workgroups",
         )
     ]
-    network = checks.reachable(catalog)
-    sign_in = checks.signed_in(status, network)
+    network = checks.check_network(catalog)
+    sign_in = checks.check_sign_in(status, network)
     return [
-        *checks.installation(),
-        checks.directories(directories),
-        checks.configured(catalog),
+        *checks.describe_installation(),
+        checks.check_directories(directories),
+        checks.check_catalog(catalog),
         network,
         sign_in,
-        checks.aws_identity(access, sign_in),
-        checks.buckets(access),
-        checks.athena(workgroups, access),
+        checks.check_aws_identity(access, sign_in),
+        checks.check_buckets(access),
+        checks.check_athena(workgroups, access),
     ]
 
 
-def _checklist(found: list[Check]) -> Table:
+def _list_checks(found: list[Check]) -> Table:
     grid = Table.grid(padding=(0, 2))
     for check in found:
         style = STYLES[check["state"]]
@@ -60,3 +66,15 @@ def _checklist(found: list[Check]) -> Table:
         if check["fix"]:
             grid.add_row("", "", Text(f"-> {check['fix']}", style))
     return grid
+
+
+def _list_settings(settings: list[EffectiveSetting]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    for one in settings:
+        source = one["source"] if one["file"] is None else f"file {one['file']}"
+        grid.add_row(one["variable"], _shorten(one["value"]), Text(source, "dim"))
+    return grid
+
+
+def _shorten(value: str | None) -> str:
+    return "-" if value is None else " ".join(value.split())

@@ -1,40 +1,42 @@
-"""`quilt-mcp get` and `quilt-mcp list`: resources as tables for a person, or as JSON."""
+"""`quilt-mcp get` and `quilt-mcp list`: show resources as tables, or as JSON."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 from rich.table import Table
 
 from quilt_mcp.commands.options import AsJSON, Demo
 from quilt_mcp.commands.output import complain, show, show_json, waiting
-from quilt_mcp.commands.session import ask, call_tool
+from quilt_mcp.commands.session import Body, call_tool, run_session
 from quilt_mcp.commands.tables import document, table_of
-from quilt_mcp.registry import path_variables
+from quilt_mcp.commands.trace_tree import is_trace, trace_tree
+from quilt_mcp.core.registry import path_variables
 
-URI = Annotated[str | None, Parameter(help="Its URI, with values in place of {variables}; without one, list them.")]
+URI = Annotated[str | None, Parameter(help="The URI, with values instead of {variables}. By default, list all.")]
 
 
 def get(uri: URI = None, /, *, demo: Demo = None, as_json: AsJSON = False) -> int:
-    """Read a resource as the tool get_resource does; without a URI, list them."""
+    """Read a resource like the tool get_resource. Without a URI, list all resources."""
     with waiting("Reading"):
-        body = ask(lambda client: call_tool(client, uri), demo=demo)
+        body = run_session(lambda client: call_tool(client, uri), demo=demo)
     if as_json:
         show_json(body)
     elif not body["success"]:
-        complain(*_explanation(body))
+        complain(*_explain(body))
     elif uri:
-        show(document(body["data"]))
+        data = body["data"]
+        show(trace_tree(data) if is_trace(data) else document(data))
     else:
-        show(_listing(body["data"]))
+        show(_list(body["data"]))
     return 0 if body["success"] else 1
 
 
 def list_resources(*, as_json: AsJSON = False) -> int:
-    """List the resources by category."""
+    """List all resources by category."""
     return get(as_json=as_json)
 
 
-def _listing(categories: dict[str, list[dict[str, Any]]]) -> Table:
+def _list(categories: Body) -> Table:
     table = table_of("URI", "name", "needs")
     for rows in categories.values():
         for row in rows:
@@ -44,6 +46,6 @@ def _listing(categories: dict[str, list[dict[str, Any]]]) -> Table:
     return table
 
 
-def _explanation(body: dict[str, Any]) -> list[str]:
+def _explain(body: Body) -> list[str]:
     details = [f"  {body['details']}"] if body["details"] else []
     return [f"{body['error']}: {body['message']}", *details, *(f"  - {action}" for action in body["suggested_actions"])]

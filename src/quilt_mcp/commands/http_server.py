@@ -1,82 +1,215 @@
-"""Running the HTTP server: in this process alone, or in several that this one supervises."""
+"""The HTTP server: in this process, or in several worker processes."""
 
 import asyncio
 import gc
 import logging
 import os
+import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from ctypes import c_bool
 from functools import partial
+from importlib import import_module
+from multiprocessing import get_context
+from types import FrameType
 
-from fastmcp import FastMCP
-from prometheus_client.multiprocess import mark_process_dead
+from cyclopts import CycloptsError
+from pydantic_core import ValidationError
+from starlette.applications import Starlette
 
-from quilt_mcp.admission import admit_identity
+from quilt_mcp.app import App
+from quilt_mcp.app.build import find_commit
+from quilt_mcp.app.pools import Pools
+from quilt_mcp.commands.cli import describe_setting
+from quilt_mcp.commands.logs import log_to_stderr
 from quilt_mcp.commands.process import run_stoppable
-from quilt_mcp.http.application import Transport, create_application
-from quilt_mcp.http.listening import SharedPort
-from quilt_mcp.http.supervisor import Supervisor
-from quilt_mcp.http.web_server import WebServer
-from quilt_mcp.http.worker_process import WorkerProcess
-from quilt_mcp.metrics import MULTIPROCESS, Metrics
-from quilt_mcp.readiness_checks import READINESS_CHECKS
-from quilt_mcp.resources import MANAGER
+from quilt_mcp.commands.startup import STARTUP_ERRORS
+from quilt_mcp.http.admission import Admission
+from quilt_mcp.http.app import Transport, create_application
+from quilt_mcp.http.audit_log import note_event, open_audit_log
+from quilt_mcp.http.audit_messages import auditing
+from quilt_mcp.http.audit_requests import audit_requests
+from quilt_mcp.http.audited_protocol import AuditedProtocol
+from quilt_mcp.http.descriptors import AcceptErrors, TooFewDescriptors, raise_descriptor_limit
+from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
+from quilt_mcp.http.overload import Flag
+from quilt_mcp.http.readiness import Check
+from quilt_mcp.http.renewal import RenewableApplication
+from quilt_mcp.http.sign_ins import SignIns
+from quilt_mcp.http.web_server import KEEP_ALIVE_SECONDS, Shutdown, WebServer, configure_uvicorn
+from quilt_mcp.http.workers import Workers, exit_with_parent
+from quilt_mcp.server import DOMAINS, QuiltServer, create_server
 from quilt_mcp.settings import Settings
 
-# -P: without it, a file in the directory where the server is started could take a module's place
-WORKER = (sys.executable, "-P", "-m", "quilt_mcp.commands.worker")
+COLLECT_SECONDS = KEEP_ALIVE_SECONDS + 15.0
 
 logger = logging.getLogger(__name__)
 
 
-def create_web_server(
-    mcp: FastMCP, settings: Settings, *, transport: Transport, host: str, when_ready: Callable[[], None]
-) -> WebServer:
-    """The web server of this process, ready to run on a socket."""
+def check_descriptors(settings: Settings) -> None:
+    """Raise the limit of file descriptors of this process and its workers.
 
-    def start_work() -> None:
-        spare_garbage_collection()
-        when_ready()
+    Raises:
+        CycloptsError: it stays too small for the connections. The message says what to change.
+    """
+    try:
+        raise_descriptor_limit(settings.max_connections)
+    except TooFewDescriptors as error:
+        raise CycloptsError(msg=str(error)) from error
+
+
+def run_alone(mcp: QuiltServer, settings: Settings, transport: Transport, host: str, listener: socket.socket) -> int:
+    """Serve in this process until a signal ends it; return the exit status.
+
+    SIGTERM lets requests in progress finish. A second SIGTERM and SIGINT do not. SIGHUP reads the settings again.
+    """
+    leaving = c_bool()
+    announce = partial(_announce, transport, host, listener.getsockname()[1])
+    web = create_web_server(mcp, settings, transport=transport, host=host, when_ready=announce, leaving=leaving)
+    shutdown = Shutdown(web, leaving, settings.drain_seconds)
+    signal.signal(signal.SIGTERM, partial(_shut_down, shutdown))
+    if sys.platform != "win32":
+        signal.signal(signal.SIGHUP, lambda *_: web.renew())
+    run_stoppable(lambda: web.run([listener]), check=partial(_exit_if_overdue, shutdown))
+    return 0
+
+
+def _shut_down(shutdown: Shutdown, number: int, _: FrameType | None) -> None:
+    if shutdown.is_begun:
+        sys.exit(128 + number)
+    shutdown.begin()
+
+
+def _exit_if_overdue(shutdown: Shutdown) -> None:
+    if shutdown.is_overdue:
+        logger.warning("some work did not end in time and is given up")
+        sys.exit(0)
+
+
+def run_workers(settings: Settings, host: str, listener: socket.socket, count: int) -> int:
+    """Serve streamable HTTP in several processes until a signal ends them; return the exit status."""
+    leaving = get_context("spawn").RawValue(c_bool)  # without a lock, which a worker that is killed could hold
+    config = configure_uvicorn(
+        partial(create_worker_application, host, leaving),
+        settings,
+        seconds_to_finish=settings.deadline_seconds,
+        workers=count,
+        protocol=AuditedProtocol,
+    )
+    with tempfile.TemporaryDirectory(prefix="quilt-mcp-metrics-") as directory:
+        # The workers inherit both. With the second, modules in the current directory cannot replace installed ones.
+        os.environ |= {MULTIPROCESS: directory, "PYTHONSAFEPATH": "1"}
+        announce = partial(_announce, "http", host, listener.getsockname()[1])
+        workers = Workers(config, listener, leaving=leaving, pause=settings.drain_seconds, when_ready=announce)
+        return workers.run_until_signal()
+
+
+def create_worker_application(host: str, leaving: Flag) -> Starlette:
+    """Create the application of a worker process, from the settings of its environment."""
+    exit_with_parent()
+    try:
+        settings = Settings()
+        log_to_stderr(settings.log_level, settings.log_format)
+        mcp = create_server(settings)
+    except (*STARTUP_ERRORS, ValidationError) as error:  # a file or another system has changed since the parent started
+        reason = _describe(error)
+        logger.error("this worker cannot start: %s", reason)  # noqa: TRY400 - the message is the whole reason
+        sys.exit(1)
+    return create_http_application(mcp, settings, transport="http", host=host, leaving=leaving)
+
+
+def create_web_server(  # noqa: PLR0913 - all but two are keyword-only
+    mcp: QuiltServer,
+    settings: Settings,
+    *,
+    transport: Transport,
+    host: str,
+    when_ready: Callable[[], None],
+    leaving: Flag | None = None,
+) -> WebServer:
+    """Create the web server of this process. It can run once."""
+    create = partial(create_http_application, transport=transport, host=host, leaving=leaving)
+    app = RenewableApplication(
+        create(mcp, settings),
+        lambda: create(create_server(), Settings()),
+        when_replaced=_collect_later,
+        failures=(*STARTUP_ERRORS, ValidationError),
+        describe=_describe,
+    )
+    config = configure_uvicorn(app, settings, seconds_to_finish=settings.deadline_seconds, protocol=AuditedProtocol)
+    return WebServer(config, when_ready=when_ready, renew=app.renew)
+
+
+def create_http_application(
+    mcp: QuiltServer, settings: Settings, *, transport: Transport, host: str, leaving: Flag | None = None
+) -> Starlette:
+    """Create the HTTP application of a server, with its readiness checks, metrics and rate limits."""
+    manager, admission = mcp.manager, mcp.app.part(Admission)
+    pools = mcp.app.part(Pools)
+    uris = [*manager.registry, *mcp.guard.names]
+    metrics = Metrics(uris, waiting=lambda: pools.waiting, commit=find_commit())
+    log = mcp.app.part(open_audit_log)
+    log.failed = partial(admission.note, "audit_failure")
+
+    @contextmanager
+    def watch() -> Iterator[None]:
+        _prepare_process()
+        with ExitStack() as watching:
+            watching.enter_context(metrics.watching(manager.reads, admission))
+            if log.is_on:
+                watching.enter_context(admission.observe(note_event))
+                watching.enter_context(auditing(log, mcp, manager, transport))
+            yield
 
     app = create_application(
         mcp,
         settings,
         transport=transport,
         host=host,
-        checks=READINESS_CHECKS,
-        metrics=Metrics(MANAGER.registry, waiting=lambda: MANAGER.waiting),
-        admit=admit_identity,
+        checks=readiness_checks(mcp.app),
+        metrics=metrics,
+        watching=watch,
+        count=admission.count,
+        leaving=leaving,
     )
-    return WebServer(app, settings, seconds_to_finish=settings.deadline_seconds, when_ready=start_work)
+    if log.is_on:
+        audit_requests(app, log, transport=transport, has_sign_in=mcp.auth is not None)
+    return app
 
 
-def spare_garbage_collection() -> None:
-    """Leave what start-up made out of collections, and collect seldom: under load they are what makes answers late."""
+def readiness_checks(app: App) -> dict[str, Check]:
+    """Return the checks of every domain and of HTTP itself, by name."""
+    checks = {name: check for domain in DOMAINS for name, check in domain.checks.items()}
+    return {name: app.bind(check) for name, check in checks.items()} | {"sign-ins": app.part(SignIns).check}
+
+
+def tune_garbage_collection() -> None:
+    """Exclude the objects of the startup from garbage collection, and collect rarely.
+
+    Under load, garbage collection causes the slowest answers.
+    """
+    gc.unfreeze()  # an earlier application, which may have ended
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 10)  # the last as it was: fewer full collections would let garbage grow
+    gc.set_threshold(50_000, 20, 10)  # the last is the default: with fewer full collections garbage would accumulate
 
 
-def run_alone(mcp: FastMCP, settings: Settings, transport: Transport, host: str, listener: socket.socket) -> None:
-    """Serve in this process until a signal ends it, at once, also in the middle of a read."""
-    announce = partial(_announce, transport, host, listener.getsockname()[1])
-    web = create_web_server(mcp, settings, transport=transport, host=host, when_ready=announce)
-    run_stoppable(lambda: web.run([listener]))
+def _collect_later() -> None:
+    """Free an application that was replaced, after the connections and timers that refer to it have ended."""
+    asyncio.get_running_loop().call_later(COLLECT_SECONDS, tune_garbage_collection)
 
 
-def run_workers(settings: Settings, host: str, port: SharedPort, count: int) -> int:
-    """Serve streamable HTTP in several processes until a signal ends them; the exit status."""
-    with tempfile.TemporaryDirectory(prefix="quilt-mcp-metrics-") as directory:
-        supervisor = Supervisor(
-            partial(WorkerProcess, [*WORKER, host], environment=os.environ | {MULTIPROCESS: directory}),
-            port,
-            count,
-            seconds_to_finish=settings.deadline_seconds,
-            when_ended=lambda pid: mark_process_dead(pid, directory),  # type: ignore[no-untyped-call]  # no annotation
-        )
-        return asyncio.run(supervisor.run(partial(_announce, "http", host, port.port)))
+def _prepare_process() -> None:
+    import_module("key_value.aio.stores.memory")  # FastMCP imports it in the first request otherwise
+    tune_garbage_collection()
+    asyncio.get_running_loop().set_exception_handler(AcceptErrors())
+
+
+def _describe(error: Exception) -> str:
+    return describe_setting(error) if isinstance(error, ValidationError) else str(error)
 
 
 def _announce(transport: Transport, host: str, port: int) -> None:

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 World = Literal["admin", "member", "signed_out", "empty"]
-"""The worlds of quilt_mcp.demo.world, which is too heavy to import for its names alone."""
+"""The worlds of quilt_mcp.commands.demo.world, which is too expensive to import for their names."""
 
 Demo = Annotated[
     World | None,
-    Parameter(name="--demo", help="A demo world in place of your Quilt login; alone, it means admin."),
+    Parameter(name="--demo", help="Use a demo world instead of your Quilt login; without a value, admin."),
 ]
-AsJSON = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON, for programs.")]
+AsJSON = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON.")]

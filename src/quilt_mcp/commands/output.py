@@ -1,8 +1,9 @@
-"""What the commands write: tables for a person, or JSON for a program, to stdout; what went wrong to stderr."""
+"""The output of commands: tables for people or JSON for programs to stdout, and problems to stderr."""
 
 import json
 import sys
-from typing import Any
+from collections.abc import Mapping
+from typing import IO
 
 from rich.console import Console, RenderableType
 from rich.status import Status
@@ -11,16 +12,16 @@ from quilt_mcp.commands.tables import UNLIMITED
 
 
 def show(*parts: RenderableType) -> None:
-    """Print for a person, in colour if stdout is a terminal that wants it."""
+    """Print for people, with colors if stdout is a terminal that supports them."""
     console = console_on(sys.stdout)
     with console.capture() as captured:
         console.print(*parts, sep="\n")
-    # Rich fills every line of a table with blanks.
+    # Rich pads every line of a table with blanks.
     sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def show_json(value: dict[str, Any]) -> None:
-    """Print an object for a program."""
+def show_json(value: Mapping[str, object]) -> None:
+    """Print an object as JSON."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
@@ -31,12 +32,12 @@ def complain(*lines: str) -> None:
 
 
 def waiting(words: str) -> Status:
-    """A context that shows, if stderr is a terminal, that something is going on."""
+    """Return a context that shows progress if stderr is a terminal."""
     return console_on(sys.stderr).status(words)
 
 
-def console_on(stream: Any) -> Console:
-    """A console on a stream. It prints text as it is, and not as Rich's markup."""
+def console_on(stream: IO[str]) -> Console:
+    """Return a console that prints text as it is, without Rich's markup."""
     console = Console(file=stream, markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = UNLIMITED

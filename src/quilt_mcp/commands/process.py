@@ -1,4 +1,4 @@
-"""How a command runs in its process: its log, the world that it reads, and that a signal can end it."""
+"""How a command runs in its process: its log, its demo world, and how a signal ends it."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from cyclopts import CycloptsError
 
-from quilt_mcp.logs import Format, log_to_stderr
+from quilt_mcp.commands.logs import Format, log_to_stderr
 
 POLL_SECONDS = 0.5
 
@@ -18,8 +18,8 @@ T = TypeVar("T")
 
 
 @contextmanager
-def logging_from(level: str, form: Format = "console") -> Iterator[None]:
-    """Log to stderr from this level on; afterwards the log is as it was, for programs that call a command."""
+def configure_logging(level: str, form: Format = "console") -> Iterator[None]:
+    """Log to stderr from this level, then restore the log, for programs that call a command."""
     loggers = [logging.getLogger(name) for name in ("root", "quilt_mcp", "fastmcp")]
     before = [(logger, logger.level, logger.propagate, logger.handlers) for logger in loggers]
     for logger in loggers:
@@ -28,13 +28,14 @@ def logging_from(level: str, form: Format = "console") -> Iterator[None]:
     try:
         yield
     finally:
+        logging.captureWarnings(capture=False)
         for logger, old_level, propagate, handlers in before:
             logger.handlers, logger.propagate = handlers, propagate
             logger.setLevel(old_level)
 
 
 def enter_world(name: str | None) -> AbstractContextManager[object]:
-    """A context in which this process lives in a demo world; with None, in the user's own.
+    """Return a context in which this process uses a demo world; None stands for the user's own login.
 
     Raises:
         CycloptsError: the demo world is not installed.
@@ -42,32 +43,38 @@ def enter_world(name: str | None) -> AbstractContextManager[object]:
     if name is None:
         return nullcontext()
     try:
-        module = import_module("quilt_mcp.demo.world")
+        module = import_module("quilt_mcp.commands.demo.world")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "moto":
             raise
         raise CycloptsError(
-            msg="The demo world is not installed: run `make install EXTRAS=demo` in the source directory"
+            msg="The demo world is not installed: install the extra `demo`, for example with "
+            "`pipx install '.[demo]'` or `make install EXTRAS=demo`."
         ) from error
     context: AbstractContextManager[object] = module.demo_world(name)
     return context
 
 
-def run_stoppable(call: Callable[[], T]) -> T:
-    """The result of a call that a signal may end at any time.
+def run_stoppable(call: Callable[[], T], *, check: Callable[[], None] = lambda: None) -> T:
+    """Return the result of a call that a signal can end at any time.
 
-    It runs in a daemon thread, and so do all threads that it starts: a read of stdin, or one from a service that does
-    not answer, would else hold the process until it ends.
+    The call runs in a daemon thread, and so do all threads that it starts. Otherwise a read from stdin, or from a
+    service that does not respond, would keep the process alive.
+
+    Args:
+        call: what runs in the thread.
+        check: called from time to time; it can end the wait by an exception.
     """
     outcome: Future[T] = Future()
 
     def work() -> None:
         try:
             outcome.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - handed on whole: the waiting thread raises it
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
             outcome.set_exception(error)
 
     Thread(target=work, daemon=True).start()
     while not outcome.done():
-        wait([outcome], timeout=POLL_SECONDS)  # on Windows, Ctrl-C is seen only between two waits
+        wait([outcome], timeout=POLL_SECONDS)  # Windows handles Ctrl-C only between two waits
+        check()
     return outcome.result()

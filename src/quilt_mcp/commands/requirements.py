@@ -1,72 +1,102 @@
 """`quilt-mcp requirements`: import, export, migrate and status of the requirements database."""
 
-import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import anyio
 from cyclopts import App, CycloptsError, Parameter
-from rich.progress import Progress
 from rich.table import Table
 
+from quilt_mcp.commands.import_report import describe_report, show_report, watch
 from quilt_mcp.commands.options import AsJSON
-from quilt_mcp.commands.output import complain, console_on, show, show_json, waiting
-from quilt_mcp.commands.process import logging_from, run_stoppable
-from quilt_mcp.errors import ResourceFailure
+from quilt_mcp.commands.output import show, show_json, waiting
+from quilt_mcp.commands.running import run_or_complain
 from quilt_mcp.requirements.failures import CHECK_STATUS
 
-SHOWN = 50
-"""How many rejected records are told; with --json, all are."""
+if TYPE_CHECKING:
+    from quilt_mcp.app.database.schema import Schema
+    from quilt_mcp.commands.requirements_work import Status
+    from quilt_mcp.requirements.transfer.importing import Report
 
-Format = Annotated[
-    Literal["jsonl", "csv"] | None,
-    Parameter(help="jsonl or csv; by default csv for files whose name ends so, else jsonl."),
+_DEFAULT = "Default: csv or reqif for files that end in .csv or .reqif, otherwise jsonl."
+_ARCHIVE = ".reqifz"
+"""A ZIP archive with ReqIF. The reader of ReqIF says that it must be unpacked."""
+Format = Annotated[Literal["jsonl", "csv", "reqif"] | None, Parameter(help=f"jsonl, csv or reqif. {_DEFAULT}")]
+ImportFormat = Annotated[
+    Literal["jsonl", "csv", "reqif", "jira"] | None,
+    Parameter(help=f"jsonl, csv, reqif, or jira for CSV of Jira. {_DEFAULT}"),
 ]
+Flag = Annotated[bool, Parameter(negative=())]
 T = TypeVar("T")
 
 app = App(name="requirements", help="Import, export, migrate and inspect the requirements database.")
 
 
 @app.command(name="import")
-def import_(file: Path, /, *, format: Format = None, creator: str | None = None, as_json: AsJSON = False) -> int:  # noqa: A002 - the option's name
+def import_(  # noqa: PLR0913 - the options of the command
+    file: Path,
+    /,
+    *,
+    format: ImportFormat = None,  # noqa: A002 - the option's name
+    mapping: Path | None = None,
+    update: Flag = False,
+    delete_missing: Flag = False,
+    dry_run: Flag = False,
+    creator: str | None = None,
+    as_json: AsJSON = False,
+) -> int:
     """Import records from a file: all of them, or none if any is rejected.
 
     Args:
-        file: JSON Lines or CSV, in UTF-8. What it may hold, an export shows.
-        format: how it is written.
-        creator: the user who made what names nobody; a username or an id.
-        as_json: print the report as JSON, for programs.
+        file: JSON Lines or CSV, in UTF-8, or ReqIF. See an export for the fields.
+        format: the format of the file.
+        mapping: a TOML file that says which columns and values of a Jira export mean what. See the documentation.
+        update: change records that the database has. A record changes only the fields that it has. Without this option,
+            epics, user stories, acceptance criteria, requirements and relationships that exist are rejected.
+        delete_missing: with --update, delete what the file does not have, of each kind that it has. Users, projects and
+            types are never deleted.
+        dry_run: check everything and show what would change, but write nothing.
+        creator: the author of records without one: a username or user ID. Default in an SQLite database without other
+            users: the user `local`, who is created.
+        as_json: print the report as JSON.
     """
-    with _progress() as progress:
-        work = _work()
-        report = _run(lambda: work.import_file(file, _format(format, file), creator, progress))
-    if report is None:
+    if delete_missing and not update:
+        raise CycloptsError(msg="--delete-missing needs --update.")
+    form = format or ("jira" if mapping else _choose_format(None, file))
+    if (form == "jira") != (mapping is not None):
+        raise CycloptsError(msg="The format jira needs --mapping, and --mapping the format jira.")
+    with watch(file, is_quiet=as_json) as shown:
+        work = _import_work()
+        order = work.Order(file, form, mapping, creator, update, delete_missing, dry_run)
+        result: tuple[Report, Mapping[str, int]] | None = _run(
+            lambda: work.import_file(order, shown.progress, shown.announce)
+        )
+    if result is None:
         return 1
+    report, skipped = result
     if as_json:
-        rejected = [{"line": line, "reason": reason} for line, reason in report.rejected]
-        show_json({"imported": dict(report.imported), "rejected": rejected})
-    elif report.rejected:
-        complain(*_rejections(report.rejected))
+        show_json(describe_report(file, report, skipped))
     else:
-        counts = ", ".join(f"{count} {kind}" for kind, count in report.imported.items())
-        show(f"Imported: {counts or 'nothing, the file is empty'}.")
-    return 1 if report.rejected else 0
+        show_report(file, report, skipped, is_trial=dry_run)
+    return 1 if report.rejected_count else 0
 
 
 @app.command
 def export(file: Path | None = None, /, *, format: Format = None) -> int:  # noqa: A002 - the option's name
-    """Export everything as records, which `import` reads.
+    """Export everything as records that `import` can read.
 
     Args:
-        file: the file to write; without one, stdout.
-        format: how it is written.
+        file: the file to write. Default: stdout.
+        format: the format of the file.
     """
-    work = _work()
+    if file and file.suffix.lower() == _ARCHIVE:
+        raise CycloptsError(msg=f"A {_ARCHIVE} file is an archive, which is not written. Export to a .reqif file.")
+    work = _import_work()
     with waiting("Exporting"):
-        count = _run(lambda: work.export_file(file, _format(format, file)))
+        count: int | None = _run(lambda: work.export_file(file, _choose_format(format, file)))
     if count is not None and file:
         show(f"Exported {count} records to {file}.")
     return 1 if count is None else 0
@@ -74,10 +104,10 @@ def export(file: Path | None = None, /, *, format: Format = None) -> int:  # noq
 
 @app.command
 def migrate() -> int:
-    """Create the tables in an empty database, or bring those of an older version up to date."""
-    work = _work()
+    """Create the tables in an empty database, or migrate those of an older version."""
+    work = _import_work()
     with waiting("Migrating"):
-        schemas = _run(work.migrate)
+        schemas: tuple[Schema, Schema] | None = _run(work.migrate)
     if schemas is None:
         return 1
     before, after = schemas
@@ -88,81 +118,43 @@ def migrate() -> int:
 
 @app.command
 def status(*, as_json: AsJSON = False) -> int:
-    """Show where the database is and what it holds; the status is 0 if it can be read.
+    """Show where the database is and what it contains. The exit status is 0 if it can be read.
 
     Args:
-        as_json: print JSON, for programs.
+        as_json: print JSON.
     """
-    work = _work()
-    with waiting("Looking"):
-        found = _run(work.status, left_out=CHECK_STATUS)  # which is this very command
+    work = _import_work()
+    with waiting("Reading"):
+        found: Status | None = _run(work.read_status, left_out=CHECK_STATUS)  # which suggests this command
     if found is None:
         return 1
     if as_json:
-        show_json(found)
+        show_json({**found})
     else:
         table = Table.grid(padding=(0, 2))
-        for name in ("database", "state", "revision", "problem"):
-            table.add_row(name, str(found[name] or "-"))
+        table.add_row("database", found["database"])
+        table.add_row("state", found["state"])
+        table.add_row("revision", found["revision"] or "-")
+        table.add_row("problem", found["problem"] or "-")
+        table.add_row("next step", "\n".join(found["next_steps"]) or "-")
         for name, count in found["rows"].items():
-            table.add_row(name, str(count))
+            table.add_row(name, "may not be read" if count is None else str(count))
         show(table)
     return 0 if found["rows"] else 1
 
 
-def _work() -> Any:
-    """The module that does it.
-
-    Raises:
-        CycloptsError: SQLAlchemy and its drivers are not installed.
-    """
-    try:
-        return import_module("quilt_mcp.commands.requirements_work")
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in {"sqlalchemy", "aiosqlite", "alembic", "greenlet"}:
-            raise
-        raise CycloptsError(
-            msg="What this needs is not installed: run `make install EXTRAS=requirements` in the source directory"
-        ) from error
+def _import_work() -> ModuleType:
+    """Import the module that works on the database. It is not imported at the top because it imports SQLAlchemy."""
+    return import_module("quilt_mcp.commands.requirements_work")
 
 
 def _run(call: Callable[[], Awaitable[T]], *, left_out: str | None = None) -> T | None:
-    """What a call answers; None after telling why it could not.
-
-    Args:
-        call: what is to be done.
-        left_out: an action that is not to be suggested.
-    """
-    try:
-        with logging_from("WARNING"):
-            return run_stoppable(lambda: anyio.run(call))
-    except ResourceFailure as failure:
-        details = [f"  {failure.details}"] if failure.details else []
-        actions = [f"  - {action}" for action in failure.suggested_actions if action != left_out]
-        complain(failure.message, *details, *actions)
-    except BrokenPipeError:  # who reads stdout has enough
-        raise
-    except OSError as error:
-        complain(f"{error.filename or 'stdout'}: {error.strerror}.")
-    return None
+    """Return the result of a call, or None after printing why it failed."""
+    return run_or_complain(lambda: anyio.run(call), left_out=left_out)
 
 
-def _format(given: Format, file: Path | None) -> Literal["jsonl", "csv"]:
-    return given or ("csv" if file and file.suffix.lower() == ".csv" else "jsonl")
-
-
-def _rejections(rejected: list[tuple[int, str]]) -> Iterator[str]:
-    yield f"Nothing was imported: {len(rejected)} rejected."
-    for line, reason in rejected[:SHOWN]:
-        yield f"  line {line}: {reason}" if line else f"  {reason}"
-    if len(rejected) > SHOWN:
-        yield f"  and {len(rejected) - SHOWN} more; --json tells all."
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on stderr, if that is a terminal; called with the numbers of records done and in all."""
-    console = console_on(sys.stderr)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("Importing", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+def _choose_format(given: Format, file: Path | None) -> Literal["jsonl", "csv", "reqif"]:
+    if given:
+        return given
+    suffix = file.suffix.lower() if file else ""
+    return "csv" if suffix == ".csv" else "reqif" if suffix in {".reqif", _ARCHIVE} else "jsonl"

@@ -1,86 +1,224 @@
-"""What `quilt-mcp requirements` does with the database; apart from its commands, for it needs what may not be there."""
+"""The database work of `quilt-mcp requirements`. A separate module, so that the command line starts fast."""
 
 import os
+import secrets
+import stat
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TextIO
+from tempfile import TemporaryDirectory
+from typing import BinaryIO, Literal, Protocol, TextIO, TypedDict
 
 from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from quilt_mcp import runtime_context
+from quilt_mcp.app import current_app
+from quilt_mcp.app.database.async_engines import sqlite_file
+from quilt_mcp.app.database.schema import Schema, State
+from quilt_mcp.commands.import_report import READING
+from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements import migrating
 from quilt_mcp.requirements.database import Database, open_database
-from quilt_mcp.requirements.exporting import export_records
-from quilt_mcp.requirements.importing import Report, import_records
-from quilt_mcp.requirements.record_files import Format, Writer, read_records
-from quilt_mcp.requirements.records import TABLES
-from quilt_mcp.requirements.schema_state import Schema
+from quilt_mcp.requirements.schema_state import CREATED_BY_USE, require_readable
+from quilt_mcp.requirements.settings import RequirementsSettings
 from quilt_mcp.requirements.tables import metadata
+from quilt_mcp.requirements.transfer.exporting import export_records
+from quilt_mcp.requirements.transfer.importing import Mode, Progress, Report, import_records
+from quilt_mcp.requirements.transfer.jira import JiraReader
+from quilt_mcp.requirements.transfer.jira_mapping import read_mapping
+from quilt_mcp.requirements.transfer.partial import parse_change
+from quilt_mcp.requirements.transfer.record_reader import Format, Numbered, RecordReader, Refused
+from quilt_mcp.requirements.transfer.record_writer import Writer
+from quilt_mcp.requirements.transfer.records import TABLES, parse_record
+from quilt_mcp.requirements.transfer.rejections import Rejection
+from quilt_mcp.requirements.transfer.reqif_reader import ReqifReader
+from quilt_mcp.requirements.transfer.reqif_writer import ReqifWriter
 
+_SHOWN_BYTES = 100_000
+_SQLITE_START = b"SQLite format 3\0"
 _NOT_IN_EXISTING = {"projects", "project_members"}
 
 
-async def import_file(path: Path, form: Format, creator: str | None, progress: Callable[[int, int], None]) -> Report:
-    """Import a file into the database of the settings; see `import_records`."""
-    async with _opened() as database:
-        with path.open("rb") as file:
-            return await import_records(database, read_records(file, form), creator=creator, progress=progress)
+class Status(TypedDict):
+    """What `quilt-mcp requirements status --json` prints."""
+
+    database: str
+    """The file, or the address without user and password."""
+    state: State
+    """`current`, `outdated`, `newer`, `empty`, `existing` (the earlier requirements system), `too_early`
+    (that system, before its migration 4) or `unknown`."""
+    revision: str | None
+    """The revision of the tables; null if they are not ours."""
+    problem: str | None
+    """Why the state is `unknown` or `too_early`, if that is known; null otherwise."""
+    next_steps: list[str]
+    """What to do so that the database can be read; empty if it can be."""
+    rows: dict[str, int | None]
+    """The number of rows by table, null for a table that the login may not read; empty if no table can be read."""
 
 
-async def export_file(path: Path | None, form: Format) -> int:
-    """Export to a file, which is there when it is whole, or to stdout; answer how many records it has.
+@dataclass(frozen=True)
+class Order:
+    """What an import should do: the arguments of the command."""
+
+    path: Path
+    form: Format | Literal["reqif", "jira"]
+    mapping: Path | None = None
+    creator: str | None = None
+    updates: bool = False
+    deletes: bool = False
+    is_trial: bool = False
+
+
+class Source(Protocol):
+    """A reader of a file."""
+
+    @property
+    def bytes_read(self) -> int:
+        """The number of bytes of the file that were read so far."""
+
+    def __iter__(self) -> Iterator[Numbered | Refused]:
+        """Read the records."""
+
+
+async def import_file(
+    order: Order, progress: Progress, announce: Callable[[Rejection], object]
+) -> tuple[Report, Mapping[str, int]]:
+    """Import a file into the database; see `import_records`. While it reads, the progress is in bytes.
+
+    Returns:
+        The report, and how often each part of the file was skipped, by name.
+    """
+    skipped: Counter[str] = Counter()
+    async with _open(is_trial=order.is_trial) as database:
+        with order.path.open("rb") as file:
+            source = _open_source(file, order, skipped)
+            mode = Mode(
+                updates=order.updates,
+                deletes=order.deletes,
+                is_trial=order.is_trial,
+                keeps_times=lambda: isinstance(source, JiraReader) and source.has_times,
+            )
+            records = _read(source, os.fstat(file.fileno()).st_size, progress)
+            report = await import_records(
+                database,
+                records,
+                creator=order.creator,
+                mode=mode,
+                progress=progress,
+                announce=announce,
+                name_field=source.name_field if isinstance(source, JiraReader) else str,
+            )
+    return report, skipped
+
+
+def _open_source(file: BinaryIO, order: Order, skipped: Counter[str]) -> Source:
+    parse = parse_change if order.updates else parse_record
+    if order.form == "reqif":
+        return ReqifReader(file, skipped, parse=parse)
+    if order.form == "jira":
+        if order.mapping is None:
+            raise ValueError("The format jira needs a mapping.")
+        return JiraReader(file, read_mapping(order.mapping), skipped, parse=parse)
+    return RecordReader(file, order.form, parse=parse)
+
+
+def _read(reader: Source, size: int, progress: Progress) -> Iterator[Numbered | Refused]:
+    progress(READING, 0, size)
+    shown = 0
+    for record in reader:
+        if reader.bytes_read - shown >= _SHOWN_BYTES:
+            shown = reader.bytes_read
+            progress(READING, shown, size)
+        yield record
+
+
+async def export_file(path: Path | None, form: Format | Literal["reqif"]) -> int:
+    """Export to a file or to stdout. Return the number of records. The file appears when it is complete.
 
     Raises:
+        ResourceExecutionError: the file is a database, or the database cannot be read.
         OSError: the file cannot be written.
     """
     count = 0
-    async with _opened() as database, aclosing(export_records(database)) as records:
-        with _target(path) as file:
-            writer = Writer(file, form)
+    async with _open() as database, aclosing(export_records(database)) as records:
+        if path:
+            _refuse_database(path, sqlite_file(database.engine))
+        with _open_target(path) as file:
+            writer = ReqifWriter(file) if form == "reqif" else Writer(file, form)
             async for record in records:
                 writer.write(record)
                 count += 1
+            writer.finish()
     return count
 
 
 async def migrate() -> tuple[Schema, Schema]:
-    """Bring the tables up to date; answer what was there before, and what is now."""
-    async with _opened() as database:
+    """Migrate the tables to the newest revision. Return their state before and after."""
+    async with _open() as database:
         before = await migrating.upgrade(database)
         return before, await database.schema()
 
 
-async def status() -> dict[str, Any]:
-    """Where the database is, what is there, and how many rows its tables have."""
-    async with _opened() as database:
+async def read_status() -> Status:
+    """Return where the database is, its state, and the number of rows of its tables."""
+    async with _open() as database:
         schema = await database.schema()
-        found = {"database": _place(database), "state": schema.state, "revision": schema.revision}
-        if schema.state not in {"current", "existing"}:
-            return found | {"problem": schema.problem, "rows": {}}
+        status: Status = {
+            "database": _describe_address(database),
+            "state": schema.state,
+            "revision": schema.revision,
+            "problem": schema.problem,
+            "next_steps": [],
+            "rows": {},
+        }
+        try:
+            require_readable(schema)
+        except ResourceExecutionError as failure:
+            is_new = schema.state == "empty" and database.dialect == "sqlite"
+            status["next_steps"] = [CREATED_BY_USE] if is_new else list(failure.suggested_actions)
+            return status
         async with database.reading() as connection:
             left_out = _NOT_IN_EXISTING if database.is_existing else set()
-            counts = {
-                name: await connection.scalar(select(func.count()).select_from(metadata.tables[name]))
-                for name in TABLES.values()
-                if name not in left_out
-            }
-        return found | {"problem": None, "rows": counts}
+            for name in TABLES.values():
+                if name not in left_out:
+                    status["rows"][name] = await _count_rows(connection, name)
+        return status
+
+
+async def _count_rows(connection: AsyncConnection, table: str) -> int | None:
+    """Return the number of rows; None if the login may not read the table, which not every answer needs."""
+    if connection.dialect.name == "postgresql":
+        may_read = await connection.scalar(select(func.has_table_privilege(table, "SELECT")))
+        if not may_read:
+            return None
+    count = select(func.count()).select_from(metadata.tables[table])
+    return (await connection.execute(count)).scalar_one()
 
 
 @asynccontextmanager
-async def _opened() -> AsyncIterator[Database]:
-    database = open_database(runtime_context.settings(), patient=True)
-    try:
-        yield database
-    finally:
-        await database.close()
+async def _open(*, is_trial: bool = False) -> AsyncIterator[Database]:
+    """Open the database. A trial does not create an SQLite file: it uses a temporary one."""
+    settings = current_app().settings_as(RequirementsSettings)
+    with ExitStack() as stack:
+        database = open_database(settings, patient=True)
+        file = sqlite_file(database.engine)
+        if is_trial and file and not file.exists():
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            temporary = settings.model_copy(update={"database_url": None, "data_dir": folder})
+            database = open_database(temporary, patient=True)
+        try:
+            yield database
+        finally:
+            await database.close()
 
 
-def _place(database: Database) -> str:
-    """Where it is, without a user or a password."""
+def _describe_address(database: Database) -> str:
+    """Return the file or the address, without user and password."""
     url = database.engine.url
     if database.dialect == "sqlite":
         return str(url.database)
@@ -89,16 +227,53 @@ def _place(database: Database) -> str:
 
 
 @contextmanager
-def _target(path: Path | None) -> Iterator[TextIO]:
+def _open_target(path: Path | None) -> Iterator[TextIO]:
+    """Open a file that appears when it is complete, or stdout. A pipe or a device is written directly."""
     if path is None:
+        if isinstance(sys.stdout, TextIOWrapper):  # with the encoding of the terminal
+            sys.stdout.reconfigure(encoding="utf-8", newline="")
         yield sys.stdout
         sys.stdout.flush()
         return
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    unfinished = Path(name)
+    path = path.resolve()  # a link stays a link
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8", newline="") as device:
+            yield device
+        return
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
+        before = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
+        # the umask limits the mode of a new file only
+        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if before is None else 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            if before is not None:
+                unfinished.chmod(before)
             yield file
+            file.flush()
+            os.fsync(file.fileno())
         unfinished.replace(path)
+    except OSError as error:
+        error.filename = str(path)  # the user does not know the name of the unfinished file
+        raise
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(FileNotFoundError, NotADirectoryError):  # the second one if a parent is a file
+            unfinished.unlink()
+
+
+def _refuse_database(path: Path, own: Path | None) -> None:
+    """Refuse a file of an SQLite database: itself, or its log, which an export must not replace.
+
+    Raises:
+        ResourceExecutionError: it is one.
+    """
+    name, dash, ending = path.resolve().name.rpartition("-")
+    is_beside = bool(dash) and ending in {"wal", "shm", "journal"}
+    file = path.resolve().with_name(name) if is_beside else path.resolve()
+    is_database = own is not None and file == own.resolve()  # which does not need to exist yet
+    if not is_database and file.is_file():
+        with file.open("rb") as opened:
+            is_database = opened.read(len(_SQLITE_START)) == _SQLITE_START
+    if is_database:
+        raise ResourceExecutionError(
+            f"{path} belongs to an SQLite database. It was not changed.", suggested_actions=["Use another name."]
+        )

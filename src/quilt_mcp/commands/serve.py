@@ -1,44 +1,41 @@
 """`quilt-mcp serve`."""
 
-import logging
 import signal
 import sys
-from contextlib import closing
 from importlib import import_module
-from threading import Thread
 from types import FrameType
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal, cast
 
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 from cyclopts.validators import Number
-from fastmcp import FastMCP
-from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 
-from quilt_mcp.commands.exposure import ALLOW_ANYONE, ALLOW_STATIC_TOKENS, check_exposure, check_workers
-from quilt_mcp.commands.last_answers import InFlight, hold_stdin_open
 from quilt_mcp.commands.options import Demo
-from quilt_mcp.commands.process import enter_world, logging_from, run_stoppable
-from quilt_mcp.http.auth import MisconfiguredSignIn
-from quilt_mcp.http.listening import SharedPort, listen
-from quilt_mcp.server import create_server
-from quilt_mcp.settings import Settings
+from quilt_mcp.commands.process import configure_logging, enter_world
+from quilt_mcp.commands.startup import open_server
+from quilt_mcp.commands.stdio_audit import audit_stdio
+from quilt_mcp.commands.stdio_front import open_front
+from quilt_mcp.commands.stdio_server import run_stdio
+from quilt_mcp.http.audit_log import open_audit_log
+from quilt_mcp.http.auth import check_audience
+from quilt_mcp.http.sockets import is_loopback, listen
+from quilt_mcp.settings import HTTPSettings, Settings
 
-Transport = Annotated[Literal["stdio", "http", "sse"], Parameter(help="How the client connects.")]
+ALLOW_ANYONE = "--allow-anyone-who-reaches-this-address"
+ALLOW_STATIC_TOKENS = "--allow-static-tokens-beyond-this-machine"
+FAILED = 1
+
+Transport = Annotated[Literal["stdio", "http", "sse"], Parameter(help="How clients connect.")]
 Host = Annotated[str, Parameter(help="For http and sse: the address to listen on.")]
 Port = Annotated[
-    int, Parameter(help="For http and sse: the port; 0 is any free one.", validator=Number(gte=0, lte=65535))
+    int, Parameter(help="For http and sse: the port; 0 selects a free one.", validator=Number(gte=0, lte=65535))
 ]
-Workers = Annotated[int, Parameter(help="For http: how many processes serve.", validator=Number(gte=1, lte=256))]
+Workers = Annotated[int, Parameter(help="For http: the number of processes.", validator=Number(gte=1, lte=256))]
 AllowAnyone = Annotated[
-    bool, Parameter(name=ALLOW_ANYONE, negative="", help="Let others in without a sign-in: they read with your login.")
+    bool, Parameter(name=ALLOW_ANYONE, negative="", help="Serve other machines without sign-in, with your login.")
 ]
 AllowStaticTokens = Annotated[
-    bool, Parameter(name=ALLOW_STATIC_TOKENS, negative="", help="Let others in with tokens that never change.")
+    bool, Parameter(name=ALLOW_STATIC_TOKENS, negative="", help="Accept static tokens from other machines.")
 ]
-
-FAILED, MISUSED = 1, 2
-
-logger = logging.getLogger(__name__)
 
 
 def serve(  # noqa: PLR0913 - each is an option of the command line
@@ -51,58 +48,74 @@ def serve(  # noqa: PLR0913 - each is an option of the command line
     allow_anyone: AllowAnyone = False,
     allow_static_tokens: AllowStaticTokens = False,
 ) -> int:
-    """Run the server until the client leaves, or Ctrl-C or SIGTERM ends it. The log goes to stderr."""
-    signal.signal(signal.SIGTERM, _terminate)
+    """Run the server until the client disconnects, or Ctrl-C or SIGTERM. Logs go to stderr."""
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     settings = Settings()
+    front = open_front(["serve", demo or ""]) if transport == "stdio" else None
     if workers > 1:
-        check_workers(transport, has_demo=demo is not None)
-    with logging_from(settings.log_level, settings.log_format), enter_world(demo):
+        _check_workers(transport, has_demo=demo is not None)
+    with configure_logging(settings.log_level, settings.log_format), enter_world(demo):
+        mcp = open_server()
         try:
-            mcp = create_server()
-        except MisconfiguredSignIn as error:
-            return _failed(str(error), MISUSED)
-        if transport == "stdio":
-            return _serve_stdio(mcp)
-        try:
-            check_exposure(settings, host, allow_anyone=allow_anyone, allow_static_tokens=allow_static_tokens)
-            place = SharedPort(host, port) if workers > 1 else listen(host, port)
+            mcp.app.part(open_audit_log).check()
         except OSError as error:
-            return _failed(f"cannot listen on {host} port {port}: {error.strerror}", FAILED)
-        http_server = import_module("quilt_mcp.commands.http_server")  # here: stdio starts faster without it
-        with closing(place):
-            if isinstance(place, SharedPort):
-                return cast("int", http_server.run_workers(settings, host, place, workers))
-            http_server.run_alone(mcp, settings, transport, host, place)
-    return 0
+            sys.stderr.write(f"quilt-mcp: cannot write QUILT_MCP_AUDIT_LOG {settings.audit_log}: {error.strerror}.\n")
+            return FAILED
+        if transport == "stdio":
+            with audit_stdio(mcp) as audit:
+                run_stdio(mcp, front, seconds_to_finish=settings.deadline_seconds, audit=audit)
+            return 0
+        try:
+            _check_exposure(settings, host, allow_anyone=allow_anyone, allow_static_tokens=allow_static_tokens)
+            check_audience(settings, transport)
+            listener = listen(host, port)
+        except OSError as error:
+            sys.stderr.write(f"quilt-mcp: cannot listen on {host} port {port}: {error.strerror}.\n")
+            return FAILED
+        http_server = import_module("quilt_mcp.commands.http_server")  # imported here, so that stdio starts faster
+        with listener:
+            http_server.check_descriptors(settings)
+            if workers > 1:
+                return cast("int", http_server.run_workers(settings, host, listener, workers))
+            return cast("int", http_server.run_alone(mcp, settings, transport, host, listener))
 
 
-class ImportAfterHandshake(Middleware):
-    """Imports what FastMCP's first request would wait for, while the client looks at the answer to its handshake."""
+def _check_exposure(settings: HTTPSettings, host: str, *, allow_anyone: bool, allow_static_tokens: bool) -> None:
+    """Refuse an address that other machines can reach, unless callers sign in or an option allows it.
 
-    async def on_initialize(self, context: MiddlewareContext[Any], call_next: CallNext[Any, Any]) -> Any:
-        """Answer, and begin."""
-        answer = await call_next(context)
-        Thread(target=import_module, args=("key_value.aio.stores.memory",), daemon=True, name="import").start()
-        return answer
-
-
-def _serve_stdio(mcp: FastMCP) -> int:
-    in_flight = InFlight()
-    mcp.add_middleware(in_flight)
-    hold_stdin_open(in_flight, at_most=Settings().deadline_seconds)
-    mcp.add_middleware(ImportAfterHandshake())
-    try:
-        run_stoppable(lambda: mcp.run(transport="stdio", show_banner=False))
-    except* BrokenPipeError:
-        logger.info("the client closed its end before it had all answers")
-    return 0
-
-
-def _failed(message: str, status: int) -> int:
-    sys.stderr.write(f"quilt-mcp: {message}.\n")
-    return status
+    Raises:
+        CycloptsError: the address is refused. The message says what to do.
+        OSError: the host name cannot be resolved.
+    """
+    if is_loopback(host):
+        return
+    if settings.static_tokens and not allow_static_tokens:
+        raise CycloptsError(
+            msg=f"Other machines can reach {host}, and QUILT_MCP_STATIC_TOKENS is for development: the tokens never "
+            f"expire. Configure another sign-in, or add {ALLOW_STATIC_TOKENS}."
+        )
+    if not (settings.has_sign_in or allow_anyone):
+        raise CycloptsError(
+            msg=f"Other machines can reach {host}, and no sign-in is configured. Set QUILT_MCP_JWT_JWKS_URL, "
+            f"QUILT_MCP_JWT_PUBLIC_KEY or QUILT_MCP_OIDC_CONFIG_URL. To let everyone who can reach it read with your "
+            f"login, add {ALLOW_ANYONE}."
+        )
 
 
-def _terminate(number: int, _: FrameType | None) -> None:
-    """Unwind and leave, so that a demo world is cleared away."""
+def _check_workers(transport: str, *, has_demo: bool) -> None:
+    """Refuse several processes if they would not give the same answers.
+
+    Raises:
+        CycloptsError: they are refused. The message says what to do.
+    """
+    if transport != "http":
+        raise CycloptsError(msg=f"--workers needs --transport http: with {transport}, each client needs one process.")
+    if has_demo:
+        raise CycloptsError(msg="--demo runs in one process: omit --workers.")
+    if sys.platform == "win32":
+        raise CycloptsError(msg="--workers needs Linux or macOS: omit it, and run one server per port.")
+
+
+def _exit_on_signal(number: int, _: FrameType | None) -> None:
+    """Exit through the context managers, so that a demo world is removed."""
     sys.exit(128 + number)

@@ -1,33 +1,38 @@
-"""A client of the server within this process, so that a command reads by the same path as every other client."""
+"""An in-process client of the server, so that commands read as every other client does."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import anyio
 from fastmcp import Client
+from fastmcp.client.transports import FastMCPTransport
 
-from quilt_mcp.commands.process import enter_world, logging_from, run_stoppable
-from quilt_mcp.server import create_server
-from quilt_mcp.surfaces import TOOL_NAME
+from quilt_mcp.commands.process import configure_logging, enter_world, run_stoppable
+from quilt_mcp.commands.startup import open_server
+from quilt_mcp.core.surfaces import TOOL_NAME
+
+ServerClient = Client[FastMCPTransport]
+Body = dict[str, Any]
+"""The body that the tool get_resource returns: JSON."""
 
 T = TypeVar("T")
 
 
-def ask(call: Callable[[Client[Any]], Awaitable[T]], *, demo: str | None = None) -> T:
-    """What `call` makes of a client of the server, in a demo world or else in the user's own."""
-    with logging_from("WARNING"), enter_world(demo):
-        server = create_server()
+def run_session(call: Callable[[ServerClient], Awaitable[T]], *, demo: str | None = None) -> T:
+    """Call a function with a client of the server, in a demo world or with the user's own login."""
+    with configure_logging("WARNING"), enter_world(demo):
+        server = open_server()
 
-        async def talk() -> T:
+        async def connect() -> T:
             async with Client(server) as client:
                 return await call(client)
 
-        return run_stoppable(lambda: anyio.run(talk))
+        return run_stoppable(lambda: anyio.run(connect))
 
 
-async def call_tool(client: Client[Any], uri: str | None = None) -> dict[str, Any]:
-    """The body that the tool get_resource answers, a success or an error."""
+async def call_tool(client: ServerClient, uri: str | None = None) -> Body:
+    """Return the body that the tool get_resource returns, for a success or an error."""
     result = await client.call_tool(TOOL_NAME, {"uri": uri}, raise_on_error=False)
     if result.structured_content is None:
-        raise RuntimeError(f"The tool {TOOL_NAME} answered no body: the server is broken.")
+        raise RuntimeError(f"The tool {TOOL_NAME} returned no structured content")
     return result.structured_content

@@ -1,7 +1,7 @@
-"""JSON objects of any shape as tables for a person."""
+"""Tables for JSON objects of any shape."""
 
-from collections.abc import Collection, Iterable
-from typing import Any, Literal
+from collections.abc import Collection, Iterable, Mapping
+from typing import Literal, TypeGuard
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -9,30 +9,30 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-UNLIMITED = 10_000  # columns where there is no edge: nothing is wrapped
-WIDEST = 200  # columns; a wider table is hard to follow even where there is no edge
-NOTHING: tuple[Any, ...] = (None, "", [], {})
+from quilt_mcp.commands.cells import cell
+from quilt_mcp.commands.trees import is_tree, tree_of
+
+UNLIMITED = 10_000  # columns if the output is not a terminal: nothing is wrapped
+MAX_TABLE = 200  # columns; wider tables are hard to read even if they fit
+JSONObject = Mapping[str, object]
+
 INDENT = (0, 0, 0, 2)
-# What data holds must not steer the terminal: control characters are shown as pictures, but for tab and newline.
-VISIBLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | dict.fromkeys(
-    range(127, 160), "\ufffd"
-)
 
 
-def document(data: dict[str, Any]) -> RenderableType:
-    """An object: first its plain fields, then a section for each field that holds objects."""
-    plain = {key: value for key, value in data.items() if not _holds_objects(value)}
+def document(data: JSONObject) -> RenderableType:
+    """Return an object's plain fields, followed by a section for each field that contains objects."""
+    plain = {key: value for key, value in data.items() if not _contains_objects(value)}
     parts: list[RenderableType] = [_fields(plain)] if plain else []
     for key, value in data.items():
-        if _holds_objects(value):
+        if _contains_objects(value):
             parts += ["", Text(key, "bold"), Padding(_section(value), INDENT)]
     return Group(*parts)
 
 
 def table_of(*headings: str, numbers: Collection[str] = ()) -> Table:
-    """An empty table; the columns that `numbers` names are set flush right.
+    """Return an empty table. The columns in `numbers` are right-aligned.
 
-    The first column, which tells the rows apart, keeps its lines whole.
+    The first column, which identifies the rows, is not wrapped.
     """
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for place, heading in enumerate(headings):
@@ -41,25 +41,20 @@ def table_of(*headings: str, numbers: Collection[str] = ()) -> Table:
     return table
 
 
-def cell(value: Any) -> Text:
-    """A value as text; a list has a line for each element."""
-    return Text(_words(value).translate(VISIBLE), overflow="fold")
-
-
 class Rows:
-    """Objects of one kind: a table with a row for each, or a block for each where the table would be too wide.
+    """Objects of one kind: a table with one row each, or one block each if the table would be too wide.
 
     Args:
-        rows: the objects; what stands under the key "" names its object.
+        rows: the objects. The key "" is for the name of an object.
     """
 
-    def __init__(self, rows: Iterable[dict[str, Any]]) -> None:
+    def __init__(self, rows: Iterable[JSONObject]) -> None:
         self._rows = list(rows)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = self._table()
         natural = console.measure(table, options=options.update(max_width=UNLIMITED)).maximum
-        if natural <= min(options.max_width, WIDEST):
+        if natural <= min(options.max_width, MAX_TABLE):
             yield table
         else:
             yield from self._blocks()
@@ -81,36 +76,24 @@ class Rows:
         return table
 
 
-def _holds_objects(value: Any) -> bool:
+def _contains_objects(value: object) -> TypeGuard[dict[str, object] | list[object]]:
     values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
     return bool(value) and (isinstance(value, dict) or any(isinstance(one, dict) for one in values))
 
 
-def _section(value: Any) -> RenderableType:
+def _section(value: dict[str, object] | list[object]) -> RenderableType:
+    if is_tree(value):
+        return tree_of(value)
     if isinstance(value, list):
         return Rows(one if isinstance(one, dict) else {"": one} for one in value)
-    if all(isinstance(one, dict) for one in value.values()):
-        return Rows({"": key} | one for key, one in value.items())
-    return document(value)
+    named = [{"": key} | one for key, one in value.items() if isinstance(one, dict)]
+    return Rows(named) if len(named) == len(value) else document(value)
 
 
-def _fields(fields: dict[str, Any]) -> Table:
+def _fields(fields: JSONObject) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for key, value in fields.items():
         grid.add_row(Text(key), cell(value))
     return grid
-
-
-def _words(value: Any) -> str:
-    if value in NOTHING:
-        return "-"
-    match value:
-        case bool():
-            return "yes" if value else "no"
-        case dict():
-            return ", ".join(f"{key}: {_words(one)}" for key, one in value.items())
-        case list():
-            return "\n".join(_words(one) for one in value)
-    return str(value)

@@ -1,1 +1,1 @@
-"""Serving over HTTP: who may ask, what is refused unread, the routes beside MCP's, and processes."""
+"""Serving over HTTP: the application, authentication, limits, metrics, readiness and worker processes."""

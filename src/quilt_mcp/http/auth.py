@@ -1,28 +1,41 @@
-"""How callers over HTTP prove who they are: FastMCP's providers, as the settings choose them."""
+"""Authentication over HTTP: the FastMCP provider that the settings select."""
 
-from collections.abc import Callable
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import httpx2
 from fastmcp.server import auth  # it imports each provider on first use
-from fastmcp.server.auth import AuthProvider, RemoteAuthProvider, TokenVerifier
-from pydantic import AnyHttpUrl, BaseModel, ConfigDict, TypeAdapter, ValidationError
+from fastmcp.server.auth import AccessToken, AuthProvider, RemoteAuthProvider, TokenVerifier
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, SecretStr, TypeAdapter, ValidationError
 
-from quilt_mcp.http.settings import HTTPSettings
+from quilt_mcp.settings import HTTPSettings
 
 if TYPE_CHECKING:
-    from key_value.aio.protocols import AsyncKeyValue
+    from quilt_mcp.http.sign_in_store import SignInKeys, SignInStore
 
-SharedStore = Callable[[str], "AsyncKeyValue | None"]
+RESOURCES = {"http": "mcp", "sse": "sse"}
+"""The path of the MCP endpoint, by transport."""
+
+logger = logging.getLogger(__name__)
+
+SharedStore = Callable[["SignInKeys"], "SignInStore | None"]
+
+PEM = re.compile(r"-----BEGIN [^-]+-----.+?-----END [^-]+-----", re.DOTALL)
+ISSUER = TypeAdapter(AnyHttpUrl, config=ConfigDict(url_preserve_empty_path=True))
+"""An issuer is compared as text: it must not get a slash at its end."""
 
 
 class MisconfiguredSignIn(Exception):
-    """A setting of the sign-in cannot be used; the message names its environment variable, and holds no secret."""
+    """A setting of the sign-in is invalid. The message names its environment variable and contains no secret."""
 
 
 class StaticToken(BaseModel):
-    """What is known of who sends a static token; all of it becomes the token's claims."""
+    """The owner of a static token. All fields become the token's claims."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -30,98 +43,186 @@ class StaticToken(BaseModel):
     scopes: list[str] = []
     sub: str | None = None
     expires_at: int | None = None
-    """In seconds since 1970."""
+    """Seconds since 1970."""
 
 
-def auth_from(settings: HTTPSettings, *, shared_store: SharedStore = lambda _: None) -> AuthProvider | None:
-    """The provider that checks callers' tokens; None where the settings name no way to sign in.
+def create_auth(settings: HTTPSettings, *, shared_store: SharedStore = lambda _: None) -> AuthProvider | None:
+    """Return the provider that verifies callers' tokens; None if the settings configure no sign-in.
 
-    An OpenID provider is asked for its configuration here, for at most ten seconds.
+    For an OpenID provider, this fetches its configuration, for at most ten seconds.
 
     Args:
         settings: of HTTP.
-        shared_store: given a secret to encrypt with, where sign-ins by way of an OpenID provider are kept; with None,
-            FastMCP keeps them in files of this machine.
+        shared_store: returns the store for sign-ins through an OpenID provider, given the keys to encrypt with. If it
+            returns None, they are stored in files on this machine.
 
     Raises:
-        MisconfiguredSignIn: a setting cannot be used.
+        MisconfiguredSignIn: a setting is invalid.
     """
     if settings.oidc_config_url:
-        return _oidc(settings, str(settings.oidc_config_url), shared_store)
+        return _proxy_oidc(settings, str(settings.oidc_config_url), shared_store)
     if settings.static_tokens:
-        tokens = _static_tokens(settings.static_tokens.get_secret_value())
+        tokens = _read_static_tokens(settings.static_tokens.get_secret_value())
         return auth.StaticTokenVerifier(tokens, required_scopes=list(settings.required_scopes))
+    if settings.introspection_url:
+        return _advertise(_introspect(settings), settings.introspection_issuer, settings)
     if settings.jwt_jwks_url or settings.jwt_public_key:
-        return _advertised(_jwt(settings), settings)
+        return _advertise(AnyVerifier(_verify_jwt(settings)), settings.jwt_issuer, settings)
     return None
 
 
-def _jwt(settings: HTTPSettings) -> TokenVerifier:
-    try:
-        return auth.JWTVerifier(
-            jwks_uri=str(settings.jwt_jwks_url) if settings.jwt_jwks_url else None,
-            public_key=_public_key(settings.jwt_public_key) if settings.jwt_public_key else None,
-            issuer=settings.jwt_issuer,
-            audience=settings.jwt_audience,
-            algorithm=settings.jwt_algorithm,
-            required_scopes=list(settings.required_scopes),
+class AnyVerifier(TokenVerifier):
+    """Accepts a token that one of several verifiers accepts.
+
+    Args:
+        verifiers: at least one; all require the same scopes.
+    """
+
+    def __init__(self, verifiers: Sequence[TokenVerifier]) -> None:
+        super().__init__(required_scopes=verifiers[0].required_scopes)
+        self._verifiers = verifiers
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return the claims of a valid token, or None."""
+        for verifier in self._verifiers:
+            if found := await verifier.verify_token(token):
+                return found
+        return None
+
+
+def check_audience(settings: HTTPSettings, transport: str) -> None:
+    """Log a warning if tokens have another audience than the URL of this server, which clients request (RFC 8707)."""
+    name = "introspection_audience" if settings.introspection_url else "jwt_audience"
+    audience = getattr(settings, name)
+    if settings.public_url is None or audience is None:
+        return
+    public = str(settings.public_url).rstrip("/")
+    resource = f"{public}/{RESOURCES[transport]}"
+    if audience.rstrip("/") not in {public, resource}:
+        logger.warning(
+            "QUILT_MCP_%s is %s, but MCP clients request tokens for %s. Check the audience at your issuer.",
+            name.upper(),
+            audience,
+            resource,
         )
+
+
+def _verify_jwt(settings: HTTPSettings) -> list[TokenVerifier]:
+    """Return a verifier for each public key."""
+    tokens = import_module("quilt_mcp.http.tokens")  # it imports cryptography
+    keys = _read_public_keys(settings.jwt_public_key) if settings.jwt_public_key else [None]
+    try:
+        return [
+            tokens.StrictJWTVerifier(
+                jwks_uri=str(settings.jwt_jwks_url) if settings.jwt_jwks_url else None,
+                public_key=key,
+                issuer=settings.jwt_issuer,
+                audience=settings.jwt_audience,
+                algorithm=settings.jwt_algorithm,
+                required_scopes=list(settings.required_scopes),
+            )
+            for key in keys
+        ]
     except ValueError as error:
         raise MisconfiguredSignIn(f"QUILT_MCP_JWT_PUBLIC_KEY: {error}") from error
 
 
-def _public_key(text: str) -> str:
-    key = text if "-----BEGIN" in text else _read("QUILT_MCP_JWT_PUBLIC_KEY", text)
-    if "-----BEGIN" not in key or "PRIVATE KEY" in key:
-        raise MisconfiguredSignIn("QUILT_MCP_JWT_PUBLIC_KEY holds no public key in PEM")
-    return key
+def _introspect(settings: HTTPSettings) -> TokenVerifier:
+    """Return a verifier with the newest client secret."""
+    module = import_module("quilt_mcp.http.introspection")
+    secrets = lines_of(settings.introspection_client_secret)
+    if not secrets:
+        raise MisconfiguredSignIn("QUILT_MCP_INTROSPECTION_CLIENT_SECRET is blank")
+    return cast(
+        "TokenVerifier",
+        module.StrictIntrospectionVerifier(
+            introspection_url=str(settings.introspection_url),
+            issuer=settings.introspection_issuer,
+            audience=settings.introspection_audience,
+            client_id=settings.introspection_client_id,
+            client_secret=secrets[0],
+            required_scopes=list(settings.required_scopes),
+        ),
+    )
 
 
-def _advertised(verifier: TokenVerifier, settings: HTTPSettings) -> AuthProvider:
-    """The verifier; where the server's address is known, and the issuer's, refusals tell where to sign in."""
+def _read_public_keys(text: str) -> list[str]:
+    document = text if "-----BEGIN" in text else _read_file("QUILT_MCP_JWT_PUBLIC_KEY", text)
+    keys = PEM.findall(document)
+    if not keys or "PRIVATE KEY" in document:
+        raise MisconfiguredSignIn("QUILT_MCP_JWT_PUBLIC_KEY is not a public key in PEM format")
+    return keys
+
+
+def _advertise(verifier: TokenVerifier, issuer: str | None, settings: HTTPSettings) -> AuthProvider:
+    """Let 401 responses name the issuer (RFC 9728), if the URLs of the server and the issuer are known."""
     try:
-        issuer = AnyHttpUrl(settings.jwt_issuer or "")
+        server = ISSUER.validate_python(issuer)
     except ValidationError:
         return verifier
     if settings.public_url is None:
         return verifier
-    return RemoteAuthProvider(verifier, [issuer], settings.public_url)
+    return RemoteAuthProvider(verifier, [server], settings.public_url)
 
 
-def _oidc(settings: HTTPSettings, config_url: str, shared_store: SharedStore) -> AuthProvider:
-    secret = settings.oidc_client_secret.get_secret_value() if settings.oidc_client_secret else ""
-    if not secret.strip():
+def _proxy_oidc(settings: HTTPSettings, config_url: str, shared_store: SharedStore) -> AuthProvider:
+    secrets = lines_of(settings.oidc_client_secret)
+    if not secrets:
         raise MisconfiguredSignIn("QUILT_MCP_OIDC_CLIENT_SECRET is blank")
-    store = shared_store(secret)
+    stores = import_module("quilt_mcp.http.sign_in_store")  # it imports cryptography
+    keys = stores.SignInKeys(secrets)
+    store = shared_store(keys) or stores.LocalSignIns(f"{config_url} {settings.oidc_client_id}", keys)
     try:
-        return auth.OIDCProxy(
-            config_url=config_url,
-            client_id=settings.oidc_client_id or "",
-            client_secret=secret,
-            audience=settings.oidc_audience,
-            base_url=str(settings.public_url),
-            required_scopes=list(settings.required_scopes),
-            client_storage=store,
-        )
+        with _without_log("fastmcp.server.auth.oidc_proxy"):  # it would log a traceback; our error has the reason
+            return cast(
+                "AuthProvider",
+                import_module("quilt_mcp.http.openid_proxy").OpenIDProxy(
+                    config_url=config_url,
+                    client_id=settings.oidc_client_id or "",
+                    secrets=secrets,
+                    store=store,
+                    audience=settings.oidc_audience,
+                    base_url=str(settings.public_url),
+                    required_scopes=list(settings.required_scopes),
+                ),
+            )
     except (httpx2.HTTPError, ValueError) as error:  # a ValidationError is a ValueError too
         kind = type(error).__name__
-        raise MisconfiguredSignIn(f"QUILT_MCP_OIDC_CONFIG_URL: no OpenID configuration there ({kind})") from error
+        raise MisconfiguredSignIn(
+            f"QUILT_MCP_OIDC_CONFIG_URL: cannot read the OpenID configuration ({kind})"
+        ) from error
 
 
-def _static_tokens(text: str) -> dict[str, dict[str, object]]:
-    document = text if text.lstrip().startswith("{") else _read("QUILT_MCP_STATIC_TOKENS", text)
+def lines_of(secret: SecretStr | None) -> list[str]:
+    """Return the lines of a secret, which are several secrets while one is replaced. The first is the newest."""
+    lines = secret.get_secret_value().splitlines() if secret else []
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _read_static_tokens(text: str) -> dict[str, dict[str, object]]:
+    document = text if text.lstrip().startswith("{") else _read_file("QUILT_MCP_STATIC_TOKENS", text)
     try:
         found = TypeAdapter(dict[str, StaticToken]).validate_json(document)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        field = first["loc"][1:]  # what comes first is the token itself
+        field = first["loc"][1:]  # the first element is the token itself
         where = f" (at {'.'.join(map(str, field))})" if field else ""
         raise MisconfiguredSignIn(f"QUILT_MCP_STATIC_TOKENS: {first['msg']}{where}") from None
     return {token: known.model_dump(exclude_none=True) for token, known in found.items()}
 
 
-def _read(variable: str, path: str) -> str:
+@contextmanager
+def _without_log(name: str) -> Iterator[None]:
+    logger = logging.getLogger(name)
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _read_file(variable: str, path: str) -> str:
     try:
         return Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:  # of a name that is none: a ValueError
-        raise MisconfiguredSignIn(f"{variable}: no such file, and not the value itself") from error
+    except (OSError, ValueError) as error:  # a ValueError if the path contains a null byte
+        raise MisconfiguredSignIn(f"{variable} is neither a valid value nor a readable file") from error

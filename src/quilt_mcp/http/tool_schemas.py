@@ -1,4 +1,4 @@
-"""Tells the MCP library the tools' input schemas, so that it does not look them up anew at each call."""
+"""Input schemas of the tools, for the MCP library."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,12 +8,13 @@ from fastmcp.server.providers import AggregateProvider
 
 
 async def declare_input_schemas(mcp: FastMCP[Any]) -> None:
-    """Let the schemas of the tools as they are now serve for all calls.
+    """Give the MCP library the input schemas of the current tools.
 
-    In the sessionless era the library checks each call's `Mcp-Param-*` headers against the tool's schema, and without
-    this runs a whole `tools/list` to find it. That of `AggregateProvider` is not filtered by a caller's rights.
+    In the sessionless protocol the library checks the `Mcp-Param-*` headers of each call against the tool's schema.
+    Without this, it runs a whole `tools/list` for each call. `AggregateProvider.list_tools` does not filter by the
+    caller's rights.
     """
     schemas: Mapping[str, dict[str, Any]] = {
         tool.name: tool.parameters for tool in await AggregateProvider.list_tools(mcp)
     }
-    mcp._mcp_server.get_tool_input_schema = schemas.get  # noqa: SLF001 - FastMCP has no public way; pinned by a test
+    mcp._mcp_server.get_tool_input_schema = schemas.get  # noqa: SLF001 - FastMCP has no public way; a test pins it

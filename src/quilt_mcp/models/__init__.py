@@ -1,1 +1,1 @@
-"""The shapes of what `get_resource` answers."""
+"""The shapes of what `get_resource` returns."""

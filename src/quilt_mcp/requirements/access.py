@@ -1,19 +1,19 @@
-"""Who sees what: the projects of which the caller is a member decide, in every query."""
+"""Authorization: each query is limited to the projects of which the caller is a member."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, ColumnElement, any_, func, literal, select
+from sqlalchemy import ARRAY, ColumnElement, UnaryExpression, any_, func, literal, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.operators import custom_op
 
-from quilt_mcp.errors import UnknownUser
+from quilt_mcp.core.tracing import calling
+from quilt_mcp.requirements.errors import UnknownUser
 from quilt_mcp.requirements.kinds import ADMINISTRATOR
-from quilt_mcp.requirements.tables import project_members, users
-from quilt_mcp.trace import calling
+from quilt_mcp.requirements.tables import AnyRow, project_members, users
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,35 +21,52 @@ class Scope:
     """What a caller may see.
 
     Attributes:
-        caller: sets this caller apart from every other.
-        projects: the ids of its projects, sorted; None where it sees all.
+        caller: identifies the caller.
+        projects: the sorted IDs of the caller's projects; None if the caller sees all projects.
     """
 
     caller: str
     projects: tuple[str, ...] | None = None
 
 
-def visible(project_id: ColumnElement[str], scope: Scope, dialect: str) -> list[ColumnElement[bool]]:
-    """The condition on a row's project, to be put into a WHERE; none where the scope is everything."""
-    return [] if scope.projects is None else [among(project_id, scope.projects, dialect)]
+def restrict(
+    project_id: ColumnElement[str], scope: Scope, dialect: str, *, by_index: bool = True
+) -> list[ColumnElement[bool]]:
+    """Return the WHERE conditions that limit rows to a scope; none if the scope includes all projects.
+
+    Args:
+        project_id: the column with the project of a row.
+        scope: what the caller may see.
+        dialect: of the database.
+        by_index: whether SQLite may find the rows by their project. If not, it reads all rows in their order, which
+            is faster if the scope includes many of them.
+    """
+    if scope.projects is None:
+        return []
+    if dialect == "sqlite" and not by_index:
+        project_id = UnaryExpression(project_id, operator=custom_op("+"), type_=project_id.type)
+    return [match_any(project_id, scope.projects, dialect)]
 
 
-def among(column: ColumnElement[str], ids: Iterable[str], dialect: str) -> ColumnElement[bool]:
-    """Whether a column of UUIDs is one of these. They are one bound parameter, however many they are."""
+def match_any(column: ColumnElement[str], ids: Iterable[str], dialect: str) -> ColumnElement[bool]:
+    """Return the condition that a column of UUIDs has one of these values. They are one bound parameter."""
+    ids = list(ids)
+    if len(ids) == 1:  # SQLite reads an index in order only for an equation
+        return column == ids[0]
     if dialect == "postgresql":
-        return column == any_(literal(list(ids), ARRAY(postgresql.UUID(as_uuid=False))))
+        return column == any_(literal(ids, ARRAY(postgresql.UUID(as_uuid=False))))
     listed = func.json_each(json.dumps([UUID(one).hex for one in ids])).table_valued("value")
     return column.in_(select(listed.c.value))
 
 
-async def scope_of(connection: AsyncConnection, caller: str, username: str | None, *, has_projects: bool) -> Scope:
-    """What a caller may see now.
+async def load_scope(connection: AsyncConnection, caller: str, username: str | None, *, has_projects: bool) -> Scope:
+    """Read what a caller may see now.
 
     Args:
-        connection: of the database that is asked.
-        caller: sets this caller apart from every other.
-        username: its name in the database; None for the database's own administrator.
-        has_projects: whether the database knows projects; if not, everyone who is signed in sees all.
+        connection: to the database that the caller reads.
+        caller: identifies the caller.
+        username: the caller's name in the database; None for a caller with the rights of an administrator.
+        has_projects: whether the database has projects. If not, every caller sees everything.
 
     Raises:
         UnknownUser: the database has no such user.
@@ -64,12 +81,11 @@ async def scope_of(connection: AsyncConnection, caller: str, username: str | Non
     with calling("sql", "select"):
         rows = (await connection.execute(statement)).all()
     if not rows:
-        raise UnknownUser("You are no user of the requirements database.")
-    return Scope(caller, _projects(rows))
+        raise UnknownUser("You are not a user of the requirements database.")
+    return Scope(caller, _collect_projects(rows))
 
 
-def _projects(rows: Iterable[Any]) -> tuple[str, ...] | None:
-    found = [(row.role, row.project_id) for row in rows]
-    if found[0][0] == ADMINISTRATOR:
+def _collect_projects(rows: Sequence[AnyRow]) -> tuple[str, ...] | None:
+    if rows[0].role == ADMINISTRATOR:
         return None
-    return tuple(sorted(str(project) for _, project in found if project is not None))
+    return tuple(sorted(str(row.project_id) for row in rows if row.project_id is not None))

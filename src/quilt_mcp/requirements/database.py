@@ -1,51 +1,59 @@
-"""The requirements database: connections to read and to write with, and failures in the contract's terms."""
+"""The requirements database: connections to read and to write, and its schema."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib import import_module
-from typing import Any
 
 from sqlalchemy import update
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from quilt_mcp.errors import ResourceExecutionError
-from quilt_mcp.requirements import engines, failures, tables
-from quilt_mcp.requirements.schema_state import Schema, examine, require_readable
-from quilt_mcp.settings import Settings
+from quilt_mcp.app.database.async_engines import begin_reading, create_engine, sqlite_file
+from quilt_mcp.app.database.engines import make_file, translate
+from quilt_mcp.app.database.schema import Schema
+from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
+from quilt_mcp.requirements import tables
+from quilt_mcp.requirements.failures import FAILURES
+from quilt_mcp.requirements.schema_state import MIGRATIONS, examine, require_readable
+from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 
-# SQLite's transactions read as of one moment in any case
+_REVISION = f"SELECT version_num FROM {MIGRATIONS.version_table}"  # noqa: S608 - a constant
+# In SQLite, every transaction reads one snapshot.
 _SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}}
 
 
-def open_database(settings: Settings, *, patient: bool = False) -> "Database":
-    """The database that the settings name. Connects on first use, and again whenever it has to.
+def open_database(settings: RequirementsSettings, *, patient: bool = False) -> "Database":
+    """Return the database of the settings. It connects when it is used.
 
     Args:
-        settings: `database_url`, or else `data_dir`; and `database_timeout_seconds`.
+        settings: `database_url` or else `data_dir`, and `database_timeout_seconds`.
         patient: let statements take as long as they need, as an import does.
 
     Raises:
-        ResourceExecutionError: the URL is none, or the driver for it is not installed.
+        ResourceExecutionError: the URL is not valid.
     """
-    return Database(engines.create_engine(settings, patient=patient))
+    file = settings.data_dir / FILE_NAME
+    seconds = settings.database_timeout_seconds
+    return Database(create_engine(settings.database_url, file, FAILURES, seconds=seconds, patient=patient))
 
 
 class Database:
-    """A database in the event loop that first uses it; `close` it there.
+    """A database for the event loop that first uses it; `close` it there.
 
-    An SQLite file is made and brought up to date on first use. PostgreSQL is taken as it is, or refused.
+    An SQLite file is created and migrated on first use. PostgreSQL is only read and written, never migrated.
 
     Attributes:
-        engine: SQLAlchemy's engine, for counting statements and the like; `reading` and `writing` give connections.
+        engine: SQLAlchemy's engine, for events and the like. `reading` and `writing` give connections.
     """
 
     def __init__(self, engine: AsyncEngine) -> None:
         self.engine = engine
-        self._schema: Schema | None = None
+        self._schema: Schema | None = None  # as it was examined last
+        self._is_examined = False
+        self._has_opened = False
         self._opening = asyncio.Lock()
+        self._upgrading: asyncio.Task[Schema] | None = None
 
     @property
     def dialect(self) -> str:
@@ -57,7 +65,7 @@ class Database:
         """Whether it is a database of the earlier requirements system: read-only, without projects or search index.
 
         Raises:
-            RuntimeError: nothing has been read yet; ask inside `reading`.
+            RuntimeError: nothing has been read yet; use it inside `reading`.
         """
         if self._schema is None:
             raise RuntimeError("The database has not been opened yet.")
@@ -65,99 +73,156 @@ class Database:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """A connection to read with, as of one moment. The block shall do nothing but ask the database.
+        """Yield a connection that reads one snapshot. The block should only use the database.
+
+        Each read notices a file that was replaced or deleted, and tables that were migrated, since the read before.
 
         Raises:
             Unavailable: the database cannot be reached, is too slow or too busy.
-            ResourceExecutionError: it refuses the sign-in, has no tables, is not ours or of another version.
+            ResourceExecutionError: it refuses the login, has no tables, or tables of another program or version.
         """
-        await self._open()
-        async with self._connected(**_SNAPSHOT.get(self.dialect, {})) as connection:
-            yield connection
+        async with AsyncExitStack() as snapshot:
+            connection = await self._read_snapshot(snapshot)
+            if connection is None:  # the tables have changed since they were examined, or the connection was closed
+                await snapshot.aclose()
+                self._is_examined = False
+                connection = await self._read_snapshot(snapshot)
+            if connection is None:
+                raise Unavailable("The requirements database changed twice during a read, or closed two connections.")
+            try:
+                yield connection
+            except DBAPIError:  # not a failure of the database: a bug, or a table has changed since it was examined
+                self._is_examined = False
+                require_readable(await self.schema())
+                raise
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
-        """A connection to write with, in one transaction: committed when the block ends, rolled back if it raises.
+        """Yield a connection in one transaction. It commits when the block ends, and rolls back if the block raises.
 
-        One block at a time, over all processes: each first adds one to the generation, and waits there for the one
-        before. So what a block reads stays true until it commits, and a cache sees that it is out of date.
+        One block runs at a time, over all processes: each first increments the generation, and waits there for the one
+        before. So what a block reads stays true until it commits, and a cache can notice that it is out of date.
 
         Raises:
-            Unavailable, ResourceExecutionError: as `reading`; or the database is one that is only read.
+            Unavailable, ResourceExecutionError: as `reading`; or the database is read-only.
         """
-        await self._open()
+        async with self.reading():  # which notices other tables than before
+            pass
         if self.is_existing:
             raise ResourceExecutionError(
-                "This database belongs to another requirements system: it is only read.",
+                "This database belongs to another requirements system. It is read-only.",
                 suggested_actions=["Change it with the system that it belongs to."],
             )
-        async with self._connected(writes=True) as connection, connection.begin():
+        async with self._connect_open(writes=True) as connection, connection.begin():
             await connection.execute(update(tables.generation).values(number=tables.generation.c.number + 1))
             yield connection
 
     async def schema(self) -> Schema:
-        """What the database holds now. Makes and changes nothing; a file that does not exist is empty.
+        """Return what the database contains now. Creates and changes nothing; a file that does not exist is empty.
 
         Raises:
             Unavailable, ResourceExecutionError: as `reading`.
         """
-        file = engines.sqlite_file(self.engine)
-        if file is not None and not file.exists():
+        file = sqlite_file(self.engine)
+        if file is not None and not self._has_opened and not file.exists():
             return Schema("empty")
-        async with self._connected() as connection:
+        async with self._connect_open() as connection:
             return await connection.run_sync(examine)
 
     @asynccontextmanager
     async def migrating(self) -> AsyncIterator[AsyncConnection]:
-        """A connection for changing the tables, in one transaction that no other such runs beside."""
-        self._schema = None
-        if file := engines.sqlite_file(self.engine):
-            try:
-                await asyncio.to_thread(engines.make_file, file)
-            except OSError as error:
-                raise failures.file_failure(error) from error
-        async with self._connected(writes=True) as connection, connection.begin():
+        """Yield a connection that changes the tables, in one transaction. Only one such transaction runs at a time."""
+        self._is_examined = False
+        if file := sqlite_file(self.engine):
+            with translate(FAILURES):
+                await asyncio.to_thread(make_file, file)
+        async with self._connect_open(writes=True) as connection, connection.begin():
             if self.dialect == "postgresql":
                 await connection.exec_driver_sql("SELECT pg_advisory_xact_lock(2026110401)")
             yield connection
 
     async def close(self) -> None:
-        """Close every connection. The database may be used again."""
+        """Close every connection. The database can be used again. A migration that is not finished changes nothing."""
+        if self._upgrading is not None:
+            self._upgrading.cancel()
+            await asyncio.wait([self._upgrading])
+            self._upgrading = None
+        self._is_examined = self._has_opened = False
         await self.engine.dispose()
 
-    async def _open(self) -> None:
-        if self._schema is None:
-            async with self._opening:
-                if self._schema is None:
-                    self._schema = await self._opened()
+    async def _read_snapshot(self, snapshot: AsyncExitStack) -> AsyncConnection | None:
+        """Open a connection that reads one snapshot.
 
-    async def _opened(self) -> Schema:
+        Returns:
+            None if its tables are not those that were examined, or if the database has closed the connection.
+        """
+        schema = await self._open()
+        connection = await snapshot.enter_async_context(self._connect(**_SNAPSHOT.get(self.dialect, {})))
+        if schema.state == "existing":
+            is_usable = self.dialect == "sqlite" or await begin_reading(connection, "SELECT 1") == 1
+        else:
+            is_usable = await begin_reading(connection, _REVISION) == schema.revision
+        return connection if is_usable else None
+
+    async def _open(self) -> Schema:
+        async with self._opening:
+            if self._schema is None or not self._is_examined:
+                self._schema = await self._prepare()
+                self._is_examined = self._has_opened = True
+            return self._schema
+
+    async def _prepare(self) -> Schema:
+        self._require_content()
         schema = await self.schema()
         if self.dialect == "sqlite" and schema.state in {"empty", "outdated"}:
-            await import_module("quilt_mcp.requirements.migrating").upgrade(self)
+            await self._upgrade()
             schema = await self.schema()
         require_readable(schema)
         return schema
 
+    def _require_content(self) -> None:
+        """Check that a file that was opened has not become empty: a backup that is copied into it would be lost.
+
+        Raises:
+            Unavailable: it is empty.
+        """
+        file = sqlite_file(self.engine)
+        if file is None or not self._has_opened:
+            return
+        with suppress(FileNotFoundError):
+            if file.stat().st_size == 0:
+                raise Unavailable(
+                    "The file of the requirements database is empty, and it was not before.",
+                    suggested_actions=[
+                        "If it is being restored, repeat the call after that.",
+                        "If not, restore it, or start the server again. It then creates a new database.",
+                    ],
+                )
+
+    async def _upgrade(self) -> None:
+        """Migrate an SQLite file.
+
+        With many rows this can take longer than a read may. It continues when the read has been cancelled, and the next
+        reads wait for it.
+        """
+        if self._upgrading is None or self._upgrading.done():
+            upgrade = import_module("quilt_mcp.requirements.migrating").upgrade
+            self._upgrading = asyncio.create_task(upgrade(self))
+        await asyncio.shield(self._upgrading)
+
     @asynccontextmanager
-    async def _connected(self, **options: Any) -> AsyncIterator[AsyncConnection]:
-        with _named_failures():
+    async def _connect_open(self, **options: object) -> AsyncIterator[AsyncConnection]:
+        """Yield a connection that was not closed since its last use. `_read_snapshot` notices that itself."""
+        async with self._connect(**options) as connection:
+            if self.dialect == "postgresql":
+                await begin_reading(connection, "SELECT 1")
+                await connection.rollback()  # if it was closed, the next statement opens another
+            yield connection
+
+    @asynccontextmanager
+    async def _connect(self, **options: object) -> AsyncIterator[AsyncConnection]:
+        with translate(FAILURES):
             async with self.engine.connect() as connection:
                 if options:
                     await connection.execution_options(**options)
                 yield connection
-
-
-@contextmanager
-def _named_failures() -> Iterator[None]:
-    """Turn what databases raise into ResourceFailures; bugs, and what a constraint refuses, stay what they are."""
-    try:
-        yield
-    except DBAPIError as error:
-        if failure := failures.sql_failure(error):
-            raise failure from error
-        raise
-    except (PoolTimeoutError, TimeoutError) as error:
-        raise failures.too_slow(error) from error
-    except OSError as error:  # of a socket
-        raise failures.unreachable(error) from error

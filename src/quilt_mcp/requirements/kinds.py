@@ -1,30 +1,31 @@
-"""The four kinds of entity, as data: their names in URIs, tables and reference ids, their statuses and their limits.
+"""The four kinds of entity: their names in URIs, tables and reference IDs, their statuses and their limits.
 
 Epic ─┬─ User Story ─┬─ Acceptance Criteria
-      │              └─ Requirement         (may name one acceptance criterion of its story)
+      │              └─ Requirement         (can refer to one acceptance criterion of its user story)
       └─ …
 """
 
 from dataclasses import dataclass
 
 TITLE_LENGTH = 500
-"""Characters in a title, at most."""
+"""Maximum number of characters of a title."""
 DESCRIPTION_LENGTH = 50_000
-"""Characters in a description, at most."""
+"""Maximum number of characters of a description."""
 
-PRIORITIES = {1: "Critical", 2: "High", 3: "Medium", 4: "Low"}
 STORY_STATUSES = ("Backlog", "Draft", "In Progress", "Done", "Cancelled")
 REQUIREMENT_STATUSES = ("Draft", "Active", "Obsolete")
+LAST_NUMBER = 999_999_999
+"""The highest number of a reference ID."""
 MEMBER_ROLES = ("Editor", "Viewer")
-"""What a member of a project may be in it. Both read all of the project."""
+"""The roles of project members. Both may read everything in the project."""
 ADMINISTRATOR = "Administrator"
 USER_ROLES = (ADMINISTRATOR, "User", "Commenter")
-"""What a user may be in the whole database. An administrator sees every project."""
+"""The roles of users. An administrator sees every project."""
 
 ORDERING_RELATIONSHIPS = ("depends_on", "blocks", "derives_from")
-"""The types of relationship that put requirements in an order: they must not lead back to where they began."""
+"""The relationship types that order requirements. Relationships of one of these types must not form a cycle."""
 DEFAULT_PROJECT_ID = "00000000-0000-4000-8000-000000000001"
-"""The project that every database starts with: where everything is unless told."""
+"""The project that every database starts with. Entities without a project belong to it."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,11 @@ class Kind:
     Attributes:
         name: its name in import files and search entries, such as "user_story".
         segment: its collection in URIs, such as "user-stories".
-        table: its table, which is also the key of a list of its entities in JSON, such as "user_stories".
-        prefix: how its reference ids begin, such as "US".
+        table: its table, and the JSON key of a list of its entities, such as "user_stories".
+        prefix: the prefix of its reference IDs, such as "US".
         title: its name for people, such as "User Story".
-        plural: the name of several for people, such as "User Stories".
-        statuses: what its status may be, the initial one first; empty if it has no status, and then no priority and
-            no title either.
-        parent: the name of the kind that it belongs to; None for one that belongs to a project directly.
+        statuses: the allowed statuses, with the default first; empty if the kind has no status, priority and title.
+        parent: the name of the parent's kind; None if the parent is a project.
     """
 
     name: str
@@ -48,36 +47,27 @@ class Kind:
     table: str
     prefix: str
     title: str
-    plural: str
     statuses: tuple[str, ...]
     parent: str | None = None
 
     @property
     def parent_column(self) -> str | None:
-        """The column, and the JSON key, that names the parent; None without a parent."""
+        """The column and JSON key of the parent's ID; None without a parent."""
         return f"{self.parent}_id" if self.parent else None
 
     @property
     def author_column(self) -> str:
-        """The column, and the JSON key, that names who made it."""
+        """The column and JSON key of the ID of the user who created it."""
         return "creator_id" if self.statuses else "author_id"
 
-    @property
-    def collection_name(self) -> str:
-        """The name of the collection for people, such as "All User Stories"."""
-        return f"All {self.plural}"
 
-
-EPIC = Kind("epic", "epics", "epics", "EP", "Epic", "Epics", STORY_STATUSES)
-USER_STORY = Kind(
-    "user_story", "user-stories", "user_stories", "US", "User Story", "User Stories", STORY_STATUSES, "epic"
-)
+EPIC = Kind("epic", "epics", "epics", "EP", "Epic", STORY_STATUSES)
+USER_STORY = Kind("user_story", "user-stories", "user_stories", "US", "User Story", STORY_STATUSES, "epic")
 ACCEPTANCE_CRITERIA = Kind(
     "acceptance_criteria",
     "acceptance-criteria",
     "acceptance_criteria",
     "AC",
-    "Acceptance Criteria",
     "Acceptance Criteria",
     (),
     "user_story",
@@ -88,18 +78,16 @@ REQUIREMENT = Kind(
     "requirements",
     "REQ",
     "Requirement",
-    "Requirements",
     REQUIREMENT_STATUSES,
     "user_story",
 )
 
 KINDS = (EPIC, USER_STORY, ACCEPTANCE_CRITERIA, REQUIREMENT)
-"""All kinds, each after its parent."""
+"""All kinds. A parent precedes its children."""
 BY_NAME = {kind.name: kind for kind in KINDS}
-BY_SEGMENT = {kind.segment: kind for kind in KINDS}
 BY_PREFIX = {kind.prefix: kind for kind in KINDS}
 
 
 def format_reference(kind: Kind, number: int) -> str:
-    """The reference id with this number: padded to three digits, such as EP-007, and longer where it takes more."""
+    """Return the reference ID with this number, padded to at least three digits, such as EP-007."""
     return f"{kind.prefix}-{number:03d}"

@@ -1,70 +1,83 @@
-"""What the requirements database adds to `resources/list`: each entity once, by its UUID.
+"""The entries of `resources/list` that come from the requirements database: each entity once, by its UUID.
 
-Each provider owns the URIs below one collection. UUIDs have the same order as text, in PostgreSQL and in SQLite, so
-that the order of the table's key is the order of the URIs.
+Each provider owns the URIs of one collection. PostgreSQL and SQLite sort UUIDs as their text, so the order of a table's
+key is the order of the URIs.
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from mcp_types import Resource
 
-from quilt_mcp import runtime_context
-from quilt_mcp.errors import UnknownUser
-from quilt_mcp.manager import MIME_TYPE
-from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, EPIC, REQUIREMENT, USER_STORY, Kind
+from quilt_mcp.app import current_app
+from quilt_mcp.app.pools import await_in_pool
+from quilt_mcp.core.answers import MIME_TYPE
+from quilt_mcp.requirements.errors import UnknownUser
+from quilt_mcp.requirements.kinds import Kind
+from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
+from quilt_mcp.requirements.stores import current_store
 
 if TYPE_CHECKING:
     from quilt_mcp.requirements.access import Scope
+    from quilt_mcp.requirements.reads import Title
 
-FILE_NAME = "requirements.sqlite3"
-SHOWN = 120
-"""Characters in the list of a description that stands for a title: an acceptance criterion has none."""
+MAX_SHOWN = 120
+"""Maximum length of a description that is listed as a title, because an acceptance criterion has no title."""
 
 
-async def scope() -> "Scope | None":
-    """What the caller of this request may see; None where that is nothing: then the providers list nothing.
+async def find_scope() -> "Scope | None":
+    """Return what the caller may see, or None if the providers have nothing to list.
 
-    Whoever is no user of the database gets the rest of the list; a read of it says what is missing.
+    There is nothing to list without a database, if the setting `list_entities` is off, and for a caller who is not a
+    user of the database. Reads report the reason.
     """
-    if not is_there():
+    if not current_app().settings_as(RequirementsSettings).list_entities or not has_database():
         return None
+    store = current_store()
+
+    async def find() -> "Scope":
+        return await store.find_scope()
+
     try:
-        return await runtime_context.requirements().scope()
+        return await await_in_pool("database", find)
     except UnknownUser:
         return None
 
 
-def is_there() -> bool:
-    """Whether there is a database. One that nobody has made is not made by listing it."""
-    settings = runtime_context.settings()
-    has_one = settings.database_url is not None or (settings.data_dir / FILE_NAME).exists()
-    return has_one and runtime_context.has_requirements()
-
-
-async def generation() -> int:
-    """A number that grows with every write to the database; 0 where there is none, or it does not tell."""
-    return await runtime_context.requirements().generation() if is_there() else 0
+def has_database() -> bool:
+    """Return whether there is a database. Listing does not create one."""
+    settings = current_app().settings_as(RequirementsSettings)
+    return settings.database_url is not None or (settings.data_dir / FILE_NAME).exists()
 
 
 class EntityProvider:
-    """Lists the entities of one kind."""
+    """Lists the entities of one kind.
 
-    kind: ClassVar[Kind]
+    Attributes:
+        kind: the kind.
+        name: the name in logs, metrics and `_meta`.
+        prefix: the prefix of the entities' URIs.
+    """
 
-    def __init__(self) -> None:
-        self.name = f"{self.kind.name}_provider"
-        self.prefix = f"requirements://{self.kind.segment}/"
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.name = f"{kind.name}_provider"
+        self.prefix = f"requirements://{kind.segment}/"
 
     async def page(self, after: str, limit: int, scope: "Scope | None") -> list[Resource]:
-        """At most `limit` entities whose UUIDs follow `after`."""
+        """Return at most `limit` entities with UUIDs after `after`."""
         if scope is None:
             return []
-        rows = await runtime_context.requirements().titles(self.kind, scope, after=after, limit=limit)
-        return [self._resource(row.id, row.reference_id, row.title) for row in rows]
+        store = current_store()
 
-    def _resource(self, entity_id: str, reference_id: str, title: str) -> Resource:
-        is_cut = len(title) > SHOWN and not self.kind.statuses
-        shown = f"{title[: SHOWN - 1]}…" if is_cut else title
+        async def read() -> "list[Title]":
+            return await store.list_titles(self.kind, scope, after=after, limit=limit)
+
+        titles = await await_in_pool("database", read)
+        return [self._describe(one.id, one.reference_id, one.title) for one in titles]
+
+    def _describe(self, entity_id: str, reference_id: str, title: str) -> Resource:
+        is_cut = len(title) > MAX_SHOWN and not self.kind.statuses
+        shown = f"{title[: MAX_SHOWN - 1]}…" if is_cut else title
         return Resource(
             uri=f"{self.prefix}{entity_id}",
             name=f"{self.kind.title}: {shown}",
@@ -73,44 +86,15 @@ class EntityProvider:
         )
 
 
-class EpicProvider(EntityProvider):
-    """Lists the epics."""
-
-    kind = EPIC
-
-
-class UserStoryProvider(EntityProvider):
-    """Lists the user stories."""
-
-    kind = USER_STORY
-
-
-class RequirementProvider(EntityProvider):
-    """Lists the requirements."""
-
-    kind = REQUIREMENT
-
-
-class AcceptanceCriteriaProvider(EntityProvider):
-    """Lists the acceptance criteria."""
-
-    kind = ACCEPTANCE_CRITERIA
-
-
-class SearchProvider:
-    """Lists the template of the search as if it were a resource, where a setting wants it."""
-
-    name = "search_provider"
-    prefix = "requirements://search/"
-
-    async def page(self, after: str, limit: int, scope: "Scope | None") -> list[Resource]:
-        """The template, unless it comes before."""
-        del scope  # everyone may search
-        row = Resource(
-            uri=f"{self.prefix}{{query}}",
+def list_search_template() -> list[Resource]:
+    """Return the search template as a resource, if the setting `list_search_template` is on."""
+    if not current_app().settings_as(RequirementsSettings).list_search_template:
+        return []
+    return [
+        Resource(
+            uri="requirements://search/{query}",
             name="Search Requirements",
             description="Search across all epics, user stories, and requirements",
             mime_type=MIME_TYPE,
         )
-        is_wanted = runtime_context.settings().list_search_template and after < "{query}"
-        return [row][: limit if is_wanted else 0]
+    ]

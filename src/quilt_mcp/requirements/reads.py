@@ -1,173 +1,190 @@
-"""What the requirements:// resources read: SQL for entities, pages, hierarchies and relationships.
+"""The SQL of requirements:// resources: entities and pages. `hierarchies.py` and `relationships.py` have the rest.
 
-Every statement carries the caller's scope; what it does not see is not found, as if it did not exist.
+Each statement is limited to the caller's scope. Rows outside it are treated as if they did not exist.
 """
 
-from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Generic, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Row, Select, Table, func, select
+from sqlalchemy import ColumnElement, FromClause, Table, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from quilt_mcp.errors import NotFound
-from quilt_mcp.requirements import kinds
-from quilt_mcp.requirements.access import Scope, among, visible
-from quilt_mcp.requirements.ids import EntityId
+from quilt_mcp.core.errors import NotFound
+from quilt_mcp.core.tracing import calling
+from quilt_mcp.requirements import kinds, shapes
+from quilt_mcp.requirements.access import Scope, restrict
+from quilt_mcp.requirements.answers import (
+    AcceptanceCriterion,
+    Requirement,
+    RequirementType,
+)
+from quilt_mcp.requirements.briefs import BriefReader
 from quilt_mcp.requirements.kinds import Kind
-from quilt_mcp.requirements.payloads import RELATIONSHIP_COLUMNS, TYPE_COLUMNS, as_json, entity_columns
+from quilt_mcp.requirements.names import select_columns, select_name
+from quilt_mcp.requirements.paging import Position
+from quilt_mcp.requirements.parameters import EntityId, advise_list
+from quilt_mcp.requirements.shapes import Shape
 from quilt_mcp.requirements.tables import (
     BY_KIND,
-    relationship_types,
-    requirement_relationships,
+    AnyRow,
+    Statement,
     requirement_types,
-    requirements,
 )
-from quilt_mcp.trace import calling
 
-MOST_DESCENDANTS = 2000
-"""How many stories, criteria and requirements a hierarchy holds at most, of each."""
-MOST_RELATIONSHIPS = 500
-"""How many relationships in each direction are answered at most."""
+A = TypeVar("A")
+Child = TypeVar("Child", AcceptanceCriterion, Requirement)
+
+_TYPE_COLUMNS = [requirement_types.c.id, requirement_types.c.name, requirement_types.c.description]
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Some rows of a list, and how many the list has."""
+class Rows(Generic[A]):
+    """Some rows of a list.
 
-    rows: list[dict[str, Any]]
+    Attributes:
+        rows: in the order of their IDs.
+        total: the number of rows of the list.
+        last_id: the ID of the last of these rows; None if it is the last row of the list.
+    """
+
+    rows: list[A]
     total: int
     last_id: str | None
-    """The id of the last row if more follow; else None."""
+
+
+class Title(NamedTuple):
+    """An entity as `resources/list` shows it."""
+
+    id: str
+    reference_id: str
+    title: str
+    """The beginning of the description, if the kind has no titles."""
 
 
 class Reader:
-    """Reads for one caller, over one connection."""
+    """Reads for one caller over one connection.
 
-    def __init__(self, connection: AsyncConnection, scope: Scope) -> None:
+    Args:
+        connection: to the database.
+        scope: what the caller may see.
+        has_users: whether the names of users can be read.
+
+    Attributes:
+        connection: as given, as are `scope` and `has_users`.
+    """
+
+    def __init__(self, connection: AsyncConnection, scope: Scope, *, has_users: bool = True) -> None:
         self.connection = connection
         self.scope = scope
+        self.has_users = has_users
 
-    async def entity(self, kind: Kind, entity_id: EntityId) -> dict[str, Any]:
-        """One entity, by one statement.
+    @property
+    def briefs(self) -> BriefReader:
+        """Reads entities in one line, for the same caller over the same connection."""
+        return BriefReader(self.connection, self.scope)
+
+    async def find_id(self, kind: Kind, entity_id: EntityId) -> str:
+        """Return the UUID of an entity.
 
         Raises:
-            NotFound: there is none, or the caller does not see it.
+            NotFound: the entity does not exist, or the caller may not see it.
         """
-        table = BY_KIND[kind.name]
-        statement = select(*entity_columns(kind)).where(table.c[entity_id.column] == entity_id.value)
-        [*found] = await self._rows(statement.where(*self._visible(table)))
-        if not found:
-            raise NotFound(
-                f"There is no {kind.title} {entity_id.value}.",
-                details="It does not exist, or you are no member of its project.",
-                suggested_actions=[f"Read requirements://{kind.segment} to see which there are."],
-            )
-        return as_json(found[0])
+        row = await self._find(kind, entity_id, [BY_KIND[kind.name].c.id])
+        return str(row.id)
 
-    async def page(self, kind: Kind, *, after: str, limit: int, parent: str | None = None) -> Rows:
-        """Entities by id, those of one parent or all."""
-        table = BY_KIND[kind.name]
-        conditions = self._visible(table)
+    async def read_entity(self, shape: Shape[A], entity_id: EntityId) -> A:
+        """Read one entity, with one statement.
+
+        Raises:
+            NotFound: the entity does not exist, or the caller may not see it.
+        """
+        return shape.build(await self._find(shape.kind, entity_id, self.columns_of(shape)))
+
+    async def read_page(self, shape: Shape[A], position: Position, *, limit: int, parent: str | None = None) -> Rows[A]:
+        """Read a page of the entities of one parent, or of all of the kind."""
+        table = BY_KIND[shape.kind.name]
+        conditions = self.restrict(table)
         if parent is not None:
-            conditions.append(table.c[str(kind.parent_column)] == parent)
-        return await self._page(table, select(*entity_columns(kind)), conditions, after, limit)
+            conditions.append(table.c[str(shape.kind.parent_column)] == parent)
+        rows, total, last_id = await self._read_page(table, self.columns_of(shape), conditions, position, limit)
+        return Rows([shape.build(row) for row in rows], total, last_id)
 
-    async def types(self, *, after: str, limit: int) -> Rows:
-        """The types of requirement, by id."""
-        return await self._page(requirement_types, select(*TYPE_COLUMNS), [], after, limit)
+    async def read_types(self, position: Position, *, limit: int) -> Rows[RequirementType]:
+        """Read a page of the requirement types."""
+        rows, total, last_id = await self._read_page(requirement_types, _TYPE_COLUMNS, [], position, limit)
+        return Rows([shapes.build_type(row) for row in rows], total, last_id)
 
-    async def hierarchy(self, epic: dict[str, Any]) -> dict[str, Any]:
-        """The epic with its stories, and each of these with its acceptance criteria and requirements, all by id."""
-        stories = await self._children(kinds.USER_STORY, [epic["id"]])
-        ids = [story["id"] for story in stories[:MOST_DESCENDANTS]]
-        criteria = await self._children(kinds.ACCEPTANCE_CRITERIA, ids) if ids else []
-        wanted = await self._children(kinds.REQUIREMENT, ids) if ids else []
-        complete = max(len(stories), len(criteria), len(wanted)) <= MOST_DESCENDANTS
-        grouped = [_by_story(found[:MOST_DESCENDANTS]) for found in (criteria, wanted)]
-        nested = [
-            story | {"acceptance_criteria": grouped[0][story["id"]], "requirements": grouped[1][story["id"]]}
-            for story in stories[:MOST_DESCENDANTS]
-        ]
-        return epic | {"user_stories": nested, "is_complete": complete}
-
-    async def relationships(self, requirement: dict[str, Any]) -> dict[str, Any]:
-        """The requirement with its relationships in both directions, by id, each with the name of its type."""
-        columns = requirement_relationships.c
-        outgoing = await self._related(columns.source_requirement_id, columns.target_requirement_id, requirement["id"])
-        incoming = await self._related(columns.target_requirement_id, columns.source_requirement_id, requirement["id"])
-        return requirement | {
-            "source_relationships": outgoing[:MOST_RELATIONSHIPS],
-            "target_relationships": incoming[:MOST_RELATIONSHIPS],
-            "is_complete": max(len(outgoing), len(incoming)) <= MOST_RELATIONSHIPS,
-        }
-
-    async def references(self, kind: Kind, prefix: str, limit: int) -> list[str]:
-        """The first reference ids, in their order, that begin so."""
+    async def list_references(self, kind: Kind, prefix: str, limit: int) -> list[str]:
+        """List the first reference IDs that start with a prefix, sorted."""
         table = BY_KIND[kind.name]
-        column = table.c.reference_id
-        conditions = [column >= prefix, column < prefix + "\x7f", *self._visible(table)]
-        rows = await self._rows(select(column).where(*conditions).order_by(column).limit(limit))
+        column: ColumnElement[str] = table.c.reference_id
+        if self.connection.dialect.name == "postgresql":
+            column = column.collate("C")  # the tables of the earlier system can have a collation of a language
+        conditions = [column >= prefix, column < prefix + "\x7f", *self.restrict(table)]
+        rows = await self.execute(select(table.c.reference_id).where(*conditions).order_by(column).limit(limit))
         return [row.reference_id for row in rows]
 
-    async def titles(self, kind: Kind, *, after: str, limit: int) -> list[Row[Any]]:
-        """Id, reference_id and the beginning of the title (of the description, where there is none), by id."""
+    async def list_titles(self, kind: Kind, *, after: str, limit: int) -> list[Title]:
+        """List the entities that follow an ID."""
         table = BY_KIND[kind.name]
         title = table.c.title if kind.statuses else func.substr(table.c.description, 1, kinds.TITLE_LENGTH)
-        statement = select(table.c.id, table.c.reference_id, title.label("title")).where(*self._visible(table))
-        return await self._rows(_after(statement, table, after).limit(limit))
+        statement = select(table.c.id, table.c.reference_id, title.label("title")).where(*self.restrict(table))
+        return [Title(*row) for row in await self.execute(_start_after(statement, table, after).limit(limit))]
 
-    async def _page(
-        self, table: Table, statement: Select[Any], conditions: list[ColumnElement[bool]], after: str, limit: int
-    ) -> Rows:
-        [counted] = await self._rows(select(func.count().label("total")).select_from(table).where(*conditions))
-        rows = await self._rows(_after(statement.where(*conditions), table, after).limit(limit + 1))
-        last = rows[limit - 1].id if len(rows) > limit else None
-        return Rows([as_json(row) for row in rows[:limit]], counted.total, last)
-
-    async def _children(self, kind: Kind, parents: list[str]) -> list[dict[str, Any]]:
+    async def _find(self, kind: Kind, entity_id: EntityId, columns: Iterable[ColumnElement[object]]) -> AnyRow:
         table = BY_KIND[kind.name]
-        of_parents = among(table.c[str(kind.parent_column)], parents, self.connection.dialect.name)
-        statement = select(*entity_columns(kind)).where(of_parents, *self._visible(table)).order_by(table.c.id)
-        rows = await self._rows(statement.limit(MOST_DESCENDANTS + 1))
-        return [as_json(row) for row in rows]
-
-    async def _related(
-        self, this: ColumnElement[str], other: ColumnElement[str], requirement_id: str
-    ) -> list[dict[str, Any]]:
-        joined = requirement_relationships.join(
-            relationship_types, relationship_types.c.id == requirement_relationships.c.relationship_type_id
-        ).join(requirements, requirements.c.id == other)
-        statement = (
-            select(
-                *RELATIONSHIP_COLUMNS,
-                requirements.c.reference_id.label("related_reference_id"),
-                requirements.c.title.label("related_title"),
-            )
-            .select_from(joined)
-            .where(this == requirement_id, *self._visible(requirements))
-            .order_by(requirement_relationships.c.id)
-            .limit(MOST_RELATIONSHIPS + 1)
+        statement = select(*columns).where(table.c[entity_id.column] == entity_id.value, *self.restrict(table))
+        for row in await self.execute(statement):
+            return row
+        raise NotFound(
+            f"{kind.title} {entity_id.value} not found.",
+            details="It does not exist, or you are not a member of its project.",
+            suggested_actions=[advise_list(kind)],
         )
-        return [as_json(row) for row in await self._rows(statement)]
 
-    def _visible(self, table: Table) -> list[ColumnElement[bool]]:
-        if self.scope.projects is None:  # also that of an existing database, whose tables have no such column
+    async def _read_page(
+        self,
+        table: Table,
+        columns: Iterable[ColumnElement[object]],
+        conditions: list[ColumnElement[bool]],
+        position: Position,
+        limit: int,
+    ) -> tuple[list[AnyRow], int, str | None]:
+        [after] = position.after
+        statement = _start_after(select(*columns).where(*conditions), table, after)
+        rows = await self.execute(statement.limit(limit + 1))
+        if position.totals:
+            [total] = position.totals
+        else:  # what is counted stays the same on every page, and costs a big list much more than a page
+            total = len(rows) if len(rows) <= limit and not after else await self.count(table, conditions)
+        return rows[:limit], total, rows[limit - 1].id if len(rows) > limit else None
+
+    def columns_of(self, shape: Shape[A]) -> list[ColumnElement[object]]:
+        """Return the columns that a shape reads."""
+        return select_columns(BY_KIND[shape.kind.name], shape.columns, has_users=self.has_users)
+
+    def name_of(self, table: Table, key: str) -> ColumnElement[object]:
+        """Return the column with the name beside an ID of a table, such as `creator_name`."""
+        return select_name(table, key, has_users=self.has_users)
+
+    def restrict(self, table: Table) -> list[ColumnElement[bool]]:
+        """Return the WHERE conditions that limit the rows of a table to the scope."""
+        if self.scope.projects is None:  # as in a database of the earlier system, where tables have no project_id
             return []
-        return visible(table.c.project_id, self.scope, self.connection.dialect.name)
+        return restrict(table.c.project_id, self.scope, self.connection.dialect.name)
 
-    async def _rows(self, statement: Select[Any]) -> list[Row[Any]]:
+    async def count(self, rows: FromClause, conditions: Sequence[ColumnElement[bool]]) -> int:
+        """Count the rows that fulfil the conditions."""
+        [counted] = await self.execute(select(func.count().label("total")).select_from(rows).where(*conditions))
+        return int(counted.total)
+
+    async def execute(self, statement: Statement) -> list[AnyRow]:
+        """Return the rows of a statement. The caller restricts it."""
         with calling("sql", "select"):
             return list(await self.connection.execute(statement))
 
 
-def _after(statement: Select[Any], table: Table, after: str) -> Select[Any]:
-    """The rows after an id; the column is the table's own, for that of a SELECT may be another that has its name."""
+def _start_after(statement: Statement, table: Table, after: str) -> Statement:
+    """Limit a statement to the rows that follow an ID. The column is the table's: the SELECT can have another `id`."""
     return (statement.where(table.c.id > after) if after else statement).order_by(table.c.id)
-
-
-def _by_story(rows: list[dict[str, Any]]) -> defaultdict[str, list[dict[str, Any]]]:
-    grouped: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        grouped[row["user_story_id"]].append(row)
-    return grouped

@@ -1,88 +1,98 @@
-"""What a database holds: our tables, none, those of the earlier requirements system, or something else."""
+"""What a database contains: our tables, none, those of the earlier requirements system, or something else."""
 
-from typing import Any, Literal, NamedTuple
+from collections.abc import Collection
+from pathlib import Path
 
-from sqlalchemy import Connection, Inspector, inspect, text
+from sqlalchemy import Connection, Inspector, column, func, inspect, select, table
 
-from quilt_mcp.errors import ResourceExecutionError
+from quilt_mcp.app.database.schema import Migrations, Schema, missing_columns
+from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements import tables
+from quilt_mcp.requirements.failures import FAILURES
 
-VERSION_TABLE = "requirements_schema_version"
-"""Where Alembic keeps the revision; a name of our own, for other programs may use Alembic in the same database."""
-REVISIONS = ("0001", "0002")
-"""The revisions in `migrations/`, the newest last."""
-
-State = Literal["empty", "current", "outdated", "newer", "existing", "unknown"]
-_NOT_IN_EXISTING = {"project_id"}
-_OF_EXISTING = (*tables.BY_KIND.values(), tables.users, tables.requirement_types, tables.relationship_types)
-
+MIGRATIONS = Migrations(
+    folder=Path(__file__).parent / "migrations",
+    version_table="requirements_schema_version",
+    revisions=("0001", "0002", "0003", "0004", "0005"),
+)
 MIGRATE = "Run `quilt-mcp requirements migrate` in a terminal, with the same QUILT_MCP_DATABASE_URL."
+CREATED_BY_USE = "Nothing: the first read or import creates the tables."
+"""The next step for an SQLite file without tables, or without a file."""
 
-
-class Schema(NamedTuple):
-    """What was found.
-
-    Attributes:
-        state: `current`, `outdated` and `newer` are ours; `existing` is the earlier requirements system's; `unknown` is
-            neither, although there are tables of our names.
-        revision: the revision of a schema of ours.
-        problem: for an unknown schema, the tables and columns that it would have to have.
-    """
-
-    state: State
-    revision: str | None = None
-    problem: str | None = None
+_EXISTING = {
+    table.name: set(table.columns.keys()) - {"project_id"}
+    for table in (
+        *tables.BY_KIND.values(),
+        tables.users,
+        tables.requirement_types,
+        tables.relationship_types,
+        tables.requirement_relationships,
+    )
+}
+"""The columns of the earlier requirements system, by table."""
+_RENAMED_FROM, _RENAMED = "last_modified", "updated_at"
 
 
 def examine(connection: Connection) -> Schema:
-    """Look at the tables that a new connection sees. Changes nothing."""
+    """Return what a new connection sees. Changes nothing."""
     inspector = inspect(connection)
     found = set(inspector.get_table_names())
-    if VERSION_TABLE in found and (revision := connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))):  # noqa: S608 - a constant
-        return Schema(_state_of(revision), revision)
+    if schema := MIGRATIONS.find_schema(connection, found):
+        return schema
     if not found & set(tables.metadata.tables):
         return Schema("empty")
-    missing = _missing_for_existing(inspector, found)
+    missing = missing_columns(inspector, _EXISTING)
+    if _is_too_early(inspector, missing):
+        return Schema("too_early", problem=_find_migration(connection, found))
     if missing or connection.dialect.name != "postgresql":
         return Schema("unknown", problem=", ".join(missing) or "a PostgreSQL database")
     return Schema("existing")
 
 
+def _is_too_early(inspector: Inspector, missing: Collection[str]) -> bool:
+    """Whether the tables are those of the earlier system before its migration 4, which renamed a column of each."""
+    lacking = {name.removesuffix(f".{_RENAMED}") for name in missing if name.endswith(f".{_RENAMED}")}
+    return (
+        len(lacking) == len(missing)
+        and lacking >= {entities.name for entities in tables.BY_KIND.values()}
+        and all(_RENAMED_FROM in {str(one["name"]) for one in inspector.get_columns(name)} for name in lacking)
+    )
+
+
+def _find_migration(connection: Connection, found: Collection[str]) -> str | None:
+    """Return which migration of the earlier system the tables have; None if the user may not know."""
+    name = "schema_migrations"
+    if name not in found or not connection.scalar(select(func.has_table_privilege(name, "SELECT"))):
+        return None
+    version = connection.scalar(select(func.max(column("version"))).select_from(table(name)))
+    return version and f"its migration is {version}"
+
+
 def require_readable(schema: Schema) -> None:
-    """Refuse what cannot be read.
+    """Check that the tables can be read.
 
     Raises:
-        ResourceExecutionError: the database is empty, of another version, or not ours at all.
+        ResourceExecutionError: there are none, or they are of another version or another program.
     """
     if schema.state in {"current", "existing"}:
         return
-    message, action = {
-        "empty": ("The requirements database has no tables yet.", MIGRATE),
-        "outdated": ("The requirements database is of an older version than this quilt-mcp.", MIGRATE),
-        "newer": ("The requirements database is of a newer version than this quilt-mcp.", "Upgrade quilt-mcp."),
-        "unknown": (
-            "The database holds other tables than those of a requirements system.",
-            "Check that QUILT_MCP_DATABASE_URL names the right database, or an empty one.",
-        ),
-    }[schema.state]
-    details = schema.problem and f"missing: {schema.problem}"
-    if schema.revision:
-        details = f"schema {schema.revision}; this version knows up to {REVISIONS[-1]}"
-    raise ResourceExecutionError(message, details=details, suggested_actions=[action])
-
-
-def _state_of(revision: str) -> State:
-    if revision == REVISIONS[-1]:
-        return "current"
-    return "outdated" if revision in REVISIONS else "newer"
-
-
-def _missing_for_existing(inspector: Inspector, found: set[str]) -> list[str]:
-    missing = []
-    for table in (*_OF_EXISTING, tables.requirement_relationships):
-        wanted = set(table.columns.keys()) - _NOT_IN_EXISTING
-        existing: set[Any] = set()
-        if table.name in found:
-            existing = {column["name"] for column in inspector.get_columns(table.name)}
-        missing += [f"{table.name}.{column}" for column in sorted(wanted - existing)]
-    return missing
+    if schema.state == "empty":
+        raise ResourceExecutionError("The requirements database has no tables yet.", suggested_actions=[MIGRATE])
+    if schema.state == "unknown":
+        raise FAILURES.foreign(schema.problem)
+    if schema.state == "too_early":
+        raise ResourceExecutionError(
+            "The requirements database belongs to the earlier requirements system, before its migration 4.",
+            details=schema.problem,
+            suggested_actions=[
+                "Migrate it with that system to its migration 4 or later. quilt-mcp never changes its tables.",
+                "Or set QUILT_MCP_DATABASE_URL to another database.",
+            ],
+        )
+    if schema.state == "newer":
+        raise FAILURES.newer(str(schema.revision), MIGRATIONS.newest)
+    raise ResourceExecutionError(
+        "The requirements database was written by an older version of quilt-mcp.",
+        details=f"schema {schema.revision}; this version needs {MIGRATIONS.newest}",
+        suggested_actions=[MIGRATE],
+    )

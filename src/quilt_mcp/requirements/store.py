@@ -1,31 +1,68 @@
-"""The requirements database as resources, list and completion ask it: for the caller of the request under way."""
+"""The requirements database, as resources, `resources/list` and completion read it for the current caller."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from sqlalchemy import Row, select
-
-from quilt_mcp import cursors, identity
-from quilt_mcp.requirements import ids, kinds, search_answer, tables
-from quilt_mcp.requirements.access import Scope, scope_of
+from quilt_mcp.app import identity
+from quilt_mcp.app.page_size import DEFAULT_LIMIT, MAX_LIMIT, parse_limit
+from quilt_mcp.core import cursors
+from quilt_mcp.core.errors import InvalidTemplateVariable, ResourceFailure
+from quilt_mcp.requirements import kinds, parameters, shapes
+from quilt_mcp.requirements.access import Scope, load_scope
+from quilt_mcp.requirements.answers import EpicHierarchy, RequirementRelationships, RequirementType, SearchPage
+from quilt_mcp.requirements.conditions import Selection
+from quilt_mcp.requirements.coverage import FIRST, find_filter, read_coverage
 from quilt_mcp.requirements.database import Database, open_database
+from quilt_mcp.requirements.filter_names import FilterNames
+from quilt_mcp.requirements.filters import Filters
+from quilt_mcp.requirements.hierarchies import read_hierarchy
 from quilt_mcp.requirements.kinds import Kind
-from quilt_mcp.requirements.reads import Reader, Rows
-from quilt_mcp.requirements.search_text import parse
-from quilt_mcp.settings import Settings
-from quilt_mcp.trace import calling
+from quilt_mcp.requirements.names import may_read_users
+from quilt_mcp.requirements.overview_answers import Coverage, Project, Trace
+from quilt_mcp.requirements.overview_parameters import parse_category, parse_depth
+from quilt_mcp.requirements.paging import decode_position, encode_position
+from quilt_mcp.requirements.parameters import EntityId
+from quilt_mcp.requirements.projects import list_names, read_projects
+from quilt_mcp.requirements.reads import Reader, Rows, Title
+from quilt_mcp.requirements.relationships import MAX_LIMIT as MAX_RELATIONSHIPS
+from quilt_mcp.requirements.relationships import read_relationships
+from quilt_mcp.requirements.search.page import read_search_page
+from quilt_mcp.requirements.search.text import parse_query
+from quilt_mcp.requirements.selected_pages import SelectedPages
+from quilt_mcp.requirements.selected_paging import decode_mark, encode_mark
+from quilt_mcp.requirements.settings import RequirementsSettings
+from quilt_mcp.requirements.shapes import Shape
+from quilt_mcp.requirements.trace import read_trace
+
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[A]):
+    """A page of a list.
+
+    Attributes:
+        rows: in the order of the list.
+        total: the number of rows of all pages.
+        next_cursor: the cursor of the next page; None on the last page.
+    """
+
+    rows: list[A]
+    total: int
+    next_cursor: str | None
 
 
 class RequirementsStore:
     """One database, for one event loop.
 
     Attributes:
-        settings: those that it was made under.
+        settings: of the requirements domain.
         database: the connections.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: RequirementsSettings) -> None:
         self.settings = settings
         self.database: Database = open_database(settings)
 
@@ -34,88 +71,110 @@ class RequirementsStore:
         await self.database.close()
 
     @asynccontextmanager
-    async def reader(self, scope: Scope | None = None) -> AsyncIterator[Reader]:
-        """A reader for the caller of this request, with what it may see now unless a scope is given.
+    async def open_reader(self, scope: Scope | None = None) -> AsyncIterator[Reader]:
+        """Open a reader for the current caller, with a scope or with what the caller may see now.
 
         Raises:
-            UnknownUser: the caller is no user of the database.
+            UnknownUser: the caller is not a user of the database.
             ResourceFailure: as `Database.reading`.
         """
         async with self.database.reading() as connection:
             caller = identity.current()
             if scope is None:
                 has_projects = not self.database.is_existing
-                scope = await scope_of(connection, caller.key, self._username(caller), has_projects=has_projects)
-            yield Reader(connection, scope)
+                scope = await load_scope(connection, caller.key, self._username(caller), has_projects=has_projects)
+            yield Reader(connection, scope, has_users=await may_read_users(connection))
 
     def _username(self, caller: identity.Identity) -> str | None:
-        """The caller's name in the database; None for the administrator that the person at this machine is."""
+        """The caller's name in the database; None for an administrator, which a local caller is by default."""
         if caller.is_local:
             return self.settings.requirements_user
         return str(caller.claims.get(self.settings.requirements_user_claim, caller.subject))
 
-    async def scope(self) -> Scope:
-        """What the caller of this request may see now."""
-        async with self.reader() as reader:
+    async def select(self, reader: Reader, filters: Filters, kinds: Sequence[Kind]) -> Selection:
+        """Find what the values of filters name, for a list of entities of these kinds.
+
+        Raises:
+            InvalidTemplateVariable: a value names nothing that the caller may see.
+        """
+        return await self._names_for(reader).resolve(filters, kinds)
+
+    def _names_for(self, reader: Reader) -> FilterNames:
+        username = self._username(identity.current())
+        return FilterNames(reader, username, is_existing=self.database.is_existing)
+
+    async def find_scope(self) -> Scope:
+        """Return what the current caller may see now."""
+        async with self.open_reader() as reader:
             return reader.scope
 
-    async def generation(self) -> int:
-        """A number that every write makes greater; 0 where the database does not count them."""
-        async with self.database.reading() as connection:
-            if self.database.is_existing:
-                return 0
-            with calling("sql", "select"):
-                return int((await connection.execute(select(tables.generation.c.number))).scalar_one())
+    async def read_entity(self, shape: Shape[A], text: str) -> A:
+        """Read the entity with this ID."""
+        entity_id = await self._parse_id(shape.kind, text)
+        async with self.open_reader() as reader:
+            return await reader.read_entity(shape, entity_id)
 
-    async def entity(self, kind: Kind, text: str) -> dict[str, Any]:
-        """The entity with this id."""
-        entity_id = ids.parse_id(kind, text)
-        async with self.reader() as reader:
-            return await reader.entity(kind, entity_id)
+    async def read_page(
+        self, shape: Shape[A], cursor: str | None, limit: str | None, filters: Filters | None = None
+    ) -> Page[A]:
+        """Read a page of the entities of a kind."""
+        size = parse_limit(limit)
+        async with self.open_reader() as reader:
+            if filters:
+                return await self._read_selected(reader, shape, filters, None, cursor, size)
+            tag = cursors.compute_tag(shape.kind.segment, reader.scope)
+            return _make_page(await reader.read_page(shape, decode_position(cursor, tag), limit=size), tag)
 
-    async def collection(self, kind: Kind, cursor: str | None, limit: str | None) -> dict[str, Any]:
-        """A page of all entities of a kind."""
-        size = ids.parse_limit(limit)
-        async with self.reader() as reader:
-            tag = cursors.tag_of(kind.segment, reader.scope)
-            after = cursors.decode(cursor, tag) if cursor else ""
-            return _page(kind.table, await reader.page(kind, after=after, limit=size), tag)
+    async def read_types(self, cursor: str | None, limit: str | None) -> Page[RequirementType]:
+        """Read a page of the requirement types."""
+        size, tag = parse_limit(limit), cursors.compute_tag("requirement_types")
+        position = decode_position(cursor, tag)
+        async with self.open_reader() as reader:
+            return _make_page(await reader.read_types(position, limit=size), tag)
 
-    async def types(self, cursor: str | None, limit: str | None) -> dict[str, Any]:
-        """A page of the types of requirement."""
-        size, tag = ids.parse_limit(limit), cursors.tag_of("requirement_types")
-        after = cursors.decode(cursor, tag) if cursor else ""
-        async with self.reader() as reader:
-            return _page("requirement_types", await reader.types(after=after, limit=size), tag)
+    async def read_children(  # noqa: PLR0913, PLR0917 - one more than `read_page`
+        self,
+        parent: Kind,
+        shape: Shape[A],
+        text: str,
+        cursor: str | None,
+        limit: str | None,
+        filters: Filters | None = None,
+    ) -> Page[A]:
+        """Read a page of the entities that belong to the parent with this ID."""
+        entity_id, size = await self._parse_id(parent, text), parse_limit(limit)
+        async with self.open_reader() as reader:
+            parent_id = await reader.find_id(parent, entity_id)
+            if filters:
+                return await self._read_selected(reader, shape, filters, parent_id, cursor, size)
+            tag = cursors.compute_tag(shape.kind.segment, parent_id, reader.scope)
+            position = decode_position(cursor, tag)
+            return _make_page(await reader.read_page(shape, position, limit=size, parent=parent_id), tag)
 
-    async def children(
-        self, parent: Kind, kind: Kind, text: str, cursor: str | None, limit: str | None
-    ) -> dict[str, Any]:
-        """A page of the entities of a kind that belong to one parent."""
-        entity_id, size = ids.parse_id(parent, text), ids.parse_limit(limit)
-        async with self.reader() as reader:
-            of = (await reader.entity(parent, entity_id))["id"]
-            tag = cursors.tag_of(kind.segment, of, reader.scope)
-            after = cursors.decode(cursor, tag) if cursor else ""
-            return _page(kind.table, await reader.page(kind, after=after, limit=size, parent=of), tag)
+    async def read_hierarchy(self, text: str, cursor: str | None, limit: str | None) -> EpicHierarchy:
+        """Read the epic with this ID, and a page of its descendants."""
+        entity_id = await self._parse_id(kinds.EPIC, text)
+        size = parse_limit(limit, default=MAX_LIMIT)
+        async with self.open_reader() as reader:
+            epic = await reader.read_entity(shapes.EPIC, entity_id)
+            tag = cursors.compute_tag("hierarchy", epic["id"], reader.scope)
+            return await read_hierarchy(reader, epic, decode_position(cursor, tag), size, tag)
 
-    async def hierarchy(self, text: str) -> dict[str, Any]:
-        """An epic with all that belongs to it."""
-        entity_id = ids.parse_id(kinds.EPIC, text)
-        async with self.reader() as reader:
-            return await reader.hierarchy(await reader.entity(kinds.EPIC, entity_id))
+    async def read_relationships(self, text: str, cursor: str | None, limit: str | None) -> RequirementRelationships:
+        """Read the requirement with this ID, and a page of its relationships."""
+        entity_id = await self._parse_id(kinds.REQUIREMENT, text)
+        size = parse_limit(limit, default=MAX_RELATIONSHIPS, largest=MAX_RELATIONSHIPS)
+        async with self.open_reader() as reader:
+            requirement = await reader.read_entity(shapes.REQUIREMENT, entity_id)
+            tag = cursors.compute_tag("relationships", requirement["id"], reader.scope)
+            position = decode_position(cursor, tag, lists=2)
+            return await read_relationships(reader, requirement, position, size, tag)
 
-    async def relationships(self, text: str) -> dict[str, Any]:
-        """A requirement with its relationships."""
-        entity_id = ids.parse_id(kinds.REQUIREMENT, text)
-        async with self.reader() as reader:
-            return await reader.relationships(await reader.entity(kinds.REQUIREMENT, entity_id))
-
-    async def search(self, query: str, cursor: str | None, limit: str | None) -> dict[str, Any]:
-        """A page of what a query finds."""
-        parsed = parse(query)
-        async with self.reader() as reader:
-            return await search_answer.answer(
+    async def search(self, query: str, cursor: str | None, limit: str | None, filters: Filters) -> SearchPage:
+        """Read a page of the entities that match a query and filters."""
+        parsed = parse_query(query)
+        async with self.open_reader() as reader:
+            return await read_search_page(
                 reader.connection,
                 query=query,
                 parsed=parsed,
@@ -123,20 +182,98 @@ class RequirementsStore:
                 limit=limit,
                 cap=self.settings.search_candidates,
                 scope=reader.scope,
+                selection=await self.select(reader, filters, kinds.KINDS),
                 is_existing=self.database.is_existing,
             )
 
-    async def references(self, kind: Kind, prefix: str, limit: int) -> list[str]:
-        """The first reference ids that begin so."""
-        async with self.reader() as reader:
-            return await reader.references(kind, prefix, limit)
+    async def read_trace(
+        self, kind: Kind, text: str, depth: str | None, cursor: str | None, limit: str | None
+    ) -> Trace:
+        """Read a page of the trace of the entity with this ID."""
+        entity_id, steps, size = await self._parse_id(kind, text), parse_depth(depth), parse_limit(limit)
+        async with self.open_reader() as reader:
+            found = await reader.find_id(kind, entity_id)
+            tag = cursors.compute_tag("trace", found, steps, reader.scope)
+            after = cursors.decode(cursor, tag) if cursor else ""
+            return await read_trace(reader.briefs, kind, found, depth=steps, after=after, limit=size, tag=tag)
 
-    async def titles(self, kind: Kind, scope: Scope, *, after: str, limit: int) -> list[Row[Any]]:
-        """Id, reference_id and title of the entities that follow an id."""
-        async with self.reader(scope) as reader:
-            return await reader.titles(kind, after=after, limit=limit)
+    async def read_coverage(
+        self, epic: str | None, project: str | None, category: str | None, cursor: str | None, limit: str | None
+    ) -> Coverage:
+        """Read what is missing, in everything or in an epic or a project."""
+        categories = parse_category(category, cursor, has_epic=epic is not None)
+        size = parse_limit(limit, default=DEFAULT_LIMIT if category else FIRST)
+        epic_id = None if epic is None else await self._parse_id(kinds.EPIC, epic)
+        async with self.open_reader() as reader:
+            limited = await find_filter(reader, epic_id, project, has_projects=not self.database.is_existing)
+            return await read_coverage(
+                reader.briefs,
+                categories=categories,
+                limited=limited,
+                limit=size,
+                cursor=cursor,
+                is_page=category is not None,
+            )
+
+    async def read_projects(self, cursor: str | None, limit: str | None) -> Page[Project]:
+        """Read a page of the caller's projects. A database of the earlier requirements system has none."""
+        size = parse_limit(limit)
+        async with self.open_reader() as reader:
+            tag = cursors.compute_tag("projects", reader.scope)
+            position = decode_position(cursor, tag)
+            if self.database.is_existing:
+                return Page([], 0, None)
+            return _make_page(await read_projects(reader.briefs, position, limit=size), tag)
+
+    async def list_project_names(self, prefix: str, limit: int) -> list[str]:
+        """List the first names of the caller's projects that start with a prefix."""
+        async with self.open_reader() as reader:
+            return [] if self.database.is_existing else await list_names(reader.briefs, prefix, limit)
+
+    async def list_filter_values(self, parameter: str, kind: Kind, prefix: str, limit: int) -> list[str]:
+        """List the first values of a parameter of the list of a kind that start with a prefix."""
+        async with self.open_reader() as reader:
+            names = self._names_for(reader)
+            return await names.list_values(parameter, [kind], prefix, limit)
+
+    async def list_references(self, kind: Kind, prefix: str, limit: int) -> list[str]:
+        """List the first reference IDs that start with a prefix."""
+        async with self.open_reader() as reader:
+            return await reader.list_references(kind, prefix, limit)
+
+    async def list_titles(self, kind: Kind, scope: Scope, *, after: str, limit: int) -> list[Title]:
+        """List the entities that follow an ID."""
+        async with self.open_reader(scope) as reader:
+            return await reader.list_titles(kind, after=after, limit=limit)
+
+    async def _read_selected(  # noqa: PLR0913, PLR0917 - two callers, both above
+        self, reader: Reader, shape: Shape[A], filters: Filters, parent: str | None, cursor: str | None, size: int
+    ) -> Page[A]:
+        """Read a page of the entities that match filters, in the order of the filters."""
+        selection = await self.select(reader, filters, [shape.kind])
+        pages = SelectedPages(reader, shape, selection, is_existing=self.database.is_existing, parent=parent)
+        tag = cursors.compute_tag(shape.kind.segment, parent, selection, reader.scope)
+        mark = None if cursor is None else decode_mark(cursor, pages.sort_key, tag)
+        found = await pages.read(mark, size)
+        return Page(found.rows, found.total, encode_mark(found.last, tag) if found.last else None)
+
+    async def _parse_id(self, kind: Kind, text: str) -> EntityId:
+        """Parse an ID. If it is not valid, suggest the entity that it nearly names, if the caller may see that.
+
+        Raises:
+            InvalidTemplateVariable: it is not valid for this kind.
+        """
+        try:
+            return parameters.parse_id(kind, text)
+        except InvalidTemplateVariable as refusal:
+            if meant := parameters.guess_reference(text):
+                with suppress(ResourceFailure):  # the refusal is the answer, with or without a suggestion
+                    async with self.open_reader() as reader:
+                        await reader.find_id(meant.kind, EntityId("reference_id", meant.reference))
+                    refusal.suggested_actions = [meant.advice, parameters.advise_list(kind)]
+            raise
 
 
-def _page(key: str, found: Rows, tag: str) -> dict[str, Any]:
-    next_cursor = cursors.encode(found.last_id, tag) if found.last_id else None
-    return {key: found.rows, "count": found.total, "next_cursor": next_cursor}
+def _make_page(found: Rows[A], tag: str) -> Page[A]:
+    following = encode_position([found.last_id], [found.total], tag) if found.last_id else None
+    return Page(found.rows, found.total, following)

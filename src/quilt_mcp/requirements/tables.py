@@ -1,16 +1,16 @@
-"""The tables, one definition for SQLite and PostgreSQL. `migrations/` creates them.
+"""The tables, in one definition for SQLite and PostgreSQL. `migrations/` creates them.
 
-Ids are UUIDs as text of 36 characters in Python, native in PostgreSQL and 32 hexadecimal digits in SQLite: their order
-is the same in all three. Times are aware, in UTC. The tables of the entities are those of the earlier requirements
-system, with `project_id` added: it decides who sees a row, and the composite foreign keys keep it equal to the
-parent's, also when an epic moves to another project.
+IDs are UUIDs: text of 36 characters in Python, native in PostgreSQL and 32 hexadecimal digits in SQLite. All three have
+the same order. Times are aware, in UTC. The tables of the entities are those of the earlier requirements system with a
+column `project_id`, which determines who may see a row. Composite foreign keys keep it equal to the parent's
+`project_id`, also when an epic moves to another project.
 
-search_entries, the index of the search, is not here: `search_index.py` has it, for it differs on the two databases.
+The search index, `search_entries`, is in `search/index.py` because it differs between the two databases.
 """
 
 from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from sqlalchemy import (
     CheckConstraint,
@@ -22,6 +22,8 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
+    Row,
+    Select,
     SmallInteger,
     String,
     Table,
@@ -30,9 +32,16 @@ from sqlalchemy import (
     UniqueConstraint,
     Uuid,
 )
+from sqlalchemy.schema import SchemaItem
 
 from quilt_mcp.requirements import kinds
 from quilt_mcp.requirements.kinds import Kind
+
+AnyRow: TypeAlias = Row[*tuple[Any, ...]]
+"""A row of a result. SQLAlchemy does not know the types of its columns."""
+Statement: TypeAlias = Select[*tuple[Any, ...]]
+Values: TypeAlias = dict[str, Any]
+"""The values of a row to write, by column."""
 
 metadata = MetaData(
     naming_convention={
@@ -45,24 +54,24 @@ metadata = MetaData(
 )
 
 Id = Uuid(as_uuid=False)
-# so that the beginning of one finds it through its index, whatever the language of the database
+# the collation C lets a search for a prefix use the index, in every locale of the database
 Reference = String(20).with_variant(String(20, collation="C"), "postgresql")
 
 
 class Time(TypeDecorator[datetime]):
-    """A moment, aware and in UTC; SQLite keeps it without its zone."""
+    """An aware time in UTC. SQLite stores it without a time zone."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """The moment as the database takes it."""
+        """Return the value that the database stores."""
         if value is None or dialect.name != "sqlite":
             return value
         return value.astimezone(UTC).replace(tzinfo=None)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """The moment in UTC."""
+        """Return the stored time, in UTC."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
@@ -73,15 +82,15 @@ def _one_of(column: str, values: Collection[str]) -> CheckConstraint:
     return CheckConstraint(f"{column} IN ({allowed})", name=column)
 
 
-def _times() -> tuple[Column[Any], Column[Any]]:
+def _times() -> tuple[Column[datetime], Column[datetime]]:
     return Column("created_at", Time, nullable=False), Column("updated_at", Time, nullable=False)
 
 
-def _user(name: str) -> Column[Any]:
+def _user(name: str) -> Column[str]:
     return Column(name, Id, ForeignKey("users.id", ondelete="RESTRICT"), nullable=False)
 
 
-def _child_of(parent: Kind) -> tuple[Column[Any], ForeignKeyConstraint]:
+def _child_of(parent: Kind) -> tuple[Column[str], ForeignKeyConstraint]:
     column = f"{parent.name}_id"
     return Column(column, Id, nullable=False), ForeignKeyConstraint(
         ["project_id", column],
@@ -91,7 +100,7 @@ def _child_of(parent: Kind) -> tuple[Column[Any], ForeignKeyConstraint]:
     )
 
 
-def _entity(kind: Kind, *parts: Any) -> Table:
+def _entity(kind: Kind, *parts: SchemaItem) -> Table:
     project = Column("project_id", Id, nullable=False)
     if kind.parent is None:
         project.append_foreign_key(ForeignKey("projects.id", ondelete="RESTRICT"))
@@ -103,13 +112,35 @@ def _entity(kind: Kind, *parts: Any) -> Table:
         project,
         *parts,
         *_times(),
-        # the order of a member's pages, and what the composite foreign keys of the children refer to
+        # used for the pages of project members, and required by the composite foreign keys of the children
         UniqueConstraint("project_id", "id"),
+        *_indexes(kind),
     )
 
 
-def _planned(kind: Kind) -> tuple[Any, ...]:
-    """What an entity that is planned has: all kinds but acceptance criteria."""
+def _indexes(kind: Kind) -> list[Index]:
+    """Return the indexes of filters and orders. The migration has two more, of expressions."""
+    rest = ("id", "status", "priority")
+    columns: dict[str, tuple[str, ...]] = {
+        "created": ("created_at", "id"),
+        "updated": ("updated_at", "id", "project_id"),
+    }
+    if kind.statuses:
+        columns = {
+            "project": ("project_id", *rest),
+            "assignee": ("assignee_id", *rest),
+            "status": ("status", "priority", "id"),
+            "priority": ("priority", "id", "status"),
+            "created": ("created_at", *rest),
+            "updated": ("updated_at", *rest, "project_id", "assignee_id"),
+        }
+    if kind is kinds.REQUIREMENT:
+        columns["type"] = ("type_id", *rest)
+    return [Index(f"ix_{kind.table}_by_{name}", *of_index) for name, of_index in columns.items()]
+
+
+def _planned(kind: Kind) -> tuple[SchemaItem, ...]:
+    """The columns and constraints that all kinds share except acceptance criteria."""
     return (
         _user("creator_id"),
         _user("assignee_id"),
@@ -193,10 +224,11 @@ acceptance_criteria = _entity(
 requirements = _entity(
     kinds.REQUIREMENT,
     *_child_of(kinds.USER_STORY),
-    Column("acceptance_criteria_id", Id, ForeignKey("acceptance_criteria.id", ondelete="SET NULL"), index=True),
+    Column("acceptance_criteria_id", Id, ForeignKey("acceptance_criteria.id", ondelete="SET NULL")),
     Column("type_id", Id, ForeignKey("requirement_types.id", ondelete="RESTRICT"), nullable=False),
     *_planned(kinds.REQUIREMENT),
     Index(None, "user_story_id", "id"),
+    Index(None, "acceptance_criteria_id", "project_id"),
 )
 
 requirement_relationships = Table(
@@ -221,7 +253,7 @@ reference_counters = Table(
     Column("last_number", Integer, nullable=False),
 )
 
-# one row; every transaction that writes adds one to it first, and so waits until the one before it has ended
+# One row. Each writing transaction increments it first, so that it waits for the previous one to end.
 generation = Table("generation", metadata, Column("number", Integer, primary_key=True, autoincrement=False))
 
 BY_KIND: dict[str, Table] = {

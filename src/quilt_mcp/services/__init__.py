@@ -1,1 +1,1 @@
-"""One module for each category of Quilt resources; each resource is one function."""
+"""The Quilt domain: one module for each category of resources, and one function for each resource."""

@@ -1,123 +1,264 @@
-"""auth://: who is signed in to which catalog, and where this machine lets Quilt write."""
+"""auth://: the login, the catalog, and the directories of this machine that Quilt uses."""
 
-import os
-import shutil
-import tempfile
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, TypedDict
 
-from quilt_mcp import identity, runtime_context
-from quilt_mcp.errors import NotSignedIn, ResourceFailure, Unavailable
-from quilt_mcp.services.timestamps import iso
+from quilt_mcp.core.answers import iso
+from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure, Unavailable
+from quilt_mcp.services.catalog_names import get_catalog_name, get_stack_prefix, make_tabulator_catalog
+from quilt_mcp.services.filesystem import filesystem_status
+from quilt_mcp.services.stack.callers import current_caller
+from quilt_mcp.services.stack.errors import RefusedByStack
 
 if TYPE_CHECKING:
-    from quilt_mcp.caller import Caller, CatalogConfig
-    from quilt_mcp.login import Login
+    from quilt_mcp.services.stack.caller import Caller
+    from quilt_mcp.services.stack.catalog_config import CatalogConfig
+    from quilt_mcp.services.stack.login import Login
+    from quilt_mcp.services.stack.standing import Standing
+
+__all__ = ["auth_status", "catalog_info", "filesystem_status"]
 
 CONFIGURE = "Run `quilt3 config https://<your catalog>` in a terminal."
 SIGN_IN = "Run `quilt3 login` in a terminal and sign in in the browser."
-GIB = 2**30
-ANALYTICS_SUFFIX = "-analyticsbucket"
 
-MESSAGES = {
+Status = Literal["not_configured", "not_authenticated", "authenticated", "expired", "refused", "unreachable", "unknown"]
+DetectionMethod = Literal["authentication", "navigator_config", "registry_config", "unknown"]
+
+MESSAGES: dict[Status, str] = {
     "not_configured": "No Quilt catalog is configured.",
-    "not_authenticated": "A catalog is configured, but nobody is signed in to it.",
+    "not_authenticated": "A catalog is configured, but there is no login.",
     "authenticated": "Signed in.",
-    "expired": "The sign-in has ended: the catalog does not accept it any more.",
-    "unreachable": "The catalog cannot be reached, so the sign-in cannot be checked.",
+    "expired": "The catalog no longer accepts the login.",
+    "refused": "The catalog accepts the login, but does not allow its user to use it.",
+    "unreachable": "The catalog cannot be reached, so the login cannot be checked.",
+    "unknown": "It is unknown whether the catalog accepts the login.",
 }
-ACTIONS = {
-    "not_configured": [CONFIGURE, SIGN_IN],
-    "not_authenticated": [SIGN_IN],
-    "authenticated": ["Read permissions://discover to see which buckets you may use."],
-    "expired": [SIGN_IN],
-    "unreachable": ["Check the network and auth://catalog/info, then try again."],
+ACTIONS: dict[Status, Sequence[str]] = {
+    "not_configured": (CONFIGURE, SIGN_IN),
+    "not_authenticated": (SIGN_IN,),
+    "authenticated": ("Read permissions://discover to see which buckets you may use.",),
+    "expired": (SIGN_IN,),
+    "refused": (
+        "Ask a Quilt administrator whether your user is active and has a role. A new sign-in does not help.",
+        "If there is a firewall or proxy between this server and the catalog, check that it allows the request.",
+    ),
+    "unreachable": ("Check the network and auth://catalog/info, then repeat the call.",),
 }
-WITHOUT_SIGN_IN = ("not_configured", "not_authenticated", "expired")
+NO_ME = "The stack does not say who its users are. Stacks older than June 2024 cannot."
+WITHOUT_LOGIN: tuple[Status, ...] = ("not_configured", "not_authenticated", "expired")
 
 
-def auth_status() -> dict[str, Any]:
-    """Whether you are signed in to a Quilt catalog, to which, as whom, and until when.
+class UserInfo(TypedDict):
+    """The user, as the stack describes them. Unknown values are null.
 
-    `status` is one of not_configured, not_authenticated, authenticated, expired, unreachable. `user_info` is what the
-    registry says of you (username, email, is_admin, role, roles), null unless authenticated. `credentials` tells where
-    the sign-in and the AWS credentials come from and when they expire; both renew themselves. Makes one call if a
-    sign-in is stored, else none.
-
-    Of a caller who signs in to this server, the sign-in to Quilt is the token that its request brings: `source` is then
-    "request", and when it expires is not known here, and null.
+    Attributes:
+        username: the name in Quilt.
+        email: the email address.
+        is_admin: whether the user is an administrator of the stack.
+        role: the name of the current role; null also if there is none.
+        roles: the names of all roles of the user, sorted; null also if there is no current role.
     """
-    caller = runtime_context.caller()
-    status, user = _sign_in_state(caller)
-    login = caller.login  # read after the call, which may have renewed it
-    expires = None if login.expires_at is None else datetime.fromtimestamp(login.expires_at, UTC)
+
+    username: str | None
+    email: str | None
+    is_admin: bool | None
+    role: str | None
+    roles: list[str] | None
+
+
+class Credentials(TypedDict):
+    """Where the credentials come from, and when they expire.
+
+    Attributes:
+        source: quilt3's login on this machine, the HTTP request, or an API key on this machine; null without a login.
+        token_expires_at: ISO 8601 in UTC; null if unknown.
+        aws_source: the stack, or the AWS configuration of this machine; null if there are no AWS credentials.
+        aws_expires_at: ISO 8601 in UTC; null if unknown, or if the user or the role has changed since they were issued.
+    """
+
+    source: Literal["login", "request", "api_key"] | None
+    token_expires_at: str | None
+    aws_source: Literal["quilt", "aws_default_chain"] | None
+    aws_expires_at: str | None
+
+
+class AuthStatusAnswer(TypedDict):
+    """The answer of auth://status.
+
+    If quilt3's files cannot be read, `status` is "unknown", and all that they would say is null.
+
+    Attributes:
+        status: the state of the login.
+        authenticated: whether `status` is "authenticated".
+        message: the state, for a person.
+        details: technical detail on why the login is not checked, or why the user is unknown; null otherwise.
+        catalog_url: the address of the catalog; null if none is configured.
+        catalog_name: its host name; null if none is configured.
+        registry_url: the address of the stack's API; null if none is configured.
+        user_info: the user; null unless authenticated, and on a stack that does not describe its users.
+        credentials: the sources and expiry of the credentials.
+        suggested_actions: what to do next.
+    """
+
+    status: Status
+    authenticated: bool
+    message: str
+    details: str | None
+    catalog_url: str | None
+    catalog_name: str | None
+    registry_url: str | None
+    user_info: UserInfo | None
+    credentials: Credentials
+    suggested_actions: list[str]
+
+
+class CatalogInfoAnswer(TypedDict):
+    """The answer of auth://catalog/info. Unknown values are null.
+
+    Attributes:
+        catalog_name: the host name of the catalog.
+        detection_method: what identified the catalog.
+        is_authenticated: whether there is a login, which is not checked.
+        navigator_url: the address of the catalog.
+        registry_url: the address of the stack's API.
+        region: the AWS region of the stack.
+        s3_proxy_url: the address of the stack's S3 proxy.
+        service_bucket: the name of the service bucket.
+        analytics_bucket: the name of the analytics bucket.
+        stack_version: the version of the stack.
+        stack_prefix: the prefix of the names of the stack's AWS resources.
+        tabulator_data_catalog: the Athena data catalog of tabulator tables.
+        config_json: "read", "not_configured", or "unavailable: " and the reason.
+    """
+
+    catalog_name: str | None
+    detection_method: DetectionMethod
+    is_authenticated: bool
+    navigator_url: str | None
+    registry_url: str | None
+    region: str | None
+    s3_proxy_url: str | None
+    service_bucket: str | None
+    analytics_bucket: str | None
+    stack_version: str | None
+    stack_prefix: str | None
+    tabulator_data_catalog: str | None
+    config_json: str
+
+
+def auth_status() -> AuthStatusAnswer:
+    """Whether you are signed in to a Quilt catalog, with the catalog, the user, and when the credentials expire.
+
+    `status` is one of not_configured, not_authenticated, authenticated, expired, refused, unreachable, unknown; if the
+    login could not be checked, `details` gives the reason. `user_info` contains username, email, is_admin, role and
+    roles; it is null unless authenticated, and on stacks that are too old to describe their users. `credentials`
+    contains the sources of the login and of the AWS credentials, and when they expire; both renew themselves, except
+    an API key. Sends one request if there is a login, otherwise none; a second one for a user without a role, and on
+    stacks that do not describe their users.
+
+    For callers who sign in to this server, the Quilt login is the token of the request: `source` is then "request", and
+    the expiry of the token is unknown and null.
+    """
+    try:
+        caller = current_caller()
+    except ResourceExecutionError as failure:  # the files that name the stack and the login are damaged
+        return _make_unknown(failure)
+    status, standing, problem = _check_login(caller)
+    user = _describe_user(standing) if standing and standing.known else None
+    login = caller.login  # read after the request, which can renew it
     return {
         "status": status,
         "authenticated": status == "authenticated",
         "message": MESSAGES[status],
+        "details": _describe(problem) if problem else NO_ME if status == "authenticated" and user is None else None,
         "catalog_url": login.stack.catalog_url,
-        "catalog_name": _host(login.stack.catalog_url),
+        "catalog_name": get_catalog_name(login.stack.catalog_url),
         "registry_url": login.stack.registry_url,
         "user_info": user,
         "credentials": {
             "source": login.source if login.signed_in else None,
-            "token_expires_at": iso(expires),
-            "aws_source": _aws_source(login),
-            "aws_expires_at": iso(login.aws_keys.expiry_time) if login.aws_keys else None,
+            "token_expires_at": iso(login.expiry),
+            "aws_source": "quilt" if login.signed_in else "aws_default_chain" if login.source == "login" else None,
+            "aws_expires_at": iso(caller.find_aws_expiry(standing)),
         },
-        "suggested_actions": _advice(caller, status),
+        "suggested_actions": _suggest_actions(caller, status, problem),
     }
 
 
-def _aws_source(login: "Login") -> str | None:
-    if login.signed_in:
-        return "quilt"
-    return "aws_default_chain" if login.source == "login" else None
-
-
-def _advice(caller: "Caller", status: str) -> list[str]:
-    """What to do next; `quilt3 login` in a terminal helps nobody who is not at this machine."""
-    return list(caller.advice) if caller.advice and status in WITHOUT_SIGN_IN else ACTIONS[status]
-
-
-def _sign_in_state(caller: "Caller") -> tuple[str, dict[str, Any] | None]:
-    if caller.login.stack.registry_url is None:
-        return "not_configured", None
-    if not caller.login.signed_in:
-        return "not_authenticated", None
-    try:
-        me = caller.me()
-    except NotSignedIn:
-        return "expired", None
-    except Unavailable:
-        return "unreachable", None
-    if me is None:
-        return "expired", None
-    return "authenticated", {
-        "username": me["name"],
-        "email": me["email"],
-        "is_admin": me["isAdmin"],
-        "role": me["role"]["name"] if me["role"] else None,
-        "roles": sorted(role["name"] for role in me["roles"]),
-    }
-
-
-def catalog_info() -> dict[str, Any]:
-    """The configured Quilt catalog: addresses, AWS region, stack version, tabulator catalog; any sign-in, unchecked.
-
-    Read from quilt3's configuration and from the catalog's public config.json; `config_json` tells whether that could
-    be read. `is_authenticated` says whether a sign-in is stored, or sent with the request; auth://status checks it.
-    What is not known is null. Makes one call if a catalog is configured, else none.
-    """
-    caller = runtime_context.caller()
-    login, stack = caller.login, caller.login.stack
-    public, state = _public_config(caller)
-    analytics_bucket = public.get("analyticsBucket")
+def _make_unknown(problem: ResourceFailure) -> AuthStatusAnswer:
+    """Return the answer for files that do not say which stack and login there are."""
     return {
-        "catalog_name": _host(stack.catalog_url),
-        "detection_method": _detection_method(login),
+        "status": "unknown",
+        "authenticated": False,
+        "message": MESSAGES["unknown"],
+        "details": _describe(problem),
+        "catalog_url": None,
+        "catalog_name": None,
+        "registry_url": None,
+        "user_info": None,
+        "credentials": {"source": None, "token_expires_at": None, "aws_source": None, "aws_expires_at": None},
+        "suggested_actions": list(problem.suggested_actions),
+    }
+
+
+def _describe(problem: ResourceFailure) -> str:
+    return f"{problem.message} ({problem.details})" if problem.details else problem.message
+
+
+def _suggest_actions(caller: "Caller", status: Status, problem: ResourceFailure | None) -> list[str]:
+    """Return what to do next. Remote callers cannot run `quilt3 login` on this machine."""
+    if caller.advice and status in WITHOUT_LOGIN:
+        return list(caller.advice)
+    return list(ACTIONS.get(status) or (problem.suggested_actions if problem else ()))
+
+
+def _check_login(caller: "Caller") -> tuple[Status, "Standing | None", ResourceFailure | None]:
+    """Return the status, what the stack says about the caller, and why the login could not be checked."""
+    if caller.problem is None and caller.login.stack.registry_url is None:
+        return "not_configured", None, None
+    if caller.problem is None and not caller.login.signed_in:
+        return "not_authenticated", None, None
+    try:
+        return "authenticated", caller.fetch_standing(), None
+    except ResourceFailure as failure:
+        return _find_status(failure), None, failure
+
+
+def _describe_user(standing: "Standing") -> UserInfo:
+    return {
+        "username": standing.name,
+        "email": standing.email,
+        "is_admin": standing.is_admin,
+        "role": standing.role,
+        "roles": None if standing.roles is None else list(standing.roles),
+    }
+
+
+def _find_status(failure: ResourceFailure) -> Status:
+    """Return the status for the reason why the stack did not describe the caller."""
+    if isinstance(failure, NotSignedIn):
+        return "expired"
+    if isinstance(failure, RefusedByStack):
+        return "refused"
+    return "unreachable" if isinstance(failure, Unavailable) else "unknown"
+
+
+def catalog_info() -> CatalogInfoAnswer:
+    """The configured Quilt catalog: addresses, AWS region, stack version and tabulator data catalog.
+
+    The values come from quilt3's configuration and from the catalog's public config.json. `config_json` is "read" if
+    that could be read, otherwise it gives the reason. `is_authenticated` is true if there is a login, which is not
+    checked; auth://status checks it. Unknown values are null. Sends one request if a catalog is configured, otherwise
+    none.
+    """
+    caller = current_caller()
+    login, stack = caller.login, caller.login.stack
+    public, state = _read_public_config(caller)
+    analytics_bucket = public.get("analyticsBucket")
+    prefix = get_stack_prefix(analytics_bucket)
+    return {
+        "catalog_name": get_catalog_name(stack.catalog_url),
+        "detection_method": _find_detection_method(login),
         "is_authenticated": login.signed_in,
         "navigator_url": stack.catalog_url,
         "registry_url": stack.registry_url or public.get("registryUrl"),
@@ -126,84 +267,22 @@ def catalog_info() -> dict[str, Any]:
         "service_bucket": public.get("serviceBucket"),
         "analytics_bucket": analytics_bucket,
         "stack_version": public.get("stackVersion"),
-        "stack_prefix": _stack_prefix(analytics_bucket),
-        "tabulator_data_catalog": tabulator_data_catalog(analytics_bucket),
+        "stack_prefix": prefix,
+        "tabulator_data_catalog": make_tabulator_catalog(prefix) if prefix else None,
         "config_json": state,
     }
 
 
-def _public_config(caller: "Caller") -> tuple["CatalogConfig", str]:
+def _read_public_config(caller: "Caller") -> tuple["CatalogConfig", str]:
     if caller.login.stack.catalog_url is None:
         return {}, "not_configured"
     try:
-        return caller.catalog_config(), "read"
+        return caller.fetch_catalog_config(), "read"
     except ResourceFailure as failure:
         return {}, f"unavailable: {failure.message}"
 
 
-def _detection_method(login: "Login") -> str:
+def _find_detection_method(login: "Login") -> DetectionMethod:
     if login.stack.catalog_url is None:
         return "registry_config" if login.stack.registry_url else "unknown"
     return "authentication" if login.signed_in else "navigator_config"
-
-
-def _stack_prefix(analytics_bucket: str | None) -> str | None:
-    """The name that all of a stack's resources begin with: its analytics bucket's, up to a fixed word."""
-    prefix, found, _ = (analytics_bucket or "").lower().partition(ANALYTICS_SUFFIX)
-    return prefix if found and prefix else None
-
-
-def tabulator_data_catalog(analytics_bucket: str | None) -> str | None:
-    """The name of the Athena data catalog of a stack's tabulator tables; None for a stack without a known prefix."""
-    prefix = _stack_prefix(analytics_bucket)
-    return f"quilt-{prefix}-tabulator" if prefix else None
-
-
-def _host(url: str | None) -> str | None:
-    host = urlsplit(url or "").hostname
-    return host.removeprefix("www.") if host else None
-
-
-def filesystem_status() -> dict[str, Any]:
-    """Whether this server can write where Quilt and its workflows need it, and how much space is free there.
-
-    For each directory: `path`, `exists`, `writable` (tried with a nameless temporary file that leaves nothing behind;
-    in the nearest existing parent if the directory does not exist yet), `free_gib` (whole GiB) and `error`. `status` is
-    full_access, limited_access or read_only.
-
-    A caller who signs in to this server is told of the directory of the workflows alone, without its path and its free
-    space: the others serve the person at this machine, and how it is laid out is nobody else's business.
-    """
-    is_local = identity.current().is_local
-    directories = {name: _probe(path) for name, path in _directories().items() if is_local or name == "workflows"}
-    if not is_local:
-        directories["workflows"] |= {"path": None, "free_gib": None}
-    writable = [one["writable"] for one in directories.values()]
-    status = "full_access" if all(writable) else "limited_access" if any(writable) else "read_only"
-    return {"status": status, "directories": directories}
-
-
-def _directories() -> dict[str, Path]:
-    paths = runtime_context.quilt_paths()
-    return {
-        "quilt_data": paths.data,
-        "quilt_cache": paths.cache,
-        "workflows": runtime_context.settings().data_dir,
-        "temporary": Path(tempfile.gettempdir()),
-        "current": Path(),
-    }
-
-
-def _probe(path: Path) -> dict[str, Any]:
-    row: dict[str, Any] = {"path": "", "exists": False, "writable": False, "free_gib": None, "error": None}
-    try:
-        # fails if the current directory was deleted; a name that is no UTF-8 is shown with escapes
-        row["path"] = os.fsencode(path.absolute()).decode("utf-8", "backslashreplace")
-        row["exists"] = path.is_dir()
-        parent = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
-        row["free_gib"] = shutil.disk_usage(parent).free // GIB
-        with tempfile.TemporaryFile(dir=parent):
-            row["writable"] = True
-    except OSError as error:
-        row["error"] = f"{type(error).__name__}: {error.strerror}"
-    return row

@@ -1,4 +1,4 @@
-"""Runs one call for each of many things, in parallel and within a time limit."""
+"""Run one call for each of many items, in parallel and within a time limit."""
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
@@ -9,30 +9,33 @@ from threading import Thread
 from typing import TypeVar
 
 WORKERS = 32
+NOT_IN_TIME = "not reached in time"
+"""What answers say about an item if its call did not finish in time."""
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 
-def fan_out(call: Callable[[K], T], items: Iterable[K], *, seconds: float) -> dict[K, T]:
-    """What `call` answered for each item that was done in time; the others are missing.
+def fan_out(call: Callable[[K], T], items: Iterable[K], *, seconds: float, workers: int = WORKERS) -> dict[K, T]:
+    """Return the result of `call` for each item that finished in time. The others are missing.
 
-    A call that still runs when the time is up is left to its own time limit; one that has not begun never begins.
+    A call that is still running after the time limit continues until its own limit. A call that has not started does
+    not start. At most `workers` calls run at the same time.
 
     Raises:
-        Exception: what a call raised; a call that may fail has to answer its failure instead.
+        Exception: what a call raised. To continue with the other items, a call must return its failure instead.
     """
     futures: dict[K, Future[T]] = {item: Future() for item in items}
     waiting = deque(futures.items())
 
     def work() -> None:
-        with suppress(IndexError):  # nothing waits any more
+        with suppress(IndexError):  # no more items
             while True:
                 item, future = waiting.popleft()
                 _settle(future, call, item)
 
-    # Not an executor's threads: Python waits for those when it ends, and a server that is told to stop would not.
-    for _ in range(min(WORKERS, len(futures))):
+    # Not an executor: Python waits for its threads at exit, which would delay the shutdown of the server.
+    for _ in range(min(workers, len(futures))):
         Thread(target=copy_context().run, args=(work,), name="fan-out", daemon=True).start()
     done, _ = wait(futures.values(), timeout=seconds)
     waiting.clear()
@@ -40,7 +43,8 @@ def fan_out(call: Callable[[K], T], items: Iterable[K], *, seconds: float) -> di
 
 
 def _settle(future: Future[T], call: Callable[[K], T], item: K) -> None:
+    """Give a future the result of `call`, or what it raised."""
     try:
         future.set_result(call(item))
-    except BaseException as error:  # noqa: BLE001 - handed on whole: whoever asks for the result gets it
+    except BaseException as error:  # noqa: BLE001 - passed on to the thread that reads the result
         future.set_exception(error)

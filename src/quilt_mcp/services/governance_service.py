@@ -1,23 +1,136 @@
-"""admin://: users, roles and settings of the stack. One GraphQL request each; only administrators may."""
+"""admin://: users, roles and settings of the stack. One GraphQL request each, for administrators only."""
 
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict, TypeGuard
 
-from quilt_mcp import runtime_context
-from quilt_mcp.errors import QueryRefused
-from quilt_mcp.services.timestamps import iso
+from quilt_mcp.core.answers import iso
+from quilt_mcp.services.stack.callers import current_caller
+from quilt_mcp.services.stack.errors import QueryRefused
+
+if TYPE_CHECKING:
+    from quilt_mcp.services.stack.graphql import ManagedRole, QuiltPolicy, QuiltRole, QuiltUser
 
 ROLE_KINDS = {"ManagedRole": "managed", "UnmanagedRole": "unmanaged"}
 
 
-def admin_users_list() -> dict[str, Any]:
+class UserRow(TypedDict):
+    """One user.
+
+    Attributes:
+        name: the name in Quilt.
+        email: the email address.
+        is_active: whether the user may sign in.
+        is_admin: whether the user is an administrator.
+        is_sso_only: whether the user can sign in with SSO only.
+        is_service: whether this is a service account.
+        date_joined: ISO 8601 in UTC.
+        last_login: ISO 8601 in UTC.
+        role: the name of the current role; null if there is none.
+        extra_roles: the names of the other roles, sorted.
+    """
+
+    name: str
+    email: str
+    is_active: bool
+    is_admin: bool
+    is_sso_only: bool
+    is_service: bool
+    date_joined: str | None
+    last_login: str | None
+    role: str | None
+    extra_roles: list[str]
+
+
+class UsersAnswer(TypedDict):
+    """The answer of admin://users: the users, sorted by name, and their number."""
+
+    users: list[UserRow]
+    count: int
+
+
+class PolicyRow(TypedDict):
+    """One policy of a role. `managed` is whether Quilt manages its content."""
+
+    id: str
+    title: str
+    arn: str
+    managed: bool
+
+
+class Permission(TypedDict):
+    """The right of a role in one bucket: READ or READ_WRITE."""
+
+    bucket: str
+    level: str
+
+
+class RoleRow(TypedDict):
+    """One role.
+
+    Attributes:
+        id: its id in Quilt.
+        name: its name.
+        arn: the IAM role.
+        type: "managed" or "unmanaged".
+        policies: its policies; null if unmanaged.
+        permissions: its rights, sorted by bucket; null if unmanaged.
+    """
+
+    id: str
+    name: str
+    arn: str
+    type: str
+    policies: list[PolicyRow] | None
+    permissions: list[Permission] | None
+
+
+class RolesAnswer(TypedDict):
+    """The answer of admin://roles: the roles, sorted by name, and their number."""
+
+    roles: list[RoleRow]
+    count: int
+
+
+class Uploader(TypedDict):
+    """The user who set the SSO configuration."""
+
+    name: str
+    email: str
+
+
+class SSOConfig(TypedDict):
+    """The SSO configuration.
+
+    Attributes:
+        text: the YAML.
+        timestamp: when it was set, ISO 8601 in UTC.
+        uploader: who set it; null if unknown.
+    """
+
+    text: str
+    timestamp: str | None
+    uploader: Uploader | None
+
+
+class SSOAnswer(TypedDict):
+    """The answer of admin://config/sso; null if there is no SSO configuration."""
+
+    sso_config: SSOConfig | None
+
+
+class OpenQueryAnswer(TypedDict):
+    """The answer of admin://config/tabulator."""
+
+    open_query_enabled: bool
+
+
+def admin_users_list() -> UsersAnswer:
     """The users of the stack with their roles and state, sorted by name. For administrators."""
-    caller = runtime_context.caller()
-    found = caller.admin(lambda registry: registry.users_list(), "the stack's users")
+    found = current_caller().query_as_admin(lambda stack: stack.users_list(), "the stack's users")
     users = sorted(found, key=lambda user: str(user.name))
-    return {"users": [_user(user) for user in users], "count": len(users)}
+    return {"users": [_user_row(user) for user in users], "count": len(users)}
 
 
-def _user(user: Any) -> dict[str, Any]:
+def _user_row(user: "QuiltUser") -> UserRow:
     return {
         "name": user.name,
         "email": user.email,
@@ -32,59 +145,67 @@ def _user(user: Any) -> dict[str, Any]:
     }
 
 
-def admin_roles_list() -> dict[str, Any]:
+def admin_roles_list() -> RolesAnswer:
     """The roles of the stack with their policies and rights in each bucket, sorted by name. For administrators.
 
-    `type` is "managed" (Quilt writes its policies: these are listed) or "unmanaged" (an IAM role that exists outside
-    of Quilt: its policies and permissions are not known here, and null).
+    `type` is "managed" (Quilt manages its policies, which are listed) or "unmanaged" (an IAM role that was created
+    outside Quilt; Quilt does not know its policies and permissions, which are null).
     """
-    caller = runtime_context.caller()
-    found = caller.admin(lambda registry: registry.roles_list(), "the stack's roles")
+    found = current_caller().query_as_admin(lambda stack: stack.roles_list(), "the stack's roles")
     roles = sorted(found, key=lambda role: str(role.name))
-    return {"roles": [_role(role) for role in roles], "count": len(roles)}
+    return {"roles": [_role_row(role) for role in roles], "count": len(roles)}
 
 
-def _role(role: Any) -> dict[str, Any]:
-    managed = role.typename__ == "ManagedRole"
+def is_managed(role: "QuiltRole") -> TypeGuard["ManagedRole"]:
+    """Return whether Quilt manages the policies of a role."""
+    return role.typename__ == "ManagedRole"
+
+
+def _role_row(role: "QuiltRole") -> RoleRow:
+    managed = role if is_managed(role) else None
     return {
         "id": role.id,
         "name": role.name,
         "arn": role.arn,
         "type": ROLE_KINDS.get(role.typename__, role.typename__),
-        "policies": [_policy(policy) for policy in role.policies] if managed else None,
-        "permissions": permissions_of(role) if managed else None,
+        "policies": [_policy_row(policy) for policy in managed.policies] if managed else None,
+        "permissions": get_permissions(managed) if managed else None,
     }
 
 
-def _policy(policy: Any) -> dict[str, Any]:
+def _policy_row(policy: "QuiltPolicy") -> PolicyRow:
     return {"id": policy.id, "title": policy.title, "arn": policy.arn, "managed": policy.managed}
 
 
-def permissions_of(role: Any) -> list[dict[str, str]]:
-    """What a managed role may do: `bucket` and `level` (READ or READ_WRITE), sorted by bucket."""
-    rows = [{"bucket": one.bucket.name, "level": str(one.level.value)} for one in role.permissions]
+def get_permissions(role: "ManagedRole") -> list[Permission]:
+    """Return the rights of a managed role, sorted by bucket."""
+    rows: list[Permission] = [{"bucket": one.bucket.name, "level": str(one.level.value)} for one in role.permissions]
     return sorted(rows, key=lambda row: (row["bucket"], row["level"]))
 
 
-def admin_sso_config_get() -> dict[str, Any]:
-    """The stack's SSO configuration: the YAML that maps SSO claims to roles, who set it and when. For administrators.
+def admin_sso_config_get() -> SSOAnswer:
+    """The stack's SSO configuration: the YAML that maps SSO claims to roles, and who set it when. For administrators.
 
-    `sso_config` is null where none is set.
+    `sso_config` is null if there is none.
     """
-    caller = runtime_context.caller()
-    config = caller.admin(lambda registry: registry.sso_config_get(), "the SSO configuration")
+    config = current_caller().query_as_admin(lambda stack: stack.sso_config_get(), "the SSO configuration")
     if config is None:
         return {"sso_config": None}
-    uploader = {"name": config.uploader.name, "email": config.uploader.email} if config.uploader else None
+    uploader: Uploader | None = None
+    if config.uploader:
+        uploader = {"name": config.uploader.name, "email": config.uploader.email}
     return {"sso_config": {"text": config.text, "timestamp": iso(config.timestamp), "uploader": uploader}}
 
 
-def admin_tabulator_open_query_get() -> dict[str, Any]:
-    """Whether tabulator's open query is on: tables are then open to any AWS credentials. For administrators."""
-    caller = runtime_context.caller()
+def admin_tabulator_open_query_get() -> OpenQueryAnswer:
+    """Whether tabulator's open query is enabled: any AWS credentials can then query the tables. For administrators."""
     try:
-        enabled = caller.admin(lambda registry: registry.tabulator_get_open_query(), "tabulator's settings")
+        enabled = current_caller().query_as_admin(
+            lambda stack: stack.tabulator_get_open_query(), "tabulator's settings"
+        )
     except QueryRefused as refusal:
-        refusal.suggested_actions = ["Ask which version the stack has: open query needs Quilt Platform 1.57 or newer."]
+        refusal.suggested_actions = [
+            "Ask a Quilt administrator for the version of the stack. Open query needs Quilt Platform 1.57 or newer."
+        ]
         raise
-    return {"open_query_enabled": bool(enabled)}
+    return {"open_query_enabled": enabled}

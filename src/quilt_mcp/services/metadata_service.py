@@ -1,20 +1,20 @@
-"""The metadata:// resources: templates for the metadata of Quilt packages, and how to use and repair it.
+"""metadata://: templates for the metadata of Quilt packages, and how to use and repair metadata.
 
-Each answers a copy that its caller may change. They are async because they wait for nothing: all is in memory, and a
-thread for each read, as other services have, would take as long as the rest of the read.
+Each answer is a copy that the caller may change. The functions are async because everything is in memory: a thread for
+each read, as for other services, would take as long as the rest of the read.
 """
 
 from copy import deepcopy
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypedDict
 
-from quilt_mcp.errors import NotFound
-from quilt_mcp.services.metadata_guide import EXAMPLES, TROUBLESHOOTING
-from quilt_mcp.services.metadata_templates import TEMPLATES, Template
+from quilt_mcp.core.errors import NotFound
+from quilt_mcp.services.metadata_guide import EXAMPLES, TROUBLESHOOTING, ExamplesAnswer, TroubleshootingAnswer
+from quilt_mcp.services.metadata_templates import TEMPLATES, OwnFields, Template
 
 _CUSTOM_TEMPLATE_TIP = (
-    'A template is a start, not a schema: replace every "unknown" and null, remove what does not apply and add fields '
-    "of your own before set_meta."
+    'A template is a starting point, not a schema. Before set_meta, replace every "unknown" and null, remove what does '
+    "not apply, and add your own fields."
 )
 _USAGE_EXAMPLES = (
     'template = get_resource(uri="metadata://templates/genomics")["data"]',
@@ -23,11 +23,61 @@ _USAGE_EXAMPLES = (
 )
 
 
-async def list_metadata_templates() -> dict[str, Any]:
-    """The metadata templates for Quilt packages: what each is for, its fields, and how to fill it in.
+class TemplateSummary(TypedDict):
+    """One template in the list.
+
+    Attributes:
+        description: the packages that it is for.
+        package_type: the value of its field `package_type`.
+        data_type: the value of its field `data_type`; empty if it has none.
+        fields: the names of its fields.
+        example_usage: Python code that uses it.
+    """
+
+    description: str
+    package_type: str
+    data_type: str
+    fields: list[str]
+    example_usage: str
+
+
+class TemplatesAnswer(TypedDict):
+    """The answer of metadata://templates.
+
+    Attributes:
+        available_templates: the templates by name.
+        usage_examples: Python code that creates a package from a template, line by line.
+        custom_template_tip: how to adapt a template.
+    """
+
+    available_templates: dict[str, TemplateSummary]
+    usage_examples: list[str]
+    custom_template_tip: str
+
+
+class MetadataTemplate(OwnFields):
+    """The answer of metadata://templates/{template}: the fields of every template, and the template's own.
+
+    Attributes:
+        description: a placeholder.
+        created_by: "quilt-mcp".
+        creation_date: today in UTC, YYYY-MM-DD.
+        package_type: the kind of package.
+        version: "1.0.0".
+    """
+
+    description: str
+    created_by: str
+    creation_date: str
+    package_type: str
+    version: str
+
+
+async def list_metadata_templates() -> TemplatesAnswer:
+    """The metadata templates for Quilt packages: their purpose, their fields, and how to fill them in.
 
     Returns:
-        `available_templates` (from name to description, package_type, data_type, fields and example_usage),
+        `available_templates` (by name: description, package_type, data_type, fields and example_usage),
         `usage_examples` and `custom_template_tip`.
     """
     return {
@@ -37,17 +87,17 @@ async def list_metadata_templates() -> dict[str, Any]:
     }
 
 
-async def show_metadata_examples() -> dict[str, Any]:
-    """Worked examples of package metadata, common patterns by field of work, and good practice.
+async def show_metadata_examples() -> ExamplesAnswer:
+    """Examples of package metadata, common patterns for several fields of work, and best practices.
 
     Returns:
-        `metadata_usage_guide`, `troubleshooting`, `best_practices` and `quick_reference`.
+        `metadata_usage_guide` and `best_practices`.
     """
     return deepcopy(EXAMPLES)
 
 
-async def fix_metadata_validation_issues() -> dict[str, Any]:
-    """How to repair package metadata that Quilt refuses: each error message with its cause and its remedy.
+async def fix_metadata_validation_issues() -> TroubleshootingAnswer:
+    """How to repair package metadata that Quilt rejects: error messages with their causes and fixes.
 
     Returns:
         `common_issues_and_fixes`, `step_by_step_fix`, `testing_approach` and `recommended_workflow`.
@@ -55,8 +105,8 @@ async def fix_metadata_validation_issues() -> dict[str, Any]:
     return deepcopy(TROUBLESHOOTING)
 
 
-async def get_metadata_template(name: str) -> dict[str, Any]:
-    """One metadata template, ready to fill in: its fields with placeholders, and today's date.
+async def get_metadata_template(name: str) -> MetadataTemplate:
+    """One metadata template to fill in: its fields with placeholders, and today's date.
 
     Args:
         name: one of `template_names()`.
@@ -73,19 +123,24 @@ async def get_metadata_template(name: str) -> dict[str, Any]:
         raise NotFound(
             f"There is no metadata template {name!r}.",
             suggested_actions=[
-                f"Use one of the templates that exist: {', '.join(template_names())}.",
-                "Read metadata://templates to see what each is for.",
+                f"Use one of the existing templates: {', '.join(template_names())}.",
+                "Read metadata://templates to see the purpose of each.",
             ],
         )
-    return _with_placeholders(template)
+    return _fill(template)
 
 
 def template_names() -> list[str]:
-    """The names of the templates, sorted."""
+    """Return the names of the templates, sorted."""
     return sorted(TEMPLATES)
 
 
-def _with_placeholders(template: Template) -> dict[str, Any]:
+async def find_template_names(prefix: str) -> list[str]:
+    """Return the names that start with a prefix, sorted."""
+    return [name for name in template_names() if name.startswith(prefix)]
+
+
+def _fill(template: Template) -> MetadataTemplate:
     return {
         "description": "unknown",
         "created_by": "quilt-mcp",
@@ -96,11 +151,11 @@ def _with_placeholders(template: Template) -> dict[str, Any]:
     }
 
 
-def _summary(template: Template) -> dict[str, Any]:
+def _summary(template: Template) -> TemplateSummary:
     return {
         "description": template.purpose,
         "package_type": template.package_type,
         "data_type": template.own_fields.get("data_type", ""),
-        "fields": list(_with_placeholders(template)),
+        "fields": list(_fill(template)),
         "example_usage": template.example_usage,
     }

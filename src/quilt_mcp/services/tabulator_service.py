@@ -1,66 +1,212 @@
-"""tabulator://: the buckets that have tabulator tables."""
+"""tabulator://: the buckets that have tabulator tables, and the tables."""
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal, cast
 
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
-from quilt_mcp import runtime_context
-from quilt_mcp.errors import QueryRefused, ResourceFailure
-from quilt_mcp.services.auth_metadata import tabulator_data_catalog
+from quilt_mcp.core.errors import NotFound, ResourceFailure
+from quilt_mcp.services.catalog_names import fetch_stack_prefix, make_tabulator_catalog
+from quilt_mcp.services.stack.callers import current_caller
+from quilt_mcp.services.stack.errors import QueryRefused
 
 if TYPE_CHECKING:
-    from quilt_mcp.caller import Caller
+    from quilt_mcp.services.stack.caller import Caller
+    from quilt_mcp.services.stack.graphql import QuiltTable
+    from quilt_mcp.services.tabulator_config import Parsed
 
 QUERY = "query tabulatorBuckets { bucketConfigs { name tabulatorTables { name } } }"
 
 
 class Table(TypedDict):
-    """A tabulator table."""
+    """A tabulator table in the data of the query."""
 
     name: str
 
 
 class BucketWithTables(TypedDict):
-    """A bucket and its tabulator tables."""
+    """A bucket in the data of the query."""
 
     name: str
     tabulatorTables: list[Table]
 
 
-class TabulatorAnswer(TypedDict):
-    """The answer to the query."""
+class TabulatorData(TypedDict):
+    """The data of the query."""
 
     bucketConfigs: list[BucketWithTables]
 
 
-def tabulator_buckets_list() -> dict[str, Any]:
-    """The buckets with tabulator tables, each with its tables' names, sorted by name.
+class TabulatorBucket(TypedDict):
+    """One bucket.
 
-    One GraphQL request tells all. Where the registry is too old for it, the buckets come from tabulator's data catalog
-    in Athena: `source` is then "athena", and the tables, which that does not tell, are null.
+    Attributes:
+        name: its name.
+        tables: the names of its tables, sorted; null if the source is Athena.
+        table_count: the number of its tables; null if the source is Athena.
     """
-    caller = runtime_context.caller()
+
+    name: str
+    tables: list[str] | None
+    table_count: int | None
+
+
+class TabulatorAnswer(TypedDict):
+    """The answer of tabulator://buckets.
+
+    Attributes:
+        buckets: the buckets with tables, sorted by name.
+        count: the number of buckets.
+        source: "registry" is the Quilt stack, "athena" tabulator's data catalog.
+    """
+
+    buckets: list[TabulatorBucket]
+    count: int
+    source: Literal["registry", "athena"]
+
+
+class TableColumn(TypedDict):
+    """A column of a table, with its type in Athena."""
+
+    name: str
+    type: str
+
+
+class TableSource(TypedDict):
+    """Which objects the rows of a table come from.
+
+    Attributes:
+        type: the kind of source, such as quilt-packages.
+        package_name: the regular expression for the names of packages.
+        logical_key: the regular expression for the keys of objects in packages.
+    """
+
+    type: str
+    package_name: str
+    logical_key: str
+
+
+class TabulatorTable(TypedDict):
+    """One table.
+
+    Attributes:
+        name: its name.
+        columns: the columns that its configuration lists; null if the configuration cannot be read.
+        captured_columns: the columns that Quilt adds for named groups in the patterns; null as above.
+        source: null as above.
+        format: the format of the objects, such as csv or parquet; null as above.
+        config: the configuration, in YAML, cut at 20,000 characters.
+        config_truncated: whether it is cut.
+        config_error: why the configuration cannot be read; null if it can.
+    """
+
+    name: str
+    columns: list[TableColumn] | None
+    captured_columns: list[str] | None
+    source: TableSource | None
+    format: str | None
+    config: str
+    config_truncated: bool
+    config_error: str | None
+
+
+class TabulatorTablesAnswer(TypedDict):
+    """The answer of tabulator://buckets/{bucket}/tables: the tables, sorted by name, and their number."""
+
+    bucket: str
+    tables: list[TabulatorTable]
+    count: int
+
+
+class AthenaDatabase(TypedDict):
+    """A database in a response of Athena; in tabulator's data catalog, a bucket."""
+
+    Name: str
+
+
+def tabulator_buckets_list() -> TabulatorAnswer:
+    """The buckets with tabulator tables, and the names of the tables, sorted by name.
+
+    Sends one GraphQL request. If the stack is too old for it, the buckets come from tabulator's data catalog in Athena:
+    `source` is then "athena", and the tables are null, because the data catalog does not contain them.
+    """
+    caller = current_caller()
     try:
-        source, rows = "registry", _from_registry(caller)
+        rows = _read_stack(caller)
     except QueryRefused as refusal:
-        source, rows = "athena", _from_athena(caller, refusal)
-    return {"buckets": rows, "count": len(rows), "source": source}
+        rows = _read_athena(caller, refusal)
+        return {"buckets": rows, "count": len(rows), "source": "athena"}
+    return {"buckets": rows, "count": len(rows), "source": "registry"}
 
 
-def _from_registry(caller: "Caller") -> list[dict[str, Any]]:
-    configs = caller.graphql("tabulatorBuckets", QUERY, TabulatorAnswer)["bucketConfigs"]
+def tabulator_tables_list(bucket: str) -> TabulatorTablesAnswer:
+    """The tabulator tables of a bucket: columns with types, the patterns of their sources, format, and raw YAML.
+
+    In queries, Quilt adds `captured_columns` to the columns, and $pkg_name, $logical_key, $physical_key, $top_hash and
+    $issue. athena://workgroups names the data catalog of the tables; the database is the bucket. A table with a broken
+    configuration has a `config_error`. Sends one GraphQL request.
+    """
+    found = current_caller().query_stack(lambda stack: stack.bucket_tabulator_tables_list(bucket))
+    if found is None:
+        raise NotFound(
+            f"The bucket {bucket!a} was not found in the Quilt stack.",
+            details="It is not a bucket of the stack, or your role does not include it.",
+            suggested_actions=[
+                "Read tabulator://buckets for the buckets with tables.",
+                "Read quilt://buckets for all buckets of the stack that you can see.",
+            ],
+        )
+    tables = sorted(found.tabulator_tables, key=lambda table: str(table.name))
+    return {"bucket": bucket, "tables": [_table_row(table) for table in tables], "count": len(tables)}
+
+
+def list_buckets_with_tables(prefix: str) -> list[str]:
+    """List buckets with tables by the prefix of their names; empty for callers who are not signed in."""
+    caller = current_caller()
+    rows = _read_stack(caller) if caller.login.signed_in else []
+    return [row["name"] for row in rows if row["name"].startswith(prefix)]
+
+
+def _table_row(table: "QuiltTable") -> TabulatorTable:
+    module = import_module("quilt_mcp.services.tabulator_config")
+    config, error = cast("Parsed", module.parse_config(table.config))
+    return {
+        "name": table.name,
+        "columns": [{"name": one.name, "type": one.type} for one in config.schema_] if config else None,
+        "captured_columns": config.captured_columns if config else None,
+        "source": cast("TableSource", config.source.model_dump()) if config else None,
+        "format": config.parser.format if config else None,
+        "config": table.config[: module.MAX_CONFIG],
+        "config_truncated": len(table.config) > module.MAX_CONFIG,
+        "config_error": error,
+    }
+
+
+def _read_stack(caller: "Caller") -> list[TabulatorBucket]:
+    configs = caller.send_query("tabulatorBuckets", QUERY, TabulatorData)["bucketConfigs"]
     tables = {one["name"]: sorted(table["name"] for table in one["tabulatorTables"]) for one in configs}
     return [
         {"name": name, "tables": names, "table_count": len(names)} for name, names in sorted(tables.items()) if names
     ]
 
 
-def _from_athena(caller: "Caller", refusal: QueryRefused) -> list[dict[str, Any]]:
-    try:
-        catalog = tabulator_data_catalog(caller.catalog_config().get("analyticsBucket"))
-    except ResourceFailure:
-        catalog = None
-    if catalog is None:
+def _read_athena(caller: "Caller", refusal: QueryRefused) -> list[TabulatorBucket]:
+    """List the buckets in tabulator's data catalog.
+
+    Raises:
+        QueryRefused: they cannot be listed. This is the refusal of the stack, with the failure in its details.
+    """
+    prefix = fetch_stack_prefix(caller)
+    if prefix is None:
         raise refusal
-    pages = caller.aws.pages("athena", "list_databases", "DatabaseList", CatalogName=catalog)
-    return [{"name": name, "tables": None, "table_count": None} for name in sorted(one["Name"] for one in pages)]
+    try:
+        databases: list[AthenaDatabase] = list(
+            caller.aws.list_items(
+                "athena", "list_databases", "DatabaseList", CatalogName=make_tabulator_catalog(prefix)
+            )
+        )
+    except ResourceFailure as failure:
+        refusal.details = f"{refusal.details}; then Athena: {failure.details or failure.message}"
+        raise refusal from failure
+    names = sorted(database["Name"] for database in databases)
+    return [{"name": name, "tables": None, "table_count": None} for name in names]

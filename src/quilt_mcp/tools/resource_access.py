@@ -1,150 +1,151 @@
-"""The dispatcher's Python face: `get_resource`, bound to the server's registry."""
+"""`get_resource` for Python callers, and the names that they were promised with it."""
 
-from quilt_mcp.manager import ResourceManager
-from quilt_mcp.models.responses import GetResourceError, GetResourceSuccess
-from quilt_mcp.registry import ResourceDefinition, validate_registry
-from quilt_mcp.resources import MANAGER, RESOURCE_REGISTRY
+from quilt_mcp.app import current_app
+from quilt_mcp.core.answers import GetResourceError, GetResourceSuccess
+from quilt_mcp.core.manager import ResourceManager
+from quilt_mcp.core.registry import ResourceDefinition, validate_registry
+from quilt_mcp.resources import RESOURCE_REGISTRY
+from quilt_mcp.server import create_manager
 
 __all__ = ["RESOURCE_REGISTRY", "ResourceDefinition", "ResourceManager", "get_resource", "validate_registry"]
 
 
 async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResourceError:
-    """Read any resource of this server, or list them all.
+    """Read any resource of this server, or list all of them.
 
-    This is the compatibility layer for MCP clients whose model can use tools only, such as Claude Desktop and Cursor:
-    what they cannot read with the protocol's ``resources/read`` they get from the tool ``get_resource``, which this
-    function is the Python face of. Both ask the same manager, so the data, the errors and the authorization are the
-    same. When every client reads resources by itself, this tool may be retired in favour of that.
+    This function is the Python form of the tool ``get_resource``, for MCP clients with a model that can only call
+    tools, such as Claude Desktop and Cursor. It calls the same manager as ``resources/read``, so data, errors and
+    authorization are the same. The tool can be retired when the model of every client reads resources.
 
-    **Discovery.** Without a URI (``None`` or ``""``) the answer lists every resource by category, with its name,
-    description, template variables and whether only administrators may read it:
+    **Discovery.** Without a URI (``None`` or ``""``), the answer lists the resources of each category, with their
+    names, descriptions and variables:
 
     .. code-block:: python
 
         listing = await get_resource()
         listing.data["auth"][0].uri  # 'auth://catalog/info'
 
-    **Reading.** With a URI the answer holds that resource's data:
+    **Reading.** With a URI, the answer has the data of that resource:
 
     .. code-block:: python
 
         answer = await get_resource("auth://status")
         answer.data["status"]  # such as 'authenticated' or 'not_configured'
 
-    **Templates.** A URI with ``{variables}`` wants a value in place of each. A value is 1 to 128 characters of
-    ``A-Z a-z 0-9 . _ ~ -``; others cannot be values, not even percent-encoded, but in ``{query}``, which is any text.
-    ``{?parameters}`` are optional: ``requirements://epics?limit=10``.
+    **Templates.** Replace each ``{variable}`` of a URI with a value: 1 to 128 characters of ``A-Z a-z 0-9 . _ ~ -``.
+    ``{query}``, ``{database}`` and ``{table}`` can be any text, percent-encoded. ``{?parameters}`` are optional:
+    ``requirements://epics?limit=10``. Lists take ``limit``, and as ``cursor`` the ``next_cursor`` of the previous page.
 
     .. code-block:: python
 
         answer = await get_resource("metadata://templates/standard")
         answer.data["package_type"]  # 'data'
 
-    **Errors.** A failure is an answer, never an exception. It says what happened and what to do about it:
+    **Errors.** A failure is returned and not raised. It says what happened and what to do next:
 
     .. code-block:: python
 
         answer = await get_resource("auth://statsu")
         if not answer["success"]:
             answer["error"]  # 'InvalidURI'
-            answer["suggested_actions"]  # ['Did you mean auth://status ...?', ...]
+            answer["suggested_actions"]  # ['Did you mean auth://status?', ...]
 
-    URIs are matched exactly: case counts, and ``auth/status`` is not ``auth://status``.
+    URIs must match exactly, including case: ``auth/status`` is not ``auth://status``. Resources marked (admin) are for
+    administrators of the stack.
 
-    Resources, by category (those marked *admin* are for administrators of the stack):
+    The resources, by scheme:
 
-    - auth: who is signed in, and where this machine lets Quilt write
+    - auth: Login, catalog, and the local directories that Quilt writes to.
 
-      - ``auth://status``
-      - ``auth://catalog/info``
-      - ``auth://filesystem/status``
+      ``auth://status``, ``auth://catalog/info``, ``auth://filesystem/status``
 
-    - athena: what can be queried, and what was
+    - athena: Athena databases, tables, workgroups and query history, and which workgroup to use.
 
-      - ``athena://databases``
-      - ``athena://workgroups``
-      - ``athena://query/history``
+      ``athena://databases``, ``athena://workgroups``, ``athena://query/history``,
+      ``athena://databases/{database}/tables{?cursor,limit}``, ``athena://databases/{database}/tables/{table}``
 
-    - admin: users, roles and settings of the stack
+    - admin: Users, roles and configuration of the stack.
 
-      - ``admin://users`` (*admin*)
-      - ``admin://roles`` (*admin*)
-      - ``admin://config/sso`` (*admin*)
-      - ``admin://config/tabulator`` (*admin*)
+      ``admin://users`` (admin), ``admin://roles`` (admin), ``admin://config/sso`` (admin),
+      ``admin://config/tabulator`` (admin)
 
-    - metadata: templates and help for the metadata of packages
+    - metadata: Templates, examples and help for package metadata.
 
-      - ``metadata://templates``
-      - ``metadata://examples``
-      - ``metadata://troubleshooting``
-      - ``metadata://templates/{template}``
+      ``metadata://templates``, ``metadata://examples``, ``metadata://troubleshooting``,
+      ``metadata://templates/{template}``
 
-    - permissions: what you may do in which bucket
+    - permissions: Your access to each bucket, with evidence, and which buckets to create packages in.
 
-      - ``permissions://discover``
-      - ``permissions://recommendations``
+      ``permissions://discover``, ``permissions://recommendations``, ``permissions://buckets/{bucket}/access``
 
-    - tabulator: buckets with tabulator tables
+    - tabulator: Buckets with tabulator tables, and the tables with their columns.
 
-      - ``tabulator://buckets``
+      ``tabulator://buckets``, ``tabulator://buckets/{bucket}/tables``
 
-    - workflow: workflows that the workflow tools keep
+    - quilt: The buckets of the stack, as the catalog describes them.
 
-      - ``workflow://workflows``
-      - ``workflow://workflows/{workflow_id}/status``
+      ``quilt://buckets{?cursor,limit}``
 
-    - requirements: epics, user stories, requirements and acceptance criteria; ``{id}`` is a UUID or such as ``EP-001``,
-      and lists take ``?limit=`` and the ``?cursor=`` that the page before gave as ``next_cursor``
+    - workflow: Workflows written by the workflow tools.
 
-      - ``requirements://epics{?cursor,limit}``
-      - ``requirements://epics/{id}``
-      - ``requirements://epics/{id}/hierarchy``
-      - ``requirements://epics/{id}/user-stories{?cursor,limit}``
-      - ``requirements://user-stories{?cursor,limit}``
-      - ``requirements://user-stories/{id}``
-      - ``requirements://user-stories/{id}/requirements{?cursor,limit}``
-      - ``requirements://user-stories/{id}/acceptance-criteria{?cursor,limit}``
-      - ``requirements://requirements{?cursor,limit}``
-      - ``requirements://requirements/{id}``
-      - ``requirements://requirements/{id}/relationships``
-      - ``requirements://acceptance-criteria{?cursor,limit}``
-      - ``requirements://acceptance-criteria/{id}``
-      - ``requirements://requirements-types{?cursor,limit}``
-      - ``requirements://search/{query}{?cursor,limit}``
+      ``workflow://workflows``, ``workflow://workflows/{workflow_id}/status``
 
-    - config, info: the rules for code that is analysed here, this server's settings, and all that it offers you
+    - requirements: Epics, user stories, requirements and acceptance criteria, with search.
 
-      - ``config://security``
-      - ``config://server``
-      - ``info://capabilities``
+      ``requirements://epics{?status,priority,assignee,project,updated_since,sort,cursor,limit}``,
+      ``requirements://user-stories{?status,priority,assignee,project,updated_since,sort,cursor,limit}``,
+      ``requirements://requirements{?status,priority,assignee,type,project,updated_since,sort,cursor,limit}``,
+      ``requirements://acceptance-criteria{?project,updated_since,sort,cursor,limit}``,
+      ``requirements://requirements-types{?cursor,limit}``, ``requirements://epics/{id}``,
+      ``requirements://user-stories/{id}``, ``requirements://requirements/{id}``,
+      ``requirements://acceptance-criteria/{id}``, ``requirements://epics/{id}/hierarchy{?cursor,limit}``,
+      ``requirements://epics/{id}/user-stories{?status,priority,assignee,updated_since,sort,cursor,limit}``,
+      ``requirements://user-stories/{id}/requirements{?status,priority,assignee,type,updated_since,sort,cursor,limit}``,
+      ``requirements://user-stories/{id}/acceptance-criteria{?updated_since,sort,cursor,limit}``,
+      ``requirements://requirements/{id}/relationships{?cursor,limit}``,
+      ``requirements://search/{query}{?status,priority,assignee,type,project,updated_since,cursor,limit}``,
+      ``requirements://projects{?cursor,limit}``, ``requirements://epics/{id}/trace{?depth,cursor,limit}``,
+      ``requirements://user-stories/{id}/trace{?depth,cursor,limit}``,
+      ``requirements://requirements/{id}/trace{?depth,cursor,limit}``,
+      ``requirements://acceptance-criteria/{id}/trace{?depth,cursor,limit}``,
+      ``requirements://coverage{?epic,project,category,cursor,limit}``
+
+    - config: Rules for analysed code, and settings of this server.
+
+      ``config://security``, ``config://server``
+
+    - info: Everything that this server offers.
+
+      ``info://capabilities``
 
     Args:
         uri: The URI of a resource, with values in place of its variables. ``None`` or ``""`` lists all resources.
 
     Returns:
-        A ``GetResourceSuccess`` or a ``GetResourceError``; their fields are read as attributes or as items.
+        A ``GetResourceSuccess`` or a ``GetResourceError``. Their fields can be read as attributes and as items.
 
         ``GetResourceSuccess``:
 
         - ``success``: ``True``
-        - ``uri``: the URI that was read, ``""`` for discovery
-        - ``resource_name``: the resource's name, for a person
-        - ``data``: the same object that ``resources/read`` answers as JSON text; for discovery, from each category to
-          its rows of ``ResourceMetadata``
-        - ``timestamp``: when the data was retrieved, in UTC
+        - ``uri``: the URI that was read; ``""`` for discovery
+        - ``resource_name``: the name of the resource, for a person
+        - ``data``: the object that ``resources/read`` returns as JSON text; for discovery, the ``ResourceMetadata`` of
+          each category
+        - ``timestamp``: when the data was read, in UTC
         - ``mime_type``: ``"application/json"``
 
         ``GetResourceError``:
 
         - ``success``: ``False``
-        - ``uri``: the URI that was asked for
+        - ``uri``: the URI that was requested
         - ``error``: ``InvalidURI``, ``MissingTemplateVariable``, ``InvalidTemplateVariable``, ``Unauthorized``,
           ``NotFound`` or ``ResourceExecutionError``
         - ``message``: what happened
-        - ``details``: technical detail, or ``None``; for ``Unauthorized`` it begins with ``not signed in``,
-          ``needs admin``, ``refused by AWS`` or ``unknown user``
-        - ``suggested_actions``: what to do next, never empty
-        - ``transient``: whether the same call may succeed later without anyone changing anything
-        - ``valid_uris``: for ``InvalidURI``, every URI there is
+        - ``details``: technical detail, or ``None``; for ``Unauthorized`` it starts with the reason, such as
+          ``not signed in``, ``needs admin``, ``refused by AWS`` or ``refused by the stack``
+        - ``suggested_actions``: what to do next; never empty
+        - ``transient``: ``True`` if the same call can succeed later without anyone changing anything
+        - ``valid_uris``: all URIs, for ``InvalidURI``; otherwise ``None``
+        - ``retry_after_seconds``: when to repeat the call, if the caller exceeded a limit; otherwise ``None``
     """
-    return await MANAGER.respond(uri, surface="python")
+    return await current_app().once(create_manager).respond(uri, surface="python")

@@ -1,10 +1,10 @@
-"""Functions with branches, which of them can be taken, and how complex the functions are."""
+"""Functions with branches, which outcomes are reachable, and how complex the functions are."""
 
 from tests.analysis.programs.rows import branches, complexity, left_open
 
 BRANCHES = [
     branches(
-        "a contradiction, a constant and dead lines",
+        "a contradiction, a constant and dead code",
         """
         # a comment moves the lines
         def f(x: int) -> int:
@@ -32,7 +32,7 @@ BRANCHES = [
         reachable_branches=4,
     ),
     branches(
-        "an undecided one is null",
+        "an undecided outcome is null",
         """
         def f(n: int) -> int:
             total = 0
@@ -63,7 +63,7 @@ BRANCHES = [
         dead_code_lines=[4],
     ),
     branches(
-        "a branch that only large numbers take",
+        "a branch that only large numbers reach",
         """
         def f(x: int) -> int:
             try:
@@ -89,7 +89,7 @@ BRANCHES = [
 ]
 
 COMPLEXITIES = [
-    complexity(1, "straight", "return x"),
+    complexity(1, "no branch", "return x"),
     complexity(2, "if", "if x: return 1"),
     complexity(2, "if and else", "if x: return 1\nelse: return 2"),
     complexity(4, "a chain of elif", "if x: pass\nelif y: pass\nelif x > y: pass\nelse: pass"),
@@ -100,6 +100,6 @@ COMPLEXITIES = [
     complexity(2, "conditional expression", "return 1 if x else 2"),
     complexity(3, "comprehension", "return [i for i in range(x) if i > y]"),
     complexity(3, "match", "match x:\n    case 1: pass\n    case 2: pass\n    case _: pass"),
-    complexity(3, "a function within", "def g(z):\n    return 1 if z else 2\nif x: return g(y)"),
-    complexity(1, "with nothing to decide", "with x: return y"),
+    complexity(3, "a nested function", "def g(z):\n    return 1 if z else 2\nif x: return g(y)"),
+    complexity(1, "with statement", "with x: return y"),
 ]

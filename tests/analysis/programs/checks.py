@@ -1,4 +1,4 @@
-"""Contracts, and whether they are kept."""
+"""Functions with contracts, and whether they satisfy them."""
 
 from tests.analysis.programs.rows import OPEN, check, left_open
 
@@ -39,7 +39,7 @@ CHECKS = [
         error_type="PreconditionNeverMet",
     ),
     check(
-        "a result that goes by no name of ours",
+        "a result with an unknown name",
         '''
         def f(n: int) -> int:
             """post: result >= 0"""
@@ -49,7 +49,7 @@ CHECKS = [
         error_type="ContractError",
     ),
     check(
-        "a precondition on what is no parameter",
+        "a precondition with an undefined name",
         '''
         def f(n: int) -> int:
             """
@@ -62,7 +62,7 @@ CHECKS = [
         error_type="ContractError",
     ),
     check(
-        "names of every kind that a clause may have",
+        "every kind of name in a clause",
         '''
         LIMIT = 3
 
@@ -87,7 +87,7 @@ CHECKS = [
         "verified",
     ),
     check(
-        "leading asserts below lines that the canonical source does not have",
+        "leading asserts after lines that are not in the canonical source",
         """
         # a comment
 
@@ -106,7 +106,7 @@ CHECKS = [
         "verified",
     ),
     check(
-        "an assert of the body above lines that the canonical source does not have",
+        "an assert after a statement that the canonical source writes in one line",
         """
         def f(x: int) -> int:
             y = (
@@ -153,7 +153,7 @@ CHECKS = [
     ),
     check("no contract", "def f(x: int) -> int:\n    return x", "error", error_type="NoContract"),
     check(
-        "the broken contract of a called function is not believed",
+        "the violated contract of a called function is not assumed",
         '''
         def g(x: int) -> int:
             """post: _ > 0"""
@@ -186,7 +186,7 @@ CHECKS = [
         "counterexample",
     ),
     check(
-        "a comment that would turn the engine off",
+        "a comment that would disable CrossHair",
         '''
         def f(x: int) -> int:
             """post: False"""
@@ -298,7 +298,7 @@ CHECKS = [
         "verified",
     ),
     check(
-        "None is not looked for",
+        "None is not handled",
         '''
         from typing import Optional
         def f(x: Optional[int]) -> int:
@@ -356,7 +356,7 @@ CHECKS = [
         *left_open("counterexample"),
     ),
     check(
-        "not a number",
+        "NaN",
         '''
         def f(x: float) -> bool:
             """post: _"""
@@ -404,7 +404,7 @@ CHECKS = [
         "verified",
     ),
     check(
-        "digits that are no decimal digits",
+        "digits that are not decimal digits",
         '''
         def f(s: str) -> int:
             """post: True"""

@@ -1,4 +1,4 @@
-"""Pairs of functions, and whether they do the same."""
+"""Pairs of functions, and whether they behave the same."""
 
 from tests.analysis.programs.rows import left_open, pair
 
@@ -17,14 +17,16 @@ PAIRS = [
     pair("halves", "def a(x: int): return int(x / 2)\ndef b(x: int): return x // 2", *left_open("different")),
     pair("two parameters", "def a(x: int, y: int): return x + y\ndef b(x: int, y: int): return y + x", "equivalent"),
     pair("absolute", "def a(x: int): return abs(x)\ndef b(x: int): return x if x > 0 else -x", "equivalent"),
-    pair("other exceptions", "def a(x: int): raise KeyError\ndef b(x: int): raise ValueError", "different"),
+    pair("different exceptions", "def a(x: int): raise KeyError\ndef b(x: int): raise ValueError", "different"),
     pair(
-        "other texts of one exception", "def a(x: int): raise KeyError(x)\ndef b(x: int): raise KeyError", "equivalent"
+        "different messages of the same exception",
+        "def a(x: int): raise KeyError(x)\ndef b(x: int): raise KeyError",
+        "equivalent",
     ),
     pair("raised or returned", "def a(x: int): return 1 // x\ndef b(x: int): return 1 // x if x else 0", "different"),
-    pair("not a number is itself", "def a(x: float): return x\ndef b(x: float): return x", *left_open("equivalent")),
+    pair("NaN equals NaN", "def a(x: float): return x\ndef b(x: float): return x", *left_open("equivalent")),
     pair(
-        "not a number is no other",
+        "NaN is not equal to itself in Python",
         "def a(x: float): return x == x\ndef b(x: float): return True",
         *left_open("different"),
     ),
@@ -43,7 +45,7 @@ PAIRS = [
         *left_open("equivalent"),
     ),
     pair(
-        "equality that lies",
+        "a wrong __eq__",
         """
         class Box:
             def __init__(self, x): self.x = x
@@ -54,7 +56,17 @@ PAIRS = [
         *left_open("different"),
     ),
     pair("iterators", "def a(x: int): return iter([x])\ndef b(x: int): return iter([x])", *left_open("equivalent")),
-    pair("other names", "def a(x: int): return x\ndef b(y: int): return y", "error", error_type="SignatureMismatch"),
-    pair("other types", "def a(x: int): return x\ndef b(x: str): return x", "error", error_type="SignatureMismatch"),
+    pair(
+        "different parameter names",
+        "def a(x: int): return x\ndef b(y: int): return y",
+        "error",
+        error_type="SignatureMismatch",
+    ),
+    pair(
+        "different parameter types",
+        "def a(x: int): return x\ndef b(x: str): return x",
+        "error",
+        error_type="SignatureMismatch",
+    ),
     pair("module data", "n = []\ndef a(x: int): n.append(x); return len(n)\ndef b(x: int): return 1", "unknown"),
 ]

@@ -1,7 +1,7 @@
-"""What a row of the soundness table holds, and how one is written down.
+"""The rows of the soundness table.
 
-`right` holds every status that is true of the program. A status that leaves the matter open is always true; where the
-engine is known to decide, it is left out, so that the table also holds the engine to that.
+`right` contains every correct status of the program. An undecided status is never wrong. If the engine is known to
+decide, the row leaves it out, so that the table also tests that the engine still decides.
 """
 
 from dataclasses import dataclass, field
@@ -13,20 +13,26 @@ OPEN = frozenset({"unknown", "not_found", "timeout", "partial"})
 
 @dataclass(frozen=True)
 class Program:
-    """One row: a name, the code, the statuses that are right, and for some rows a part of the answer."""
+    """One row: a name, the code, the correct statuses, and for some rows a part of the answer.
+
+    Attributes:
+        witness: a call that plain Python runs to show that the claim is wrong.
+    """
 
     name: str
     code: str
     right: frozenset[str]
     arguments: dict[str, Any] = field(default_factory=dict)
+    witness: str | None = None
     expected: dict[str, Any] = field(default_factory=dict)
 
 
 def _program(name: str, code: str, *right: str, expected: dict[str, Any] | None = None, **arguments: Any) -> Program:
-    return Program(name, dedent(code).strip() + "\n", frozenset(right), arguments, expected or {})
+    return Program(name, dedent(code).strip() + "\n", frozenset(right), arguments, expected=expected or {})
 
 
 def left_open(*others: str) -> tuple[str, ...]:
+    """Return these statuses and all undecided ones."""
     return (*others, *OPEN)
 
 
@@ -54,5 +60,35 @@ def branches(name: str, code: str, *right: str, symbolic: bool = True, **expecte
 
 
 def complexity(number: int, name: str, body: str) -> Program:
+    """A row of analyze_branches without exploration; the body is that of `f`."""
     code = "def f(x: int, y: int):\n" + "".join(f"    {line}\n" for line in dedent(body).strip().splitlines())
     return branches(name, code, "complete", symbolic=False, cyclomatic_complexity=number)
+
+
+_FOUND = {"check": "counterexample", "raises": "found", "pair": "different"}
+_CLAIMED = {"check": "verified", "raises": "unreachable", "pair": "equivalent"}
+_TOOLS = {"check": "symbolic_check", "raises": "find_path_to_exception", "pair": "compare_functions"}
+
+
+def read_programs(text: str) -> dict[str, list[Program]]:
+    """Return the programs in a text, by tool.
+
+    A line `## check: NAME | CALL` begins a program for symbolic_check. The call violates its contract; without a call,
+    the contract holds. `## raises ERROR: …` is the same for find_path_to_exception, and `## pair: …` for
+    compare_functions. `## unstable check: …` begins a program about which nothing can be said.
+    """
+    found: dict[str, list[Program]] = {tool: [] for tool in _TOOLS.values()}
+    for block in text.split("\n## ")[1:]:
+        header, code = block.split("\n", 1)
+        title, _, witness = header.partition(" | ")
+        kind, _, name = title.partition(": ")
+        unstable = kind.startswith("unstable ")
+        word, _, error = kind.removeprefix("unstable ").partition(" ")
+        statuses = set() if unstable else {_FOUND[word] if witness else _CLAIMED[word]}
+        arguments = {"function_a": "a", "function_b": "b"} if word == "pair" else {"function_name": "f"}
+        if error:
+            arguments["exception_type"] = error
+        found[_TOOLS[word]].append(
+            Program(name, code.strip() + "\n", OPEN | statuses, arguments, witness=witness or None)
+        )
+    return found

@@ -1,4 +1,4 @@
-"""Exceptions, and whether they can be raised."""
+"""Functions and exceptions, and whether a call can raise them."""
 
 from tests.analysis.programs.rows import OPEN, left_open, search
 
@@ -7,7 +7,10 @@ SEARCHES = [
         "an equation", "KeyError", "def f(x: int, y: int):\n    if 5 < x < 10 and x * y == 35: raise KeyError", "found"
     ),
     search(
-        "named only in another's text", "KeyError", "def f(x: int):\n    raise ValueError('KeyError')", "unreachable"
+        "named only in the message of another exception",
+        "KeyError",
+        "def f(x: int):\n    raise ValueError('KeyError')",
+        "unreachable",
     ),
     search("a subclass", "LookupError", "def f(x: int):\n    if x == 77: raise KeyError(x)", "found"),
     search(
@@ -44,26 +47,32 @@ SEARCHES = [
     search("an index", "IndexError", "def f(i: int):\n    return [1] * 123 if i != 123 else [1][i]", "found"),
     search("an empty list", "IndexError", "def f(xs: list[int]):\n    return xs[0]", "found"),
     search(
-        "a text of a form",
+        "a string that matches a pattern",
         "KeyError",
         "import re\ndef f(s: str):\n    if re.fullmatch('cb-[0-9]{3}', s): raise KeyError",
         "found",
     ),
-    search("types that hold", "TypeError", "def f(x: int):\n    return x + 1", "unreachable"),
+    search("correct types", "TypeError", "def f(x: int):\n    return x + 1", "unreachable"),
     search(
         "an unbounded loop",
         "ValueError",
         "def f(x: int):\n    while x > 0: x -= 1\n    if x == 5: raise ValueError",
         *OPEN,
     ),
-    search("endless recursion", "RecursionError", "def f(x: int):\n    return f(x)", "found"),
-    search("beyond the floats", "OverflowError", "def f(x: int):\n    return float(x)", *left_open("found")),
-    search("beyond the floats by division", "OverflowError", "def f(x: int):\n    return x / 2", *left_open("found")),
-    search("beyond the sizes", "OverflowError", "def f(x: int):\n    return len(range(x))", *left_open("found")),
-    search("beyond the decimal digits", "ValueError", "def f(x: int):\n    return str(x)", *left_open("found")),
+    search("infinite recursion", "RecursionError", "def f(x: int):\n    return f(x)", "found"),
+    search(
+        "an integer too large for a float", "OverflowError", "def f(x: int):\n    return float(x)", *left_open("found")
+    ),
+    search(
+        "a quotient too large for a float", "OverflowError", "def f(x: int):\n    return x / 2", *left_open("found")
+    ),
+    search(
+        "a length that is too large", "OverflowError", "def f(x: int):\n    return len(range(x))", *left_open("found")
+    ),
+    search("an integer with too many digits", "ValueError", "def f(x: int):\n    return str(x)", *left_open("found")),
     search("a lone surrogate", "UnicodeEncodeError", "def f(s: str):\n    return s.encode()", *left_open("found")),
     search(
-        "a builtin that is no exception",
+        "a builtin that is not an exception",
         "print",
         "def f(x: int):\n    return x",
         "error",
@@ -80,7 +89,7 @@ SEARCHES = [
         error_type="UnsupportedSignature",
     ),
     search(
-        "a number for a type", "ValueError", "def f(x: 5):\n    return x", "error", error_type="UnsupportedSignature"
+        "a number as annotation", "ValueError", "def f(x: 5):\n    return x", "error", error_type="UnsupportedSignature"
     ),
     search(
         "two definitions",

@@ -1,10 +1,10 @@
-"""Functions that answer differently from one call to the next: nothing can be claimed of them."""
+"""Functions with different results for the same call. The tools must leave them undecided."""
 
 from tests.analysis.programs.rows import check
 
 UNSTABLE_CHECKS = [
     check(
-        "module data decides",
+        "the result depends on module data",
         '''
         calls = []
         def f(x: int) -> int:
@@ -15,7 +15,7 @@ UNSTABLE_CHECKS = [
         "unknown",
     ),
     check(
-        "a default value remembers",
+        "a mutable default value",
         '''
         def g(x, seen=[]):
             seen.append(x)
@@ -47,7 +47,7 @@ UNSTABLE_CHECKS = [
         "unknown",
     ),
     check(
-        "identities",
+        "object identities",
         '''
         def f(x: int) -> bool:
             """post: _"""

@@ -1,1 +1,1 @@
-"""Alembic's migrations of the requirements database. Each is frozen: it says itself what it makes."""
+"""Alembic's migrations of the requirements database. Each is frozen: it does not import the tables."""

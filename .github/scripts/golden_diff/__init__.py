@@ -1,1 +1,0 @@
-"""Tells in words what differs between the goldens of two git revisions. Standard library only."""

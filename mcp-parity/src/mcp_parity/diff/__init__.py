@@ -1,0 +1,1 @@
+"""Describes the differences between the goldens of two git revisions."""

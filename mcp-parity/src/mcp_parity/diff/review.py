@@ -1,0 +1,140 @@
+"""Writes the page for a review: one HTML file without scripts and without other files. Every value is text."""
+
+import difflib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from mcp_parity.diff.change import Change, Finding, Kind
+from mcp_parity.diff.contract import Contract
+from mcp_parity.diff.markdown import group_findings, worst, write_verdict
+
+_TEMPLATE = files("mcp_parity.diff").joinpath("review.html")
+_MOST_LINES = 400
+_IMAGE = re.compile(r'("image": ")[^"]+')
+
+
+def write_page(
+    findings: list[Finding], unannounced: list[str], before: Contract, after: Contract, changelog: str
+) -> str:
+    """Return the whole page: breaking changes first, and a diff for each world."""
+    groups = group_findings(findings)
+    counts = {kind: sum(worst(group) is kind for group in groups.values()) for kind in Kind}
+    total = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "No changes for clients"
+    parts = [
+        _TEMPLATE.read_text("utf-8"),
+        f'<p class="quiet">Resources and tools by their most severe change: {total}.</p>',
+        _write_banner(unannounced, changelog)
+        if unannounced
+        else f"<p>{_text(write_verdict(groups, [], changelog))}</p>",
+        *(_write_group({name: groups[name] for name in names}, before, after) for names in _merge(groups)),
+    ]
+    return "\n".join(parts) + "\n</html>\n"
+
+
+def _write_banner(unannounced: list[str], changelog: str) -> str:
+    names = "".join(f"<li><code>{_text(name)}</code></li>" for name in unannounced)
+    return (
+        f'<section class="banner"><h2>Breaking changes that are not announced: {len(unannounced)}</h2>'
+        f"<p>Name them under <code>### Breaking</code> of [Unreleased] in {_text(changelog)}.</p>"
+        f"<ul>{names}</ul></section>"
+    )
+
+
+def _merge(groups: dict[str, list[Finding]]) -> Iterator[list[str]]:
+    """Yield the subjects that have the same changes together. Values may differ, unless a change is breaking."""
+    merged: dict[object, list[str]] = {}
+    for subject, group in groups.items():
+        changes = ((one.change, one.where) for one in group)
+        key = frozenset(
+            (one.kind, one.thing, one.what, one.kind == "breaking" and one.values, at) for one, at in changes
+        )
+        merged.setdefault(key, []).append(subject)
+    yield from merged.values()
+
+
+def _write_group(groups: dict[str, list[Finding]], before: Contract, after: Contract) -> str:
+    """Return the changes that all subjects of the group have, and the diffs of each."""
+    [subject, *more], [group, *_] = groups, groups.values()
+    kind = worst(group)
+    opened = " open" if kind is Kind.BREAKING else ""
+    changes: dict[Change, list[str]] = {}
+    for finding in sorted(group, key=lambda finding: list(Kind).index(finding.change.kind)):
+        change = replace(finding.change, values="") if more else finding.change
+        changes.setdefault(change, []).append(finding.where)
+    lines = "".join(_write_line(change, places) for change, places in changes.items())
+    tag = f'<span class="kind {kind}">{kind}</span><code>{_text(subject)}</code>{f" and {len(more)} more" * bool(more)}'
+    diffs = ["".join(_write_diffs(one, before, after, opened)) for one in groups]
+    if more:
+        named = zip(groups, diffs, strict=True)
+        diffs = [f"<details><summary><code>{_text(one)}</code></summary>{diff}</details>" for one, diff in named]
+    return f"<details{opened}><summary>{tag}</summary><ul>{lines}</ul>{''.join(diffs)}</details>"
+
+
+def _write_line(change: Change, places: list[str]) -> str:
+    words = " ".join(part for part in (change.thing, change.what) if part)
+    values = f": {change.values}" if change.values else ""
+    where = ", ".join(dict.fromkeys(place for place in places if place))
+    shown = f' <span class="quiet">({_text(where)})</span>' if where else ""
+    return f'<li><span class="{change.kind}">{change.kind}</span>: {_code(words + values)}{shown}</li>'
+
+
+def _code(markdown: str) -> str:
+    """Return Markdown with code in backticks as HTML."""
+    parts = markdown.split("`")
+    return "".join(f"<code>{_text(part)}</code>" if at % 2 else _text(part) for at, part in enumerate(parts))
+
+
+def _write_diffs(subject: str, before: Contract, after: Contract, opened: str) -> Iterator[str]:
+    """Yield a diff for each world in which the answer changed. Worlds with the same diff share it."""
+    shared: dict[tuple[str, str], list[str]] = {}
+    for world in sorted(before.worlds | after.worlds, key=lambda world: (world != "home", world)):
+        was, now = before.answer(subject, world), after.answer(subject, world)
+        if was != now:
+            shared.setdefault((_to_lines(was), _to_lines(now)), []).append(world)
+    if subject in before.tools and subject in after.tools and before.tools[subject] != after.tools[subject]:
+        shared[_to_lines(before.tools[subject]), _to_lines(after.tools[subject])] = ["tools/list"]
+    for (one, other), worlds in shared.items():
+        yield f"<details{opened}><summary>Answer in {_text(', '.join(worlds))}</summary>"
+        yield from _write_images(_find_images(one), _find_images(other))
+        yield f"<pre>{_write_diff(one, other)}</pre></details>"
+        opened = ""  # only the first
+
+
+def _to_lines(golden: Any) -> str:
+    return "" if golden is None else json.dumps(golden, indent=2, ensure_ascii=False, sort_keys=True)
+
+
+def _find_images(text: str) -> list[tuple[str, str]]:
+    golden = json.loads(text) if text else {}
+    contents = golden.get("contents", []) if isinstance(golden, dict) else []
+    blobs = ((one.get("mime_type"), one.get("blob", {})) for one in contents)
+    return [(mime_type, blob["image"]) for mime_type, blob in blobs if isinstance(blob, dict) and "image" in blob]
+
+
+def _write_images(was: list[tuple[str, str]], now: list[tuple[str, str]]) -> Iterator[str]:
+    if was != now:
+        yield '<div class="images">'
+        for label, images in (("before", was), ("after", now)):
+            for mime_type, image in images:
+                source = escape(f"data:{mime_type};base64,{image}")
+                yield f'<figure><img alt="{label}" src="{source}"><figcaption>{label}</figcaption></figure>'
+        yield "</div>"
+
+
+def _write_diff(one: str, other: str) -> str:
+    was, now = (_IMAGE.sub(r"\1…", text).splitlines() for text in (one, other))
+    lines = list(difflib.unified_diff(was, now, lineterm="", n=3))[2:]
+    kinds = {"+": "plus", "-": "minus", "@": "at"}
+    shown = [f'<span class="{kinds.get(line[:1], "")}">{_text(line)}</span>' for line in lines[:_MOST_LINES]]
+    more = [f'<span class="at">… and {len(lines) - _MOST_LINES} more lines</span>'] if len(lines) > _MOST_LINES else []
+    return "".join(shown + more)
+
+
+def _text(value: str) -> str:
+    """Return a text as HTML. What cannot be seen is written as an escape."""
+    return escape("".join(one if one.isprintable() else ascii(one)[1:-1] for one in value))

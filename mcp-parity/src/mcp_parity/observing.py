@@ -1,0 +1,150 @@
+"""Reads a resource on both surfaces, and checks that the answers agree."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import ReadResourceRequest, ReadResourceRequestParams, ReadResourceResult
+
+from mcp_parity.serving import AnyClient
+from mcp_parity.settings import ContractError, Settings
+from mcp_parity.shown import show_content
+from mcp_parity.telling import Told, ask_tool
+from mcp_parity.values import describe, find_differences, mask, shorten
+
+_INVALID_PARAMS = -32602
+_UNMASKED = re.compile(r"Error reading resource '.*': ", re.DOTALL)  # what FastMCP writes unless it masks errors
+_SECRET = re.compile(
+    r"\b(sk-[\w-]{6,}|gh[pousr]_\w{20,}|AKIA[0-9A-Z]{16}|xox[bap]-[\w-]{10,}|eyJ[\w-]{10,}\.[\w-]{10,}\."
+    r"|\w+://\w+:[^\s/@]+@|BEGIN [A-Z ]*PRIVATE KEY|Bearer [\w.~+/-]{16,})"
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server answers for a URI.
+
+    Attributes:
+        uri: the URI.
+        contents: the contents of resources/read; None if it refuses.
+        error: the JSON-RPC error of resources/read; None if it answers.
+        body: the structured content of the tool; None without one.
+        refusal: the tool's refusal of an answer that exceeds its `max_bytes`.
+    """
+
+    uri: str
+    contents: list[dict[str, Any]] | None
+    error: dict[str, Any] | None
+    body: dict[str, Any] | None = None
+    refusal: dict[str, Any] | None = None
+
+    def to_golden(self) -> dict[str, Any]:
+        """Return what a golden holds."""
+        if self.contents is None:
+            return {"resource": self.error}
+        return {"contents": self.contents} | ({"tool": self.refusal} if self.refusal else {})
+
+    def shorten(self, volatile: list[str]) -> dict[str, Any]:
+        """Return what a golden holds, without volatile values, and large contents by shape and hash."""
+        golden: dict[str, Any] = mask(self.to_golden(), volatile)
+        if "contents" in golden:
+            golden["contents"] = [shorten(content) for content in golden["contents"]]
+        return golden
+
+    def find_leaks(self) -> list[str]:
+        """Return sentences about texts of an error that look as if clients should not see them."""
+        message = str((self.error or {}).get("message", ""))
+        found = {
+            "the text of an exception; use FastMCP(mask_error_details=True)": _UNMASKED.match(message),
+            "what looks like a secret": _SECRET.search(str(self.error or "")),
+        }
+        return [f"{self.uri}: the error contains {what}" for what, match in found.items() if match]
+
+
+async def read(client: AnyClient, uri: str) -> Answer:
+    """Read the URI with resources/read.
+
+    Raises:
+        ContractError: the answer cannot be pinned.
+    """
+    # A plain request, because FastMCP's method normalises the URI and refuses some before they are sent.
+    request = ReadResourceRequest(params=ReadResourceRequestParams(uri=uri))
+    try:
+        contents = (await client.session.send_request(request, ReadResourceResult)).contents
+    except MCPError as refused:
+        return Answer(uri, None, refused.error.model_dump(mode="json", exclude_none=True))
+    return Answer(uri, [show_content(uri, one) for one in contents], None)
+
+
+async def observe(client: AnyClient, uri: str, settings: Settings, tool: str) -> Answer:
+    """Read the URI on both surfaces. Without a tool only with resources/read.
+
+    Raises:
+        ContractError: the surfaces differ.
+    """
+    native = await read(client, uri)
+    if not tool:
+        return native
+    told = await ask_tool(client, tool, uri, native.contents)
+    if told.refused != (native.contents is None):
+        return _settle_refusal(native, told, tool)
+    one: dict[str, Any]
+    other: dict[str, Any]
+    if not told.refused:
+        verb, one, other = "lies: it differs", {"contents": told.trim(native.contents)}, {"contents": told.contents}
+    elif told.body is not None:
+        error = native.error or {}
+        verb, one = "refuses differently", {"resource": {name: error.get(name) for name in ("message", "data")}}
+        other = {"resource": {"message": told.message, "data": told.body}}
+    else:
+        return native
+    volatile = settings.volatile_paths(uri)
+    if differences := list(find_differences(mask(one, volatile), mask(other, volatile))):
+        again = await read(client, uri)
+        moved = {found.path for found in find_differences(native.to_golden(), again.to_golden())}
+        if {found.path for found in differences} <= moved:
+            raise ContractError(describe_volatile(uri, sorted(moved)))
+        lines = describe(differences, "resources/read", tool)
+        raise ContractError(f"{uri}: {tool} {verb} from resources/read\n{lines}")
+    return replace(native, body=told.body)
+
+
+def _settle_refusal(native: Answer, told: Told, tool: str) -> Answer:
+    if not told.refused:
+        reason = (native.error or {}).get("message")
+        raise ContractError(f"{native.uri}: {tool} answers with data, but resources/read refuses: {reason}")
+    if told.body is not None and told.body.get("error") == "TooLarge":  # the tool's limit is a part of the contract
+        return Answer(native.uri, native.contents, None, told.body, told.body)
+    raise ContractError(f"{native.uri}: resources/read answers with data, but {tool} refuses: {told.message}")
+
+
+def describe_volatile(uri: str, paths: list[str]) -> str:
+    """Return which lines declare values that differ from read to read."""
+    lines = "\n".join(f'    "{uri} {path}",' for path in paths)
+    advice = "Make it stable, or declare what changes:"
+    return f"{uri}: the answer changes between two reads. {advice}\nmcp_volatile = [\n{lines}\n]"
+
+
+async def check_stable(client: AnyClient, first: Answer, settings: Settings) -> None:
+    """Read a URI again.
+
+    Raises:
+        ContractError: the answer differs from the first in what is not declared as volatile.
+    """
+    paths = settings.volatile_paths(first.uri)
+    answers = (replace(first, refusal=None), await read(client, first.uri))
+    one, other = [mask(answer.to_golden(), paths) for answer in answers]
+    if moved := sorted({found.path for found in find_differences(one, other)}):
+        raise ContractError(describe_volatile(first.uri, moved))
+
+
+def check_listed(answer: Answer) -> None:
+    """Check that a resource that the server lists is known to resources/read.
+
+    Raises:
+        ContractError: it is not.
+    """
+    if (answer.error or {}).get("code") == _INVALID_PARAMS:
+        message = (answer.error or {}).get("message")
+        raise ContractError(f"{answer.uri}: the server lists it, but resources/read does not know it: {message}")

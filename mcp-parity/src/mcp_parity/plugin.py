@@ -1,0 +1,216 @@
+"""The pytest plugin: the configuration, the cases and the fixtures."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from mcp_parity.settings import COLUMNS, UI, ContractError, Settings, parse_examples, parse_volatile
+
+if TYPE_CHECKING:
+    from syrupy.assertion import SnapshotAssertion
+
+    from mcp_parity.checking import Check
+    from mcp_parity.inventory import Component, Row
+    from mcp_parity.observing import Answer
+
+EVERY_WORLD = ("test_both_surfaces_give_the_answer_of_the_golden", "test_the_lists_are_those_of_the_goldens")
+# Every pytest run in the environment loads this module, so functions import what only a contract needs.
+# ruff: noqa: PLC0415
+_UNDER_XDIST = "goldens of a contract cannot be updated in parallel: run pytest --snapshot-update -n 0"
+_settings = pytest.StashKey[Settings]()
+_worlds = pytest.StashKey[dict[str, list[str]]]()  # by module: a project can test several servers
+_rows = pytest.StashKey["list[Row]"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Define the lines of the configuration."""
+    parser.addini("mcp_server", "the server: module:attribute (or a function that creates it), a command or a URL")
+    parser.addini("mcp_tool", "the tool that reads resources; by default get_resource if the server has it")
+    parser.addini("mcp_examples", "a URI for each template: template = URI", type="linelist", default=[])
+    parser.addini("mcp_volatile", "values that differ from read to read: URI path", type="linelist", default=[])
+    parser.addini("mcp_exclude", "patterns of URIs without a contract", type="linelist", default=[UI])
+    parser.addini("mcp_golden", "the directory of the goldens", default="golden")
+    parser.addini("mcp_inventory", "the inventory; by default mcp-list.csv in the directory of the goldens")
+    parser.addini("mcp_columns", "the columns of the inventory", type="args", default=list(COLUMNS))
+    parser.addini("mcp_other_goldens", "patterns of goldens of other tests", type="linelist", default=[])
+    parser.addini("mcp_protocol", "the protocol era: auto, legacy or a version", default="auto")
+    parser.addini("mcp_timeout", "the seconds that an answer may take", default="60")
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Offer the hooks."""
+
+    class Hooks:
+        @staticmethod
+        def pytest_mcp_components(components: "list[Component]") -> None:
+            """Change the rows of the inventory in place: fill columns, remove or sort rows."""
+
+    pluginmanager.add_hookspecs(Hooks)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the configuration.
+
+    Raises:
+        UsageError: it is invalid, or an update would run in several processes.
+    """
+    # goldens are named after their case, not after the test
+    config.addinivalue_line("filterwarnings", r"ignore:\s*Can not relate snapshot name:UserWarning")
+    try:
+        config.stash[_settings] = _read_settings(config)
+    except (ContractError, ValueError) as error:
+        raise pytest.UsageError(str(error)) from error
+    has_contract = config.stash[_settings].server or config.stash[_settings].inventory.exists()
+    if has_contract and _updates(config) and config.getoption("numprocesses", default=None):
+        raise pytest.UsageError(_UNDER_XDIST)
+
+
+def _read_settings(config: pytest.Config) -> Settings:
+    golden = config.rootpath / config.getini("mcp_golden")
+    inventory = config.getini("mcp_inventory")
+    return Settings(
+        root=config.rootpath,
+        server=config.getini("mcp_server"),
+        golden=golden,
+        inventory=config.rootpath / inventory if inventory else golden / "mcp-list.csv",
+        columns=tuple(config.getini("mcp_columns")),
+        tool=config.getini("mcp_tool"),
+        examples=parse_examples(config.getini("mcp_examples")),
+        volatile=parse_volatile(config.getini("mcp_volatile")),
+        exclude=tuple(config.getini("mcp_exclude")),
+        others=tuple(config.getini("mcp_other_goldens")),
+        protocol=config.getini("mcp_protocol"),
+        timeout=float(config.getini("mcp_timeout")),
+    )
+
+
+def _updates(config: pytest.Config) -> bool:
+    return bool(config.getoption("update_snapshots", default=False))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make a case of each row of the inventory, and learn the names of the worlds."""
+    if "mcp_parity" not in metafunc.fixturenames:
+        return
+    # pytest has no public way to ask for the parameters of a fixture; a test pins that this one works
+    [*_, definition] = metafunc.definition._fixtureinfo.name2fixturedefs["mcp_world"]  # noqa: SLF001
+    params = [getattr(one, "values", [one])[0] for one in definition.params or []]
+    metafunc.config.stash.setdefault(_worlds, {})[metafunc.module.__name__] = [str(one) for one in params]
+    if "mcp_parity_case" in metafunc.fixturenames:
+        cases = _find_cases(metafunc.config)
+        metafunc.parametrize("mcp_parity_case", cases, ids=_name_case)
+
+
+def _name_case(case: "Row | str") -> str:
+    return "inventory" if isinstance(case, str) else case["example_uri"] or case["uri"]
+
+
+def _find_cases(config: pytest.Config) -> "list[Row] | list[str]":
+    """Return the rows, or one text that says why there are none."""
+    from mcp_parity.inventory import read_rows
+
+    settings = config.stash[_settings]
+    if _updates(config) and hasattr(config, "workerinput"):
+        return [_UNDER_XDIST]
+    try:
+        rows = _list_live(config) if _updates(config) and settings.server else read_rows(settings)
+    except ContractError as error:
+        return [str(error)]
+    config.stash[_rows] = rows
+    shown = settings.show(settings.inventory)
+    advice = "again" if _updates(config) else "and read the goldens"
+    return rows or [f"{shown} was empty: run pytest --snapshot-update {advice}"]
+
+
+def _list_live(config: pytest.Config) -> "list[Row]":
+    from mcp_parity.inventory import list_components, select_resources
+    from mcp_parity.serving import converse, load_server
+
+    settings = config.stash[_settings]
+    server = load_server(settings)
+    listed = converse(server, settings, lambda client: list_components(client, settings, server), "the inventory")
+    config.hook.pytest_mcp_components(components=listed)
+    return select_resources([one.row for one in listed])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what only applies to the home world. An update begins with this world: the others refer to it."""
+    away = [item for item in items if isinstance(item, pytest.Function) and _is_away(config, item)]
+    contract = [item for item in away if item.function.__module__ == "mcp_parity.contract"]
+    if needless := [item for item in contract if item.originalname not in EVERY_WORLD]:
+        config.hook.pytest_deselected(items=needless)
+        items[:] = [item for item in items if item not in needless]
+    if _updates(config):
+        items.sort(key=lambda item: item in away)
+
+
+def _is_away(config: pytest.Config, item: pytest.Function) -> bool:
+    callspec = getattr(item, "callspec", None)
+    world = callspec.params.get("mcp_world") if callspec else None
+    return world is not None and world != config.stash[_worlds][item.module.__name__][0]
+
+
+@pytest.fixture
+def mcp_world() -> str:
+    """The name of the world. Override it with your own `params`: the goldens of the first have no suffix."""
+    return "home"
+
+
+@pytest.fixture
+def mcp_parity_server(pytestconfig: pytest.Config, mcp_world: str) -> Any:
+    """The server under test in the world. Override it if `mcp_server` cannot name it."""
+    del mcp_world  # entered before the server is created
+    from mcp_parity.contract import report
+    from mcp_parity.serving import load_server
+
+    return report(lambda: load_server(pytestconfig.stash[_settings]))
+
+
+@pytest.fixture
+def mcp_to_golden() -> "Callable[[Answer], Any] | None":
+    """A function that returns what a golden holds of an answer. Override it to hide what differs by machine."""
+    return None
+
+
+@pytest.fixture
+def mcp_parity_worlds(request: pytest.FixtureRequest) -> list[str]:
+    """The names of the worlds as goldens have them. The home world is the empty text."""
+    return ["", *request.config.stash[_worlds][request.module.__name__][1:]]
+
+
+@pytest.fixture
+def mcp_golden(pytestconfig: pytest.Config, snapshot: "SnapshotAssertion") -> "SnapshotAssertion":
+    """For the tests of `mcp_other_goldens`: `mcp_golden(name="errors/x")` is the file errors/x.json of the goldens."""
+    from mcp_parity.goldens import use_goldens
+
+    return use_goldens(snapshot, pytestconfig.stash[_settings])
+
+
+@pytest.fixture
+def mcp_parity(
+    request: pytest.FixtureRequest,
+    mcp_world: str,
+    mcp_parity_server: Any,
+    mcp_to_golden: "Callable[[Answer], Any] | None",
+    mcp_golden: "SnapshotAssertion",
+) -> "Check":
+    """The checks of the contract in the world."""
+    from mcp_parity.checking import Check
+    from mcp_parity.contract import report
+    from mcp_parity.inventory import read_rows
+
+    config = request.config
+    settings = config.stash[_settings]
+    home = (config.stash[_worlds][request.module.__name__] or [mcp_world])[0]
+    return Check(
+        settings=settings,
+        server=mcp_parity_server,
+        world="" if mcp_world == home else mcp_world,
+        rows=config.stash[_rows] if _rows in config.stash else report(lambda: read_rows(settings)),
+        snapshot=mcp_golden,
+        update=_updates(config),
+        to_golden=mcp_to_golden,
+        change_rows=config.hook.pytest_mcp_components,
+    )

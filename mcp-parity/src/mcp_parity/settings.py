@@ -1,0 +1,100 @@
+"""The settings of a contract: the `mcp_…` lines of pytest's configuration."""
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+UI = "ui://*"
+COLUMNS = ("type", "uri", "name", "description", "mime_type", "is_template", "template_variables", "example_uri")
+
+
+class ContractError(Exception):
+    """The contract is broken, or cannot be checked. The message says what to do."""
+
+
+class Volatile(NamedTuple):
+    """A value that differs from read to read, and is not pinned.
+
+    Attributes:
+        pattern: of the URIs that have it.
+        path: where it is, such as `contents[].data.now`.
+    """
+
+    pattern: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the configuration says.
+
+    Attributes:
+        root: the directory of the configuration; paths are relative to it.
+        server: `module:attribute`, a command or a URL; empty if a fixture creates the server.
+        golden: the directory of the goldens.
+        inventory: the CSV file of the resources and tools.
+        columns: of the inventory.
+        tool: the tool that reads resources; empty to use `get_resource` if the server has it.
+        examples: a URI for each template.
+        volatile: the values that are not pinned.
+        exclude: patterns of URIs that are no part of the contract.
+        others: patterns of goldens that other tests compare.
+        protocol: the protocol era, as FastMCP's client names it.
+        timeout: the seconds that an answer may take.
+    """
+
+    root: Path
+    server: str = ""
+    golden: Path = Path("golden")
+    inventory: Path = Path("golden/mcp-list.csv")
+    columns: tuple[str, ...] = COLUMNS
+    tool: str = ""
+    examples: dict[str, str] = field(default_factory=dict)
+    volatile: tuple[Volatile, ...] = ()
+    exclude: tuple[str, ...] = (UI,)
+    others: tuple[str, ...] = ()
+    protocol: str = "auto"
+    timeout: float = 60.0
+
+    def excludes(self, uri: str) -> bool:
+        """Return whether the URI is no part of the contract."""
+        return any(fnmatchcase(uri, pattern) for pattern in self.exclude)
+
+    def volatile_paths(self, uri: str) -> list[str]:
+        """Return the paths of the values of a resource that are not pinned."""
+        return [one.path for one in self.volatile if fnmatchcase(uri, one.pattern)]
+
+    def show(self, path: Path) -> str:
+        """Return a path as a person in the project's directory writes it."""
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
+
+
+def parse_examples(lines: list[str]) -> dict[str, str]:
+    """Parse lines of the form `template = URI`.
+
+    Raises:
+        ContractError: a line has another form.
+    """
+    pairs = {}
+    for line in lines:
+        template, equals, uri = (part.strip() for part in line.partition(" = "))
+        if not equals or "{" not in template or not uri:
+            raise ContractError(f"mcp_examples: {line!r} is not of the form `template = URI`")
+        pairs[template] = uri
+    return pairs
+
+
+def parse_volatile(lines: list[str]) -> tuple[Volatile, ...]:
+    """Parse lines of the form `URI path`.
+
+    Raises:
+        ContractError: a line has another form.
+    """
+    found = []
+    for line in lines:
+        pattern, space, path = line.strip().rpartition(" ")
+        if not space:
+            raise ContractError(f"mcp_volatile: {line!r} is not of the form `URI path`")
+        found.append(Volatile(pattern.strip(), path))
+    return tuple(found)

@@ -1,0 +1,6 @@
+from wikipedia_mcp.server import create_server
+
+from mcp_parity import add_get_resource
+
+mcp = create_server()
+add_get_resource(mcp)

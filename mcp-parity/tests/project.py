@@ -1,0 +1,152 @@
+"""A small project that adopts the contract, for the tests of the plugin."""
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+
+import mcp_parity.contract  # noqa: F401 - see `_import_everything`
+from tests.zoo import make_zoo
+
+SERVER = """
+import itertools
+import json
+import os
+import time
+
+from fastmcp import FastMCP
+from fastmcp.exceptions import ResourceError
+from fastmcp.server.middleware import Middleware
+
+from mcp_parity import NotFound, add_get_resource
+
+mcp = FastMCP("shop", mask_error_details=True)
+WORLD = {"open": True}
+counter = itertools.count()
+
+
+@mcp.resource("shop://status", mime_type="application/json")
+def status() -> str:
+    return json.dumps({"open": WORLD["open"], "orders": 3, "owner": {"name": "Ada"}})
+
+
+@mcp.resource("shop://notes", mime_type="text/markdown")
+def notes() -> str:
+    return "# Notes\\n\\nNone."
+
+
+@mcp.resource("shop://licence")
+def licence() -> str:
+    raise ResourceError("no licence")
+
+
+@mcp.resource("shop://logo", mime_type="image/png")
+def logo() -> bytes:
+    return b"\\x89PNG"
+
+
+@mcp.resource("shop://orders/{number}")
+def order(number: int) -> dict[str, int]:
+    if number != 7:
+        raise NotFound(f"no order {number}")
+    return {"number": number}
+
+
+add_get_resource(mcp)
+# more
+"""
+CONFIGURATION = """
+[tool.pytest.ini_options]
+mcp_server = "server:mcp"
+mcp_examples = ["shop://orders/{number} = shop://orders/7"]
+"""
+LIE = """
+class Lie(Middleware):
+    async def on_call_tool(self, context, call_next):
+        result = await call_next(context)
+        body = result.structured_content
+        if context.message.arguments.get("uri") == "shop://status":
+            change(body, result)
+            result.content[0].text = json.dumps(body)
+        return result
+
+
+mcp.add_middleware(Lie())
+"""
+
+
+async def _import_everything() -> None:
+    """Import what a server imports. pytester forgets later imports, and some libraries cannot be imported twice."""
+    async with Client(make_zoo()) as client:
+        await client.call_tool_mcp("get_resource", {"uri": "zoo://dict"})
+
+
+asyncio.run(_import_everything())
+
+
+class Project:
+    """The files of the project, and pytest in it."""
+
+    def __init__(self, pytester: pytest.Pytester, server: str) -> None:
+        self.pytester = pytester
+        self.root: Path = pytester.path
+        self.write("server.py", server)
+        self.write("pyproject.toml", CONFIGURATION)
+        self.write("tests/test_contract.py", "from mcp_parity.contract import *\n")
+
+    def write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    def change(self, old: str, new: str, name: str = "server.py") -> None:
+        """Replace a text of a file, which must contain it."""
+        text = (self.root / name).read_text(encoding="utf-8")
+        assert old in text
+        self.write(name, text.replace(old, new))
+
+    def add(self, code: str) -> None:
+        """Add code to the end of the server."""
+        self.change("# more", f"{code}\n# more")
+
+    def set(self, line: str) -> None:
+        """Add a line to the configuration."""
+        self.change("[tool.pytest.ini_options]", f"[tool.pytest.ini_options]\n{line}", "pyproject.toml")
+
+    def run(self, *arguments: str) -> tuple[int, str]:
+        """Run pytest in this process, and return the exit status and the output."""
+        quiet = ["-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "default"]
+        result = self.pytester.runpytest_inprocess(*quiet, *arguments)
+        return int(result.ret), result.stdout.str() + result.stderr.str()
+
+    def update(self, *arguments: str) -> tuple[int, str]:
+        """Write the goldens."""
+        return self.run("--snapshot-update", *arguments)
+
+    def pin(self, first: Path) -> None:
+        """Write the goldens, or copy them from the directory in which they were written first."""
+        if not (first / "golden").exists():
+            status, output = self.update()
+            assert status == 0, output
+            shutil.copytree(self.root / "golden", first / "golden")
+        else:
+            shutil.copytree(first / "golden", self.root / "golden")
+
+    def fail(self, *arguments: str) -> str:
+        """Run the tests, which must fail, and return the output."""
+        status, output = self.run(*arguments)
+        assert status == 1, output
+        return output
+
+    def golden(self, name: str) -> Any:
+        return json.loads((self.root / "golden" / f"{name}.json").read_text(encoding="utf-8"))
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The texts of the files in golden/."""
+        paths = [path for path in (self.root / "golden").rglob("*") if path.is_file()]
+        return {path.relative_to(self.root).as_posix(): path.read_text(encoding="utf-8") for path in paths}

@@ -1,0 +1,184 @@
+"""The pull request's summary: it describes the changes for clients, and rejects unannounced breaking changes."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.repository import CHANGELOG, COMMAND, CSV, RESOURCES, STATUS, TOOLS, USERS, Files, Repository
+
+ANNOUNCED = """# Changelog
+
+## [Unreleased]
+
+### Added
+
+- More.
+
+### Breaking
+
+- The fields of
+  `auth://status`: `expires` is called `until`.
+
+## [0.1.0]
+"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path)
+
+
+def rename_a_field(files: Files) -> None:
+    data = files[STATUS]["data"]
+    data["until"] = data.pop("expires")
+
+
+def test_a_removed_and_an_added_field_are_one_breaking_and_one_compatible_line(repository: Repository) -> None:
+    rename_a_field(repository.files)
+    repository.commit("head")
+
+    done = repository.summary("base", "head")
+
+    assert done.returncode == 1
+    assert (
+        done.stdout
+        == """## Changes for clients
+
+**Do not merge yet:** no entry under `### Breaking` of [Unreleased] in CHANGELOG.md names `auth://status`.
+
+### `auth://status`
+
+- *breaking*: `data.expires` is gone (`home`, `member`)
+- *compatible*: `data.until` is new (`home`, `member`)
+"""
+    )
+
+
+def test_a_breaking_change_passes_when_the_changelog_names_its_uri(repository: Repository) -> None:
+    rename_a_field(repository.files)
+    repository.files[CHANGELOG] = ANNOUNCED
+    repository.commit("head")
+
+    done = repository.summary("base")  # HEAD is the default
+
+    assert done.returncode == 0
+    assert "- *breaking*: `data.expires` is gone (`home`, `member`)\n" in done.stdout
+    assert "\nCHANGELOG.md announces all breaking changes.\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("### Breaking", "### Changed"),
+        ("## [Unreleased]", "## [Unreleased]\n\n## [0.2.0]"),
+        ("`auth://status`", "auth://status"),
+        ("`auth://status`", "`auth://status/other`"),
+        ("- The fields of\n  `auth://status`", "The fields of\n`auth://status`"),
+        ("- The fields of\n  `auth://status`", "<!--\n- The fields of\n  `auth://status`\n-->\n- The fields"),
+        ("- The fields of\n  `auth://status`", "```\n- The fields of\n  `auth://status`\n```\n- The fields"),
+        ("- The fields of", "### Fixed\n\n- The fields of"),
+    ],
+)
+def test_any_other_text_in_the_changelog_does_not_announce_the_change(
+    right: str, wrong: str, repository: Repository
+) -> None:
+    rename_a_field(repository.files)
+    assert right in ANNOUNCED
+    repository.files[CHANGELOG] = ANNOUNCED.replace(right, wrong)
+    repository.commit("head")
+    assert repository.summary("base").returncode == 1
+
+
+def test_the_changelog_must_name_every_resource_with_a_breaking_change(repository: Repository) -> None:
+    rename_a_field(repository.files)
+    del repository.files[USERS]["data"]["users"]
+    repository.files[TOOLS].pop()
+    repository.files[CHANGELOG] = ANNOUNCED
+    repository.commit("head")
+
+    done = repository.summary("base")
+
+    assert done.returncode == 1
+    assert "names `admin://users`, `workflow_update_step`." in done.stdout
+
+
+def test_deleting_all_goldens_is_breaking(repository: Repository) -> None:
+    repository.files = {
+        name: content for name, content in repository.files.items() if "golden/" not in name or name == CSV
+    }
+    lines, status = repository.compare()
+    assert status == 1
+    assert lines.count("- *breaking*: the answer no longer has a golden (`home`)") == 3
+
+
+def test_it_runs_in_any_directory_of_the_repository(repository: Repository) -> None:
+    rename_a_field(repository.files)
+    repository.commit("head")
+    repository.root /= "golden"
+    assert "`data.expires` is gone" in repository.summary("base").stdout
+
+
+def test_no_change_is_reported_in_one_line(repository: Repository) -> None:
+    repository.files["src/new.py"] = "x = 1\n"
+    repository.commit("head")
+    done = repository.summary("base")
+    assert (done.stdout, done.stderr, done.returncode) == ("No changes for clients.\n", "", 0)
+
+
+def test_the_worst_comes_first_and_long_lists_end_in_a_count(repository: Repository) -> None:
+    repository.files[RESOURCES][0]["title"] = "Users"
+    repository.files[STATUS]["data"].update({f"field_{number:02}": number for number in range(23)}, count=None)
+    repository.files[TOOLS].pop()
+    repository.commit("head")
+
+    lines = repository.summary("base").stdout.splitlines()[4:]
+
+    new = [f"- *compatible*: `data.field_{number:02}` is new (`home`, `member`)" for number in range(20)]
+    assert [line for line in lines if line] == [
+        "### `workflow_update_step`",
+        "- *breaking*: the tool is gone",
+        "### `admin://users`",
+        "- *compatible*: `title` is new (`resources/list`)",
+        "### `auth://status`",
+        *new,
+        "- *compatible*: … and 3 more",
+        "- *value*: `data.count` changed: `3` → `null` (`home`, `member`)",
+    ]
+
+
+@pytest.mark.parametrize("revisions", [(), ("base", "HEAD", "more"), ("nowhere",), ("base", "nowhere"), ("--", "-x")])
+def test_what_cannot_be_compared_is_reported_in_one_line(revisions: tuple[str, ...], repository: Repository) -> None:
+    done = repository.summary(*revisions)
+    assert (done.stdout, done.returncode) == ("", 2)
+    assert done.stderr.startswith("mcp-parity")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({STATUS: "{"}, "golden/data/auth/status.json at head is not valid JSON"),
+        ({"README.md": "Nothing here.\n"}, "there is no golden/mcp-list.csv at head"),
+        ({"golden/mcp-list.csv": "uri\nauth://status\n"}, "has a row without type, uri or example_uri"),
+    ],
+)
+def test_a_revision_without_a_readable_contract_is_reported_in_one_line(
+    files: Files, message: str, repository: Repository
+) -> None:
+    repository.files = files if STATUS not in files else repository.files | files
+    repository.commit("head")
+    done = repository.summary("base", "head")
+    assert (done.stdout, done.returncode) == ("", 2)
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_outside_of_a_repository_it_reports_an_error(tmp_path: Path) -> None:
+    environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path.parent), "LC_ALL": "C"}
+    command = [*COMMAND, "HEAD"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "not a git repository" in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,186 @@
+"""Each change of a tool is one line of the pull request's summary. A narrower input or a wider output is breaking."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.repository import CSV, TOOLS, URIS, Repository, row
+
+Tool = dict[str, Any]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path)
+
+
+def get_resource_input(tools: list[Tool]) -> Tool:
+    """The properties of get_resource's input."""
+    return tools[0]["inputSchema"]["properties"]  # type: ignore[no-any-return]  # JSON
+
+
+def update_step_input(tools: list[Tool]) -> Tool:
+    """The properties of workflow_update_step's input."""
+    return tools[1]["inputSchema"]["properties"]  # type: ignore[no-any-return]  # JSON
+
+
+def get_resource_output(tools: list[Tool]) -> Tool:
+    """The schema of get_resource's output."""
+    return tools[0]["outputSchema"]  # type: ignore[no-any-return]  # JSON
+
+
+CHANGES: dict[str, tuple[Callable[[list[Tool]], Any], list[str]]] = {
+    "a removed tool": (lambda tools: tools.pop(), ["- *breaking*: the tool is gone"]),
+    "a new tool": (lambda tools: tools.append({"name": "ask"}), ["- *compatible*: the tool is new"]),
+    "another description": (
+        lambda tools: tools[0].update(description="Read."),
+        ['- *value*: `description` changed: `"Read any resource."` → `"Read."`'],
+    ),
+    "a new required argument": (
+        lambda tools: [update_step_input(tools).update(x={}), tools[1]["inputSchema"]["required"].append("x")],
+        ["- *breaking*: argument `x` is new and required"],
+    ),
+    "a new optional argument": (
+        lambda tools: update_step_input(tools).update(x={}),
+        ["- *compatible*: argument `x` is new"],
+    ),
+    "a removed argument": (
+        lambda tools: update_step_input(tools).pop("count"),
+        ["- *breaking*: argument `count` is gone"],
+    ),
+    "an argument becomes required": (
+        lambda tools: tools[0]["inputSchema"].update(required=["uri"]),
+        ["- *breaking*: argument `uri` is now required"],
+    ),
+    "an argument becomes optional": (
+        lambda tools: tools[1]["inputSchema"]["required"].remove("status"),
+        ["- *compatible*: argument `status` is now optional"],
+    ),
+    "a narrower type": (
+        lambda tools: update_step_input(tools).update(count={"type": "integer", "default": None}),
+        ["- *breaking*: argument `count` can no longer be `null`"],
+    ),
+    "a wider type": (
+        lambda tools: update_step_input(tools)["count"]["anyOf"][0].update(type="number"),
+        ["- *compatible*: argument `count` can now be `number`"],
+    ),
+    "a removed choice and a new one": (
+        lambda tools: update_step_input(tools)["status"].update(enum=["pending", "failed"]),
+        [
+            '- *breaking*: argument `status` can no longer be `"completed"`',
+            '- *compatible*: argument `status` can now be `"failed"`',
+        ],
+    ),
+    "choices instead of any value": (
+        lambda tools: update_step_input(tools)["workflow_id"].update(enum=["a"]),
+        ['- *breaking*: argument `workflow_id` must now be one of these: `"a"`'],
+    ),
+    "a shorter limit": (
+        lambda tools: get_resource_input(tools)["uri"].update(maxLength=100),
+        ["- *breaking*: argument `uri` has another `maxLength`: `200` → `100`"],
+    ),
+    "a longer limit": (
+        lambda tools: get_resource_input(tools)["uri"].update(maxLength=300),
+        ["- *compatible*: argument `uri` has another `maxLength`: `200` → `300`"],
+    ),
+    "a new lower limit": (
+        lambda tools: get_resource_input(tools)["uri"].update(minLength=1),
+        ["- *breaking*: argument `uri` has another `minLength`: `null` → `1`"],
+    ),
+    "no limit": (
+        lambda tools: get_resource_input(tools)["uri"].pop("maxLength"),
+        ["- *compatible*: argument `uri` has another `maxLength`: `200` → `null`"],
+    ),
+    "no other arguments": (
+        lambda tools: tools[0]["inputSchema"].update(additionalProperties=False),
+        ["- *breaking*: arguments has another `additionalProperties`: `true` → `false`"],
+    ),
+    "other arguments are allowed by default": (lambda tools: tools[0]["inputSchema"].pop("additionalProperties"), []),
+    "items of a narrower type": (
+        lambda tools: update_step_input(tools)["labels"]["items"].update(type="string"),
+        ["- *breaking*: argument `labels[]` can no longer be `integer`"],
+    ),
+    "a type instead of anything": (
+        lambda tools: update_step_input(tools).update(note={"type": "string"}),
+        ["- *breaking*: argument `note` can no longer be `anything`"],
+    ),
+    "anything instead of a type": (
+        lambda tools: update_step_input(tools).update(labels={}),
+        ["- *compatible*: argument `labels` can now be `anything`"],
+    ),
+    "a choice instead of a constant": (
+        lambda tools: update_step_input(tools).update(kind={"enum": ["a", "b"]}),
+        ['- *compatible*: argument `kind` can now be `"b"`'],
+    ),
+    "another pattern": (
+        lambda tools: update_step_input(tools)["workflow_id"].update(pattern="^[a-z]+$"),
+        ['- *breaking*: argument `workflow_id` has another `pattern`: `"^[a-z]$"` → `"^[a-z]+$"`'],
+    ),
+    "the first of two untyped forms": (
+        lambda tools: update_step_input(tools)["size"]["oneOf"][0].update({"not": 3}),
+        ['- *breaking*: argument `size` has another `oneOf`: `[{"not": 1}, {"not": 2}]` → `[{"not": 3}, {"not": 2}]`'],
+    ),
+    "one form of a type becomes two": (
+        lambda tools: update_step_input(tools).update(
+            labels={"anyOf": [{"type": "array"}, {"type": "array", "maxItems": 1}]}
+        ),
+        [
+            "- *breaking*: argument `labels` can no longer be `array`",
+            "- *compatible*: argument `labels` can now be `untyped`",
+        ],
+    ),
+    "an unknown keyword": (
+        lambda tools: update_step_input(tools)["status"].update({"not": {"const": "x"}}),
+        ['- *breaking*: argument `status` has another `not`: `null` → `{"const": "x"}`'],
+    ),
+    "another default": (
+        lambda tools: update_step_input(tools)["count"].update(default=1),
+        ["- *value*: argument `count` has another default: `null` → `1`"],
+    ),
+    "an output may be null": (
+        lambda tools: get_resource_output(tools)["properties"]["data"].update(type=["object", "null"]),
+        ["- *breaking*: output `data` can now be `null`"],
+    ),
+    "an output that is no longer required": (
+        lambda tools: get_resource_output(tools).update(required=[]),
+        ["- *breaking*: output `success` is now optional"],
+    ),
+    "a new output": (
+        lambda tools: [
+            get_resource_output(tools)["properties"].update(x={}),
+            get_resource_output(tools)["required"].append("x"),
+        ],
+        ["- *compatible*: output `x` is new and required"],
+    ),
+    "a removed output": (
+        lambda tools: get_resource_output(tools)["properties"].pop("data"),
+        ["- *breaking*: output `data` is gone"],
+    ),
+    "no output schema": (lambda tools: tools[0].pop("outputSchema"), ["- *breaking*: `outputSchema` is gone"]),
+}
+
+
+@pytest.mark.parametrize(("edit", "lines"), CHANGES.values(), ids=CHANGES)
+def test_each_change_of_a_tool_is_one_line_and_breaking_changes_fail(
+    edit: Callable[[list[Tool]], Any], lines: list[str], repository: Repository
+) -> None:
+    edit(repository.files[TOOLS])
+    assert repository.compare() == (lines, int(any("*breaking*" in line for line in lines)))
+
+
+def test_a_new_uri_in_a_description_is_no_change_of_the_tool(repository: Repository) -> None:
+    """The tool's description changes with each resource. The resource's own line is enough."""
+    tool = repository.files[TOOLS][0]
+    tool["description"] = "\n".join(["Read any resource.", *URIS])
+    repository.commit("one")
+    repository.files[CSV].append(row("auth://new", "auth://new"))
+    tool["description"] += "\nauth://new\n… and 3 more."
+    repository.commit("two")
+    summary = repository.summary("one", "two").stdout
+    assert "auth://new" in summary
+    assert "get_resource" not in summary
+    tool["description"] += "\nMore."
+    repository.commit("three")
+    assert "`description` changed" in repository.summary("two", "three").stdout

@@ -1,0 +1,1 @@
+"""The analyses. They run in the jail."""

@@ -1,0 +1,233 @@
+"""analyze_branches: the branches of a function, which outcomes are reachable, and the complexity.
+
+A branch is a test with two outcomes: of if, elif, while, a conditional expression, an assert, a condition in a
+comprehension or the guard of a case. Loops over iterables and cases without a guard count in the complexity only.
+"""
+
+import ast
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from inspect import BoundArguments
+from types import FunctionType
+from typing import TYPE_CHECKING
+
+from quilt_mcp.analysis.engine.complexity import compute_complexity, find_unreachable_lines
+from quilt_mcp.analysis.engine.exploration import End, Exploration, Judgement, Run
+from quilt_mcp.analysis.engine.rendering import shorten, write_call
+from quilt_mcp.analysis.engine.subjects import Subject, find_subject
+from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
+from quilt_mcp.analysis.gate.attributes import guard_attributes
+from quilt_mcp.analysis.gate.project import FILE_NAME
+from quilt_mcp.analysis.messages import Request
+
+if TYPE_CHECKING:  # results imports pydantic, which the sandbox does not load
+    from quilt_mcp.analysis.results import Branch, BranchesResult
+
+_MARK = "_branch_taken"
+_SCOPE = "_branch_scope"
+
+
+def analyze_branches(request: Request, task: Task) -> "BranchesResult":
+    """List the branches of a function, and find out which outcomes are reachable if the request says so."""
+    subject = find_subject(task.loaded, request["function_name"])
+    report = BranchReport(subject.node, find_tests(subject.node))
+    if request.get("symbolic_reachability"):
+        return _explore(task, subject, report)
+    return {**report.describe_static(), "time_seconds": task.elapsed()}
+
+
+def _explore(task: Task, subject: Subject, report: "BranchReport") -> "BranchesResult":
+    marked = Marked.create(task, subject)
+
+    def judge(run: Run, arguments: BoundArguments) -> Judgement:
+        try:
+            run.call(marked.function, *arguments.args, **arguments.kwargs)
+            return Judgement(frozenset(marked.taken))
+        finally:
+            marked.taken.clear()  # the module refers to it, and its state must not change
+
+    def note(arguments: BoundArguments, judgement: Judgement) -> None:
+        taken = judgement.kind
+        if isinstance(taken, frozenset) and report.add(taken, write_call(subject, arguments, task.names)):
+            task.report(report.describe_symbolic(task, Exploration()))
+
+    task.report(report.describe_symbolic(task, Exploration()))
+    marked_subject = replace(subject, function=marked.function)
+    explored = task.explore(
+        marked_subject,
+        judge,
+        on_judgement=note,
+        on_progress=lambda found: task.report(report.describe_symbolic(task, found)),
+    )
+    return report.describe_symbolic(task, explored)
+
+
+@dataclass(slots=True)
+class BranchReport:
+    """The branches of a function, and the outcomes that calls have reached.
+
+    Attributes:
+        function: its syntax tree, with the line numbers of the submitted code.
+        tests: the tests of its branches, in the order of `find_tests`.
+        examples: for the number of a branch and an outcome, a call that reaches it.
+    """
+
+    function: ast.FunctionDef
+    tests: list[ast.expr]
+    examples: dict[tuple[int, bool], str] = field(default_factory=dict)
+
+    def add(self, taken: frozenset[tuple[int, bool]], call: str) -> bool:
+        """Add the outcomes that a call reached, and return whether one of them is new. Keep the shortest example."""
+        new = False
+        for outcome in taken:
+            new = new or outcome not in self.examples
+            if len(call) < len(self.examples.get(outcome, call + " ")):
+                self.examples[outcome] = call
+        return new
+
+    def describe_static(self) -> "BranchesResult":
+        """Return the answer without an exploration. It says nothing about reachable outcomes."""
+        return {
+            "status": "complete",
+            "branches": [_describe_test(test) for test in self.tests],
+            "total_branches": len(self.tests),
+            "dead_code_lines": find_unreachable_lines(self.function),
+            "cyclomatic_complexity": compute_complexity(self.function),
+            "analysis_mode": "static",
+        }
+
+    def describe_symbolic(self, task: Task, explored: Exploration) -> "BranchesResult":
+        """Return the answer after an exploration. An outcome is unreachable only if every path was decided."""
+        complete = explored.end is End.ALL_PATHS
+        branches = [self._describe_branch(number, complete=complete) for number in range(len(self.tests))]
+        dead = (
+            {line for number in range(len(branches)) for line in self._find_dead_lines(number)} if complete else set()
+        )
+        answer: BranchesResult = {
+            **self.describe_static(),
+            "status": "complete" if complete else "partial",
+            "branches": branches,
+            "reachable_branches": sum(bool(one["true_reachable"] or one["false_reachable"]) for one in branches),
+            "dead_code_lines": sorted(dead.union(find_unreachable_lines(self.function))),
+            "analysis_mode": "symbolic",
+            "paths_explored": explored.paths,
+            "time_seconds": task.elapsed(),
+            "coverage": describe_coverage([explored]),
+        }
+        if not complete:
+            answer["message"] = explain_undecided([explored], task.path_limit)
+        answer["undecided"] = task.list_undecided([explored])
+        return answer
+
+    def _describe_branch(self, number: int, *, complete: bool) -> "Branch":
+        unseen = False if complete else None
+        if_true, if_false = (self.examples.get((number, outcome)) for outcome in (True, False))
+        return {
+            **_describe_test(self.tests[number]),
+            "true_reachable": True if if_true else unseen,
+            "true_example": if_true,
+            "false_reachable": True if if_false else unseen,
+            "false_example": if_false,
+        }
+
+    def _find_dead_lines(self, number: int) -> set[int]:
+        """Return the lines of the statements below an outcome that no call reaches."""
+        test = self.tests[number]
+        for node in ast.walk(self.function):
+            if isinstance(node, ast.If | ast.While) and node.test is test:
+                blocks = {True: node.body, False: node.orelse}
+                return {
+                    line
+                    for outcome, block in blocks.items()
+                    if (number, outcome) not in self.examples
+                    for statement in block
+                    for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+                }
+        return set()
+
+
+def _describe_test(test: ast.expr) -> "Branch":
+    return {"line": test.lineno, "condition": shorten(ast.unparse(test))}
+
+
+def find_tests(function: ast.FunctionDef) -> list[ast.expr]:
+    """Return the tests of the branches in a function and its nested functions, in the order of the source."""
+    tests = []
+    for statement in function.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
+                tests.append(node.test)
+            elif isinstance(node, ast.comprehension):
+                tests.extend(node.ifs)
+            elif isinstance(node, ast.match_case) and node.guard:
+                tests.append(node.guard)
+    return sorted(tests, key=lambda test: (test.lineno, test.col_offset))
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A function that records the outcomes of its branches.
+
+    Attributes:
+        function: the function. It replaces the original in its module, so that recursive calls are recorded too.
+        taken: the recorded outcomes: the number of the branch, and whether the test was true.
+    """
+
+    function: Callable[..., object]
+    taken: set[tuple[int, bool]]
+
+    @classmethod
+    def create(cls, task: Task, subject: Subject) -> "Marked":
+        """Create the function and put it into the loaded module or its class."""
+        taken: set[tuple[int, bool]] = set()
+
+        def record(number: int, outcome: bool) -> bool:  # noqa: FBT001 - the generated code calls it
+            taken.add((number, outcome))
+            return outcome
+
+        node = copy.deepcopy(subject.node)
+        numbers = {id(test): number for number, test in enumerate(find_tests(node))}
+        if subject.owner is not None:
+            node.decorator_list = []
+        # `super()` needs the name __class__ in the scope around a method
+        tree = ast.parse(f"def {_SCOPE}(__class__):\n    return {node.name}")
+        scope = tree.body[0]
+        assert isinstance(scope, ast.FunctionDef)  # noqa: S101 - for the type checker
+        scope.body.insert(0, node)
+        names = task.loaded.module.__dict__
+        _Marker(numbers).visit(tree)
+        names[_MARK] = record
+        guarded = guard_attributes(ast.fix_missing_locations(tree))
+        exec(compile(guarded, FILE_NAME, "exec", dont_inherit=True), names)  # noqa: S102 - admitted code, in the jail
+        made: FunctionType = names.pop(_SCOPE)(subject.owner)
+        made.__qualname__ = subject.name
+        return cls(_put(names, subject, made), taken)
+
+
+def _put(names: dict[str, object], subject: Subject, made: FunctionType) -> Callable[..., object]:
+    """Replace the function or method by another one, and return what to call."""
+    if subject.owner is None:
+        names[subject.name] = made
+        return made
+    wrap = {"static": staticmethod, "class": classmethod, "property": property}.get(subject.kind)
+    setattr(subject.owner, made.__name__, wrap(made) if wrap else made)
+    return getattr(subject.owner, made.__name__) if subject.kind == "class" else made
+
+
+class _Marker(ast.NodeTransformer):
+    """Replaces each test by `_MARK(number, True) if test else _MARK(number, False)`."""
+
+    def __init__(self, numbers: dict[int, int]) -> None:
+        self._numbers = numbers
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        number = self._numbers.get(id(node))
+        visited = self.generic_visit(node)
+        if number is None or not isinstance(visited, ast.expr):
+            return visited
+        noted = [
+            ast.Call(ast.Name(_MARK, ast.Load()), [ast.Constant(number), ast.Constant(outcome)], [])
+            for outcome in (True, False)
+        ]
+        return ast.copy_location(ast.IfExp(visited, *noted), visited)

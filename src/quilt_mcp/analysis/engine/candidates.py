@@ -1,0 +1,237 @@
+"""Concrete arguments for a function: boundary values, random values of the types, and variations of known arguments."""
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Callable, Iterator
+from inspect import BoundArguments, Parameter, Signature
+from random import Random
+from typing import Any, Union
+
+from quilt_mcp.analysis.engine.domains import Domains
+from quilt_mcp.analysis.engine.makers import Annotation, Maker, Unusable, combine, copy_again, create
+from quilt_mcp.analysis.engine.scalars import STRIDE, Drawer, Literals
+from quilt_mcp.analysis.messages import MODULE_NAME
+
+_HARMLESS = 1 << 20
+_INSERTED = ("\n", "\ud800", "\x00", "ß", "²", " ", "0", "a", "A", ".", "-", "\u2028", "\u0661", "İ", "\x1c")
+_FACTORS = (2.0, 0.5, -1.0, 1e10, 1e300, 1e-300, 1 / 3)
+_COMBINATIONS = 160
+
+
+class Candidates:
+    """Makes arguments for a signature. The same seed gives the same arguments.
+
+    Args:
+        signature: with resolved annotations.
+        literals: the constants of the program.
+        seed: of the random values.
+    """
+
+    def __init__(self, signature: Signature, literals: Literals, seed: int) -> None:
+        self._signature = signature
+        self._random = Random(seed)  # noqa: S311 - it protects nothing
+        self._drawer = Drawer(self._random, literals)
+        self._domains = Domains(self._drawer)
+        self._found = {
+            name: self._domains.find(find_annotation(one), depth=0) for name, one in signature.parameters.items()
+        }
+
+    @property
+    def usable(self) -> bool:
+        """Whether the values of each parameter are known."""
+        return all(self._found.values())
+
+    @property
+    def modelled(self) -> bool:
+        """Whether CrossHair's symbolic values stand for all values of the types."""
+        return all(one is not None and one.modelled for one in self._found.values())
+
+    def list_all(self, limit: int) -> list[BoundArguments] | None:
+        """Return all arguments of the types, or None if there are more than the limit."""
+        known = [one for one in self._found.values() if one]
+        if len(known) < len(self._found) or not all(one.complete for one in known):
+            return None
+        if math.prod(len(one.boundaries) for one in known) > limit:
+            return None
+        rows = [one.boundaries for one in known]
+        return list(self._make_each(_multiply_all(rows)))
+
+    def make_boundaries(self) -> Iterator[BoundArguments]:
+        """Yield combinations of boundary values, and arguments without those that have a default value."""
+        known = [one for one in self._found.values() if one]
+        rows = [one.boundaries for one in known]
+        with_default = [one.name for one in self._signature.parameters.values() if one.default is not Parameter.empty]
+        for number, arguments in enumerate(self._make_each(combine(rows, _COMBINATIONS))):
+            yield arguments
+            if with_default and not number % 4:
+                yield self._bind({name: one for name, one in arguments.arguments.items() if name not in with_default})
+
+    def _make_each(self, rows: Iterator[tuple[Maker, ...]]) -> Iterator[BoundArguments]:
+        for row in rows:
+            try:
+                yield self._bind({name: make() for name, make in zip(self._found, row, strict=True)})
+            except (Unusable, TypeError, ValueError, OverflowError):  # a value that cannot be made
+                continue
+
+    def draw(self) -> BoundArguments | None:
+        """Return random arguments, or None if these values make no arguments."""
+        if not self.usable:
+            return None
+        try:
+            values = {name: domain.draw() for name, domain in self._found.items() if domain}
+        except (Unusable, TypeError, ValueError, OverflowError):
+            return None
+        first, *others = values or [""]
+        if others and not self._drawer.pick(15, 85):  # equal arguments of equal types
+            equal = [one for one in others if self._annotation(one) == self._annotation(first)]
+            values |= {one: values[first] for one in equal if _is_plain(values[first])}
+        return self._bind(values)
+
+    def vary(self, arguments: BoundArguments) -> BoundArguments | None:
+        """Return arguments that differ a little from these."""
+        values = dict(arguments.arguments)
+        if not values:
+            return None
+        name = self._random.choice(list(values))
+        try:
+            values[name] = self._vary(self._annotation(name), values[name])
+        except (Unusable, TypeError, ValueError, OverflowError):
+            return None
+        return self._bind(values)
+
+    def mix(self, one: BoundArguments, other: BoundArguments) -> BoundArguments:
+        """Return arguments of which each is from one or the other."""
+        both = one.arguments, other.arguments
+        values = {name: self._random.choice([each[name] for each in both if name in each]) for name in both[0]}
+        return self._bind(values)
+
+    def _annotation(self, name: str) -> Annotation:
+        return find_annotation(self._signature.parameters[name])
+
+    def _bind(self, values: dict[str, object]) -> BoundArguments:
+        return BoundArguments(
+            self._signature, {name: values[name] for name in self._signature.parameters if name in values}
+        )
+
+    def _vary(self, annotation: Annotation, value: Any) -> object:
+        """Return another value of the same type."""
+        origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+        if origin in {Union, types.UnionType}:
+            fitting = [one for one in inner if (typing.get_origin(one) or one) is type(value)]
+            return self._vary(fitting[0], value) if fitting else self._redraw(annotation)
+        if (variation := self._variations().get(annotation)) and type(value) is annotation:
+            return variation(value)
+        if isinstance(annotation, type) and annotation.__module__ == MODULE_NAME and dataclasses.is_dataclass(value):
+            return self._vary_instance(value)
+        if origin in {list, tuple, set, frozenset} and type(value) is origin:
+            element = None if origin is tuple and inner[-1] is not Ellipsis else inner[0]
+            return self._vary_container(origin, element, inner, value)
+        return self._redraw(annotation)
+
+    def _variations(self) -> dict[object, Callable[[Any], object]]:
+        return {int: self._vary_integer, float: self._vary_float, str: self._vary_text, bool: lambda one: not one}
+
+    def _redraw(self, annotation: Annotation) -> object:
+        domain = self._domains.find(annotation)
+        if domain is None:
+            raise Unusable
+        return domain.draw()
+
+    def _vary_integer(self, value: int) -> int:
+        changes = (1, -1, 2, -2, 10, 2**31, 2**53, 2**63, 0x110000, STRIDE, STRIDE, -STRIDE)
+        change = self._random.choice(changes)
+        return self._random.choice((value + change, value + change, -value, value * 2, value - change))
+
+    def _vary_float(self, value: float) -> float:
+        near = (math.nextafter(value, math.inf), math.nextafter(value, -math.inf), value + 0.1, value + 1, -value)
+        further = (value * self._random.random(), value + self._random.uniform(-1, 1))
+        return self._random.choice((*near, *further, *(value * one for one in _FACTORS), math.nan, math.inf))
+
+    def _vary_text(self, value: str) -> str:
+        at = self._random.randint(0, len(value))
+        inserted = self._random.choice((*_INSERTED, self._drawer.draw_text()[:20]))
+        match self._drawer.pick(2, 3, 2, 1):
+            case 0:
+                return value + "\n"
+            case 1:
+                return value[:at] + inserted + value[at:]
+            case 2:
+                return value[:at] + inserted + value[at + 1 :]
+        changed = (value + value, value[::-1], value.swapcase(), value[:at], value[at:], value[:at] + value[at + 1 :])
+        return self._random.choice(changed)
+
+    def _vary_container(
+        self, kind: Callable[..., Any], element: Annotation, inner: tuple[Annotation, ...], value: Any
+    ) -> object:
+        items = list(value)
+        at = self._random.randrange(len(items)) if items else 0
+        if element is None:
+            if len(items) > 1 and inner[0] == inner[1] and not self._drawer.pick(1, 3):
+                items[:2] = items[1::-1]
+            elif items:
+                items[at] = self._vary(inner[at], items[at])
+            return kind(items)
+        match self._drawer.pick(50, 15, 15, 5, 15):
+            case 0 if items:
+                items[at] = self._vary(element, items[at])
+            case 1 if items:
+                del items[at]
+            case 2 if items:
+                again = copy_again(items[self._random.randrange(len(items))])
+                items.insert(at, self._vary(element, again) if kind in {set, frozenset} else again)
+            case 3:
+                items.reverse()
+            case _:
+                items.insert(at, self._redraw(element))
+        return kind(items)
+
+    def _vary_instance(self, value: Any) -> object:
+        cls = type(value)
+        hints = typing.get_type_hints(cls)
+        values = {one.name: getattr(value, one.name) for one in dataclasses.fields(cls) if one.init}
+        if values:
+            name = self._random.choice(list(values))
+            values[name] = self._vary(hints[name], values[name])
+        return create(cls, list(values), *values.values())
+
+
+def find_annotation(parameter: Parameter) -> Annotation:
+    """Return the type of a parameter's value, which is a tuple or dict for a variadic parameter."""
+    if parameter.kind is Parameter.VAR_POSITIONAL:
+        return tuple[_known(parameter), ...]  # type: ignore[misc] # a type that is computed
+    if parameter.kind is Parameter.VAR_KEYWORD:
+        return dict[typing.Literal["a", "b", "key"], _known(parameter)]  # type: ignore[misc] # the same
+    return parameter.annotation
+
+
+def _known(parameter: Parameter) -> Annotation:
+    return Any if parameter.annotation is Parameter.empty else parameter.annotation
+
+
+def _multiply_all(rows: list[tuple[Maker, ...]]) -> Iterator[tuple[Maker, ...]]:
+    return combine(rows, math.prod(map(len, rows)))
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, int | float | str | bytes | None)
+
+
+def is_harmless(arguments: BoundArguments) -> bool:
+    """Whether no argument is so large that a loop over it would take long in C code, which cannot be interrupted."""
+    return all(_is_small(one, 3) for one in arguments.arguments.values())
+
+
+def _is_small(value: object, depth: int) -> bool:
+    if type(value) is int:
+        return abs(value) < _HARMLESS
+    if type(value) is float:
+        return not abs(value) >= _HARMLESS or math.isinf(value)
+    if isinstance(value, list | tuple | set | frozenset) and depth:
+        return all(_is_small(one, depth - 1) for one in value)
+    if isinstance(value, dict) and depth:
+        return all(_is_small(one, depth - 1) for one in (*value, *value.values()))
+    if depth and type(value).__module__ == MODULE_NAME:
+        return all(_is_small(one, depth - 1) for one in getattr(value, "__dict__", {}).values())
+    return True

@@ -1,0 +1,200 @@
+"""The search with concrete arguments: judge runs in plain Python, and vary the arguments that reach new lines."""
+
+import time
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from inspect import BoundArguments
+from itertools import chain
+from random import Random
+
+from quilt_mcp.analysis.engine.candidates import Candidates, is_harmless
+from quilt_mcp.analysis.engine.causes import collect, note_exception
+from quilt_mcp.analysis.engine.exploration import End, Exploration, Judgement, Program, Undecided, Watch
+from quilt_mcp.analysis.engine.runs import ConcreteRun, Interrupted
+from quilt_mcp.analysis.engine.simplification import simplify
+
+LONGEST_RUN = 0.25
+"""Seconds of CPU time after which a run is interrupted."""
+_NO_JUDGEMENT = "A run with concrete values has no result that the analyser can copy or compare."
+_STATE_EVERY = 16  # runs between two checks of the state
+_CORPUS = 300
+_INSIDE = 60
+_VARIED = 0.5  # the share of arguments that are variations of earlier ones
+_MIXED = 0.3  # the share of those that are made from two arguments, if there are preconditions
+
+
+@dataclass(slots=True)
+class ConcreteSearch:
+    """A search for arguments with a judgement that stops the exploration.
+
+    Attributes:
+        program: runs the analysed code and judges the run.
+        candidates: makes arguments.
+        watch: what the search asks and tells.
+        found: the exploration. The search counts its runs there.
+        random: decides which arguments are varied.
+        before: the fingerprint before the search.
+        kinds: the kinds of the judgements.
+        corpus: arguments that have reached new lines or new judgements, and those of symbolic paths. Besides, the
+            search keeps the last arguments that meet the preconditions.
+        doubtful: whether a run was undecided or took too long.
+        simplifies: whether the found arguments are made simpler.
+    """
+
+    program: Program
+    candidates: Candidates
+    watch: Watch
+    found: Exploration
+    random: Random
+    before: Hashable
+    kinds: set[Hashable] = field(default_factory=set)
+    corpus: list[BoundArguments] = field(default_factory=list)
+    doubtful: bool = False
+    simplifies: bool = True
+    _reached: set[object] = field(default_factory=set)
+    _inside: deque[BoundArguments] = field(default_factory=lambda: deque(maxlen=_INSIDE))
+    _outside: bool = False
+    _cut: list[BoundArguments] = field(default_factory=list)  # of the run that the last deadline interrupted
+
+    def try_all(self, arguments: Iterable[BoundArguments], deadline: float, longest: float = LONGEST_RUN) -> End | None:
+        """Judge these arguments until the deadline. Return how the exploration ends, or None if it goes on.
+
+        A run that the deadline interrupts is repeated first in the next call.
+
+        Args:
+            arguments: of the runs.
+            deadline: by `time.perf_counter`.
+            longest: seconds of CPU time after which a run is interrupted.
+        """
+        for one in chain(self._cut[:], arguments):
+            if time.perf_counter() > deadline:
+                return None
+            self._cut.clear()
+            end = self._try_one(one, deadline, longest)
+            if end:
+                return end
+        return End.UNSTABLE if self.watch.state() != self.before else None
+
+    def _try_one(self, arguments: BoundArguments, deadline: float, longest: float) -> End | None:
+        lines: set[int] = set()
+        try:
+            judgement = self._judge(arguments, deadline, longest, lines)
+        except (Undecided, Interrupted, RecursionError):
+            return End.UNSTABLE if self.watch.state() != self.before else None
+        if (judgement.stop or self.found.runs % _STATE_EVERY == 0) and self.watch.state() != self.before:
+            return End.UNSTABLE
+        if judgement.stop:
+            return self.accept(arguments, judgement)
+        self.watch.on_judgement(arguments, judgement)
+        if judgement.outside:
+            self._outside = True
+        else:
+            self.kinds.add(judgement.kind)
+            self._inside.append(arguments)
+        self._keep(arguments, judgement, frozenset(lines))
+        return None
+
+    def _judge(
+        self, arguments: BoundArguments, deadline: float, longest: float = LONGEST_RUN, lines: set[int] | None = None
+    ) -> Judgement:
+        """Return the judgement, or note why there is none."""
+        run = ConcreteRun(deadline, longest, lines)
+        self.found.runs += 1
+        with collect(self.found.causes):
+            try:
+                return self.program(run, run.copy(arguments))
+            except (Undecided, Interrupted, RecursionError) as error:
+                if isinstance(error, Interrupted) and time.perf_counter() > deadline:
+                    self._cut.append(arguments)
+                    raise
+                self.doubtful = True
+                note_exception(error)
+                if not self.found.causes.found:
+                    self.found.causes.add(None, "", _NO_JUDGEMENT)
+                raise
+
+    def accept(self, arguments: BoundArguments, judgement: Judgement) -> End:
+        """Note arguments that stop the exploration, if another run of them has the same judgement."""
+        run = ConcreteRun(time.perf_counter() + 100 * LONGEST_RUN, 10 * LONGEST_RUN)
+        try:
+            again = self.program(run, run.copy(arguments))
+        except (Undecided, Interrupted):
+            return End.UNSTABLE
+        if again.kind != judgement.kind or self.watch.state() != self.before:
+            return End.UNSTABLE
+        self.found.arguments, self.found.judgement = (
+            self._simplify(arguments, again)
+            if self.simplifies
+            else (
+                arguments,
+                again,
+            )
+        )
+        return End.STOPPED
+
+    def _simplify(self, arguments: BoundArguments, judgement: Judgement) -> tuple[BoundArguments, Judgement]:
+        """Return simpler arguments with the same kind of judgement."""
+        judged = [(arguments, judgement)]
+
+        def keeps(simpler: BoundArguments) -> bool:
+            run = ConcreteRun(time.perf_counter() + LONGEST_RUN, LONGEST_RUN)
+            try:
+                again = self.program(run, run.copy(simpler))
+            except (Undecided, Interrupted, RecursionError):
+                return False
+            if again.kind != judgement.kind:
+                return False
+            judged.append((simpler, again))
+            return True
+
+        simplify(arguments, keeps)
+        return judged[-1] if self.watch.state() == self.before else judged[0]
+
+    def compare(self, arguments: Iterable[BoundArguments], deadline: float) -> End:
+        """Compare the judgements of these arguments with all earlier ones. The corpus stays the same.
+
+        Returns:
+            End.ALL_PATHS: each has a known judgement. End.STOPPED: one has another. Otherwise why that is not known.
+        """
+        for one in arguments:
+            try:
+                judgement = self._judge(one, deadline)
+            except (Undecided, Interrupted, RecursionError):
+                return End.TIME if time.perf_counter() > deadline else End.UNDECIDED
+            if judgement.stop or not (judgement.outside or judgement.kind in self.kinds):
+                return End.STOPPED
+        return End.ALL_PATHS if self.watch.state() == self.before else End.UNSTABLE
+
+    def _keep(self, arguments: BoundArguments, judgement: Judgement, lines: frozenset[int]) -> None:
+        reached = {lines, (judgement.kind, judgement.outside), *lines}
+        if not reached <= self._reached and len(self.corpus) < _CORPUS:
+            self._reached |= reached
+            self.corpus.append(arguments)
+
+    def draw(self, count: int, *, harmless: bool) -> Iterator[BoundArguments]:
+        """Yield random arguments and variations of the corpus.
+
+        Args:
+            count: how many.
+            harmless: whether to leave out large numbers.
+        """
+        for _ in range(count):
+            drawn = self._vary() if self.corpus and self.random.random() < _VARIED else self.candidates.draw()
+            if drawn is not None and (not harmless or is_harmless(drawn)):
+                yield drawn
+
+    def _vary(self) -> BoundArguments | None:
+        if self._outside and len(self._inside) > 1 and self.random.random() < _MIXED:
+            one, other = self.random.choice(self._inside), self.random.choice(self._inside)
+            mixed = self.candidates.mix(one, other)
+            return mixed if self.random.random() < _VARIED else self.candidates.vary(mixed)
+        return self.candidates.vary(self.random.choice(self.corpus))
+
+    def vary_corpus(self, count: int) -> Iterator[BoundArguments]:
+        """Yield variations of each of the arguments that the symbolic paths have."""
+        for known in self.corpus[-_CORPUS // 5 :]:
+            for _ in range(count):
+                drawn = self.candidates.vary(known)
+                if drawn is not None:
+                    yield drawn

@@ -1,0 +1,277 @@
+"""The adapter for CrossHair. Only this module uses CrossHair's internals, which are undocumented and pinned.
+
+An exploration runs a *program* for each path: first with symbolic arguments, while CrossHair decides each branch with
+its solver, then with concrete arguments for that path that the solver found. Both runs must have the same judgement.
+So everything that is reported has happened in plain Python, and a path on which CrossHair's model of Python is wrong
+counts as undecided.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from inspect import BoundArguments, Signature
+from typing import Any
+
+from crosshair.condition_parser import Pep316Parser
+from crosshair.copyext import CopyMode, deepcopyext
+from crosshair.core import ExceptionFilter, ExplorationResult, PathOutcome, deep_realize, explore_loop, gen_args
+from crosshair.core_and_libs import ResumedTracing  # importing it registers the models of the library types
+from crosshair.enforce import EnforcedConditions
+from crosshair.fnutil import FunctionInfo, resolve_signature
+from crosshair.options import DEFAULT_OPTIONS, AnalysisKind, AnalysisOptionSet
+from crosshair.statespace import CallAnalysis, RootNode, StateSpace, VerificationStatus
+from crosshair.util import AttributeHolder, CrossHairInternal, NotDeterministic, UnexploredPath
+from z3 import Z3Exception  # type: ignore[import-untyped] # z3 ships no type information
+
+from quilt_mcp.analysis.engine.causes import collect, note_exception
+from quilt_mcp.analysis.engine.exploration import (
+    Budget,
+    Clause,
+    Contract,
+    End,
+    Exploration,
+    NoArguments,
+    Program,
+    Raised,
+    Returned,
+    Undecided,
+    Watch,
+)
+from quilt_mcp.analysis.engine.models import correct_models, find_far_numbers
+from quilt_mcp.analysis.engine.runs import ConcreteRun
+from quilt_mcp.analysis.engine.sharing import SHARED, separate
+
+# The maximum share of the time limit for one path, and the minimum for a path, in seconds
+_PATH_SHARE = 0.1
+_PATH_LEAST = 0.2
+_MOST_ARGUMENTS, _MOST_FAR = 60, 60
+
+correct_models()
+
+
+# Code must use symbolic values only under this context manager
+_tracing: Callable[[], AbstractContextManager[object]] = ResumedTracing
+
+
+class _Symbolic:
+    symbolic = True
+
+    def call(self, function: Callable[..., object], *args: object, **kwargs: object) -> Returned | Raised:
+        value = None
+        with ExceptionFilter() as caught:
+            try:
+                with _tracing():
+                    value = function(*args, **kwargs)
+            except BaseException as error:
+                note_exception(error)
+                raise
+        if caught.ignore:
+            raise Undecided
+        if caught.user_exc is None:
+            return Returned(value)
+        if isinstance(caught.user_exc[0], NotDeterministic):
+            raise caught.user_exc[0]
+        return Raised(caught.user_exc[0])
+
+    def copy(self, arguments: BoundArguments) -> BoundArguments:
+        return _rebuild(arguments, lambda one, memo: deepcopyext(one, CopyMode.REGULAR, memo))
+
+
+def _rebuild(arguments: BoundArguments, make: Callable[[object, dict[int, object]], object]) -> BoundArguments:
+    """Rebuild each argument with a function of CrossHair.
+
+    The function never gets the `BoundArguments`: it puts what it gets into the memo, which copied code could see.
+
+    Raises:
+        Undecided: the function fails, as for some classes that are written in C, or code that it calls fails.
+    """
+    memo: dict[int, object] = {}
+    try:
+        values = {name: make(one, memo) for name, one in arguments.arguments.items()}
+    except NotDeterministic:
+        raise
+    except Exception as error:  # copied classes can raise any exception
+        raise Undecided from error
+    return BoundArguments(arguments.signature, values)
+
+
+@dataclass(slots=True)
+class SymbolicSearch:
+    """A search on the paths of a program. It can be continued.
+
+    Attributes:
+        program: runs the analysed code with `Run.call` and judges the run.
+        signature: of the arguments to create, with resolved annotations.
+        watch: what the search asks and tells.
+        found: the exploration. The search counts its paths there.
+        before: the fingerprint before the search.
+        kinds: the kinds of the judgements of concrete runs.
+        end: why the last part of the search ended.
+    """
+
+    program: Program
+    signature: Signature
+    watch: Watch
+    found: Exploration
+    before: Hashable
+    kinds: set[Hashable] = field(default_factory=set)
+    end: End = End.TIME
+    _root: RootNode = field(default_factory=RootNode)
+    _unstable: bool = False
+    _arguments: list[BoundArguments] = field(default_factory=list)
+    _far: list[BoundArguments] = field(default_factory=list)
+
+    def follow(self, seconds: float, budget: Budget) -> End:
+        """Follow paths for some time. Return how the search ends.
+
+        Raises:
+            NoArguments: an annotation is not a type.
+        """
+        left = budget.paths - self.found.paths
+        if self.end is End.UNDECIDED or left <= 0 or seconds <= 0:
+            return self.end
+        counts: Counter[str] = Counter()
+        options = _make_options(seconds, budget.seconds * _PATH_SHARE, left, counts)
+        with collect(self.found.causes):
+            result = explore_loop(options, self._root, self._run_path)
+        self.found.paths += counts["num_paths"]
+        self.end = End.UNSTABLE if self._unstable else self._find_end(result, budget)
+        return self.end
+
+    def take_arguments(self) -> list[BoundArguments]:
+        """Return arguments of the paths since the last call."""
+        taken, self._arguments = self._arguments, []
+        return taken
+
+    def take_far_arguments(self) -> list[BoundArguments]:
+        """Return arguments of paths with numbers that are as large as the conditions of the path allow."""
+        taken, self._far = self._far, []
+        return taken
+
+    def _run_path(self, space: StateSpace) -> PathOutcome:
+        try:
+            outcome = self._judge(space)
+        except NotDeterministic:
+            self._unstable = True
+            return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN), breakout=True)
+        except (Undecided, CrossHairInternal, Z3Exception, RecursionError):
+            self._count_undecided("The analyser cannot follow a path to its end.")
+            outcome = PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN))
+        except UnexploredPath as error:  # outside of the analysed code
+            note_exception(error)
+            self._count_undecided("The analyser cannot create the arguments of a path.")
+            raise
+        if self.watch.state() != self.before:
+            self._unstable = True
+            return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN), breakout=True)
+        return outcome
+
+    def _judge(self, space: StateSpace) -> PathOutcome:
+        original = self._create_arguments()
+        symbolic, concrete = _Symbolic(), ConcreteRun()
+        expected = self.program(symbolic, symbolic.copy(original))
+        far = find_far_numbers(space, original) if len(self._far) < _MOST_FAR else []
+        with _tracing():
+            space.detach_path()  # after this, concrete values do not narrow the path
+        realized = _rebuild(original, deep_realize)
+        arguments = separate(realized)
+        judgement = self.program(concrete, concrete.copy(arguments))
+        if judgement.stop:
+            self.found.arguments, self.found.judgement = arguments, judgement
+            return PathOutcome(CallAnalysis(VerificationStatus.REFUTED), breakout=True)
+        self.watch.on_judgement(arguments, judgement)
+        self.kinds.add(judgement.kind)
+        self._keep(arguments, far)
+        if judgement.kind != expected.kind:
+            shared = self.program(concrete, concrete.copy(realized)).kind == expected.kind
+            chosen = SHARED if shared else "the analyser's model of Python had another result than Python"
+            self.found.causes.add(None, "", f"{chosen[0].upper()}{chosen[1:]}.")
+        if judgement.kind != expected.kind or space.status_cap is not None:
+            self._count_undecided("The analyser's model of a float is not exact.")
+            return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN))
+        if judgement.outside:
+            self.found.outside += 1
+            return PathOutcome(CallAnalysis())
+        self.found.decided += 1
+        return PathOutcome(CallAnalysis(VerificationStatus.CONFIRMED))
+
+    def _count_undecided(self, reason: str) -> None:
+        """Count an undecided path, and note the reason unless one is known."""
+        self.found.undecided += 1
+        if not self.found.causes.found:
+            self.found.causes.add(None, "", reason)
+
+    def _keep(self, arguments: BoundArguments, far: list[dict[str, int]]) -> None:
+        if len(self._arguments) < _MOST_ARGUMENTS:
+            self._arguments.append(arguments)
+        for numbers in far:
+            self._far.append(BoundArguments(arguments.signature, {**arguments.arguments, **numbers}))
+
+    def _create_arguments(self) -> BoundArguments:
+        try:
+            with EnforcedConditions().enabled_enforcement():  # arguments satisfy the invariants of their classes
+                arguments: BoundArguments = gen_args(self.signature)
+                return arguments
+        except (TypeError, AttributeError, NameError, ValueError) as error:
+            raise NoArguments from error
+
+    def _find_end(self, result: ExplorationResult, budget: Budget) -> End:
+        found = self.found
+        status = result.top_analysis.verification_status if result.top_analysis else None
+        if found.judgement is not None:
+            return End.STOPPED
+        if result.exhausted:
+            only_outside = status is None and found.outside == found.paths
+            return End.ALL_PATHS if status is VerificationStatus.CONFIRMED or only_outside else End.UNDECIDED
+        if found.paths < budget.paths:
+            return End.TIME
+        return End.UNDECIDED if found.undecided else End.PATHS
+
+
+def _make_options(seconds: float, path_seconds: float, paths: int, counts: Counter[str]) -> Any:
+    return DEFAULT_OPTIONS.overlay(
+        AnalysisOptionSet(
+            analysis_kind=(AnalysisKind.PEP316,),
+            enabled=True,
+            per_condition_timeout=seconds,
+            per_path_timeout=max(_PATH_LEAST, path_seconds),
+            max_iterations=paths,
+            stats=counts,
+        )
+    )
+
+
+def resolve_types(function: Callable[..., object]) -> Signature | None:
+    """Return the signature with its annotations resolved to types, or None if that is not possible."""
+    try:
+        resolved = resolve_signature(function)
+    except SyntaxError:  # an annotation is a string that is not an expression
+        return None
+    return resolved if isinstance(resolved, Signature) else None
+
+
+def parse_contract(function: Callable[..., object]) -> Contract:
+    """Return the contract in the docstring of a function. A `pre:` alone means that the function raises nothing."""
+    parsed = Pep316Parser().get_fn_conditions(FunctionInfo(None, "", function))
+    if parsed is None:
+        return Contract([], [], (), [])
+    problems = [problem.message for problem in parsed.syntax_messages()]
+    pre = [Clause(one.expr_source, one.evaluate) for one in parsed.pre if one.evaluate]
+    post = [Clause(one.expr_source, one.evaluate) for one in parsed.post if one.evaluate]
+    return Contract(pre, post, tuple(sorted(parsed.raises, key=lambda error: error.__name__)), problems)
+
+
+def make_old_values(arguments: BoundArguments) -> object:
+    """Return `__old__` of a contract: an object with the arguments before the call as attributes."""
+    return AttributeHolder(arguments.arguments)
+
+
+def satisfies_invariants(value: object) -> bool:
+    """Whether the invariants of the value's class and its bases hold."""
+    for cls in type(value).__mro__:
+        if "inv:" in (cls.__doc__ or ""):
+            invariants = Pep316Parser().get_class_conditions(cls).inv
+            if not all(one.evaluate({"self": value}) for one in invariants if one.evaluate):
+                return False
+    return True

@@ -1,0 +1,202 @@
+"""Explore a program: concrete values first, then symbolic paths, then concrete values again.
+
+The first values find errors that need no solver, and the last ones those that the solver missed. A claim about all
+arguments needs that CrossHair has decided every path, that its symbolic values stand for all values of the types, and
+that no concrete run contradicts it.
+"""
+
+import time
+from inspect import Signature
+from itertools import chain, islice
+from random import Random
+
+from quilt_mcp.analysis.engine.candidates import Candidates, is_harmless
+from quilt_mcp.analysis.engine.concrete import LONGEST_RUN, ConcreteSearch
+from quilt_mcp.analysis.engine.crosshair import SymbolicSearch
+from quilt_mcp.analysis.engine.default_values import accepts_default
+from quilt_mcp.analysis.engine.exploration import Budget, End, Exploration, NoArguments, Program, Scope, Watch
+from quilt_mcp.analysis.engine.sharing import SHARED, has_only_plain_values, share
+from quilt_mcp.analysis.engine.stability import State, find_change
+
+_FIRST, _LAST = 0.1, 0.2  # the shares of the time for concrete values before and after the symbolic paths
+_QUICK_RUNS, _MORE_RUNS, _CLAIM_RUNS, _LAST_RUNS = 60, 4_000, 200, 100_000
+_SHARED_RUNS = 200
+_QUICK_SECONDS = 0.3
+_MOST_MEMBERS = 1_000
+_CONCRETE = "The analyser cannot create symbolic arguments of these types. Concrete values were tried."
+_MISSED = "A run with concrete values has a result that the analyser found on no path."
+_UNWATCHED, _ANYTHING = Watch(), Scope()
+
+
+def explore(
+    program: Program, signature: Signature, budget: Budget, watch: Watch = _UNWATCHED, scope: Scope = _ANYTHING
+) -> Exploration:
+    """Run a program on every path that arguments of these types can take, until a judgement stops the exploration.
+
+    Args:
+        program: runs the analysed code with `Run.call` and judges the run.
+        signature: of the arguments to create, with resolved annotations.
+        budget: the limits.
+        watch: what the exploration asks and tells while it runs.
+        scope: what the code says about the search.
+
+    Raises:
+        NoArguments: an annotation is not a type.
+    """
+    return _Explorer(program, signature, budget, watch, scope).run()
+
+
+class _Explorer:
+    def __init__(self, program: Program, signature: Signature, budget: Budget, watch: Watch, scope: Scope) -> None:
+        self._budget, self._scope, self._watch = budget, scope, watch
+        self._found = Exploration()
+        self._started = time.perf_counter()
+        self._candidates = Candidates(signature, scope.literals, scope.seed)
+        self._before = before = watch.state()
+        chance = Random(scope.seed)  # noqa: S311 - it protects nothing
+        self._concrete = ConcreteSearch(program, self._candidates, watch, self._found, chance, before)
+        self._symbolic = SymbolicSearch(program, signature, watch, self._found, before)
+        self._held = _find_reason(signature, self._candidates, scope)
+        self._is_plain = has_only_plain_values(signature)
+
+    def run(self) -> Exploration:
+        found = self._found
+        found.end = self._try_members() or self._search()
+        if found.end is End.ALL_PATHS and not self._held and not self._is_plain:
+            found.end = self._share()
+        unsure = found.end is End.STOPPED and found.arguments and self._scope.unsure(found.arguments)
+        if found.end in {End.ALL_PATHS, End.UNDECIDED} and self._held:
+            found.complete, found.held = found.end is End.ALL_PATHS, self._held
+        if unsure or found.held:
+            found.end = End.UNDECIDED
+        if found.end is End.UNSTABLE:
+            self._note_change()
+        if found.end is End.ALL_PATHS:
+            found.kinds = frozenset(self._symbolic.kinds | self._concrete.kinds)
+        if found.end is not End.STOPPED:
+            found.arguments = found.judgement = None
+        return found
+
+    def _note_change(self) -> None:
+        before, after = self._before, self._watch.state()
+        known = find_change(before, after) if isinstance(before, State) and isinstance(after, State) else None
+        self._found.causes.add(None, *(known or ("", "Two runs with the same arguments have different results.")))
+
+    def _share(self) -> End:
+        """Try to refute a claim with arguments that share an object. The paths and the other runs share none."""
+        known = chain(self._candidates.make_boundaries(), self._concrete.draw(_SHARED_RUNS, harmless=True))
+        shared = (other for one in chain(self._concrete.corpus[:], known) for other in share(one))
+        few = [one for one in islice(shared, _SHARED_RUNS) if not self._scope.loops or is_harmless(one)]
+        end = self._concrete.compare(few, self._moment(1))
+        if end is End.STOPPED:
+            self._held = SHARED
+            return End.ALL_PATHS
+        return end
+
+    def _moment(self, share: float) -> float:
+        """Return when this share of the time has passed."""
+        return self._started + self._budget.seconds * share
+
+    def _try_members(self) -> End | None:
+        """Try all arguments, if they are few. Then no path is left. Return None if they are many."""
+        if self._held:
+            return None
+        members = self._candidates.list_all(_MOST_MEMBERS)
+        if members is None:
+            return None
+        each = (self._moment(1) - time.perf_counter()) / (len(members) + 1)
+        end = self._concrete.try_all(members, self._moment(1), longest=max(each, LONGEST_RUN))
+        if end:
+            return end
+        if self._concrete.doubtful or time.perf_counter() > self._moment(1):
+            return End.TIME if time.perf_counter() > self._moment(1) else End.UNDECIDED
+        self._found.members = True
+        self._found.paths = self._found.runs
+        self._found.decided = self._found.runs if self._concrete.kinds else 0
+        self._found.outside = self._found.runs - self._found.decided
+        return End.ALL_PATHS
+
+    def _search(self) -> End:
+        return (
+            self._begin(_QUICK_RUNS)
+            or self._follow_paths(min(_QUICK_SECONDS, self._budget.seconds * (1 - _FIRST - _LAST)))
+            or self._begin(_MORE_RUNS)
+            or self._follow_paths(self._moment(1 - _LAST) - time.perf_counter())
+            or self._finish()
+        )
+
+    def _begin(self, runs: int) -> End | None:
+        """Try boundary values and random values in the first part of the time."""
+        concrete, deadline = self._concrete, self._moment(_FIRST)
+        if runs == _QUICK_RUNS:
+            edges = [one for one in self._candidates.make_boundaries() if not self._scope.loops or is_harmless(one)]
+            end = concrete.try_all(edges, deadline)
+            if end:
+                return end
+        end = concrete.try_all(concrete.draw(runs, harmless=self._scope.loops), deadline)
+        self._watch.on_progress(self._found)
+        return end
+
+    def _follow_paths(self, seconds: float) -> End | None:
+        """Follow symbolic paths for some time. Return None if there is more to do."""
+        try:
+            end = self._symbolic.follow(max(0.0, seconds), self._budget)
+        except NoArguments:
+            if not self._candidates.usable:
+                raise
+            self._symbolic.end = end = End.UNDECIDED
+            self._found.causes.add(None, "", _CONCRETE)
+        self._concrete.corpus.extend(self._symbolic.take_arguments())
+        self._watch.on_progress(self._found)
+        if end is End.STOPPED and self._found.arguments and self._found.judgement:
+            return self._concrete.accept(self._found.arguments, self._found.judgement)
+        if end is End.ALL_PATHS:
+            return self._doubt()
+        return end if end is End.UNSTABLE else None
+
+    def _doubt(self) -> End:
+        """Try to refute what holds on all paths."""
+        concrete, deadline = self._concrete, self._moment(1)
+        far = self._symbolic.take_far_arguments()
+        large = (one for one in self._candidates.make_boundaries() if self._scope.loops and not is_harmless(one))
+        end = (
+            concrete.try_all(far, deadline)
+            or concrete.try_all(concrete.vary_corpus(12), deadline)
+            or concrete.try_all(islice(concrete.draw(_CLAIM_RUNS, harmless=False), _CLAIM_RUNS), deadline)
+            or concrete.try_all(large, deadline)  # `_begin` has tried the others
+        )
+        if end:
+            return end
+        if time.perf_counter() > deadline:
+            return End.TIME
+        if concrete.kinds - self._symbolic.kinds:
+            self._found.causes.add(None, "", _MISSED)
+            return End.UNDECIDED
+        return End.UNDECIDED if concrete.doubtful else End.ALL_PATHS
+
+    def _finish(self) -> End:
+        """Use a part of the time for concrete values, the large ones last."""
+        concrete, large = self._concrete, self._candidates.make_boundaries()
+        now = time.perf_counter()
+        left = min(self._budget.seconds * _LAST, self._moment(1) - now)
+        return (
+            concrete.try_all(concrete.vary_corpus(8), now + left / 3)
+            or concrete.try_all(concrete.draw(_LAST_RUNS, harmless=self._scope.loops), now + left * 2 / 3)
+            or concrete.try_all(self._symbolic.take_far_arguments(), now + left)
+            or concrete.try_all(large, now + left)
+            or concrete.try_all(concrete.draw(_LAST_RUNS, harmless=False), now + left)
+            or self._symbolic.end
+        )
+
+
+def _find_reason(signature: Signature, candidates: Candidates, scope: Scope) -> str | None:
+    """Return why nothing can be claimed about all arguments, or None."""
+    if scope.held:
+        return scope.held
+    if not all(map(accepts_default, signature.parameters.values())):
+        return "a default value does not have the type of its parameter"
+    if not candidates.usable:
+        return "the values of a parameter's type are not known"
+    if not candidates.modelled and candidates.list_all(_MOST_MEMBERS) is None:
+        return "the solver does not cover all values of the type of a parameter"
+    return None

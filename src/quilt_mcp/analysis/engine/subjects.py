@@ -1,0 +1,170 @@
+"""Find what a request names in the submitted code: a function with typed parameters, or an exception class."""
+
+import ast
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import Parameter, Signature
+from types import FunctionType, ModuleType
+from typing import Literal
+
+from quilt_mcp.analysis.engine.crosshair import resolve_types
+from quilt_mcp.analysis.gate.loading import Loaded
+
+
+class AnalysisRefused(Exception):
+    """The request cannot be analysed.
+
+    Attributes:
+        error_type: the kind of problem, one word.
+        message: what is wrong and what to change.
+    """
+
+    def __init__(self, error_type: str, message: str) -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        self.message = message
+
+
+Kind = Literal["function", "method", "static", "class", "property"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A function or method of the submitted code.
+
+    Attributes:
+        function: the object. A method gets its object as the first argument.
+        signature: with resolved types. That of a method has its object as the first parameter.
+        node: the syntax tree.
+        name: as in the request, such as `f` or `Class.method`.
+        kind: what the name means.
+        owner: the class of a method.
+        defined: what `node` defines. For a class method, `function` is a function that calls it.
+    """
+
+    function: Callable[..., object]
+    signature: Signature
+    node: ast.FunctionDef
+    defined: FunctionType
+    name: str
+    kind: Kind = "function"
+    owner: type | None = None
+
+
+def find_subject(loaded: Loaded, name: str) -> Subject:
+    """Return the function with this name, or the method with a name such as `Class.method`.
+
+    Raises:
+        AnalysisRefused: there is not exactly one, or its kind is not supported.
+    """
+    node = find_function(loaded.tree, name)
+    function, kind, owner = _find_object(loaded.module, name)
+    if not isinstance(function, FunctionType) or function.__code__.co_name != node.name:
+        raise AnalysisRefused(
+            "UnsupportedFunction", f"A decorator or an assignment replaces the function `{name}`. Remove it."
+        )
+    if inspect.isgeneratorfunction(function):
+        raise AnalysisRefused(
+            "UnsupportedFunction",
+            f"`{name}` is a generator function: a call does not run its body. Add a function that returns a list.",
+        )
+    signature = resolve_types(function)
+    if signature is None:
+        raise AnalysisRefused(
+            "UnsupportedSignature", f"An annotation of `{name}` contains an unknown type. Define or import it."
+        )
+    if owner is not None and kind != "static":
+        signature = _give_type(signature, owner, name)
+    if owner is not None and kind == "class":
+        # the class is not an argument that can vary
+        signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+        return Subject(_bind_class(function, owner), signature, node, function, name, kind, owner)
+    return Subject(function, signature, node, function, name, kind, owner)
+
+
+def _find_object(module: ModuleType, name: str) -> tuple[object, Kind, type | None]:
+    """Return the function of a name, what the name means, and the class that has it."""
+    *path, last = name.split(".")
+    owner: object = None
+    for part in path:
+        owner = (vars(owner) if isinstance(owner, type) else vars(module)).get(part)
+        if not isinstance(owner, type):
+            return None, "method", None
+    if not isinstance(owner, type):
+        return vars(module).get(last), "function", None
+    found = vars(owner).get(last)
+    if isinstance(found, staticmethod):
+        return found.__func__, "static", owner
+    if isinstance(found, classmethod):
+        return found.__func__, "class", owner
+    if isinstance(found, property):
+        return found.fget, "property", owner
+    return found, "method", owner
+
+
+def _give_type(signature: Signature, owner: type, name: str) -> Signature:
+    """Return the signature of a method with its class as the type of its object."""
+    parameters = list(signature.parameters.values())
+    if not parameters or parameters[0].kind not in {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}:
+        raise AnalysisRefused("UnsupportedSignature", f"`{name}` has no parameter for its object. Add `self`.")
+    return signature.replace(parameters=[parameters[0].replace(annotation=owner), *parameters[1:]])
+
+
+def _bind_class(function: FunctionType, owner: type) -> Callable[..., object]:
+    def bound(*arguments: object, **named: object) -> object:
+        return function(owner, *arguments, **named)
+
+    return bound
+
+
+def find_function(tree: ast.Module, name: str) -> ast.FunctionDef:
+    """Return the definition of the function or method with this name.
+
+    Raises:
+        AnalysisRefused: there is not exactly one.
+    """
+    body, *_, last = tree.body, *name.split(".")
+    for part in name.split(".")[:-1]:
+        classes = [node for node in body if isinstance(node, ast.ClassDef) and node.name == part]
+        if len(classes) != 1:
+            raise AnalysisRefused("FunctionNotFound", _describe_choice(tree, name))
+        body = classes[0].body
+    named = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == last]
+    if len(named) > 1:
+        raise AnalysisRefused(
+            "AmbiguousFunction", f"The code defines `{name}` {len(named)} times. Leave one definition."
+        )
+    if not named:
+        raise AnalysisRefused("FunctionNotFound", _describe_choice(tree, name))
+    return named[0]
+
+
+def _describe_choice(tree: ast.Module, name: str) -> str:
+    found = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for cls in tree.body:
+        if isinstance(cls, ast.ClassDef):
+            found |= {f"{cls.name}.{node.name}" for node in cls.body if isinstance(node, ast.FunctionDef)}
+    others = sorted(found)
+    choice = f"Choose one of: {', '.join(others[:10])}." if others else "Define it at the top level of the code."
+    return f"The code has no function `{name}`. {choice}"
+
+
+def find_exception_class(module: ModuleType, name: str, builtins: dict[str, object]) -> type[Exception]:
+    """Return the exception class with this name.
+
+    It can be built in, in the submitted code, or in an imported module (`module.Class`).
+
+    Raises:
+        AnalysisRefused: there is none, or it is not a subclass of Exception.
+    """
+    first, *rest = name.split(".")
+    found = module.__dict__.get(first, builtins.get(first))
+    for part in rest:
+        found = found.__dict__.get(part) if isinstance(found, ModuleType) else None
+    if isinstance(found, type) and issubclass(found, Exception):
+        return found
+    raise AnalysisRefused(
+        "UnknownExceptionType",
+        f"`{name}` is not an exception class. Use a built-in one such as ValueError, or one that the code defines.",
+    )

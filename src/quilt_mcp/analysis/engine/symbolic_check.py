@@ -1,0 +1,220 @@
+"""symbolic_check: check that a function satisfies its contract for all arguments.
+
+The contract is the `pre:`, `post:` and `raises:` lines of the docstring (PEP 316). Without such lines, the asserts are
+the contract: those before the first other statement are preconditions, the others must hold.
+"""
+
+import ast
+import builtins
+import inspect
+from dataclasses import dataclass
+from inspect import BoundArguments, Parameter
+from types import FunctionType, TracebackType
+from typing import TYPE_CHECKING, Literal
+
+from quilt_mcp.analysis.engine.crosshair import make_old_values, parse_contract
+from quilt_mcp.analysis.engine.exploration import Clause, Contract, End, Exploration, Judgement, Raised, Run
+from quilt_mcp.analysis.engine.pytest_text import write_exception, write_violation
+from quilt_mcp.analysis.engine.rendering import NO_TEST, Counterexample, make_counterexample, write_source
+from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject, find_function, find_subject
+from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
+from quilt_mcp.analysis.messages import Request
+
+if TYPE_CHECKING:  # results imports pydantic, which the sandbox does not load
+    from quilt_mcp.analysis.results import SymbolicCheckResult
+
+CLAUSE_NAMES = frozenset({"_", "__return__", "__old__", "implies"})
+"""The names that CrossHair adds to those of a clause."""
+
+
+def symbolic_check(request: Request, task: Task) -> "SymbolicCheckResult":
+    """Check each postcondition separately."""
+    subject = find_subject(task.loaded, request["function_name"])
+    checks = _find_checks(subject, task)
+    counterexamples: list[Counterexample] = []
+    explorations: list[Exploration] = []
+    for number, check in enumerate(checks):
+        task.report(_make_answer(task, counterexamples, [*explorations, Exploration()]))
+        explored = task.explore(
+            subject,
+            check.judge,
+            share=1 / (len(checks) - number),
+            on_progress=lambda found: task.report(_make_answer(task, counterexamples, [*explorations, found])),
+        )
+        explorations.append(explored)
+        if explored.arguments and explored.judgement:
+            counterexamples.append(check.describe_violation(task, explored.arguments, explored.judgement))
+    return _make_answer(task, counterexamples, explorations)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A condition of a function: preconditions, at most one postcondition, and the exceptions that it can raise.
+
+    Attributes:
+        body_line: the asserts of the function above this line are preconditions.
+    """
+
+    subject: Subject
+    pre: list[Clause]
+    post: Clause | None
+    raises: tuple[type[BaseException], ...]
+    body_line: int = 0
+
+    def judge(self, run: Run, arguments: BoundArguments) -> Judgement:
+        """Call the function and judge whether it satisfies this condition."""
+        names = _name_arguments(arguments)
+        old = run.copy(arguments)
+        for clause in self.pre:
+            if not _holds(run, clause, names | {"__old__": make_old_values(old)}):
+                return Judgement("precondition", outside=True)
+        outcome = run.call(self.subject.function, *arguments.args, **arguments.kwargs)
+        if isinstance(outcome, Raised):
+            return self._judge_exception(outcome)
+        if self.post is None:
+            return Judgement("kept")
+        names = _name_arguments(arguments)
+        names |= {
+            "__return__": outcome.value,
+            "_": outcome.value,
+            self.subject.function.__name__: self.subject.function,
+        }
+        holds = _holds(run, self.post, names | {"__old__": make_old_values(old)})
+        return Judgement("kept") if holds else Judgement("post", stop=True, outcomes=(outcome,))
+
+    def _judge_exception(self, outcome: Raised) -> Judgement:
+        error = outcome.error
+        if isinstance(error, self.raises):
+            return Judgement("kept")
+        if isinstance(error, AssertionError) and _find_line(self.subject.defined, error.__traceback__) < self.body_line:
+            return Judgement("precondition", outside=True)
+        return Judgement(type(error).__name__, stop=True, outcomes=(outcome,))
+
+    def describe_violation(self, task: Task, arguments: BoundArguments, judgement: Judgement) -> Counterexample:
+        """Return the counterexample for a judgement that is a violation."""
+        (outcome,) = judgement.outcomes
+        clause = self.post.source if self.post else ""
+        if isinstance(outcome, Raised):
+            name = type(outcome.error).__name__
+            broken, result = f"raises {name}", name
+            test = write_exception(self.subject, arguments, task.code, outcome.error)
+        else:
+            broken, result = f"post: {clause} does not hold", write_source(outcome.value, task.names)
+            test = write_violation(self.subject, arguments, task.code, clause)
+        return make_counterexample(
+            self.subject,
+            arguments,
+            task.names,
+            violation=broken,
+            actual_result=result,
+            path_condition=" and ".join(f"({one.source})" for one in self.pre) or "True",
+            test=test,
+        )
+
+
+def _name_arguments(arguments: BoundArguments) -> dict[str, object]:
+    """Return the values that clauses see: the arguments, and the default values of those that are left out."""
+    defaults = {one.name: one.default for one in arguments.signature.parameters.values()}
+    return {name: one for name, one in defaults.items() if one is not Parameter.empty} | dict(arguments.arguments)
+
+
+def _holds(run: Run, clause: Clause, names: dict[str, object]) -> bool:
+    """Whether the clause is true. A clause that raises is not."""
+    outcome = run.call(lambda: bool(clause.evaluate(names)))
+    return not isinstance(outcome, Raised) and bool(outcome.value)
+
+
+def _find_line(function: FunctionType, trace: TracebackType | None) -> int:
+    """Return the line of the function, in its outermost call, that raised the exception or called what did."""
+    while trace is not None and trace.tb_frame.f_code is not function.__code__:
+        trace = trace.tb_next
+    return trace.tb_lineno if trace else 0
+
+
+def _find_checks(subject: Subject, task: Task) -> list[Check]:
+    contract: Contract = parse_contract(subject.defined)
+    if contract.problems:
+        raise AnalysisRefused("ContractError", "A pre: or post: line is not a valid Python expression. Correct it.")
+    _check_names(contract, subject.defined)
+    if contract.pre or contract.post or contract.raises:
+        posts: list[Clause | None] = [*contract.post] or [None]
+        return [Check(subject, contract.pre, post, contract.raises) for post in posts]
+    if any(isinstance(node, ast.Assert) for node in ast.walk(subject.node)):
+        # tracebacks have the lines of the canonical source
+        node = find_function(ast.parse(task.loaded.source), subject.name)
+        return [Check(subject, [], None, (), _find_body_line(node))]
+    raise AnalysisRefused(
+        "NoContract",
+        f"`{subject.name}` has no contract to check. Add a docstring line such as `post: _ >= 0` "
+        "(`_` is the result), or assert statements.",
+    )
+
+
+def _check_names(contract: Contract, function: FunctionType) -> None:
+    """Refuse a clause with an undefined name. It would raise for all arguments and look like a violation."""
+    known = {*inspect.signature(function).parameters, *function.__globals__, *dir(builtins), *CLAUSE_NAMES}
+    for kind, clauses in (("pre", contract.pre), ("post", contract.post)):
+        for clause in clauses:
+            undefined = _find_free_names(clause.source) - known
+            if undefined:
+                raise AnalysisRefused(
+                    "ContractError",
+                    f"`{kind}: {clause.source}` uses `{min(undefined)}`, which is not defined. Use the names of the "
+                    "parameters; in a post: line, `_` is the result.",
+                )
+
+
+def _find_free_names(source: str) -> set[str]:
+    """Return the names that an expression uses and does not bind."""
+    nodes = list(ast.walk(ast.parse(source.strip(), mode="eval")))
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    bound = {node.arg for node in nodes if isinstance(node, ast.arg)} | {
+        name.id for name in names if isinstance(name.ctx, ast.Store)
+    }
+    return {name.id for name in names} - bound
+
+
+def _find_body_line(function: ast.FunctionDef) -> int:
+    """Return the line of the first statement after the docstring that is not an assert."""
+    statements = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return next(
+        (node.lineno for node in statements if not isinstance(node, ast.Assert)), (function.end_lineno or 0) + 1
+    )
+
+
+def _make_answer(
+    task: Task, counterexamples: list[Counterexample], explorations: list[Exploration]
+) -> "SymbolicCheckResult":
+    paths = sum(one.paths for one in explorations)
+    verified = all(one.end is End.ALL_PATHS for one in explorations)
+    answer: SymbolicCheckResult = {
+        "status": _find_status(counterexamples, explorations),
+        "counterexamples": list(counterexamples),
+        "paths_explored": paths,
+        "paths_verified": sum(one.decided for one in explorations),
+        "time_seconds": task.elapsed(),
+        "coverage_estimate": 1.0 if verified else None,  # the number of paths is not known
+        "coverage": describe_coverage(explorations),
+    }
+    if counterexamples:
+        answer["confirmed_by_replay"] = True  # explore() stops only on a concrete run
+        if any(one["test"] is None for one in counterexamples):
+            answer["message"] = NO_TEST
+    if answer["status"] == "error":
+        answer["error_type"] = "PreconditionNeverMet"
+        answer["message"] = "No arguments satisfy the preconditions, so nothing was checked. Weaken them."
+    elif answer["status"] in {"unknown", "timeout"}:
+        answer["message"] = explain_undecided(explorations, task.path_limit)
+        answer["undecided"] = task.list_undecided(explorations)
+    return answer
+
+
+def _find_status(
+    counterexamples: list[Counterexample], explorations: list[Exploration]
+) -> Literal["verified", "counterexample", "unknown", "timeout", "error"]:
+    ends = {one.end for one in explorations}
+    if counterexamples:
+        return "counterexample"
+    if ends != {End.ALL_PATHS}:
+        return "timeout" if End.TIME in ends else "unknown"
+    return "verified" if all(one.decided for one in explorations) else "error"

@@ -1,0 +1,158 @@
+"""An analysis in progress: its code, its limits and its clock."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import BoundArguments
+
+from quilt_mcp.analysis.engine.causes import MOST_CAUSES, Causes, Undecided, map_lines
+from quilt_mcp.analysis.engine.contract_tree import include_clauses
+from quilt_mcp.analysis.engine.exploration import (
+    Budget,
+    Coverage,
+    End,
+    Exploration,
+    Judgement,
+    NoArguments,
+    OnJudgement,
+    Program,
+    Scope,
+    Watch,
+)
+from quilt_mcp.analysis.engine.order import find_reason, find_unsure, has_loops
+from quilt_mcp.analysis.engine.pytest_text import Code
+from quilt_mcp.analysis.engine.replay import Record, Replay, record
+from quilt_mcp.analysis.engine.scalars import find_literals
+from quilt_mcp.analysis.engine.search import explore
+from quilt_mcp.analysis.engine.stability import Fingerprint, find_changing_name
+from quilt_mcp.analysis.engine.states import find_state
+from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject
+from quilt_mcp.analysis.gate.loading import Loaded
+from quilt_mcp.analysis.messages import MODULE_NAME, Answer
+
+# The share of the timeout that the search can take. The rest is for loading the code and for the answer.
+_SEARCH_SHARE = 0.75
+
+
+def _ignore(arguments: BoundArguments, judgement: Judgement) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class Task:
+    """An analysis in progress.
+
+    Attributes:
+        loaded: the code.
+        seconds: the timeout of the whole analysis.
+        path_limit: maximum number of paths for each condition.
+        seed: of the random values.
+        replay: repeats the explorations of another process, if this is the second one.
+        records: how the explorations ended.
+        module_name: the name of the module in tests.
+    """
+
+    loaded: Loaded
+    seconds: float
+    path_limit: int
+    seed: int = 0
+    replay: Replay | None = None
+    records: list[Record] = field(default_factory=list)
+    module_name: str = MODULE_NAME
+    started: float = field(default_factory=time.perf_counter)
+
+    def explore(
+        self,
+        subject: Subject,
+        program: Program,
+        *,
+        share: float = 1.0,
+        on_judgement: OnJudgement = _ignore,
+        on_progress: Callable[[Exploration], None] = lambda _: None,
+    ) -> Exploration:
+        """Explore within a share of the remaining time. Unstable code is not explored.
+
+        Raises:
+            AnalysisRefused: CrossHair cannot create arguments for the function.
+        """
+        tree = include_clauses(self.loaded.whole_tree)
+        if changing := find_changing_name(tree):
+            unstable = Exploration(End.UNSTABLE)
+            own = find_changing_name(include_clauses(self.loaded.tree)) == changing  # no line of another file
+            lines = {other: one for one, other in map_lines(self.loaded.source, self.loaded.tree).items()}
+            line = lines.get(changing[1]) if own else None
+            unstable.causes.add(line, changing[0], "The result differs between calls or processes.")
+            self.records.append(record(unstable))
+            return unstable
+        budget = Budget(max(0.0, self.seconds * _SEARCH_SHARE - self.elapsed()) * share, self.path_limit)
+        watch = Watch(Fingerprint(*self.loaded.modules), on_judgement, on_progress)
+        held = find_reason(tree) or find_state(subject.signature, self.loaded)
+        scope = Scope(find_literals(tree), has_loops(tree), held, find_unsure(tree), self.seed)
+        if self.replay:
+            return self.replay.explore(program, subject.signature, budget.seconds, watch, scope)
+        try:
+            explored = explore(program, subject.signature, budget, watch, scope)
+        except NoArguments as error:
+            raise AnalysisRefused(
+                "UnsupportedSignature",
+                f"The analyser cannot create arguments for `{subject.name}`. Annotate each parameter with a type.",
+            ) from error
+        self.records.append(record(explored))
+        return explored
+
+    @property
+    def names(self) -> Mapping[str, object]:
+        """The names of the code, and its other files by the names of their modules."""
+        return {**self.loaded.files, **vars(self.loaded.module)}
+
+    @property
+    def code(self) -> Code:
+        """The code, as tests import it."""
+        return Code(vars(self.loaded.module), self.module_name, self.loaded.files)
+
+    def list_undecided(self, explorations: Sequence[Exploration]) -> list[Undecided]:
+        """Return why paths stayed undecided, with the lines of the submitted code."""
+        together = Causes()
+        for explored in explorations:
+            together.found |= explored.causes.found
+            if explored.held:
+                together.add(None, "", f"{explored.held[0].upper()}{explored.held[1:]}.")
+        lines = map_lines(self.loaded.source, self.loaded.tree) if together.found else {}
+        return together.to_json(lines)[:MOST_CAUSES]
+
+    def report(self, answer: Answer) -> None:
+        """Send a partial answer. It becomes the answer if the analysis reaches its timeout."""
+        self.loaded.report({**answer, "time_seconds": self.seconds})
+
+    def elapsed(self) -> float:
+        """Return the seconds since the start of the analysis, rounded to milliseconds."""
+        return round(time.perf_counter() - self.started, 3)
+
+
+def explain_undecided(explorations: Sequence[Exploration], path_limit: int) -> str:
+    """Return why the first undecided exploration decided nothing, and what can help."""
+    explored = next(one for one in explorations if one.end is not End.ALL_PATHS)
+    if explored.held:
+        return f"Nothing is claimed, because {explored.held}. Concrete values were tried too."
+    return {
+        End.TIME: "The analysis reached its time limit. Raise timeout_seconds, or bound loops and lengths.",
+        End.PATHS: f"The analysis reached the limit of {path_limit} paths. Bound loops and lengths.",
+        End.UNSTABLE: "The code depends on or changes something that outlives a call (the time, an object identity, "
+        "random numbers, module data). Pass it in as an argument instead.",
+        End.DIFFERS: "Another process, with another hash seed and time zone, had a different result. Sort sets of text"
+        " before you use their order, and give times a zone.",
+        End.UNDECIDED: "The analyser cannot decide some paths: `undecided` says why."
+        + (" Raise timeout_seconds to give each path more time." if explored.causes.need_time else ""),
+    }[explored.end]
+
+
+def describe_coverage(explorations: Sequence[Exploration]) -> Coverage:
+    """Return what was explored. The number of all paths is known only if all were explored."""
+    members = bool(explorations) and all(one.members for one in explorations)
+    return {
+        "all_paths": bool(explorations) and all(one.end is End.ALL_PATHS or one.complete for one in explorations),
+        "paths": sum(one.paths for one in explorations),
+        "undecided_paths": sum(one.undecided for one in explorations),
+        "concrete_runs": sum(one.runs for one in explorations),
+        "all_arguments": members,
+    }

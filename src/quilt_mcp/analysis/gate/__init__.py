@@ -1,0 +1,1 @@
+"""What submitted code can contain, and how it is loaded."""

@@ -1,0 +1,217 @@
+"""Load admitted code as a module that sees restricted builtins and modules. This is the second barrier."""
+
+import ast
+import builtins
+import contextlib
+import linecache
+import sys
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import FunctionType, MappingProxyType, ModuleType, SimpleNamespace
+
+from quilt_mcp.analysis.gate.attributes import GUARDS, guard_attributes, has_attribute
+from quilt_mcp.analysis.gate.changes import Changes
+from quilt_mcp.analysis.gate.facades import check_star_imports, make_facade
+from quilt_mcp.analysis.gate.inspection import Admitted
+from quilt_mcp.analysis.gate.project import FILE_NAME, find_imports, find_packages
+from quilt_mcp.analysis.gate.rules import Refused
+from quilt_mcp.analysis.messages import MODULE_NAME, Report
+from quilt_mcp.analysis.policy import Policy
+
+# Modules that C code of the standard library imports in the name of its caller, such as `strftime`. It takes them from
+# `sys.modules` and does not use what the import returns, so this is an empty module.
+C_IMPORTS = frozenset({"_pylong", "_strptime", "time"})
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Admitted code, ready for an analysis.
+
+    Attributes:
+        module: the code as a module, after it has run. `sys.modules` has it under `MODULE_NAME`.
+        source: the canonical source that the gate wrote.
+        tree: the syntax tree of `source`, with the line numbers of the submitted text.
+        report: sends a partial answer, which is complete in itself. All of them together must stay below 4 MiB.
+        files: the other modules of the project that the code has imported, by name.
+        old: the older version of the code, if two versions are compared.
+        other_trees: the syntax trees of the other files and of the older version.
+        changes: what the functions of all of them change.
+    """
+
+    module: ModuleType
+    source: str
+    tree: ast.Module
+    report: Report
+    files: Mapping[str, ModuleType] = field(default_factory=dict)
+    old: "Loaded | None" = None
+    other_trees: tuple[ast.Module, ...] = ()
+    changes: Changes = Changes()  # noqa: RUF009 - it is frozen
+
+    @property
+    def modules(self) -> list[ModuleType]:
+        """Everything with a state that a call can change."""
+        return [self.module, *self.files.values(), *([self.old.module] if self.old else [])]
+
+    @property
+    def whole_tree(self) -> ast.Module:
+        """The code and everything that it can call, as one tree."""
+        return ast.Module([statement for tree in (self.tree, *self.other_trees) for statement in tree.body], [])
+
+
+def restrict_builtins(policy: Policy, files: "ProjectFiles | None" = None) -> dict[str, object]:
+    """Return the permitted builtins, with an `import` that returns facades and a `type` that creates no classes."""
+    names: dict[str, object] = {
+        one: getattr(builtins, one) for one in policy.permitted_builtins if hasattr(builtins, one)
+    }
+    hidden = {"__import__": _make_import(policy, files), "__build_class__": builtins.__build_class__, **GUARDS}
+    return names | hidden | {"type": get_type, "hasattr": has_attribute}
+
+
+def get_type(value: object) -> type:
+    """Return the type of a value that is not a class. The type of a class can create classes with any names.
+
+    Raises:
+        Refused: the value is a class.
+    """
+    found = type(value)
+    if issubclass(found, type):
+        raise Refused("type")
+    return found
+
+
+def load_module(  # noqa: PLR0913 - all but three are keyword-only
+    source: str,
+    policy: Policy,
+    submitted: ast.Module | None = None,
+    *,
+    files: "ProjectFiles | None" = None,
+    file_name: str = FILE_NAME,
+    names: Mapping[str, object] = MappingProxyType({}),
+) -> ModuleType:
+    """Run canonical source as the module of analysed code. It replaces an earlier one.
+
+    Args:
+        source: the canonical source that the gate wrote.
+        policy: what the code can use.
+        submitted: its tree with the line numbers of the submitted text, for refusals at run time.
+        files: the other files of the project.
+        file_name: the name of the file in tracebacks.
+        names: names that the module has from the beginning.
+
+    Raises:
+        BaseException: the code raised it, or uses a withheld name.
+    """
+    tree = ast.parse(source)
+    check_star_imports(submitted or tree, names)
+    module = ModuleType(MODULE_NAME)
+    module.__file__ = file_name
+    module.__loader__ = SimpleNamespace(get_source=lambda _: source)  # all that inspect needs
+    vars(module).update(names)
+    vars(module)["__builtins__"] = restrict_builtins(policy, files)
+    linecache.cache[file_name] = (len(source), None, source.splitlines(keepends=True), file_name)
+    sys.modules[MODULE_NAME] = module
+    tree = guard_attributes(tree, submitted)
+    exec(compile(tree, file_name, "exec", dont_inherit=True), vars(module))  # noqa: S102 - the purpose
+    return module
+
+
+class ProjectFiles:
+    """The other files of a project. The first import of one runs it.
+
+    Args:
+        admitted: by module name.
+        policy: what they can use.
+
+    Attributes:
+        modules: those that were imported, by name.
+    """
+
+    def __init__(self, admitted: Mapping[str, Admitted], policy: Policy) -> None:
+        self._admitted = admitted
+        self._policy = policy
+        self._facades: dict[str, ModuleType] = {name: ModuleType(name) for name in find_packages(admitted)}
+        self._running: set[str] = set()
+        self.modules: dict[str, ModuleType] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._admitted or name in self._facades
+
+    def load(self, name: str) -> ModuleType:
+        """Return the module with the public names of the file.
+
+        Raises:
+            ImportError: the file imports itself.
+        """
+        if name in self._running:
+            raise ImportError("the files import each other")
+        if name in self._admitted and name not in self.modules:
+            self._running.add(name)
+            before = sys.modules.get(MODULE_NAME)
+            admitted = self._admitted[name]
+            self.modules[name] = module = load_module(
+                admitted.source, self._policy, admitted.tree, files=self, file_name=f"/analysis/{name}.py"
+            )
+            resolve_annotations(module)
+            self.load_imports(admitted.tree)
+            self._running.discard(name)
+            if before is not None:
+                sys.modules[MODULE_NAME] = before
+            facade = self._facades.setdefault(name, ModuleType(name))
+            public = {one: value for one, value in vars(module).items() if not one.startswith("_")}
+            vars(facade).update(public)
+            vars(facade)["__all__"] = sorted(public)
+        return self._facades[name]
+
+    def load_imports(self, tree: ast.Module) -> None:
+        """Load what the code imports in functions too, so that a later call changes nothing."""
+        for name in sorted(find_imports(tree) & self._admitted.keys() - self._running):
+            self.load(name)
+
+
+def resolve_annotations(module: ModuleType) -> None:
+    """Replace the annotations of the module's classes that are texts by types, because others use them elsewhere."""
+    for cls in [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == MODULE_NAME]:
+        functions = [one for one in vars(cls).values() if isinstance(one, FunctionType)]
+        for owner in (cls, *functions):
+            if not any(isinstance(one, str) for one in getattr(owner, "__annotations__", {}).values()):
+                continue
+            with contextlib.suppress(NameError, TypeError):  # then the class cannot be created from its annotations
+                owner.__annotations__ = typing.get_type_hints(owner, vars(module), include_extras=True)
+
+
+def _make_import(policy: Policy, files: ProjectFiles | None) -> Callable[..., ModuleType]:
+    loaded: dict[str, ModuleType] = {}
+
+    def load(name: str) -> ModuleType:
+        if files is not None and name in files:
+            return files.load(name)
+        if name in C_IMPORTS and name in sys.modules:
+            return ModuleType(name)
+        if name not in policy.allowed_modules:
+            raise ImportError("this module is not allowed")
+        if name not in loaded:
+            loaded[name] = make_facade(name)
+        return loaded[name]
+
+    def restricted_import(
+        name: str, globals_: object = None, locals_: object = None, fromlist: tuple[str, ...] = (), level: int = 0
+    ) -> ModuleType:
+        del globals_, locals_  # only needed for relative imports
+        if level:
+            raise ImportError("relative imports are not allowed")
+        found = load(name)
+        _bind_parts(name, load)
+        for one in fromlist or ():
+            if files is not None and f"{name}.{one}" in files:
+                setattr(found, one, load(f"{name}.{one}"))
+        return found if fromlist else load(name.partition(".")[0])
+
+    return restricted_import
+
+
+def _bind_parts(name: str, load: Callable[[str], ModuleType]) -> None:
+    """Bind each part of the name in its package: `import collections.abc` gives `collections`."""
+    parts = name.split(".")
+    for end in range(len(parts) - 1, 0, -1):
+        setattr(load(".".join(parts[:end])), parts[end], load(".".join(parts[: end + 1])))

@@ -1,0 +1,241 @@
+"""Reduce a file to what one function uses. The rest is not checked, not loaded and not run.
+
+A statement at the top level is kept if it binds a name that is used, or if it can change a value that is used. Names in
+annotations that are texts, and in contracts, count as used.
+"""
+
+import ast
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from quilt_mcp.analysis.gate.changes import uses_decimal_context
+
+_HEADER = re.compile(r"\s*:?(pre|post|inv|raises)\b", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_IMPORTS = (ast.Import, ast.ImportFrom)
+_SHOWN = 60
+# Functions and classes that change nothing but their result
+_HARMLESS = frozenset(
+    """
+    Decimal Fraction Logger NewType Path TypeVar bool bytes compile complex date datetime dict field float frozenset
+    getLogger int len list max min namedtuple range set sorted str sum timedelta tuple
+    """.split()  # noqa: SIM905 - words are easier to read than a list of literals
+)
+
+
+@dataclass(eq=False, slots=True)
+class _Statement:
+    """A statement at the top level.
+
+    Attributes:
+        binds: the names that it binds at the top level.
+        uses: the names that it mentions.
+        plain: whether it only binds names. Other statements can change what other names refer to.
+    """
+
+    node: ast.stmt
+    binds: set[str]
+    uses: set[str]
+    plain: bool
+
+
+def reduce_tree(tree: ast.Module, names: Collection[str], also: Collection[str] = ()) -> list[str]:
+    """Remove the statements that code with these names does not use. The tree is changed.
+
+    Args:
+        tree: of the file.
+        names: what is analysed.
+        also: other names that are used, if the file has them.
+
+    Returns:
+        A description of each removed statement, such as `main` or `line 7: app.run()`. Nothing is removed if the code
+        does not define one of the names.
+    """
+    never_run = _open_type_checking(tree)
+    statements = [_describe(node) for node in tree.body]
+    bound = {name for one in statements for name in one.binds}
+    if not {*names} <= bound:
+        return []
+    kept = _find_kept(statements, {*names, *also})
+    tree.body = [one.node for one in statements if one in kept]
+    return [_name(one) for one in (*map(_describe, never_run), *statements) if one not in kept]
+
+
+def _find_kept(statements: list[_Statement], used: set[str]) -> set[_Statement]:
+    kept: set[_Statement] = {one for one in statements if _is_always_kept(one.node)}
+    while True:
+        more = {one for one in statements if one not in kept and _is_needed(one, used, statements)}
+        if not more:
+            return kept
+        kept |= more
+        used |= {name for one in more for name in one.uses | one.binds}
+
+
+def _is_needed(one: _Statement, used: set[str], statements: list[_Statement]) -> bool:
+    if one.binds & used:
+        return True
+    imported = {name for other in statements if isinstance(other.node, _IMPORTS) for name in other.binds}
+    if (
+        isinstance(one.node, ast.ClassDef)
+        and {name for base in one.node.bases for name in _find_uses(base)} & used - imported
+    ):
+        return True  # its objects are values of the base class too
+    if one.plain:
+        return False
+    # what it calls can change what it does not name
+    reached, waiting = set(one.uses), set(one.uses)
+    while waiting:
+        waiting = {name for other in statements if other.binds & waiting for name in other.uses} - reached
+        reached |= waiting
+    stops = isinstance(one.node, ast.Raise | ast.While | ast.Assert)
+    return stops or bool((reached & used) - imported)
+
+
+def _describe(node: ast.stmt) -> _Statement:
+    uses = _find_uses(node)
+    if isinstance(node, _DEFINITIONS):
+        return _Statement(node, {node.name}, uses, plain=_is_plain(node))
+    if isinstance(node, _IMPORTS):
+        return _Statement(
+            node, {alias.asname or alias.name.partition(".")[0] for alias in node.names}, uses, plain=True
+        )
+    if _is_main_block(node):
+        return _Statement(node, set(), uses, plain=True)
+    return _Statement(node, _find_bound(node), uses, plain=_is_plain(node))
+
+
+def _is_plain(node: ast.stmt) -> bool:
+    """Whether a statement only binds names, and calls nothing that can change something else."""
+    if isinstance(node, ast.ClassDef):
+        return not node.decorator_list and all(map(_is_plain, node.body))
+    if isinstance(node, _DEFINITIONS):
+        return not node.decorator_list
+    if isinstance(node, ast.If | ast.Try):
+        return all(isinstance(one, _IMPORTS) or _is_plain(one) for one in (*node.body, *node.orelse))
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
+        return all(isinstance(one, ast.Name) for one in targets) and all(_calls_known(one) for one in calls)
+    return isinstance(node, ast.Pass)
+
+
+def _calls_known(node: ast.Call) -> bool:
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return name in _HARMLESS
+
+
+def _find_bound(node: ast.stmt) -> set[str]:
+    """Return the names that a statement binds, also in its blocks, but not in functions and classes within it."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, _DEFINITIONS):
+            found.add(one.name)
+        elif isinstance(one, _IMPORTS):
+            found |= {alias.asname or alias.name.partition(".")[0] for alias in one.names}
+        else:
+            if isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
+                found.add(one.id)
+            waiting += ast.iter_child_nodes(one)
+    return found
+
+
+def _find_uses(node: ast.AST) -> set[str]:
+    found: set[str] = set()
+    for one in ast.walk(node):
+        if isinstance(one, ast.Name):
+            found.add(one.id)
+        elif isinstance(one, ast.Global):
+            found |= {*one.names}
+        elif isinstance(one, ast.Constant) and isinstance(one.value, str) and _may_name(one.value):
+            found |= {*_WORD.findall(one.value)}
+    return found
+
+
+def _may_name(text: str) -> bool:
+    """Whether a text can be an annotation, or a docstring with a contract."""
+    return "\n" not in text or _HEADER.search(text) is not None
+
+
+def _is_always_kept(node: ast.stmt) -> bool:
+    """Whether a statement is always kept.
+
+    An import can change the syntax or bind names that nobody knows. The decimal context holds for all code.
+    """
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "__future__" or node.names[0].name == "*"
+    return not isinstance(node, _DEFINITIONS) and not _is_main_block(node) and uses_decimal_context(node)
+
+
+def _is_main_block(node: ast.stmt) -> bool:
+    """Whether this is the block that runs only in a script."""
+    return (
+        isinstance(node, ast.If)
+        and not node.orelse
+        and isinstance(node.test, ast.Compare)
+        and {ast.unparse(one).strip("'\"") for one in (node.test.left, *node.test.comparators)}
+        == {"__name__", "__main__"}
+    )
+
+
+def _open_type_checking(tree: ast.Module) -> list[ast.stmt]:
+    """Replace `if TYPE_CHECKING:` by its imports, because the analyser needs the types, and by its `else` branch.
+
+    An import stays out if the file binds its name elsewhere: a run has that value. Other statements never run.
+
+    Returns:
+        The statements that are removed.
+    """
+    types: list[ast.stmt] = []
+    others: list[ast.stmt] = []
+    for node in tree.body:
+        if isinstance(node, ast.If) and _is_type_checking(node.test):
+            types += node.body
+            others += node.orelse
+        else:
+            others.append(node)
+    bound = {name for one in others for name in _find_bound(one)}
+    lifted = {one for one in types if isinstance(one, _IMPORTS) and not _find_bound(one) & bound}
+    tree.body = sorted([*lifted, *others], key=lambda one: (one.lineno, one.col_offset))
+    return [one for one in types if one not in lifted]
+
+
+def _is_type_checking(test: ast.expr) -> bool:
+    return isinstance(test, ast.Name | ast.Attribute) and ast.unparse(test).rpartition(".")[2] == "TYPE_CHECKING"
+
+
+def _name(one: _Statement) -> str:
+    if isinstance(one.node, (*_DEFINITIONS, *_IMPORTS)) or (one.plain and one.binds):
+        return ", ".join(sorted(one.binds))[:_SHOWN]
+    return f"line {one.node.lineno}"
+
+
+def find_unchanged(old: ast.Module, new: ast.Module) -> set[str]:
+    """Return the names that both versions define once and with the same text, also of everything that they use."""
+    mine, others = (_find_definitions(tree.body) for tree in (old, new))
+    same = {name for name in mine.keys() & others.keys() if ast.dump(mine[name].node) == ast.dump(others[name].node)}
+    known = mine.keys() | others.keys()
+    while True:
+        changed = {name for name in same if (mine[name].uses & known) - same}
+        if not changed:
+            return same
+        same -= changed
+
+
+def _find_definitions(body: Iterable[ast.stmt]) -> dict[str, _Statement]:
+    found: dict[str, list[_Statement]] = {}
+    for one in map(_describe, body):
+        for name in one.binds:
+            found.setdefault(name, []).append(one)
+    return {name: statements[0] for name, statements in found.items() if len(statements) == 1}
+
+
+def remove_definitions(tree: ast.Module, names: Collection[str]) -> ast.Module:
+    """Return a copy of the tree without the statements that bind only these names."""
+    kept = [node for node in tree.body if not (binds := _describe(node).binds) or not binds <= {*names}]
+    return ast.Module(kept, [])

@@ -1,0 +1,250 @@
+"""Check a syntax tree: every node and every name in it must be allowed."""
+
+import ast
+import builtins
+from collections.abc import Collection
+
+from quilt_mcp.analysis.gate.patterns import PatternCheck
+from quilt_mcp.analysis.gate.rules import (
+    CLOSED_ATTRIBUTES,
+    CONTRACT_NAMES,
+    DEFINABLE_METHODS,
+    ENUM_NAMES,
+    INTERNAL_NAMES,
+    NODES,
+    Refused,
+)
+from quilt_mcp.analysis.gate.syntax import (
+    check_ascii,
+    check_template,
+    find_annotation_strings,
+    find_computed_parts,
+    find_leaving_statements,
+    find_slots,
+    is_allowed_dunder,
+    is_dunder,
+    is_sunder,
+    refuse,
+    returns_value,
+)
+from quilt_mcp.analysis.policy import Policy
+
+_NAMES = ("id", "arg", "asname", "rest")  # fields of nodes that contain one identifier
+_BITS_PER_DIGIT = 3.33
+
+
+def check_tree(tree: ast.AST, policy: Policy, *, contract: bool = False, text: bool = False) -> None:
+    """Check every node of the tree.
+
+    Args:
+        tree: a module, or one expression.
+        policy: what is allowed.
+        contract: whether the tree is a contract line, which can use some more names.
+        text: whether a library evaluates the tree, so that it has no checks at run time.
+
+    Raises:
+        Refused: the tree breaks a rule.
+    """
+    check_size(tree, policy)
+    _Checker(policy, CONTRACT_NAMES if contract else (), PatternCheck(tree), text=text).visit(tree)
+
+
+def check_text(text: str, policy: Policy, *, contract: bool = False) -> ast.expr | None:
+    """Check text that Python may evaluate as an expression.
+
+    Returns:
+        The expression, or None if the text is not one.
+
+    Raises:
+        Refused: the expression breaks a rule.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError):
+        return None
+    except (RecursionError, MemoryError):
+        raise Refused("nesting") from None
+    check_tree(tree, policy, contract=contract, text=True)
+    return tree.body
+
+
+def check_size(tree: ast.AST, policy: Policy) -> None:
+    """Check the depth and the number of nodes without recursion, so that recursion is safe afterwards."""
+    waiting, nodes = [(tree, 0)], 0
+    while waiting:
+        node, depth = waiting.pop()
+        nodes += 1
+        if depth > policy.syntax_depth:
+            raise Refused("nesting", getattr(node, "lineno", None))
+        if nodes > policy.syntax_nodes:
+            raise Refused("nodes")
+        waiting += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
+
+
+class _Checker(ast.NodeVisitor):
+    def __init__(self, policy: Policy, allowed_names: Collection[str], patterns: PatternCheck, *, text: bool) -> None:
+        self._policy = policy
+        self._allowed_names = allowed_names
+        self._patterns = patterns
+        self._text = text
+        self._called: set[ast.AST] = set()  # names that are called with one argument
+        self._slots: set[ast.AST] = set()  # the names __slots__ in classes
+
+    def visit(self, node: ast.AST) -> None:
+        if type(node) not in NODES:
+            raise refuse("construct", node)
+        for field in _NAMES:
+            self._check_name(getattr(node, field, None), node)
+        super().visit(node)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if node.id == "type" and node not in self._called:
+            raise refuse("type", node)
+        if isinstance(node.ctx, ast.Load) and self._is_refused_builtin(node.id):
+            raise refuse("builtin", node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if node.attr == "format" and (self._text or isinstance(node.value, ast.Constant)):
+            check_template(node)
+        if node.attr in CLOSED_ATTRIBUTES:
+            raise refuse("attribute", node)
+        if is_dunder(node.attr) and not is_allowed_dunder(node):
+            raise refuse("dunder", node)
+        if is_sunder(node.attr) and node.attr not in ENUM_NAMES:
+            raise refuse("private", node)
+        check_ascii(node.attr, node)
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        one_argument = len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
+        if isinstance(node.func, ast.Name) and one_argument:
+            self._called.add(node.func)
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        if len(node.ops) > 1 and any(isinstance(one, ast.Is | ast.IsNot) for one in node.ops):
+            raise refuse("identity", node)
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        value = node.value
+        if isinstance(value, int) and value.bit_length() > self._policy.integer_digits * _BITS_PER_DIGIT:
+            raise refuse("literal", node)
+        if isinstance(value, str | bytes) and len(value) > self._policy.literal_length:
+            raise refuse("literal", node)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self._check_module(alias.name, node)
+        self.generic_visit(node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        names = [alias.name for alias in node.names]
+        if node.level or (node.module == "__future__" and names != ["annotations"]):
+            raise refuse("import", node)
+        self._check_module(node.module or "", node)
+        if any(name.startswith("_") for name in names):
+            raise refuse("import", node)
+        self.generic_visit(node)
+
+    def visit_alias(self, node: ast.alias) -> None:
+        check_ascii(node.name, node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if node.name not in DEFINABLE_METHODS:
+            self._check_name(node.name, node)
+        if node.name == "__exit__" and any(returns_value(one) for one in ast.walk(node)):
+            raise refuse("handler", node)
+        self._check_annotation(node.returns)
+        self.generic_visit(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        self._check_name(node.name, node)
+        if node.keywords:
+            raise refuse("metaclass", node)
+        for target, names in find_slots(node):
+            for name in names:
+                self._check_name(name, target)
+            self._slots.add(target)
+        self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> None:
+        self._check_annotation(node.annotation)
+        self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self._check_annotation(node.annotation)
+        self.generic_visit(node)
+
+    def visit_Try(self, node: ast.Try) -> None:
+        for statement in find_leaving_statements(node.finalbody):
+            raise refuse("handler", statement)
+        self.generic_visit(node)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        if node.type is None:
+            raise refuse("handler", node)
+        self._check_name(node.name, node)
+        self.generic_visit(node)
+
+    def visit_Nonlocal(self, node: ast.Nonlocal | ast.Global) -> None:
+        for name in node.names:
+            self._check_name(name, node)
+
+    visit_Global = visit_Nonlocal  # noqa: N815 - the name of the node
+
+    def visit_MatchAs(self, node: ast.MatchAs) -> None:
+        self._check_name(node.name, node)
+        self.generic_visit(node)
+
+    def visit_MatchStar(self, node: ast.MatchStar) -> None:
+        self._check_name(node.name, node)
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> None:
+        for name in node.kwd_attrs:
+            if name in CLOSED_ATTRIBUTES:
+                raise refuse("attribute", node)
+            self._check_name(name, node)
+        self._patterns.check(node)
+        self.generic_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        if node.is_async:
+            raise refuse("construct", node.target)
+        self.generic_visit(node)
+
+    def _check_name(self, name: str | None, node: ast.AST) -> None:
+        """Check an identifier in any position: it must be ASCII, and not a name of the form __name__ unless allowed."""
+        if name is None:
+            return
+        check_ascii(name, node)
+        if name in INTERNAL_NAMES:
+            raise refuse("attribute", node)
+        if is_sunder(name) and name not in ENUM_NAMES:
+            raise refuse("private", node)
+        reads_own_name = name == "__name__" and isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        if is_dunder(name) and name not in self._allowed_names and not reads_own_name and node not in self._slots:
+            # use the rule about builtins for builtins that config://security lists
+            raise refuse("builtin" if name in self._policy.dangerous_builtins else "dunder", node)
+
+    def _is_refused_builtin(self, name: str) -> bool:
+        if name in self._policy.dangerous_builtins:
+            return True
+        return hasattr(builtins, name) and name not in self._policy.permitted_builtins
+
+    def _check_module(self, name: str, node: ast.AST) -> None:
+        if name not in self._policy.allowed_modules:
+            raise refuse("import", node)
+
+    def _check_annotation(self, annotation: ast.expr | None) -> None:
+        """Check that an annotation is not computed, and the strings in it, which Python may evaluate later."""
+        for node in find_computed_parts(annotation):
+            raise refuse("annotation", node)
+        for text, node in find_annotation_strings(annotation):
+            try:
+                parsed = check_text(text, self._policy)
+                self._check_annotation(parsed)
+            except Refused as refusal:
+                raise refuse(refusal.rule, node) from None
+            if parsed is None:
+                raise refuse("annotation", node)

@@ -1,0 +1,122 @@
+"""Apply the gate's rules to what the standard library and CrossHair do for the code at run time.
+
+The gate checks the text of the code. Text that the code computes can still become code in three places: typing
+evaluates it as an annotation, dataclasses writes methods from field names, and CrossHair evaluates it as a contract.
+Nothing needs inspect to evaluate annotations, so it never does.
+It can become the name of an attribute in two more: enum makes classes from a dict, and UserString formats itself.
+"""
+
+import dataclasses
+import enum
+import inspect
+import re
+import typing
+from collections import UserString
+from collections.abc import Callable
+
+from crosshair import condition_parser
+
+from quilt_mcp.analysis.gate.rules import INTERNAL_NAMES, Refused
+from quilt_mcp.analysis.gate.syntax import is_sunder
+from quilt_mcp.analysis.gate.tree import check_text
+from quilt_mcp.analysis.jail.freezing import freeze_classes
+from quilt_mcp.analysis.policy import Policy
+
+_CANONICAL_RAISES = re.compile(r"\s*raises: [A-Za-z]\w*(\s*,\s*[A-Za-z]\w*)*", re.ASCII)
+
+# The classes that `install_guards` changes, so they are frozen after it
+GUARDED_CLASSES = (typing.ForwardRef, enum.EnumType, UserString)
+
+_Plain = Callable[..., object]
+
+
+def install_guards(policy: Policy) -> None:
+    """Guard these places in this process. This cannot be undone.
+
+    Raises:
+        AttributeError: a function to guard does not exist. The process must not analyse anything then.
+    """
+    _check_before(typing.ForwardRef, "__init__", lambda _, text, *__, **___: _check_annotation(text, policy))
+    _check_before(inspect, "get_annotations", lambda *_, eval_str=False, **__: _check_kept(evaluated=eval_str))
+    _check_before(dataclasses, "_get_field", lambda cls, name, *_, **__: _check_field(cls, name))
+    _check_before(dataclasses, "_process_class", lambda cls, *_, **__: _check_fields(cls))
+    _check_before(condition_parser, "compile_expr", lambda text: _check_contract(text, policy))
+    _replace(condition_parser, "parse_sphinx_raises", _find_declared_exceptions)
+    for name in ("_create_", "_convert_"):  # make a class from a dict; read the names of any module
+        _check_before(enum.EnumType, name, _refuse_enum)
+    for name in ("format", "format_map"):
+        _check_before(UserString, name, _refuse_format)
+    freeze_classes(GUARDED_CLASSES)
+
+
+def _check_before(owner: object, name: str, check: Callable[..., None]) -> None:
+    """Make a function of `owner` call `check` with its arguments first."""
+
+    def guarded(plain: _Plain, *args: object, **kwargs: object) -> object:
+        try:
+            check(*args, **kwargs)
+        except Refused as refused:
+            raise Refused(refused.rule) from None  # its line is a line of the text, not of the code
+        return plain(*args, **kwargs)
+
+    _replace(owner, name, guarded)
+
+
+def _replace(owner: object, name: str, guarded: _Plain) -> None:
+    """Replace a function of `owner` by `guarded`, which gets that function as its first argument."""
+    plain = getattr(owner, name)
+    setattr(owner, name, lambda *args, **kwargs: guarded(plain, *args, **kwargs))
+
+
+def _check_annotation(text: object, policy: Policy) -> None:
+    # typing rewrites text that starts with a star; a subclass of str can return a different text each time
+    if type(text) is not str or text.startswith("*"):
+        raise Refused("construct")
+    check_text(text, policy)
+
+
+def _check_kept(*, evaluated: object) -> None:
+    """Check that annotations stay texts."""
+    if evaluated:
+        raise Refused("annotation")
+
+
+def _check_field(cls: type, name: object) -> None:
+    if type(name) is not str or not (name.isidentifier() and name.isascii()) or name.startswith("__"):
+        raise Refused("dunder")
+    if name in INTERNAL_NAMES or is_sunder(name):
+        raise Refused("attribute")
+    default = vars(cls).get(name)
+    if isinstance(default, dataclasses.Field) and type(default) is not dataclasses.Field:
+        raise Refused("store")  # the code could change the name of such a field later
+    if name == "format" and issubclass(cls, str | UserString):
+        raise Refused("format")  # a class pattern would read the method of str
+
+
+def _check_fields(cls: type) -> None:
+    """Check the fields that a dataclass inherits, from which its methods are written."""
+    for base in cls.__mro__[1:]:
+        for key, field in vars(base).get("__dataclass_fields__", {}).items():
+            if type(field) is not dataclasses.Field or field.name is not key:
+                raise Refused("dunder")
+            _check_field(cls, key)
+
+
+def _refuse_enum(*_: object, **__: object) -> None:
+    raise Refused("enum")
+
+
+def _refuse_format(*_: object, **__: object) -> None:
+    raise Refused("format")
+
+
+def _check_contract(text: object, policy: Policy) -> None:
+    if type(text) is not str or check_text(text, policy, contract=True) is None:
+        raise Refused("contract")
+
+
+def _find_declared_exceptions(plain: Callable[[object], set[type]], function: object) -> set[type]:
+    """Return the exceptions that a docstring declares; none if the gate did not write each line with `raises`."""
+    lines = (getattr(function, "__doc__", None) or "").splitlines()
+    canonical = all(_CANONICAL_RAISES.fullmatch(line) for line in lines if "raises" in line)
+    return plain(function) if canonical else set()

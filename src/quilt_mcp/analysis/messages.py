@@ -1,0 +1,144 @@
+"""Messages between the server and the process that runs an analysis: requests, answers, and answers about failures.
+
+Both processes import this module, so it imports little.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, NotRequired, TypedDict
+
+from quilt_mcp.analysis.policy import SUPPORTED_PYTHONS, Policy
+
+ANSWER_BYTES = 256 * 1024
+"""Maximum size of one answer."""
+STREAM_BYTES = 4 * 1024 * 1024
+"""Maximum size of everything that a child sends: partial answers, and the answer."""
+
+ANSWER_TEXT = 8_000
+"""Maximum number of characters of a text in an answer."""
+ANSWER_ITEMS = 20_000
+"""Maximum number of items of a list or object in an answer. The code has no more nodes than this."""
+ANSWER_DEPTH = 16
+"""Maximum number of nested lists and objects in an answer."""
+
+# The layers of the jail, and what each one prevents
+LAYERS = {
+    "landlock": "access to files",
+    "privileges": "privileges, and access from other processes of the same user",
+    "rlimits": "more memory, CPU time, files or stack than the limits",
+    "seccomp": "all system calls except those in jail/system_calls.py, and with them new threads and processes",
+}
+
+MODULE_NAME = "submitted"
+"""The name of the module of analysed code."""
+RECORDS = "records"
+"""The key of what a child records for the process that repeats its result. The server removes it."""
+
+Answer = Mapping[str, object]
+"""The JSON object that an analysis returns. It has a string `status`."""
+Report = Callable[[Answer], None]
+"""Sends a partial answer. If the child is killed at the timeout, the last one is the answer."""
+
+
+class Request(TypedDict):
+    """An analysis: the tool, the code, and the other arguments of the tool by name.
+
+    For two versions, `code` is the new one. `whole_file` is for tests: the code is not reduced.
+    """
+
+    tool: str
+    code: str
+    function_name: NotRequired[str]
+    exception_type: NotRequired[str]
+    function_a: NotRequired[str]
+    function_b: NotRequired[str]
+    symbolic_reachability: NotRequired[bool]
+    module_name: NotRequired[str]
+    old_code: NotRequired[str]
+    files: NotRequired[Mapping[str, str]]
+    whole_file: NotRequired[bool]
+
+
+class Envelope(TypedDict):
+    """What the child reads.
+
+    Attributes:
+        policy: as JSON text.
+        request: the tool and its arguments.
+        seconds: the timeout.
+        seed: of the random values.
+        records: what another child has recorded, if this one repeats its result.
+    """
+
+    policy: str
+    request: Request
+    seconds: float
+    seed: NotRequired[int]
+    records: NotRequired[list[Mapping[str, object]]]
+
+
+class Limits(TypedDict):
+    """What the zygote reads: the limits of a child before it has seen its request."""
+
+    memory_limit_mb: int
+    cpu_seconds: int
+
+
+class ErrorAnswer(TypedDict):
+    """An answer about a failure.
+
+    Attributes:
+        status: always `error`.
+        error_type: the kind of failure, one word.
+        message: what is wrong and what to change.
+        rule: for the error type `Refused`, the rule that refused the code.
+        line: for the error type `Refused`, the line of the code, from 1; None if there is no single line.
+        waited_seconds: for the error type `Busy`, how long the call waited for a place; 0 if it was refused at once.
+        retry_after_seconds: for the error type `Busy`, when to repeat the call.
+    """
+
+    status: Literal["error"]
+    error_type: str
+    message: str
+    rule: NotRequired[str]
+    line: NotRequired[int | None]
+    waited_seconds: NotRequired[float]
+    retry_after_seconds: NotRequired[int]
+
+
+def error(error_type: str, message: str) -> ErrorAnswer:
+    """Return an answer about a failure. The message must not contain text from analysed code."""
+    return {"status": "error", "error_type": error_type, "message": message}
+
+
+def describe_refusal(rule: str, message: str, line: int | None = None) -> ErrorAnswer:
+    """Return the answer for code that breaks a rule of the gate."""
+    return {**error("Refused", message), "rule": rule, "line": line}
+
+
+def check_layers(layers: Mapping[str, bool], policy: Policy) -> ErrorAnswer | None:
+    """Return an error if a layer of the jail does not work and the policy does not accept that."""
+    missing = sorted(layer for layer in LAYERS if not layers.get(layer))
+    if not missing or policy.allow_weaker_sandbox:
+        return None
+    return error(
+        "SandboxUnavailable",
+        f"The sandbox does not run analyses: this machine does not support {', '.join(missing)}. Run the server on"
+        " Linux with Landlock and seccomp, or set QUILT_MCP_ANALYSIS_ALLOW_WEAKER_SANDBOX=true.",
+    )
+
+
+def check_platform(platform: str, python: tuple[int, int]) -> ErrorAnswer | None:
+    """Return an error if analyses cannot run on this operating system or Python version."""
+    if platform != "linux":
+        return error("SandboxUnavailable", "The sandbox needs Linux. Run the server on Linux.")
+    if python not in SUPPORTED_PYTHONS:
+        return error(
+            "UnsupportedPython",
+            f"The sandbox does not run analyses on Python {_join([python])}. It is tested on"
+            f" {_join(SUPPORTED_PYTHONS)}. Run the server on one of these versions.",
+        )
+    return None
+
+
+def _join(versions: Iterable[tuple[int, int]]) -> str:
+    return ", ".join(f"{major}.{minor}" for major, minor in versions)

@@ -1,0 +1,33 @@
+"""The analysis domain: its resources, tools and prompts."""
+
+from fastmcp import FastMCP
+
+from quilt_mcp.analysis import security_resource, server_resources
+from quilt_mcp.analysis.prompts import register_analysis_prompts
+from quilt_mcp.analysis.settings import AnalysisSettings
+from quilt_mcp.analysis.tools import register_analysis_tools
+from quilt_mcp.app import App
+from quilt_mcp.app.domain import Domain
+from quilt_mcp.core.registry import define
+
+RESOURCES = [
+    define("config://security", security_resource.security, name="Security Configuration"),
+    define("config://server", server_resources.server_config, name="Server Configuration"),
+    define("info://capabilities", server_resources.capabilities, name="Server Capabilities"),
+]
+
+
+def add_tools(mcp: FastMCP, app: App) -> None:
+    """Add the tools and the prompts, if the extra is installed."""
+    register_analysis_tools(mcp, app)
+    register_analysis_prompts(mcp, app)
+
+
+ANALYSIS = Domain(
+    name="analysis",
+    resources=RESOURCES,
+    add_tools=add_tools,
+    settings=AnalysisSettings,
+    libraries=("crosshair", "z3"),
+    extra="analysis",
+)

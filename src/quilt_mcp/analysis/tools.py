@@ -1,0 +1,260 @@
+"""The tools that analyse Python code. The sandbox parses and runs submitted code; this process does not."""
+
+import platform
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar, cast, get_args
+
+from fastmcp import FastMCP
+from mcp_types import ToolAnnotations
+from pydantic import TypeAdapter, ValidationError
+
+from quilt_mcp import __version__
+from quilt_mcp.analysis import results
+from quilt_mcp.analysis.arguments import (
+    UNSET,
+    Code,
+    ComparedName,
+    ExceptionType,
+    Files,
+    FunctionName,
+    ModuleName,
+    NameInBoth,
+    NewCode,
+    OldCode,
+    OptionalCode,
+    Symbolic,
+    Timeout,
+)
+from quilt_mcp.analysis.messages import MODULE_NAME, Request, error
+from quilt_mcp.analysis.results import (
+    BranchesResult,
+    ComparisonResult,
+    ExceptionPathResult,
+    HealthResult,
+    SymbolicCheckResult,
+)
+from quilt_mcp.analysis.sandbox import Sandbox, is_installed
+from quilt_mcp.analysis.settings import AnalysisSettings
+from quilt_mcp.app import App, current_app, identity
+from quilt_mcp.app.checked_tool import INVALID_ARGUMENTS, CheckedTool, make_error
+from quilt_mcp.app.pools import make_pooled
+from quilt_mcp.core.errors import NotSignedIn
+
+_Result = TypeVar("_Result", SymbolicCheckResult, ExceptionPathResult, ComparisonResult, BranchesResult)
+
+
+async def symbolic_check(
+    code: Code,
+    function_name: FunctionName,
+    timeout_seconds: Timeout = UNSET,
+    files: Files = None,
+    module_name: ModuleName = MODULE_NAME,
+) -> SymbolicCheckResult:
+    """Check that a Python function satisfies its contract for all arguments, or find a counterexample.
+
+    The contract is in the docstring, in lines such as `pre: x > 0`, `post: _ >= x` (`_` is the result, `__old__.x` an
+    argument before the call) and `raises: ValueError`. Without such lines, the asserts of the function are its
+    contract; the leading ones are preconditions. Parameters need type annotations.
+    """
+    request: Request = {"tool": "symbolic_check", "code": code, "function_name": function_name}
+    return await _analyse(SymbolicCheckResult, timeout_seconds, request, files, module_name)
+
+
+async def find_path_to_exception(  # noqa: PLR0913, PLR0917 - clients name the arguments
+    code: Code,
+    function_name: FunctionName,
+    exception_type: ExceptionType,
+    timeout_seconds: Timeout = UNSET,
+    files: Files = None,
+    module_name: ModuleName = MODULE_NAME,
+) -> ExceptionPathResult:
+    """Find arguments for which a Python function raises an exception of a class, or confirm that there are none.
+
+    Contracts are ignored. Parameters need type annotations.
+    """
+    request: Request = {
+        "tool": "find_path_to_exception",
+        "code": code,
+        "function_name": function_name,
+        "exception_type": exception_type,
+    }
+    return await _analyse(ExceptionPathResult, timeout_seconds, request, files, module_name)
+
+
+async def compare_functions(  # noqa: PLR0913, PLR0917 - clients name the arguments
+    code: OptionalCode = None,
+    function_a: ComparedName = None,
+    function_b: ComparedName = None,
+    timeout_seconds: Timeout = UNSET,
+    old_code: OldCode = None,
+    new_code: NewCode = None,
+    function_name: NameInBoth = None,
+    files: Files = None,
+    module_name: ModuleName = MODULE_NAME,
+) -> ComparisonResult:
+    """Find arguments for which two Python functions differ, or confirm that there are none.
+
+    Give code, function_a and function_b, or old_code, new_code and function_name. They differ if they return different
+    values, raise different exception classes, or change their arguments differently. Both must have the same
+    parameters, with type annotations.
+    """
+    request: Request
+    if code and function_a and function_b and not (old_code or new_code or function_name):
+        request = {"tool": "compare_functions", "code": code, "function_a": function_a, "function_b": function_b}
+    elif old_code and new_code and function_name and not (code or function_a or function_b):
+        names: Request = {"tool": "compare_functions", "code": new_code, "function_a": function_name}
+        request = {**names, "function_b": function_name, "old_code": old_code}
+    else:
+        message = "Give either code, function_a and function_b, or old_code, new_code and function_name."
+        return cast("ComparisonResult", error(INVALID_ARGUMENTS, message))
+    return await _analyse(ComparisonResult, timeout_seconds, request, files, module_name)
+
+
+async def analyze_branches(
+    code: Code,
+    function_name: FunctionName,
+    timeout_seconds: Timeout = UNSET,
+    symbolic_reachability: Symbolic = False,  # noqa: FBT002 - an argument that clients give by name
+    files: Files = None,
+) -> BranchesResult:
+    """List a Python function's branches, its dead code and its cyclomatic complexity.
+
+    With symbolic_reachability, also find out which outcomes are reachable, with a call for each. Parameters then need
+    type annotations.
+    """
+    request: Request = {
+        "tool": "analyze_branches",
+        "code": code,
+        "function_name": function_name,
+        "symbolic_reachability": symbolic_reachability,
+    }
+    return await _analyse(BranchesResult, timeout_seconds, request, files)
+
+
+def health_check() -> HealthResult:
+    """Return the status of the server, and the versions of Python, CrossHair and z3. Does not start an analysis."""
+    return {
+        "status": "healthy",
+        "version": __version__,
+        "python_version": platform.python_version(),
+        "crosshair_version": version("crosshair-tool"),
+        "z3_version": version("z3-solver"),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "memory_usage_mb": _read_memory_mb(),
+    }
+
+
+_TITLES: Mapping[Callable[..., object], str] = {
+    symbolic_check: "Symbolic Contract Verification",
+    find_path_to_exception: "Find Exception Triggering Inputs",
+    compare_functions: "Semantic Function Equivalence Check",
+    analyze_branches: "Branch Analysis and Complexity",
+    health_check: "Server Health Check",
+}
+# Descriptions in output schemas that clients see
+_SHOWN_DESCRIPTIONS = {
+    get_args(one)[1].description for one in (results.Message, results.Dropped, results.Waited, results.Replayed)
+}
+_NOTHING_CHECKED: Mapping[str, object] = {
+    "counterexamples": [],
+    "paths_explored": 0,
+    "paths_verified": 0,
+    "time_seconds": 0.0,
+    "coverage_estimate": None,
+}
+
+
+def register_analysis_tools(mcp: FastMCP, app: App) -> None:
+    """Register the five tools if the extra `analysis` is installed."""
+    if not is_installed():
+        return
+    hints = ToolAnnotations(read_only_hint=True, idempotent_hint=True, destructive_hint=False, open_world_hint=False)
+    limit = TypeAdapter(Timeout).json_schema() | {
+        "default": app.settings_as(AnalysisSettings).analysis_default_timeout_seconds
+    }
+    for function, title in _TITLES.items():
+        is_analysis = function is not health_check
+        tool = CheckedTool.create(
+            function if is_analysis else make_pooled("local", function),
+            partial(_make_error, function) if is_analysis else make_error,
+            app=app,
+            title=title,
+            tags={"analysis"},
+            annotations=hints,
+        )
+        tool.output_schema = _shorten_schema(tool.output_schema)
+        for parameter in tool.parameters["properties"].values():
+            if parameter.get("default", ...) is None:  # null is not one of the declared types
+                del parameter["default"]
+        if is_analysis:
+            tool.parameters["properties"]["timeout_seconds"] = limit  # with the default of the settings
+        mcp.add_tool(tool)
+
+
+def _shorten_schema(schema: Any) -> Any:
+    """Return an output schema without limits, and with a description only where a name does not say enough.
+
+    Each client pays for it in every conversation. The limits protect this server, which checks them itself.
+    """
+    if isinstance(schema, list):
+        return [_shorten_schema(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: one for key, one in schema.items() if key not in {"maxLength", "maxItems"}}
+    if isinstance(schema.get("type"), str) and schema.get("description") not in _SHOWN_DESCRIPTIONS:
+        kept.pop("description", None)
+    choice = kept.get("anyOf", [])
+    if choice and all(one.keys() == {"type"} for one in choice):
+        types = [one["type"] for one in kept.pop("anyOf")]
+        kept["type"] = [one for one in types if one != "integer" or "number" not in types]
+    return {key: _shorten_schema(one) for key, one in kept.items()}
+
+
+def _make_error(function: Callable[..., object], message: str, actions: Sequence[str]) -> dict[str, object]:
+    """Return the answer to invalid arguments."""
+    defaults = _NOTHING_CHECKED if function is symbolic_check else {}
+    return {**defaults, **error(INVALID_ARGUMENTS, " ".join([message, *actions]))}
+
+
+async def _analyse(
+    result: type[_Result],
+    timeout_seconds: float,
+    request: Request,
+    files: Mapping[str, str] | None,
+    module_name: str = MODULE_NAME,
+) -> _Result:
+    """Run the request in the sandbox. Analysed code can forge the answer, so its form is checked."""
+    if files:
+        request["files"] = files
+    if module_name != MODULE_NAME:
+        request["module_name"] = module_name
+    app = current_app()
+    seconds = float(timeout_seconds or app.settings_as(AnalysisSettings).analysis_default_timeout_seconds)
+    answer = await app.part(Sandbox).analyse(request, seconds=seconds, caller=_find_caller())
+    defaults = _NOTHING_CHECKED if result is SymbolicCheckResult else {}
+    try:
+        return TypeAdapter(result).validate_python({**defaults, **answer})
+    except ValidationError:
+        return cast("_Result", {**defaults, **error("InvalidAnswer", "The analysis returned an invalid answer.")})
+
+
+def _find_caller() -> str | None:
+    """Return the key of the caller's share in the queue; None for the local user."""
+    try:
+        who = identity.current()
+    except NotSignedIn:  # the token does not name its owner: all such callers have one share
+        return ""
+    return None if who.is_local else who.key
+
+
+def _read_memory_mb() -> float | None:
+    """Return the resident memory of this process in MiB, or None if this system has no file with it."""
+    if sys.platform != "linux":
+        return None
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    kibibytes = next(line.split()[1] for line in lines if line.startswith("VmRSS:"))
+    return round(int(kibibytes) / 1024, 1)

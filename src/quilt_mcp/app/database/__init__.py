@@ -1,0 +1,1 @@
+"""Storage that domains share, on SQLAlchemy Core and Alembic."""

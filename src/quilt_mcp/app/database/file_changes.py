@@ -1,0 +1,154 @@
+"""Notices that an SQLite file was replaced, moved or damaged, or that its permissions changed, while it is open.
+
+SQLite keeps a write-ahead log, or a rollback journal, beside a file and finds it by name. A connection that stays with
+a file that has lost its name, and another that opens the file that has the name now, would share a log and mix the two
+files. So a pool opens another file only if no log of the first lies beside it. Otherwise it refuses until the log is
+removed, or until the first file is back. It deletes nothing, because other processes can use the file and its log.
+"""
+
+import os
+import sqlite3
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from sqlalchemy import AdaptedConnection, Engine, ExceptionContext, event
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import InvalidatePoolError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from quilt_mcp.app.database.failures import DatabaseFailures
+
+_WRONG_FILE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
+_LOG, _JOURNAL = ("-wal", "-shm"), "-journal"
+_OPENED = "quilt_mcp.file"
+"""The key of a pool entry's `info`."""
+
+
+class FileState(NamedTuple):
+    """Which file has a name, and who may use it."""
+
+    device: int
+    inode: int
+    mode: int
+    owner: int
+
+
+class WatchedFile:
+    """The file that an engine has opened, until the engine is disposed of.
+
+    Args:
+        path: its name.
+        failures: of the database.
+    """
+
+    def __init__(self, path: Path, failures: DatabaseFailures) -> None:
+        self._path, self._failures = path, failures
+        self._opened: FileState | None = None
+        self._logs: set[tuple[int, int]] = set()  # those of the file that a connection of the engine has open
+
+    def note_opening(self) -> FileState | None:
+        """Check the file before a connection opens it. Return its state, for the connection's `file_state`.
+
+        Raises:
+            ResourceExecutionError: it is not the file that the engine has opened before, and cannot be opened now.
+        """
+        self._opened = self._examine()
+        return self._opened
+
+    def watch(self, engine: Engine) -> None:
+        """Check the file before each use of a connection of the engine."""
+        event.listen(engine, "connect", _note_state)
+        event.listen(engine, "checkout", self._check)
+        event.listen(engine, "close", self._note_closing)
+        event.listen(engine, "engine_disposed", self._forget)
+
+    def _check(self, _connection: DBAPIConnection, entry: ConnectionPoolEntry, _: object) -> None:
+        now = self._opened = self._examine()
+        before = entry.info[_OPENED]
+        if now is None or now == before:
+            self._logs.update(state for suffix, state in _find_logs(self._path).items() if suffix in _LOG)
+            return
+        if before and now[:2] == before[:2]:  # a connection remembers that a file was read-only
+            _share_permissions(self._path, now)
+        raise InvalidatePoolError("the file or its permissions have changed")
+
+    def _note_closing(self, *_: object) -> None:
+        with suppress(OSError):  # an error would keep the connection open
+            now = _read_state(self._path)
+            if now is None or self._opened is None or now[:2] != self._opened[:2]:
+                return
+        self._logs.clear()  # the log can be deleted now, and another process can create another
+
+    def _forget(self, _: Engine) -> None:
+        self._opened = None
+        self._logs.clear()
+
+    def _examine(self) -> FileState | None:
+        """Return the state of the file.
+
+        Raises:
+            ResourceExecutionError: the file has no name any more, or a log of the file that the engine has opened lies
+                beside another.
+        """
+        now = _read_state(self._path)
+        if self._opened is None:
+            return now
+        if now is None:
+            raise self._failures.moved()
+        if now[:2] != self._opened[:2]:
+            self._require_other_log()
+            self._logs.clear()
+        return now
+
+    def _require_other_log(self) -> None:
+        """Check that the log beside a file that has replaced another is not the log of the other.
+
+        A log that is none of the known ones was created after the replacement, by a process that uses the new file.
+        """
+        found = _find_logs(self._path)
+        is_other = self._logs and _JOURNAL not in found and self._logs.isdisjoint(found.values())
+        if found and not is_other:
+            raise self._failures.replaced()
+
+
+def discard_damaged(engine: Engine) -> None:
+    """Discard all connections of an engine after an error that says that something is wrong with the file."""
+    event.listen(engine, "handle_error", _discard_connections)
+
+
+def _note_state(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
+    entry.info[_OPENED] = cast("AdaptedConnection", connection).driver_connection.file_state
+
+
+def _read_state(path: Path) -> FileState | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return FileState(found.st_dev, found.st_ino, found.st_mode, found.st_uid)
+
+
+def _find_logs(path: Path) -> dict[str, tuple[int, int]]:
+    """Return device and inode of each log beside the file, by suffix. SQLite follows links to find the place."""
+    place, found = os.path.realpath(path), {}
+    for suffix in (*_LOG, _JOURNAL):
+        with suppress(FileNotFoundError):
+            state = Path(place + suffix).stat()
+            found[suffix] = state.st_dev, state.st_ino
+    return found
+
+
+def _share_permissions(path: Path, state: FileState) -> None:
+    """Give the log of the file its permissions, as SQLite does when it creates the log."""
+    for suffix in _LOG:
+        with suppress(OSError):
+            path.with_name(path.name + suffix).chmod(stat.S_IMODE(state.mode))
+
+
+def _discard_connections(context: ExceptionContext) -> None:
+    code = getattr(context.original_exception, "sqlite_errorcode", None)
+    if code is not None and code & 0xFF in _WRONG_FILE:
+        context.is_disconnect = True
+        context.invalidate_pool_on_disconnect = True

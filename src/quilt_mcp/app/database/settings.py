@@ -1,0 +1,47 @@
+"""Settings of the storage that domains share."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import platformdirs
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings
+
+Seconds = Annotated[float, Field(gt=0, le=600)]
+POSTGRESQL = frozenset({"postgresql", "postgres"})
+
+
+def check_url(url: SecretStr, *, driver: str, others: tuple[str, ...] = ()) -> SecretStr:
+    """Check the scheme of a database URL, and that the driver for PostgreSQL is installed.
+
+    Args:
+        url: the URL.
+        driver: the module that connects to PostgreSQL.
+        others: the schemes that are valid in addition to postgresql:// and postgres://, and need no driver.
+
+    Raises:
+        ValueError: the scheme is not valid, or the driver is not installed.
+    """
+    scheme = urlsplit(url.get_secret_value()).scheme
+    if scheme not in POSTGRESQL | {f"postgresql+{driver}"} | set(others):
+        raise ValueError(" or ".join(f"{name}://" for name in ("it must start with postgresql", *others[:1])))
+    if scheme not in others and find_spec(driver) is None:
+        raise ValueError(
+            "install the extra `postgres`, for example with `pipx install '.[postgres]'` or "
+            "`make install EXTRAS=postgres`"
+        )
+    return url
+
+
+class StorageSettings(BaseSettings):
+    """Where local databases are, and how long a database may take."""
+
+    data_dir: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("quilt-mcp", appauthor=False)),
+        description="Directory for workflows and the embedded requirements database.",
+    )
+    database_timeout_seconds: Seconds = Field(
+        5.0, description="Timeout for connecting to a database, and for each statement."
+    )

@@ -1,0 +1,105 @@
+r"""Find text in a client's message that is not valid Unicode, and make the error that answers the message.
+
+JSON can contain half of a surrogate pair (`"\ud800"`), and bytes can be something else than UTF-8. The MCP library
+cannot read such a message: it sends no answer over stdio, and none with the id of the request over HTTP.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+
+from quilt_mcp.app.json_depth import is_nested_too_deeply
+from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.core.errors import INVALID_PARAMS
+
+# A surrogate may be in the message: as an escape, which can also be half of a valid pair, or as bytes.
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_HALF = re.compile("[\ud800-\udfff]")
+_SHOWN = 200
+_DIGITS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidText:
+    """A message with text that is not valid Unicode.
+
+    Attributes:
+        request_id: the id of the request; None if it has none that can be answered.
+        is_request: whether the client waits for an answer.
+        where: the path of the text in the message, such as `params.arguments.code`.
+        position: the index of the first character that is not valid.
+    """
+
+    request_id: str | int | None
+    is_request: bool
+    where: str
+    position: int
+
+    def to_error(self) -> bytes:
+        """Return the JSON-RPC error that answers the message. It is ASCII, so the id can contain anything."""
+        message = "The message contains text that is not valid Unicode."
+        body: JSONObject = {
+            "success": False,
+            "error": "InvalidUnicode",
+            "message": message,
+            "details": f"{self.where}: character {self.position} is not valid.",
+            "suggested_actions": [
+                "Send UTF-8. Replace or remove each half of a surrogate pair (U+D800 to U+DFFF) and each invalid byte."
+            ],
+            "transient": False,
+        }
+        error = {"code": INVALID_PARAMS, "message": message, "data": body}
+        return json.dumps({"jsonrpc": "2.0", "id": self.request_id, "error": error}, separators=(",", ":")).encode()
+
+
+def find_invalid_text(message: bytes) -> InvalidText | None:
+    """Return what is wrong with the text of a message; None if it is valid Unicode, or is not JSON."""
+    if (not _SURROGATE.search(message) and _is_utf8(message)) or is_nested_too_deeply(message):
+        return None
+    try:
+        # each byte that is not UTF-8 becomes a surrogate
+        decoded: object = json.loads(message.decode("utf-8", "surrogateescape"), parse_int=_parse_integer)
+    except ValueError:
+        return None
+    found = _find_half(decoded)
+    if found is None:
+        return None
+    fields = decoded if isinstance(decoded, dict) else {}
+    request_id = fields.get("id")
+    is_id = isinstance(request_id, str | int) and not isinstance(request_id, bool)
+    return InvalidText(request_id if is_id else None, is_id and "method" in fields, *found)
+
+
+def _parse_integer(digits: str) -> int:
+    """Return the integer. Python refuses to read a very long one. Its value does not matter here."""
+    return int(digits) if len(digits) <= _DIGITS else 0
+
+
+def _is_utf8(message: bytes) -> bool:
+    try:
+        message.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _find_half(message: object) -> tuple[str, int] | None:
+    """Return the path and the index of the first half of a surrogate pair. Not recursive, because Python limits it."""
+    waiting: list[tuple[str, object]] = [("", message)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, str) and (half := _HALF.search(value)):
+            return _show(path), half.start()
+        path = path[:_SHOWN]  # a key can be long
+        if isinstance(value, list):
+            waiting += [(f"{path}[{index}]", one) for index, one in enumerate(value)][::-1]
+        if isinstance(value, dict):
+            for key, one in reversed(value.items()):
+                waiting += [(f"{path}.{key[:_SHOWN]}", one), (f"{path}.(key)", key)]
+    return None
+
+
+def _show(path: str) -> str:
+    """Return the path for an error: printable, and not too long."""
+    shown = path.removeprefix(".")[:_SHOWN] or "the message"
+    return "".join(one if one.isprintable() else "?" for one in shown)

@@ -1,0 +1,107 @@
+"""The one path of all requests: limits, log line, metrics and span, whatever the method."""
+
+from typing import Any
+
+from fastmcp.exceptions import NotFoundError, ValidationError
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.tools.base import ToolResult
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, CallToolRequestParams
+
+from quilt_mcp.app.checked_tool import INVALID_ARGUMENTS, InvalidArguments
+from quilt_mcp.core.answers import GetResourceError
+from quilt_mcp.core.errors import NotFound, ResourceFailure
+from quilt_mcp.core.manager import ResourceManager
+from quilt_mcp.core.surfaces import TOOL_NAME, ResourceRefused, make_tool_result
+
+FAILED = "error"
+"""The outcome of a request that failed for a reason without a name of ours."""
+HANDSHAKE = {"initialize", "server/discover", "ping"}
+"""The requests that the MCP library answers by itself. Over HTTP they have passed the rate limit."""
+SURFACES = {
+    "resources/read": "resource",
+    "tools/call": "tool",
+    "prompts/get": "prompt",
+    "completion/complete": "completion",
+}
+Context = MiddlewareContext[Any]
+Next = CallNext[Any, object]
+_STARTED = "cancelled"
+
+
+class RequestGuard(Middleware):
+    """Opens the read of each request, admits its caller, and refuses the request in the form of its method.
+
+    Args:
+        manager: has the limits, and makes the errors.
+    """
+
+    def __init__(self, manager: ResourceManager) -> None:
+        self._manager = manager
+        self.names: set[str] = set()
+        """The names of the tools and prompts. No other name is logged."""
+
+    async def on_request(self, context: Context, call_next: Next) -> object:
+        """Answer a request. One that the server sends to itself while it answers another is part of that one."""
+        manager, method = self._manager, context.method or ""
+        if method in HANDSHAKE or manager.reads.current is not None:
+            return await call_next(context)
+        surface = "list" if method.endswith("/list") else SURFACES.get(method, "other")
+        with manager.around(), manager.reads.reading(surface, is_used=False) as read:
+            read.uri, read.outcome = self._find_pattern(surface, context), _STARTED
+            try:
+                async with manager.admit(read):
+                    read.is_admitted = True
+                    result = await call_next(context)
+            except Exception as error:
+                if read.is_admitted and not isinstance(error, ResourceFailure):
+                    read.outcome = _name_outcome(error) if read.outcome == _STARTED else read.outcome
+                    raise
+                refusal = manager.make_error(_find_uri(context.message), error, read)
+                read.outcome = refusal.error
+                return _refuse(context.message, refusal)
+            if read.outcome == _STARTED:
+                read.outcome = _name_result(result)
+            return result
+
+    def _find_pattern(self, surface: str, context: Context) -> str:
+        """Return what a request asks for, without text of the client. The manager replaces it for resources."""
+        if surface == "list":
+            return str(context.method)
+        name = getattr(context.message, "name", None)
+        return name if name in self.names and name != TOOL_NAME else "unknown"
+
+
+def _refuse(message: object, refusal: GetResourceError) -> ToolResult:
+    """Return the result of a refused call of a tool.
+
+    Raises:
+        ResourceRefused: it is another request.
+    """
+    if not isinstance(message, CallToolRequestParams):
+        raise ResourceRefused(refusal)
+    return make_tool_result(refusal, has_schema=message.name == TOOL_NAME)
+
+
+def _find_uri(message: object) -> object:
+    """Return the URI of a request, for its error."""
+    if isinstance(message, CallToolRequestParams):
+        return (message.arguments or {}).get("uri") if message.name == TOOL_NAME else ""
+    return getattr(message, "uri", "")
+
+
+def _name_result(result: object) -> str:
+    if isinstance(result, InvalidArguments):
+        return INVALID_ARGUMENTS
+    return FAILED if isinstance(result, ToolResult) and result.is_error else "ok"
+
+
+def _name_outcome(error: Exception) -> str:
+    """Return the name of the failure behind an exception of FastMCP. The text of an exception can be a client's."""
+    cause = error.__cause__
+    if isinstance(cause, ResourceFailure):
+        return cause.error
+    if isinstance(error, NotFoundError):
+        return NotFound.error
+    is_invalid = isinstance(error, ValidationError) or (isinstance(error, MCPError) and error.code == INVALID_PARAMS)
+    return INVALID_ARGUMENTS if is_invalid else FAILED

@@ -1,0 +1,108 @@
+"""The command `quilt-mcp`. Each subcommand is a module that is imported when it is called."""
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+
+from cyclopts import App, CycloptsError
+from pydantic_core import ValidationError
+
+from quilt_mcp import __version__
+from quilt_mcp.commands.entry import INTERRUPTED
+from quilt_mcp.commands.streams import discard_stdout, is_of_stdout
+
+FAILED, MISUSED, PIPE_CLOSED = 1, 2, 141  # exit statuses; the last is 128 plus the signal
+SETTINGS_PREFIXES = ("QUILT_MCP_", "FASTMCP_")
+DEFAULT_WORLD = "admin"
+
+COMMANDS = {
+    "serve": ("serve:serve", "Serve Quilt's resources to MCP clients, with your Quilt login."),
+    "get": ("get:get", "Read a resource, such as auth://status."),
+    "list": ("get:list_resources", "List the resources."),
+    "demo": ("demo.command:demo", "Read every resource of a demo world on both surfaces and compare."),
+    "doctor": ("doctor:doctor", "Check configuration, sign-in and network, and suggest fixes."),
+    "install": ("install:install", "Print or write the configuration of an MCP client for this server."),
+    "requirements": ("requirements:app", "Import, export, migrate and inspect the requirements database."),
+    "workflows": ("workflows:app", "Back up and restore the workflow file."),
+}
+
+
+def create_app() -> App:
+    """Create the parser. Calling it with tokens runs a command and returns the exit status."""
+    app = App(
+        name="quilt-mcp",
+        help="Quilt's resources for every MCP client.\n\nTo try it without a Quilt login: quilt-mcp demo",
+        version=_describe_version,
+        result_action="return_value",
+        exit_on_error=False,
+        print_error=False,
+        suppress_keyboard_interrupt=False,
+    )
+    for place, (name, (target, summary)) in enumerate(COMMANDS.items()):
+        app.command(f"quilt_mcp.commands.{target}", name=name, help=summary, sort_key=place)
+    return app
+
+
+def _describe_version() -> str:
+    text: str = import_module("quilt_mcp.app.build").describe_version(__version__)
+    return text
+
+
+def main(tokens: Sequence[str] | None = None) -> int:
+    """Run the command line, by default `sys.argv`.
+
+    Returns:
+        The exit status: 0 for success, 1 for a failure that the output describes, 2 for an invalid argument or setting,
+        130 for an interrupt.
+    """
+    try:
+        status = create_app()(list(complete_demo(sys.argv[1:] if tokens is None else tokens)))
+        sys.stdout.flush()
+    except CycloptsError as error:
+        return _report_misuse(str(error))
+    except ValidationError as error:
+        if error.title != "Settings":  # not a setting, so a bug
+            raise
+        return _report_misuse(describe_setting(error))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        discard_stdout()
+        return PIPE_CLOSED
+    except OSError as error:
+        if not is_of_stdout(error):
+            raise
+        discard_stdout()
+        sys.stderr.write(f"stdout: {error.strerror}.\n")
+        return FAILED
+    return status or 0
+
+
+def complete_demo(tokens: Sequence[str]) -> Iterator[str]:
+    """Return the tokens, with the default world after each --demo without a world. A URI is not a world."""
+    for place, word in enumerate(tokens):
+        following = tokens[place + 1 : place + 2]
+        has_world = any(not one.startswith("-") and "://" not in one for one in following)
+        yield word if word != "--demo" or has_world else f"--demo={DEFAULT_WORLD}"
+
+
+def describe_setting(error: ValidationError) -> str:
+    """Return which environment variable has an invalid value, and why."""
+    first = error.errors()[0]
+    if not first["loc"]:  # settings that contradict each other; the message names them
+        return f"Invalid settings: {first['msg'].removeprefix('Value error, ')}."
+    name = str(first["loc"][0]).upper()
+    if name.startswith(SETTINGS_PREFIXES[0]):  # a setting that has several variables
+        known = import_module("quilt_mcp.settings").variables_like(name)
+    else:
+        known = [f"{prefix}{name}" for prefix in SETTINGS_PREFIXES]
+    set_here = {variable.upper(): variable for variable in os.environ}
+    known += [f"{one}_FILE" for one in (*known, name)]
+    variable = next((set_here[one] for one in known if one in set_here), name)
+    return f"Invalid environment variable {variable}: {first['msg'].removeprefix('Value error, ')}."
+
+
+def _report_misuse(message: str) -> int:
+    sys.stderr.write(f"quilt-mcp: {' '.join(message.split())}\n")
+    return MISUSED

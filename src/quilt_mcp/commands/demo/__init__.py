@@ -1,0 +1,1 @@
+"""A small company with an AWS account and a Quilt stack that exist only in this process; see `world.demo_world`."""

@@ -1,0 +1,208 @@
+"""The company's data in S3, in the Glue data catalog and in Athena."""
+
+from quilt_mcp.commands.demo.glue_tables import CLINICAL_TABLES, SEQUENCING_TABLES
+from quilt_mcp.commands.demo.packages import make_package
+from quilt_mcp.commands.demo.people import NON_MANAGED, RESEARCHER
+from quilt_mcp.commands.demo.records import Bucket, Database, Query, WorkGroup
+
+RUN_METRICS = """\
+schema:
+- {name: sample_id, type: STRING}
+- {name: read_count, type: BIGINT}
+- {name: q30, type: DOUBLE}
+source:
+  type: quilt-packages
+  package_name: ^runs/(?P<run>[0-9]{6})$
+  logical_key: ^metrics/.*[.]csv$
+parser: {format: csv, header: true}
+"""
+SAMPLE_SHEETS = """\
+schema:
+- {name: sample_id, type: STRING}
+- {name: project, type: STRING}
+source:
+  type: quilt-packages
+  package_name: ^runs/[0-9]{6}$
+  logical_key: ^samples[.]tsv$
+parser: {format: csv, delimiter: "\\t", header: true}
+"""
+GENE_COUNTS = """\
+schema:
+- {name: gene_id, type: STRING}
+- {name: counts, type: BIGINT}
+source:
+  type: quilt-packages
+  package_name: ^rnaseq/.+$
+  logical_key: ^counts/.*[.]parquet$
+parser: {format: parquet}
+"""
+
+BUCKETS = (
+    Bucket(
+        "acme-raw-sequencing",
+        "Raw sequencing runs",
+        "2023-01-09T08:00:00Z",
+        {
+            "README.md": "# Raw sequencing runs\n",
+            "instruments/novaseq-01.json": "{}\n",
+            "runs/250519/samples.tsv": "sample_id\tproject\nS1\tatlas\n",
+            "runs/250519/metrics/lane1.csv": "sample_id,read_count,q30\nS1,18400210,0.93\n",
+            **make_package("runs/250519"),
+        },
+        tables={"run_metrics": RUN_METRICS, "sample_sheets": SAMPLE_SHEETS},
+        description="Runs of all instruments, as they were measured",
+        tags=("sequencing", "raw"),
+    ),
+    Bucket(
+        "acme-analysis-results",
+        "Analysis results",
+        "2023-01-09T08:05:00Z",
+        {
+            "README.md": "# Analysis results\n",
+            "reports/2025-q1.html": "<title>First quarter</title>\n",
+            "rnaseq/atlas/counts/S1.parquet": "PAR1",
+            "scratch/jonas/notes.txt": "try k=31\n",
+            **make_package("rnaseq/atlas"),
+        },
+        tables={"gene_counts": GENE_COUNTS},
+        tags=("rnaseq",),
+    ),
+    Bucket(
+        "acme-clinical-trials",
+        "Clinical trials",
+        "2023-04-03T07:00:00Z",
+        {"trial-07/protocol.md": "# Trial 07\n", "trial-11/protocol.md": "# Trial 11\n"},
+        description="Protocols and measurements, without names",
+    ),
+    Bucket(
+        "acme-imaging-eu",
+        "Imaging (EU)",
+        "2023-08-21T06:00:00Z",
+        {"README.md": "# Imaging\n", "slides/0001.tiff": "II*"},
+        region="eu-west-1",
+    ),
+    Bucket(
+        "acme-partner-exchange",
+        "Partner exchange",
+        "2024-03-11T15:00:00Z",
+        {"helix/manifest.json": "{}\n"},
+        account="210987654321",
+    ),
+    Bucket("acme-finance-archive", "Finance archive", "2023-09-04T11:00:00Z", {"2024/ledger.csv": "month,total\n"}),
+    Bucket("acme-athena-results", "Athena query results", "2023-01-09T08:10:00Z", in_stack=False),
+)
+
+DATABASES = (
+    Database(
+        "acme_sequencing",
+        "2023-01-16T09:00:00Z",
+        "Sequencing runs, samples and their quality metrics",
+        "s3://acme-raw-sequencing/warehouse/",
+        {"owner": "data-platform", "classification": "internal"},
+        SEQUENCING_TABLES,
+    ),
+    Database(
+        "acme_clinical",
+        "2023-04-17T13:30:00Z",
+        "Trials, visits and measurements, without names",
+        "s3://acme-clinical-trials/warehouse/",
+        {"owner": "clinical-operations", "classification": "restricted", "retention": "15y"},
+        CLINICAL_TABLES,
+    ),
+    Database("acme-imaging-eu", "2023-08-28T07:45:00Z", location="s3://acme-imaging-eu/warehouse/"),
+    Database("default", "2023-01-09T08:00:00Z", "Default Hive database"),
+)
+
+PRIMARY = WorkGroup("primary", "2023-01-09T08:00:00Z", enforced=False)
+
+WORK_GROUPS = (
+    PRIMARY,
+    WorkGroup(
+        NON_MANAGED,
+        "2023-01-09T08:20:00Z",
+        "Queries of users with an unmanaged role",
+        "s3://acme-athena-results/non-managed/",
+    ),
+    WorkGroup(
+        RESEARCHER, "2023-01-09T08:21:00Z", "Queries of the role Researcher", "s3://acme-athena-results/researcher/"
+    ),
+    WorkGroup(
+        "analytics-adhoc",
+        "2023-11-06T10:15:00Z",
+        "One-off questions of the analytics team",
+        "s3://acme-athena-results/adhoc/",
+        enforced=False,
+    ),
+    WorkGroup("legacy-etl", "2023-01-23T16:40:00Z", "Nightly jobs, until 2024", enabled=False),
+)
+
+QUERIES = (
+    Query(
+        "0d9f4b52-6c1e-4f0a-9a37-2b8f5e10c001",
+        RESEARCHER,
+        "acme_sequencing",
+        "SELECT run, avg(q30) AS q30 FROM run_metrics GROUP BY run ORDER BY run DESC LIMIT 20",
+        minutes_ago=12,
+        seconds=4,
+        scanned_bytes=18_874_368,
+    ),
+    Query(
+        "0d9f4b52-6c1e-4f0a-9a37-2b8f5e10c002",
+        RESEARCHER,
+        "acme_sequencing",
+        "SELECT sample_id, read_count FROM run_metrics WHERE run = '250519'",
+        minutes_ago=3,
+        seconds=None,
+    ),
+    Query(
+        "0d9f4b52-6c1e-4f0a-9a37-2b8f5e10c003",
+        RESEARCHER,
+        "acme_sequencing",
+        "SELECT * FROM run_metricz LIMIT 10",
+        minutes_ago=25,
+        seconds=1,
+        failure="TABLE_NOT_FOUND: line 1:15: Table 'awsdatacatalog.acme_sequencing.run_metricz' does not exist",
+    ),
+    Query(
+        "0d9f4b52-6c1e-4f0a-9a37-2b8f5e10c004",
+        NON_MANAGED,
+        "acme_clinical",
+        "SELECT trial, count(DISTINCT subject_id) AS subjects\nFROM visits\nGROUP BY trial",
+        minutes_ago=190,
+        seconds=9,
+        scanned_bytes=402_653_184,
+    ),
+    Query(
+        "0d9f4b52-6c1e-4f0a-9a37-2b8f5e10c005",
+        NON_MANAGED,
+        "acme-imaging-eu",
+        "SHOW TABLES IN `acme-imaging-eu`",
+        minutes_ago=1500,
+        seconds=1,
+    ),
+    Query(
+        "0d9f4b52-6c1e-4f0a-9a37-2b8f5e10c006",
+        "primary",
+        "default",
+        "SELECT 1",
+        minutes_ago=2900,
+        seconds=1,
+    ),
+    Query(
+        "0d9f4b52-6c1e-4f0a-9a37-2b8f5e10c007",
+        "analytics-adhoc",
+        "acme_sequencing",
+        "SELECT project, count(*) AS samples FROM sample_sheets GROUP BY project",
+        minutes_ago=4400,
+        seconds=3,
+        scanned_bytes=1_048_576,
+    ),
+    Query(
+        "0d9f4b52-6c1e-4f0a-9a37-2b8f5e10c008",
+        "legacy-etl",
+        "acme_sequencing",
+        "MSCK REPAIR TABLE run_metrics",
+        minutes_ago=10_060,
+        seconds=47,
+    ),
+)

@@ -1,0 +1,81 @@
+"""An AWS endpoint that fails: every request gets the same kind of error, as each service reports it."""
+
+from http import HTTPStatus
+from types import TracebackType
+from typing import Literal, NamedTuple, Self
+
+from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
+
+Outage = Literal["expired", "throttled", "broken"]
+"""The access keys have expired, the account sends too much, or the service has an error."""
+
+Service = Literal["athena", "glue", "s3", "sts"]
+
+
+class Error(NamedTuple):
+    """An error code and its HTTP status."""
+
+    code: str
+    status: HTTPStatus
+
+
+EXPIRED = Error("ExpiredTokenException", HTTPStatus.BAD_REQUEST)
+THROTTLED = Error("ThrottlingException", HTTPStatus.BAD_REQUEST)
+ERRORS: dict[Outage, dict[Service, Error]] = {
+    "expired": {
+        "athena": EXPIRED,
+        "glue": EXPIRED,
+        "s3": Error("ExpiredToken", HTTPStatus.BAD_REQUEST),
+        "sts": Error("ExpiredToken", HTTPStatus.FORBIDDEN),
+    },
+    "throttled": {
+        "athena": THROTTLED,
+        "glue": THROTTLED,
+        "s3": Error("SlowDown", HTTPStatus.SERVICE_UNAVAILABLE),
+        "sts": Error("Throttling", HTTPStatus.BAD_REQUEST),
+    },
+    "broken": {
+        "athena": Error("InternalServerException", HTTPStatus.INTERNAL_SERVER_ERROR),
+        "glue": Error("InternalServiceException", HTTPStatus.INTERNAL_SERVER_ERROR),
+        "s3": Error("InternalError", HTTPStatus.INTERNAL_SERVER_ERROR),
+        "sts": Error("InternalFailure", HTTPStatus.INTERNAL_SERVER_ERROR),
+    },
+}
+
+
+class FailingAWS:
+    """An endpoint that responds to every request with the error of an outage."""
+
+    def __init__(self, outage: Outage) -> None:
+        self._errors = ERRORS[outage]
+        self._server = LoopbackServer(self._refuse, 0)
+
+    def __enter__(self) -> Self:
+        self._server.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._server.stop()
+
+    @property
+    def url(self) -> str:
+        """The address of the endpoint."""
+        return f"http://127.0.0.1:{self._server.port}"
+
+    def _refuse(self, request: Request) -> Answer:
+        service = _find_service(request)
+        code, status = self._errors[service]
+        if service in {"athena", "glue"}:
+            return Answer(status, {"__type": code, "message": "Refused."})
+        error = f"<Error><Code>{code}</Code><Message>Refused.</Message></Error>"
+        if service == "sts":  # it uses the query protocol
+            return Answer(status, f"<ErrorResponse>{error}<RequestId>1</RequestId></ErrorResponse>".encode())
+        return Answer(status, error.encode())
+
+
+def _find_service(request: Request) -> Service:
+    if request.target:
+        return "glue" if request.target.startswith("AWSGlue.") else "athena"
+    return "sts" if (request.path, request.method) == ("/", "POST") else "s3"

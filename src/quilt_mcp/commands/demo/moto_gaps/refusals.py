@@ -1,0 +1,166 @@
+"""Refusals, and who is refused.
+
+| request                        | moto                | AWS, and here                                             |
+|--------------------------------|---------------------|-----------------------------------------------------------|
+| not allowed, in Athena or Glue | 403 with XML        | 400 AccessDeniedException, each service with its own text |
+| unknown keys, Athena or Glue   | 403 with XML        | 400 UnrecognizedClientException                           |
+| expired keys                   | never               | ExpiredToken; ExpiredTokenException in Athena and Glue    |
+| errors of STS                  | in `Errors/Error`   | in `Error`                                                |
+"""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from moto.core.exceptions import AccessDeniedError, JsonRESTError
+from moto.iam import access_control
+from moto.iam.access_control import IAMRequest, IAMRequestBase, S3IAMRequest
+from moto.s3.exceptions import S3ClientError
+
+from quilt_mcp.commands.demo.moto_gaps.behaviour import Behaving
+from quilt_mcp.commands.demo.moto_gaps.policies import Access, Decision, decide, ignore_conditions
+
+PARTITION = "aws"
+EXPIRED = "The security token included in the request is expired"
+INVALID = "The security token included in the request is invalid."
+REQUEST_ID = "3f0c6f0e-4c9c-4c0f-9e67-1d2a5b8c7e41"
+PREFIX_KEY = "s3:prefix"
+REASONS: dict[Decision, str] = {
+    "denied": "with an explicit deny in an identity-based policy",
+    "not allowed": "because no identity-based policy allows the {} action",
+    "outside the boundary": "because no permissions boundary allows the {} action",
+}
+
+
+class Sender:
+    """The identity behind an access key, with its policies."""
+
+    def __init__(self, access_key: Any) -> None:
+        self._key = access_key
+
+    @classmethod
+    def of_request(cls, account_id: str, headers: Mapping[str, str]) -> "Sender":
+        """Return the sender of a request. Its signature has been checked."""
+        key_id = headers["Authorization"].partition("Credential=")[2].partition("/")[0]
+        return cls(access_control.create_access_key(account_id, PARTITION, key_id, dict(headers)))
+
+    def decide(
+        self, action: str, resource: str, context: Mapping[str, str] | None = None, *, with_conditions: bool = True
+    ) -> Decision:
+        """Return whether the sender may do this. Without conditions, all conditions count as met."""
+        policies = [read_document(policy) for policy in self._key.collect_policies()]
+        if not with_conditions:
+            policies = [ignore_conditions(policy) for policy in policies]
+        return decide(policies, self._read_boundary(), Access(action, resource, context or {}))
+
+    def explain_refusal(self, action: str, resource: str) -> str | None:
+        """Return why the sender may not do this, as IAM explains it; None if it may."""
+        decision = self.decide(action, resource)
+        if decision == "allowed":
+            return None
+        reason = REASONS[decision].format(action)
+        return f"User: {self._key.arn} is not authorized to perform: {action} on resource: {resource} {reason}"
+
+    def _read_boundary(self) -> str | None:
+        name = getattr(self._key, "_owner_role_name", None)
+        arn = self._key.backend.get_role(name).permissions_boundary_arn if name else None
+        return read_document(self._key.backend.get_policy(arn)) if arn else None
+
+
+def read_document(policy: object) -> str:
+    """Return the JSON document of a policy in one of moto's forms."""
+    if isinstance(policy, str):
+        return policy
+    if isinstance(policy, dict):
+        return str(policy["policy_document"])
+    # moto's type of `policy` is too wide
+    return next(str(version.document) for version in policy.versions if version.is_default)  # type: ignore[attr-defined]
+
+
+class _StrictRequest(Behaving, IAMRequestBase):
+    """Checks a request against the policies of its sender."""
+
+    def check_signature(self) -> None:
+        """Raise a refusal if the signature is wrong or the access key has expired."""
+        super().check_signature()
+        key_id = self._headers["Authorization"].partition("Credential=")[2].partition("/")[0]
+        if self.behaviour.expiry and self.behaviour.expiry.has_expired(key_id):
+            self._raise_expired()
+
+    def check_action_permitted(self, resource: str) -> None:
+        """Raise a refusal if the policies of the sender do not allow the action."""
+        if self._service == "sts":  # its actions depend on trust policies, which moto checks
+            super().check_action_permitted(resource)
+        elif Sender(self._access_key).decide(self._action, resource, self._read_context()) != "allowed":
+            self._refuse(resource)
+
+    def _read_context(self) -> Mapping[str, str]:
+        return {}
+
+    def _refuse(self, resource: str) -> None:
+        del resource
+        self._raise_access_denied()
+
+    def _raise_expired(self) -> None:
+        raise NotImplementedError
+
+
+class StrictIAMRequest(_StrictRequest, IAMRequest):
+    """A request to a service other than S3."""
+
+    def _refuse(self, resource: str) -> None:
+        if self._service == "athena":
+            raise JsonRESTError(
+                "AccessDeniedException",
+                f"You are not authorized to perform: {self._action} on the resource. After your AWS administrator or "
+                "you have updated your permissions, please try again.",
+            )
+        if self._uses_json():
+            refusal = Sender(self._access_key).explain_refusal(self._action, resource)
+            raise JsonRESTError("AccessDeniedException", str(refusal))
+        raise AccessDeniedError(user_arn=self._access_key.arn, action=self._action)
+
+    def _raise_invalid_access_key(self, _: str) -> None:
+        if self._uses_json():
+            raise JsonRESTError("UnrecognizedClientException", INVALID)
+        raise QueryError("InvalidClientTokenId", INVALID)
+
+    def _raise_expired(self) -> None:
+        if self._uses_json():
+            raise JsonRESTError("ExpiredTokenException", EXPIRED)
+        raise QueryError("ExpiredToken", EXPIRED)
+
+    def _uses_json(self) -> bool:
+        return "X-Amz-Target" in self._headers
+
+
+class QueryError(AccessDeniedError):
+    """An error of a service with the query protocol, such as STS. moto puts another element around it."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super(AccessDeniedError, self).__init__(code, message)
+        error = f"<Type>Sender</Type><Code>{code}</Code><Message>{message}</Message>"
+        self.description = f"<ErrorResponse><Error>{error}</Error><RequestId>{REQUEST_ID}</RequestId></ErrorResponse>"
+
+
+class StrictS3Request(_StrictRequest, S3IAMRequest):
+    """A request to S3."""
+
+    def _read_context(self) -> Mapping[str, str]:
+        """Return the condition keys. A listing without a prefix has no `s3:prefix`."""
+        query = dict(parse_qsl(urlsplit(self._path).query, keep_blank_values=True))
+        return {PREFIX_KEY: query["prefix"]} if "prefix" in query else {}
+
+    def _raise_expired(self) -> None:
+        raise ExpiredS3Token
+
+
+class ExpiredS3Token(S3ClientError):
+    """The refusal of expired keys by S3."""
+
+    code = "ExpiredToken"
+    status = HTTPStatus.BAD_REQUEST
+
+    def __init__(self) -> None:
+        super().__init__("The provided token has expired.")

@@ -1,0 +1,234 @@
+"""The data of a Quilt stack and its AWS account, as plain records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+REGION = "us-east-1"
+ACCOUNT_ID = "123456789012"
+
+Level = Literal["READ", "READ_WRITE"]
+
+
+class Statement(NamedTuple):
+    """A statement of an IAM policy. `conditions` are values by key, by operator."""
+
+    actions: tuple[str, ...]
+    resources: tuple[str, ...] = ("*",)
+    effect: Literal["Allow", "Deny"] = "Allow"
+    conditions: Mapping[str, Mapping[str, str]] = {}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A Quilt policy, and the rights that it gives in each bucket. Quilt knows the rights of managed policies only.
+
+    `statements` are rights that an unmanaged policy gives in another way than for whole buckets.
+    """
+
+    title: str
+    permissions: Mapping[str, Level] = field(default_factory=dict)
+    managed: bool = True
+    statements: tuple[Statement, ...] = ()
+
+
+@dataclass(frozen=True)
+class Role:
+    """A Quilt role, and the rights of its IAM role.
+
+    Attributes:
+        external_arn: for an unmanaged role, the IAM role that was created outside Quilt; None if Quilt manages it.
+        list_only: buckets in which it may list objects but not read them.
+        runs_queries_in: the Athena workgroups that it may use; `*` means all.
+        describes: the Athena workgroups that it may describe, but not use.
+        lists_account: whether it may list the buckets of the account.
+        sees_stack: whether the stack names all its buckets to it, and not only those of its managed policies.
+        statements: other rights and denials of its IAM role. An unmanaged role that has some exists in the account.
+        boundary: the permissions boundary of its IAM role; empty for none.
+    """
+
+    name: str
+    policies: tuple[Policy, ...] = ()
+    external_arn: str | None = None
+    list_only: tuple[str, ...] = ()
+    runs_queries_in: tuple[str, ...] = ()
+    describes: tuple[str, ...] = ()
+    lists_account: bool = False
+    sees_stack: bool = False
+    statements: tuple[Statement, ...] = ()
+    boundary: tuple[Statement, ...] = ()
+
+    @property
+    def permissions(self) -> dict[str, Level]:
+        """For each bucket, the highest level that one of its managed policies gives."""
+        merged: dict[str, Level] = {}
+        for policy in self.policies:
+            for bucket, level in policy.permissions.items() if policy.managed else ():
+                merged[bucket] = "READ_WRITE" if "READ_WRITE" in {level, merged.get(bucket)} else level
+        return merged
+
+
+@dataclass(frozen=True)
+class User:
+    """A user of the stack. Dates are ISO 8601 in UTC, roles are names."""
+
+    name: str
+    joined: str
+    last_login: str
+    role: str | None
+    extra_roles: tuple[str, ...] = ()
+    is_admin: bool = False
+    is_active: bool = True
+    is_sso_only: bool = False
+    is_service: bool = False
+
+    @property
+    def email(self) -> str:
+        """The email address, in a domain that is reserved for examples."""
+        return f"{self.name.replace('_', '.')}@acme.example.com"
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """An S3 bucket.
+
+    Attributes:
+        account: the AWS account that owns it. ListBuckets does not list buckets of other accounts.
+        in_stack: whether it was added to the Quilt stack.
+        tables: the YAML of its tabulator tables, by name.
+        description: what the catalog says about it.
+        tags: its tags in the catalog.
+        kms_key: the ARN of the KMS key that encrypts its objects; None for the keys of S3.
+    """
+
+    name: str
+    title: str
+    created: str
+    objects: Mapping[str, str] = field(default_factory=dict)
+    region: str = REGION
+    account: str = ACCOUNT_ID
+    in_stack: bool = True
+    tables: Mapping[str, str] = field(default_factory=dict)
+    description: str | None = None
+    tags: tuple[str, ...] = ()
+    kms_key: str | None = None
+
+
+class Column(NamedTuple):
+    """A column of a table, or a partition key. The type is one of Hive."""
+
+    name: str
+    type: str
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the Glue data catalog. A view has no location and no format."""
+
+    name: str
+    created: str
+    columns: tuple[Column, ...]
+    partition_keys: tuple[Column, ...] = ()
+    location: str | None = None
+    description: str | None = None
+    type: Literal["EXTERNAL_TABLE", "VIRTUAL_VIEW"] = "EXTERNAL_TABLE"
+    format: Literal["parquet", "csv"] | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database of the Glue data catalog. In Glue, the names of databases and tables are in lower case."""
+
+    name: str
+    created: str
+    description: str | None = None
+    location: str | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True)
+class WorkGroup:
+    """An Athena workgroup."""
+
+    name: str
+    created: str
+    description: str = ""
+    output_location: str | None = None
+    enforced: bool = True
+    enabled: bool = True
+
+
+@dataclass(frozen=True)
+class Query:
+    """An Athena query that was submitted `minutes_ago` and ended `seconds` later; None if it is still running."""
+
+    id: str
+    work_group: str
+    database: str
+    sql: str
+    minutes_ago: int
+    seconds: int | None
+    scanned_bytes: int = 0
+    failure: str | None = None
+
+    @property
+    def state(self) -> str:
+        """The state, as Athena names it."""
+        if self.seconds is None:
+            return "RUNNING"
+        return "FAILED" if self.failure else "SUCCEEDED"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a workflow, the steps that it depends on, and the statuses that it has had."""
+
+    id: str
+    description: str
+    dependencies: tuple[str, ...] = ()
+    statuses: tuple[str, ...] = ()
+    message: str | None = None
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A workflow of the signed-in user."""
+
+    id: str
+    name: str
+    description: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Company:
+    """All data of a company. `users` are not sorted, because the stack does not sort them."""
+
+    stack_name: str
+    users: tuple[User, ...]
+    roles: tuple[Role, ...]
+    default_role: str
+    buckets: tuple[Bucket, ...] = ()
+    databases: tuple[Database, ...] = ()
+    work_groups: tuple[WorkGroup, ...] = ()
+    queries: tuple[Query, ...] = ()
+    workflows: tuple[Workflow, ...] = ()
+    sso: str | None = None
+    sso_set_at: str = "2025-02-17T10:04:31Z"
+    open_query: bool = False
+
+    def find_user(self, name: str) -> User:
+        """Return the user with a name; KeyError if there is none."""
+        return {user.name: user for user in self.users}[name]
+
+    def find_role(self, name: str) -> Role:
+        """Return the role with a name; KeyError if there is none."""
+        return {role.name: role for role in self.roles}[name]
+
+    def make_role_arn(self, role: Role) -> str:
+        """Return the ARN of the IAM role of a role. The roles that Quilt manages have their own path."""
+        path = f"quilt/{self.stack_name}/{REGION}"
+        return role.external_arn or f"arn:aws:iam::{ACCOUNT_ID}:role/{path}/Quilt-{role.name}"

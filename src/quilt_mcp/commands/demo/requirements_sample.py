@@ -1,0 +1,237 @@
+"""The requirements of the demo company: about 300 entities in three projects, the same in every process.
+
+The package contains them as a database, because creating it takes a third of the time of entering a world. `make
+demo-data` writes that file. It is needed after each change of the sample, or of the schema; a test compares.
+"""
+
+import asyncio
+import sys
+import tomllib
+import uuid
+import zlib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypedDict
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from quilt_mcp.app.database.engines import make_file
+from quilt_mcp.commands.demo.people import USERS
+from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements.database import open_database
+from quilt_mcp.requirements.kinds import Kind
+from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
+from quilt_mcp.requirements.tables import Values
+from quilt_mcp.requirements.writing import create_entities
+from quilt_mcp.settings import Settings
+
+TEXTS = Path(__file__).with_name("requirements_sample.toml")
+PREBUILT = Path(__file__).with_name("requirements_sample.sqlite3.zlib")
+START = datetime(2024, 9, 2, 8, 0, tzinfo=UTC)
+_NAMESPACE = uuid.UUID("0c1f8a56-53f0-4f0e-9a3c-8d2f5b7e6a11")
+# repeated over the rows of a kind
+_PRIORITIES = (3, 2, 1, 2, 4, 3, 2)
+_STATUSES = {
+    kinds.EPIC.name: ("In Progress", "In Progress", "Done", "Backlog"),
+    kinds.USER_STORY.name: ("Done", "In Progress", "Draft", "Backlog", "In Progress", "Done", "Backlog", "Cancelled"),
+    kinds.REQUIREMENT.name: ("Active", "Active", "Draft", "Active", "Active", "Obsolete", "Active"),
+}
+
+
+class _Story(TypedDict):
+    title: str
+    story: str
+    when: str
+    then: str
+    fault: str
+    reply: str
+    quality: str
+
+
+class _Epic(TypedDict):
+    title: str
+    description: str
+    story: list[_Story]
+
+
+class _Project(TypedDict):
+    name: str
+    description: str
+    members: list[str]
+    epic: list[_Epic]
+
+
+def write_sample(settings: RequirementsSettings) -> None:
+    """Write the sample as the embedded database of these settings. Overwrite an existing file."""
+    file = settings.data_dir / FILE_NAME
+    make_file(file)
+    file.write_bytes(zlib.decompress(PREBUILT.read_bytes()))
+
+
+async def create_sample(connection: AsyncConnection) -> None:
+    """Write the sample to an empty database, with a connection of `Database.writing`."""
+    texts = tomllib.loads(TEXTS.read_text(encoding="utf-8"))
+    sample = _Sample(texts["project"])
+    for table in (tables.projects, tables.requirement_types, tables.relationship_types):
+        await connection.execute(update(table).values(_make_times(0)))
+    await connection.execute(insert(tables.users), sample.users)
+    await connection.execute(insert(tables.projects), sample.projects)
+    await connection.execute(insert(tables.project_members), sample.members)
+    columns = (tables.requirement_types.c.name, tables.requirement_types.c.id)
+    sample.type_ids = dict((await connection.execute(select(*columns))).all())
+    for kind, rows in sample.make_entities().items():
+        await create_entities(connection, kinds.BY_NAME[kind], rows)
+    columns = (tables.relationship_types.c.name, tables.relationship_types.c.id)
+    type_ids = dict((await connection.execute(select(*columns))).all())
+    await connection.execute(insert(tables.requirement_relationships), list(sample.make_relationships(type_ids)))
+
+
+def build_sample() -> bytes:
+    """Return a new database with the sample, as SQLite stores it."""
+    with TemporaryDirectory(prefix="quilt-mcp-sample-") as directory, ThreadPoolExecutor(1) as thread:
+        # in a thread, because the caller can be in an event loop
+        thread.submit(lambda: asyncio.run(_write(Path(directory)))).result()
+        return (Path(directory) / FILE_NAME).read_bytes()
+
+
+async def _write(directory: Path) -> None:
+    database = open_database(Settings(data_dir=directory, database_url=None))
+    try:
+        async with database.writing() as connection:
+            await create_sample(connection)
+    finally:
+        await database.close()
+
+
+def _make_id(of: str) -> str:
+    return str(uuid.uuid5(_NAMESPACE, of))
+
+
+def _make_times(hours: int) -> Values:
+    created = START + timedelta(hours=hours)
+    return {"created_at": created, "updated_at": created + timedelta(days=hours % 23, minutes=hours % 59)}
+
+
+class _Sample:
+    """The rows of the tables."""
+
+    def __init__(self, texts: list[_Project]) -> None:
+        self._texts = texts
+        self._rows: dict[str, list[Values]] = {kind.name: [] for kind in kinds.KINDS}
+        self.type_ids: dict[str, str] = {}
+        people = [user for user in USERS if user.is_active and not user.is_service]
+        self.users = [
+            {
+                "id": _make_id(user.name),
+                "username": user.name,
+                "email": user.email,
+                "role": kinds.ADMINISTRATOR if user.is_admin else "User",
+                "created_at": datetime.fromisoformat(user.joined),
+                "updated_at": datetime.fromisoformat(user.joined),
+            }
+            for user in people
+        ]
+        self.projects = [
+            {"id": _make_id(one["name"]), "name": one["name"], "description": one["description"], **_make_times(number)}
+            for number, one in enumerate(texts)
+        ]
+        self.members = [
+            {"user_id": _make_id(name), "project_id": _make_id(one["name"]), "role": "Viewer" if place else "Editor"}
+            for one in texts
+            for place, name in enumerate(one["members"])
+        ]
+
+    def make_entities(self) -> dict[str, list[Values]]:
+        """Return the rows by the name of their kind. Parents precede their children."""
+        for project in self._texts:
+            for epic in project["epic"]:
+                row = self._add(kinds.EPIC, project, None, title=epic["title"], description=epic["description"])
+                row["project_id"] = _make_id(project["name"])
+                for story in epic["story"]:
+                    self._add_story(project, row["id"], story)
+        return self._rows
+
+    def make_relationships(self, type_ids: Mapping[str, str]) -> Iterator[Values]:
+        """Yield relationships within stories, from each story to the previous one, and between projects."""
+        stories = [
+            self._rows["requirement"][start : start + 5] for start in range(0, len(self._rows["requirement"]), 5)
+        ]
+        pairs = [("derives_from", own[1], own[0]) for own in stories]
+        pairs += [("relates_to", own[2], own[0]) for own in stories]
+        pairs += [("depends_on", own[0], before[0]) for before, own in pairwise(stories)]
+        pairs += [("blocks", stories[13][0], stories[5][1]), ("conflicts_with", stories[28][2], stories[8][2])]
+        for number, (name, source, target) in enumerate(pairs):
+            yield {
+                "id": _make_id(f"{name}/{source['id']}/{target['id']}"),
+                "source_requirement_id": source["id"],
+                "target_requirement_id": target["id"],
+                "relationship_type_id": type_ids[name],
+                "created_by": source["creator_id"],
+                "created_at": START + timedelta(days=40, hours=number),
+            }
+
+    def _add_story(self, project: _Project, epic_id: str, texts: _Story) -> None:
+        story = self._add(kinds.USER_STORY, project, epic_id, title=texts["title"], description=texts["story"])["id"]
+        criteria = [
+            self._add(kinds.ACCEPTANCE_CRITERIA, project, story, description=text)["id"]
+            for text in (
+                f"WHEN {texts['when']} THEN the system SHALL {texts['then']}.",
+                f"IF {texts['fault']} THEN the system SHALL {texts['reply']}.",
+            )
+        ]
+        for criterion, (type_name, title, description) in zip(
+            [*criteria, None, criteria[0], None], _describe_requirements(texts), strict=True
+        ):
+            type_id = self.type_ids[type_name]
+            row = self._add(kinds.REQUIREMENT, project, story, title=title, description=description, type_id=type_id)
+            row["acceptance_criteria_id"] = criterion
+
+    def _add(self, kind: Kind, project: _Project, parent: str | None, **texts: str) -> Values:
+        number = len(self._rows[kind.name]) + 1
+        members = project["members"]
+        row: Values = {
+            "id": _make_id(f"{kind.table}/{number}"),
+            "reference_id": kinds.format_reference(kind, number),
+            kind.author_column: _make_id(members[number % len(members)]),
+            **_make_times(number * 5),
+            **texts,
+        }
+        if kind.parent_column:
+            row[kind.parent_column] = parent
+        if kind.statuses:
+            row["assignee_id"] = _make_id(members[number // 2 % len(members)])
+            row["priority"] = _PRIORITIES[number % len(_PRIORITIES)]
+            row["status"] = _STATUSES[kind.name][(number - 1) % len(_STATUSES[kind.name])]
+        self._rows[kind.name].append(row)
+        return row
+
+
+def _describe_requirements(texts: _Story) -> tuple[tuple[str, str, str], ...]:
+    """Return the type, title and description of each requirement of a user story."""
+    title, then, reply = texts["title"], texts["then"], texts["reply"]
+    return (
+        ("Functional", _capitalize(then), f"Whenever {texts['when']}, the system shall {then}."),
+        ("Business Rule", _capitalize(reply), f"If {texts['fault']}, the system shall {reply}."),
+        ("Non-Functional", texts["quality"], f"Applies to: {title}. Measured in every release."),
+        ("Data", f"Keep a record for: {title}", f"Each time {texts['when']}, the system shall record who and when."),
+        ("Interface", f"Offer in the catalog and in the API: {title}", "Both shall take and give the same fields."),
+    )
+
+
+def _capitalize(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def main() -> int:
+    """Write the database that the package contains."""
+    PREBUILT.write_bytes(zlib.compress(build_sample(), 9))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

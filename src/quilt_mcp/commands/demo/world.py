@@ -1,0 +1,128 @@
+"""Enter a demo world: a company with a fake Quilt stack and a fake AWS account. The user's own data stay untouched."""
+
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import quilt3.session
+import quilt3.util
+
+from quilt_mcp.app import App, default_app
+from quilt_mcp.commands.demo.addresses import ACME
+from quilt_mcp.commands.demo.aws import Account, open_account
+from quilt_mcp.commands.demo.certificates import make_certificate
+from quilt_mcp.commands.demo.company import EMPTY
+from quilt_mcp.commands.demo.environment import isolate, route_to
+from quilt_mcp.commands.demo.records import Company, User
+from quilt_mcp.commands.demo.requirements_sample import write_sample
+from quilt_mcp.commands.demo.stack import FakeStack
+from quilt_mcp.commands.demo.workflow_sample import write_workflows
+from quilt_mcp.commands.demo.worlds import WORLDS, Plan
+from quilt_mcp.settings import Settings
+
+_occupied = threading.Lock()
+
+
+@dataclass(frozen=True)
+class World:
+    """A world that has been entered.
+
+    Attributes:
+        name: one of worlds.WORLDS.
+        company: the data of its stack and account.
+        user: who is signed in, or None.
+        stack: the Quilt stack.
+        account: the AWS account.
+        directory: a temporary directory with quilt3's files and this project's. It is removed with the world.
+    """
+
+    name: str
+    company: Company
+    user: User | None
+    stack: FakeStack
+    account: Account
+    directory: Path
+
+    @property
+    def url(self) -> str:
+        """The address of the catalog."""
+        return self.stack.url
+
+    @property
+    def registry_url(self) -> str:
+        """The address of the stack's API."""
+        return self.stack.registry_url
+
+
+@contextmanager
+def demo_world(name: str = "admin") -> Iterator[World]:
+    """Put this process into a world until the context ends. Then everything is restored.
+
+    In the world, the environment, quilt3's files and AWS are those of the world, and so is the default app. A process
+    can be in one world at a time. A server that is created in the world has its own app, and keeps it.
+
+    Args:
+        name: one of worlds.WORLDS.
+
+    Raises:
+        ValueError: there is no such world.
+        RuntimeError: this process is already in a world.
+    """
+    if name not in WORLDS:
+        raise ValueError(f"There is no world {name!r}. The worlds are {', '.join(WORLDS)}.")
+    if not _occupied.acquire(blocking=False):
+        raise RuntimeError("This process is already in a demo world. Leave it before you enter another.")
+    try:
+        with _enter(name) as world:
+            yield world
+    finally:
+        _occupied.release()
+
+
+@contextmanager
+def _enter(name: str) -> Iterator[World]:
+    plan = WORLDS[name]
+    company = plan.company
+    user = company.find_user(plan.user) if plan.user else None
+    with ExitStack() as stack:
+        # First, so that it is restored last: a thread that outlives the world cannot make an app of it meanwhile.
+        stack.enter_context(default_app.replace_temporarily(lambda: App(Settings())))
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="quilt-mcp-demo-"))).resolve()
+        stack.enter_context(isolate(directory))
+        aws = stack.enter_context(open_account(company))
+        registry = stack.enter_context(_open_stack(plan, aws))
+        route_to(registry.port, make_certificate(), directory)
+        quilt3.util.configure_from_url(registry.url)
+        if user:
+            _sign_in(registry, user)
+        Settings().data_dir.mkdir(parents=True)  # otherwise answers about it would depend on earlier reads
+        if company is not EMPTY:
+            write_sample(Settings())
+        if user and user.role and not user.is_admin:  # the sample does not know a user without a role
+            os.environ["QUILT_MCP_REQUIREMENTS_USER"] = user.name
+        write_workflows(Settings(), company.workflows)
+        if plan.mishap:
+            plan.mishap(registry, aws, stack)
+        registry.calls.clear()
+        default_app.register()  # the first use in the world reads the final environment
+        yield World(name, company, user, registry, aws, directory)
+
+
+def _open_stack(plan: Plan, aws: Account) -> FakeStack:
+    return FakeStack(
+        plan.company,
+        aws.credentials,
+        endpoint=plan.endpoint,
+        addresses=ACME,
+        certificate=make_certificate(),
+    )
+
+
+def _sign_in(stack: FakeStack, user: User) -> None:
+    """Sign in as `quilt3 login` does. Without a role, it stores the tokens and then fails to get AWS credentials."""
+    with suppress(*() if user.role else (quilt3.util.QuiltException,)):
+        quilt3.session.login_with_token(stack.sign_in(user))

@@ -1,0 +1,172 @@
+"""What an import prints: its progress, its problems, and what it changes."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.progress import DownloadColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID
+from rich.text import Text
+
+from quilt_mcp.commands.cells import VISIBLE
+from quilt_mcp.commands.output import complain, console_on, show
+
+if TYPE_CHECKING:
+    from quilt_mcp.requirements.transfer.changes import Change, Changes
+    from quilt_mcp.requirements.transfer.importing import Report
+    from quilt_mcp.requirements.transfer.rejections import Rejection
+
+SHOWN = 50
+"""Maximum number of problems, of changed records, and of skipped things, that an import prints without --json."""
+READING = "Reading"
+"""The part of an import with its progress in bytes."""
+_MOST_CHARACTERS = 60
+_IRREGULAR = {
+    "user_story": ("user story", "user stories"),
+    "acceptance_criteria": ("acceptance criterion", "acceptance criteria"),
+}
+"""The singular and the plural of the names of some kinds."""
+
+
+def describe_report(file: Path, report: "Report", skipped: Mapping[str, int]) -> dict[str, object]:
+    """Return what `--json` prints."""
+    rejected = [
+        {"file": str(file), "line": line, "field": field, "reason": reason} for line, field, reason in report.rejected
+    ]
+    described: dict[str, object] = {
+        "imported": dict(report.imported),
+        "author": report.author,
+        "rejected": rejected,
+        "rejected_count": report.rejected_count,
+        "skipped": dict(skipped),
+    }
+    if changes := report.changes:
+        described |= {
+            "created": dict(changes.created),
+            "updated": dict(changes.updated),
+            "unchanged": dict(changes.unchanged),
+            "deleted": dict(changes.deleted),
+            "changes": [_describe_change(one) for one in changes.first],
+            "change_count": changes.count,
+        }
+    return described
+
+
+def show_report(file: Path, report: "Report", skipped: Mapping[str, int], *, is_trial: bool) -> None:
+    """Print the result for people."""
+    _show_skipped(skipped)
+    if report.rejected_count:
+        hidden = report.rejected_count - min(report.rejected_count, SHOWN)
+        more = f" {hidden} more are not shown; --json shows more." if hidden else ""
+        problems = "1 problem" if report.rejected_count == 1 else f"{report.rejected_count} problems"
+        complain(f"Nothing was imported: {problems}.{more}")
+        return
+    if report.changes:
+        _show_changes(file, report.changes)
+        done = ", ".join(f"{verb} {_list_counts(counts)}" for verb, counts in _name_counts(report.changes) if counts)
+        show(f"{'Dry run, nothing was written' if is_trial else 'Done'}: {done or 'the file is empty'}.")
+    else:
+        counts = _list_counts(report.imported) or "nothing, because the file is empty"
+        show(f"{'Dry run, nothing was written. It would import' if is_trial else 'Imported'}: {counts}.")
+    if report.author:
+        show(f"The author of the records without one is {report.author}.")
+
+
+def _show_skipped(skipped: Mapping[str, int]) -> None:
+    for name, count in list(skipped.items())[:SHOWN]:
+        complain(f"Skipped: {name} ({count})")
+    if len(skipped) > SHOWN:
+        complain(f"{len(skipped) - SHOWN} more were skipped; --json shows them.")
+
+
+def _show_changes(file: Path, changes: "Changes") -> None:
+    for action, line, kind, name, fields in changes.first[:SHOWN]:
+        place = f"{file}:{line}: " if line else ""
+        values = "; ".join(f"{field}: {_shorten(before)} → {_shorten(after)}" for field, before, after in fields)
+        show(f"{place}{action} {kind} {name}{f': {values}' if values else ''}".translate(VISIBLE))
+    if changes.count > SHOWN:
+        show(f"{changes.count - SHOWN} more changes are not shown; --json shows up to 1000.")
+
+
+def _name_counts(changes: "Changes") -> list[tuple[str, Counter[str]]]:
+    return [
+        ("created", changes.created),
+        ("updated", changes.updated),
+        ("deleted", changes.deleted),
+        ("unchanged", changes.unchanged),
+    ]
+
+
+def _list_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {_name_kind(kind, count)}" for kind, count in counts.items())
+
+
+def _name_kind(kind: str, count: int) -> str:
+    one, several = _IRREGULAR.get(kind, (kind.replace("_", " "), f"{kind.replace('_', ' ')}s"))
+    return one if count == 1 else several
+
+
+def _describe_change(change: "Change") -> dict[str, object]:
+    fields = {name: {"before": before, "after": after} for name, before, after in change.fields}
+    return {
+        "action": change.action,
+        "line": change.line or None,
+        "kind": change.kind,
+        "name": change.name,
+        "fields": fields,
+    }
+
+
+def _shorten(value: object) -> str:
+    if value is None:
+        return "nothing"
+    text = repr(value)
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+
+
+class Watch:
+    """Shows what an import does."""
+
+    def __init__(self, file: Path, bar: Progress, *, is_quiet: bool) -> None:
+        self._file = file
+        self._bar = bar
+        self._left = 0 if is_quiet else SHOWN
+        self._task: TaskID | None = None
+        self._doing = ""
+
+    def progress(self, doing: str, done: int, total: int) -> None:
+        """Show how far a part of the import is."""
+        if doing != self._doing or self._task is None:
+            if self._task is not None:
+                self._bar.remove_task(self._task)
+            self._task, self._doing = self._bar.add_task(doing), doing
+        self._bar.update(self._task, completed=done, total=total or None)  # the size of a pipe is 0
+
+    def announce(self, rejection: "Rejection") -> None:
+        """Print one of the first rejections."""
+        if self._left:
+            self._left -= 1
+            place = f"{self._file}:{rejection.line}" if rejection.line else str(self._file)
+            field = f"{rejection.field}: " if rejection.field else ""
+            self._bar.console.print(f"{place}: {field}{rejection.reason}", soft_wrap=True)
+
+
+@contextmanager
+def watch(file: Path, *, is_quiet: bool) -> Iterator[Watch]:
+    """Show the progress if stderr is a terminal, and rejections if not quiet."""
+    console = console_on(sys.stderr)
+    columns = (*Progress.get_default_columns(), _Amount())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield Watch(file, bar, is_quiet=is_quiet)
+
+
+class _Amount(ProgressColumn):
+    """What is done: bytes of the file while it is read, then records."""
+
+    _bytes, _records = DownloadColumn(), MofNCompleteColumn()
+
+    def render(self, task: Task) -> Text:
+        """Return the text of a task."""
+        return (self._bytes if task.description == READING else self._records).render(task)

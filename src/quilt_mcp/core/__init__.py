@@ -1,0 +1,1 @@
+"""The dispatcher: one registry, one manager, two surfaces. It serves any FastMCP server."""

@@ -1,0 +1,50 @@
+"""Cursors: opaque texts that say where the next page of a list starts.
+
+A cursor contains the key of the last row and a tag of the list and the caller. It becomes a bound parameter of a query
+that filters by the caller's scope, so a forged cursor gains nothing. Cursors of another caller, list or version are
+refused.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+
+from quilt_mcp.core.errors import InvalidTemplateVariable
+
+VERSION = 1
+MAX_LENGTH = 512
+_TAG_BYTES = 6
+
+
+def compute_tag(*scope: object) -> str:
+    """Return a short hash of a list and of its caller's scope."""
+    return hashlib.blake2s(repr(scope).encode(), digest_size=_TAG_BYTES).hexdigest()
+
+
+def encode(after: str, tag: str) -> str:
+    """Return the cursor of the page that follows the row with this key."""
+    text = json.dumps([VERSION, tag, after], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def decode(cursor: str, tag: str) -> str:
+    """Return the key of the last row before this cursor's page.
+
+    Raises:
+        InvalidTemplateVariable: `encode` did not make this cursor for a list with this tag.
+    """
+    try:
+        if len(cursor) > MAX_LENGTH:
+            raise ValueError  # noqa: TRY301 - one error for every invalid cursor
+        padded = cursor + "=" * (-len(cursor) % 4)
+        version, owner, after = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        if (version, owner) != (VERSION, tag) or encode(after, tag) != cursor:
+            raise ValueError  # noqa: TRY301 - the same
+    except (binascii.Error, ValueError, TypeError, RecursionError) as error:
+        raise InvalidTemplateVariable(
+            "The cursor is not valid for this list.",
+            details="A cursor is valid for one list and one caller, until the caller's permissions change.",
+            suggested_actions=["Start without a cursor, and pass each next_cursor unchanged."],
+        ) from error
+    return str(after)

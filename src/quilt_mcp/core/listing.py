@@ -1,0 +1,200 @@
+"""`resources/list` page by page: static resources, merged with rows that providers read from a data source.
+
+Each provider owns the URIs that start with its prefix, which is one interval of all URIs in order. A page asks only the
+providers that own a part of it, each for no more rows than the page still needs, starting after the last key of the
+previous page. So a page costs the same at any depth, and inserts and deletes elsewhere neither repeat nor skip a row.
+"""
+
+import logging
+import time
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from heapq import merge
+from typing import Any, Protocol
+
+import anyio
+from mcp_types import Resource
+
+from quilt_mcp.core import cursors
+from quilt_mcp.core.errors import ResourceFailure, Unavailable
+from quilt_mcp.core.tracing import Read
+
+logger = logging.getLogger(__name__)
+
+_UNAVAILABLE = "The list is not available."
+
+
+class ListingProvider(Protocol):
+    """Lists the resources of one interval of URIs."""
+
+    @property
+    def name(self) -> str:
+        """The name in logs, metrics and `_meta`."""
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of all its URIs, and of no other provider's."""
+
+    async def page(self, after: str, limit: int, scope: Any) -> list[Resource]:
+        """Return at most `limit` resources, in the order of their URIs, that follow `prefix + after`."""
+
+
+@dataclass(frozen=True)
+class ListSource:
+    """Providers that share a scope.
+
+    Attributes:
+        scope: returns what the caller of the request may see, as a hashable value for the providers.
+        providers: with disjoint intervals.
+        static: returns resources that need no data source.
+    """
+
+    scope: Callable[[], Awaitable[Hashable]]
+    providers: Sequence[ListingProvider]
+    static: Callable[[], Sequence[Resource]] = list
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of the list.
+
+    Attributes:
+        resources: in the order of their URIs.
+        next_cursor: the cursor of the next page; None at the end.
+        failed: the names of the providers that are left out.
+        advice: how to get what is left out; None if nothing is.
+    """
+
+    resources: list[Resource]
+    next_cursor: str | None
+    failed: list[str]
+    advice: str | None = None
+
+
+class Listing:
+    """The pages of a server's list.
+
+    Args:
+        sources: where rows come from.
+        page_size: resources per page.
+        seconds: time budget of a page.
+        find_failure: returns our failure for a foreign exception, or None for a bug, which is raised.
+
+    Raises:
+        ValueError: two providers own the same URIs.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[ListSource],
+        *,
+        page_size: int,
+        seconds: float,
+        find_failure: Callable[[Exception], ResourceFailure | None],
+    ) -> None:
+        self._sources = sources
+        owned = [(provider, at) for at, source in enumerate(sources) for provider in source.providers]
+        self._providers = sorted(owned, key=lambda pair: pair[0].prefix)
+        for (one, _), (following, _) in zip(self._providers, self._providers[1:], strict=False):
+            if _end(one.prefix) > following.prefix:
+                raise ValueError(f"{one.name} and {following.name} own the same URIs")
+        self._page_size = page_size
+        self._seconds = seconds
+        self._find_failure = find_failure
+
+    async def page(self, cursor: str | None, static: Sequence[Resource], read: Read) -> Page:
+        """Return the page at a cursor, or the first page.
+
+        Raises:
+            InvalidTemplateVariable: the cursor belongs to another list or caller.
+            Unavailable: all providers of this page failed.
+        """
+        until = anyio.current_time() + self._seconds
+        try:
+            with anyio.fail_after(self._seconds):
+                scopes = [await source.scope() for source in self._sources]
+        except TimeoutError as error:
+            raise Unavailable(_UNAVAILABLE, details="The data source did not respond in time.") from error
+        tag = cursors.compute_tag("resources/list", scopes)
+        after = cursors.decode(cursor, tag) if cursor else ""
+        size = self._page_size
+        rows = await self._rows(after, size + 1, scopes, read, until)
+        ordered = sorted([*static, *(one for source in self._sources for one in source.static())], key=_uri)
+        following = ordered[bisect_right(ordered, after, key=_uri) :]
+        found = list(merge(rows, following[: size + 1], key=_uri))
+        next_cursor = cursors.encode(_uri(found[size - 1]), tag) if len(found) > size else None
+        lost = ", ".join(provider.prefix for provider, _ in self._providers if provider.name in read.failed)
+        advice = f"Resources that start with {lost} are missing. Request this page again later." if lost else None
+        return Page(found[:size], next_cursor, read.failed, advice)
+
+    async def _rows(
+        self, after: str, wanted: int, scopes: Sequence[Hashable], read: Read, until: float
+    ) -> list[Resource]:
+        """Return the next rows; fewer than wanted at the end of all intervals, or if a provider failed.
+
+        One provider is asked after the other, for no more rows than are missing. One that takes half of the time does
+        not delay the others: then they are asked at the same time.
+        """
+        asked = [
+            Asked(one, scopes[at], after.removeprefix(one.prefix) if after.startswith(one.prefix) else "")
+            for one, at in self._providers
+            if after < _end(one.prefix)
+        ]
+        async with anyio.create_task_group() as group:
+            for one in asked:
+                missing = wanted - sum(len(other.rows) for other in asked)
+                if missing <= 0:
+                    break
+                group.start_soon(self._ask, one, missing, read, until)
+                with anyio.move_on_at(until - self._seconds / 2):
+                    await one.done.wait()
+        failures: list[ResourceFailure] = []
+        for one in asked:
+            if isinstance(one.failure, ResourceFailure):
+                name, kind = one.provider.name, type(one.failure).__name__
+                logger.warning("%s is left out: %s, correlation_id=%s", name, kind, read.correlation_id)
+                read.failed.append(name)
+                failures.append(one.failure)
+            elif one.failure:  # a bug
+                raise one.failure
+        if failures and len(failures) == len(asked):
+            details, actions = f"No response from {', '.join(read.failed)}", failures[0].suggested_actions
+            transient = any(failure.transient for failure in failures)
+            raise Unavailable(_UNAVAILABLE, details=details, suggested_actions=actions, transient=transient)
+        return [row for one in asked for row in one.rows][:wanted]
+
+    async def _ask(self, one: "Asked", limit: int, read: Read, until: float) -> None:
+        """Ask a provider for rows, and note what it returns or how it fails."""
+        started = time.perf_counter()
+        try:
+            with anyio.fail_after(until - anyio.current_time()):
+                one.rows = await one.provider.page(one.after, limit, one.scope)
+        except TimeoutError:
+            one.failure = Unavailable(_UNAVAILABLE)
+        except Exception as error:  # noqa: BLE001 - one of ours, a foreign one, or a bug, which `_rows` raises
+            one.failure = error if isinstance(error, ResourceFailure) else self._find_failure(error) or error
+        finally:
+            read.providers[one.provider.name] = time.perf_counter() - started
+            one.done.set()
+
+
+@dataclass
+class Asked:
+    """A provider that is asked for a page, and what became of it."""
+
+    provider: ListingProvider
+    scope: Hashable
+    after: str
+    rows: list[Resource] = field(default_factory=list)
+    failure: Exception | None = None
+    done: anyio.Event = field(default_factory=anyio.Event)
+
+
+def _uri(resource: Resource) -> str:
+    return str(resource.uri)
+
+
+def _end(prefix: str) -> str:
+    """The smallest text that is greater than every text with this prefix."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1)

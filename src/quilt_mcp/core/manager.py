@@ -1,0 +1,268 @@
+"""The dispatcher: the one path from a URI to an answer, for both surfaces."""
+
+import inspect
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from functools import partial
+from itertools import groupby
+from typing import Any, TypeVar
+
+import anyio
+from anyio import to_thread
+from pydantic import BaseModel
+
+from quilt_mcp.core import errors, uris
+from quilt_mcp.core.answers import GetResourceError, GetResourceSuccess, JSONObject, ResourceMetadata
+from quilt_mcp.core.registry import Match, ResourceDefinition, UriIndex, validate_registry
+from quilt_mcp.core.tracing import Read, Reads, milliseconds_since
+
+DEFAULT_DEADLINE = 30.0
+DEFAULT_MAX_BYTES = 16 * 1024 * 1024
+THREADS = 64  # a limiter of its own, so that slow services cannot take the threads in which FastMCP handles stdio
+_SHOWN = 5
+_JSON_NAMES = {bool: "a boolean", int: "a number", float: "a number", list: "an array", dict: "an object"}
+
+Admit = Callable[[Read], AbstractAsyncContextManager[None]]
+Call = Callable[[], Any]
+Run = Callable[[str, Call], Awaitable[Any]]
+"""Calls a function of a category: awaits it, or runs it in a thread, which the cancellation of the call abandons."""
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+class ResourceManager:
+    """Finds the resource of a URI, calls its service function with a deadline, and returns data or a typed error.
+
+    Args:
+        registry: from URI to definition; checked by `validate_registry`.
+        deadline: maximum time for one read, in seconds.
+        failures: from the full name of a foreign exception class to the function that makes our failure from it.
+        around: a context around each call of a service function or of completion values.
+        admit: a context around each request, entered first. It raises a ResourceFailure if the caller must wait.
+        run: calls service functions and lists the values of variables.
+        max_bytes: maximum size of the data of one answer, in bytes of JSON.
+        diagnosis: an action to suggest for every execution error that does not suggest a specific one.
+
+    Attributes:
+        registry, around, admit: as given.
+        reads: notifies observers of each read.
+    """
+
+    def __init__(  # noqa: PLR0913 - all but the registry are keyword-only, with defaults that serve any server
+        self,
+        registry: Mapping[str, ResourceDefinition],
+        *,
+        deadline: float = DEFAULT_DEADLINE,
+        failures: Mapping[str, errors.MakeFailure] | None = None,
+        around: Callable[[], AbstractContextManager[object]] = nullcontext,
+        admit: Admit = lambda _: nullcontext(),
+        run: Run | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        diagnosis: str | None = None,
+    ) -> None:
+        validate_registry(registry)
+        self.registry, self.reads = registry, Reads()
+        self._index = UriIndex(registry)
+        self._deadline = deadline
+        self._failures = dict(failures or {})
+        self.around, self.admit = around, admit
+        self._run: Run = run or partial(_run, anyio.CapacityLimiter(THREADS))
+        self._max_bytes = max_bytes
+        self._diagnosis = diagnosis
+        self._discovery = _discovery_data(registry)
+
+    async def get_discovery_data(self) -> dict[str, list[ResourceMetadata]]:
+        """Return the resources of each category, sorted by URI. Computed once."""
+        return self._discovery
+
+    async def get_resource(self, uri: str | None = None) -> JSONObject:
+        """Read one resource; without a URI, list all of them.
+
+        Returns:
+            `uri`, `resource_name`, `data` (a JSON object) and `mime_type`.
+
+        Raises:
+            ResourceFailure: one of its subclasses. Anything else is a bug or a foreign exception.
+        """
+        with self.around():
+            answer = await self._read(uri, Read("python"))
+        return {key: answer[key] for key in ("uri", "resource_name", "data", "mime_type")}
+
+    async def respond(
+        self, uri: object, *, surface: str, unknown_arguments: Collection[str] = ()
+    ) -> GetResourceSuccess | GetResourceError:
+        """Answer a client, whatever it sent. Logs one line. Raises only on cancellation."""
+
+        async def answer(read: Read) -> GetResourceSuccess:
+            return self._check_answer(await self._read(_check_arguments(uri, unknown_arguments), read))
+
+        return await self.guard(answer, surface=surface, uri=uri)
+
+    async def guard(
+        self, work: Callable[[Read], Awaitable[T]], *, surface: str, uri: object = ""
+    ) -> T | GetResourceError:
+        """Run work for an admitted caller and turn every failure into an error. Raises only on cancellation.
+
+        It logs one line, or describes in that of a request what the request asked for.
+        """
+        with self.around(), self.reads.reading(surface) as read:
+            read.outcome = "cancelled"
+            result: T | GetResourceError
+            try:
+                async with nullcontext() if read.is_admitted else self.admit(read):
+                    result = await work(read)
+            except Exception as error:  # noqa: BLE001 - the edge of the process
+                result = self.make_error(uri, error, read)
+            done = "partial" if read.failed else "ok"
+            read.outcome = result.error if isinstance(result, GetResourceError) else done
+            return result
+
+    def find_failure(self, error: Exception) -> errors.ResourceFailure | None:
+        """Make our failure from a foreign exception; None if no row describes it."""
+        return errors.find_failure(error, self._failures)
+
+    async def complete(self, template: str, variable: str, prefix: str = "") -> list[str]:
+        """List the existing values of a template's variable that start with a prefix.
+
+        The list is empty for unknown variables and if the values cannot be listed now; a read reports why.
+        """
+        definition = self.registry.get(template)
+        values = definition.get("values", {}).get(variable) if definition else None
+        if definition is None or values is None or not prefix.isprintable():
+            return []
+        try:
+            with self.around(), anyio.fail_after(self._deadline):
+                existing = await self._run(definition["category"], partial(values, prefix))
+        except (errors.ResourceFailure, TimeoutError):
+            return []
+        return [value for value in existing if value.startswith(prefix)]
+
+    async def _read(self, uri: str | None, read: Read) -> GetResourceSuccess:
+        if not uri:
+            read.uri = "discovery"
+            rows = {category: list(rows) for category, rows in self._discovery.items()}
+            return GetResourceSuccess(uri="", resource_name="Available Resources", data=rows)
+        match = self._find(uri)
+        definition = match.definition
+        read.uri, read.lookup = definition["uri"], "template" if match.values else "static"
+        parameters = await self._parameters(match)
+        started, result = time.perf_counter(), None
+        try:
+            with anyio.move_on_after(self._deadline) as scope:
+                result = await self._run(definition["category"], partial(definition["service_function"], **parameters))
+        finally:
+            read.service_ms = milliseconds_since(started)
+        if scope.cancelled_caught:
+            raise errors.Unavailable(f"{definition['uri']} did not respond within {self._deadline:g} seconds.")
+        data = result.model_dump(mode="json") if isinstance(result, BaseModel) else result
+        if not isinstance(data, dict):
+            raise TypeError(f"{definition['uri']}: a service function must return an object, not {type(data).__name__}")
+        return GetResourceSuccess(uri=uri, resource_name=definition["name"], data=data)
+
+    def _find(self, uri: str) -> Match:
+        encoded = uris.encode_text(uri, self.registry)
+        match = self._index.find(encoded)
+        if encoded != uri and not (match and match.definition.get("free_text")):
+            raise uris.make_unencoded(uri, self.registry)
+        if match is None:
+            raise uris.make_unknown_uri(uri, self.registry, self._index.find_parameters(uri))
+        return match
+
+    async def _parameters(self, match: Match) -> dict[str, str]:
+        definition, parameters = match.definition, {}
+        for variable, raw in match.values.items():
+            try:
+                value = uris.decode_value(definition, variable, raw)
+            except (errors.MissingTemplateVariable, errors.InvalidTemplateVariable) as refusal:
+                existing = await self.complete(definition["uri"], variable)
+                refusal.suggested_actions = uris.suggest_values(definition, variable, existing)
+                raise
+            parameters[definition["parameter_mapping"][variable]] = value
+        return parameters
+
+    def _check_answer(self, answer: GetResourceSuccess) -> GetResourceSuccess:
+        """Return the answer if it is JSON and not too long, without lone surrogates.
+
+        Raises:
+            TypeError, ValueError: the data are not JSON.
+            ResourceExecutionError: the data exceed the maximum size.
+        """
+        try:
+            size = len(answer.data_json.encode())
+        except UnicodeEncodeError:
+            data = json.loads(uris.replace_surrogates(answer.data_json))
+            answer = GetResourceSuccess(uri=answer.uri, resource_name=answer.resource_name, data=data)
+            size = len(answer.data_json.encode())
+        if size > self._max_bytes:
+            raise errors.ResourceExecutionError(
+                "The answer is too long to send.",
+                details=f"{size} bytes of JSON; the maximum is {self._max_bytes}.",
+                suggested_actions=[
+                    "Read it in parts, if its URI takes a limit.",
+                    "Read a narrower resource.",
+                    errors.DISCOVER,
+                ],
+            )
+        return answer
+
+    def make_error(self, uri: object, error: Exception, read: Read) -> GetResourceError:
+        """Make the error that a client receives for an exception. Foreign exceptions are mapped, bugs are masked."""
+        own = error if isinstance(error, errors.ResourceFailure) else None
+        failure = own or self.find_failure(error) or _mask(error, read.correlation_id)
+        actions = failure.suggested_actions
+        if self._diagnosis and isinstance(failure, errors.ResourceExecutionError) and failure.has_default_actions:
+            actions = [*actions, self._diagnosis]
+        return GetResourceError(
+            uri=uris.echo(uri) if isinstance(uri, str) else "",
+            error=failure.error,
+            message=uris.replace_surrogates(failure.message),
+            details=failure.details and uris.replace_surrogates(failure.details),
+            suggested_actions=[uris.replace_surrogates(action) for action in actions],
+            transient=failure.transient,
+            valid_uris=list(self.registry) if isinstance(failure, errors.InvalidURI) else None,
+            retry_after_seconds=failure.retry_after_seconds if isinstance(failure, errors.TooManyRequests) else None,
+            code=failure.code,
+        )
+
+
+async def _run(threads: anyio.CapacityLimiter, _: str, call: Call) -> object:
+    if inspect.iscoroutinefunction(call):
+        return await call()
+    return await to_thread.run_sync(call, abandon_on_cancel=True, limiter=threads)
+
+
+def _discovery_data(registry: Mapping[str, ResourceDefinition]) -> dict[str, list[ResourceMetadata]]:
+    rows = [ResourceMetadata.model_validate(definition) for definition in registry.values()]
+    rows.sort(key=lambda row: (row.category, row.uri))
+    return {category: list(group) for category, group in groupby(rows, key=lambda row: row.category)}
+
+
+def _check_arguments(uri: object, unknown_arguments: Collection[str]) -> str | None:
+    if unknown_arguments:
+        names = ", ".join(uris.quote(name) for name in sorted(unknown_arguments)[:_SHOWN])
+        raise errors.InvalidURI("get_resource takes only one argument, `uri`.", details=f"Unknown arguments: {names}")
+    if uri is not None and not isinstance(uri, str):
+        found = _JSON_NAMES.get(type(uri), "a value of another type")
+        raise errors.InvalidURI("`uri` must be a string.", details=f"It was {found}.")
+    return uri
+
+
+def _mask(bug: Exception, correlation_id: str) -> errors.ResourceExecutionError:
+    """Log where a bug happened, and make the error that clients receive instead.
+
+    The exception's text is not logged either: it can contain data that the code was processing.
+    """
+    kind = type(bug).__qualname__
+    stand_in = Exception(f"{kind} (text not logged)")
+    where = (Exception, stand_in, bug.__traceback__)
+    logger.error("unexpected %s, correlation_id=%s", kind, correlation_id, exc_info=where)
+    return errors.ResourceExecutionError(
+        "Internal server error.",
+        details=f"correlation id {correlation_id}",
+        suggested_actions=["Report this error with the correlation id and the log lines that contain it."],
+    )

@@ -1,0 +1,221 @@
+"""The two surfaces over one manager: resources for FastMCP's resources protocol, and the tool `get_resource`."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+import mcp_types
+from fastmcp import FastMCP
+from fastmcp.resources import Resource, ResourceContent, ResourceResult
+from fastmcp.resources.template import ResourceTemplate
+from fastmcp.server.providers import Provider
+from fastmcp.tools.base import Tool, ToolResult
+from fastmcp.utilities.versions import VersionSpec
+from mcp.shared.exceptions import MCPError
+from mcp_types import CompletionArgument, CompletionContext, ResourceTemplateReference, TextContent, ToolAnnotations
+from pydantic import ConfigDict, SkipValidation
+
+from quilt_mcp.core.answers import MIME_TYPE, GetResourceError, GetResourceSuccess, JSONObject
+from quilt_mcp.core.manager import ResourceManager
+from quilt_mcp.core.registry import ResourceDefinition, optional_parameters, path_of, path_variables
+from quilt_mcp.core.tracing import Read
+
+TOOL_NAME = "get_resource"
+PARAMETERS = {
+    "type": "object",
+    "properties": {
+        "uri": {"type": "string", "default": "", "description": "URI of the resource. Omit it to list all resources."}
+    },
+    "additionalProperties": False,
+}
+_COMPLETIONS = 100  # what MCP allows
+
+_TEXT = {"type": "string"}
+# One flat object for success and error, because some clients validate errors too, and fail on $ref or anyOf. It has
+# only what a model must know before it calls, because each field costs every client bytes in every conversation.
+# answers.py describes all fields.
+OUTPUT_SCHEMA: JSONObject = {
+    "type": "object",
+    "required": ["success", "uri"],
+    "properties": {
+        "success": {"type": "boolean"},
+        "uri": _TEXT,
+        "data": {"type": "object"},
+        "error": _TEXT,
+        "message": _TEXT,
+        "suggested_actions": {"type": "array", "items": _TEXT},
+        "transient": {"type": "boolean"},
+    },
+}
+
+
+class ResourceRefused(MCPError):
+    """A failed read as a JSON-RPC error. Its `data` is the body that the tool returns for the same failure."""
+
+    def __init__(self, error: GetResourceError) -> None:
+        super().__init__(code=error.code, message=error.message, data=error.body())
+
+
+class ManagedResource(Resource):
+    """Every URI that a client can request. The manager answers it."""
+
+    manager: SkipValidation[ResourceManager]
+    requested: str
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    async def read(self) -> ResourceResult:
+        """Return the data as one JSON text.
+
+        Raises:
+            ResourceRefused: with the error's code and body.
+        """
+        response = await self.manager.respond(self.requested, surface="resource")
+        if isinstance(response, GetResourceError):
+            raise ResourceRefused(response)
+        return ResourceResult([ResourceContent(response.data_json, mime_type=response.mime_type)])
+
+
+class ResourceSurface(Provider):
+    """Lists the registry's resources, and answers every URI, known or not, so that every error has our body."""
+
+    def __init__(self, manager: ResourceManager) -> None:
+        super().__init__()
+        self._manager = manager
+        definitions = sorted(manager.registry.values(), key=lambda definition: definition["uri"])
+        self._resources = [self._resource(one) for one in definitions if not path_variables(one["uri"])]
+        self._templates = [_template(one) for one in definitions if one["is_template"]]
+        self._by_uri = {str(resource.requested): resource for resource in self._resources}
+        # FastMCP's Resource requires a URL as `uri`; what a client sends can be anything.
+        self._any = ManagedResource(uri="any://uri", name="any", requested="", manager=manager, mime_type=MIME_TYPE)
+
+    async def _list_resources(self) -> Sequence[Resource]:
+        return self._resources
+
+    async def _list_resource_templates(self) -> Sequence[ResourceTemplate]:
+        return self._templates
+
+    async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> Resource | None:
+        del version  # resources have none
+        return self._by_uri.get(uri) or self._any.model_copy(update={"requested": uri})
+
+    def _resource(self, definition: ResourceDefinition) -> ManagedResource:
+        uri = path_of(definition["uri"])
+        return ManagedResource(uri=uri, requested=uri, manager=self._manager, **_common(definition))
+
+
+class GetResourceTool(Tool):
+    """The tool that reads any resource. Its result always has the body both as JSON text and as structured content."""
+
+    manager: SkipValidation[ResourceManager]
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    async def run(self, arguments: JSONObject) -> ToolResult:
+        """Answer a call with any arguments. A failure is a result with `isError`, never a protocol error."""
+        unknown = arguments.keys() - {"uri"}
+        response = await self.manager.respond(arguments.get("uri"), surface="tool", unknown_arguments=unknown)
+        return make_tool_result(response)
+
+
+def make_tool_result(response: GetResourceSuccess | GetResourceError, *, has_schema: bool = True) -> ToolResult:
+    """Return the result of a tool call. Only a tool with the schema of the body has structured content."""
+    text = TextContent(type="text", text=response.body_json())
+    body = response.body() if has_schema else None
+    # The constructor would validate the whole body twice. The text was written from the same body.
+    return ToolResult.model_construct(content=[text], structured_content=body, meta=None, is_error=not response.success)
+
+
+def add_surfaces(mcp: FastMCP, manager: ResourceManager) -> None:
+    """Offer every resource of the manager on both surfaces of this server, with completion of template variables."""
+    mcp.add_provider(ResourceSurface(manager))
+    mcp.add_tool(
+        GetResourceTool(
+            name=TOOL_NAME,
+            title="Get resource",
+            description=tool_description(manager),
+            parameters=PARAMETERS,
+            output_schema=OUTPUT_SCHEMA,
+            annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, destructive_hint=False),
+            tags={"resources"},
+            manager=manager,
+        )
+    )
+
+    async def complete(
+        reference: object, argument: CompletionArgument, _: CompletionContext | None
+    ) -> mcp_types.Completion | None:
+        if not isinstance(reference, ResourceTemplateReference):
+            return None
+
+        async def values(read: Read) -> list[str]:
+            read.uri = reference.uri if reference.uri in manager.registry else read.uri
+            return await manager.complete(reference.uri, argument.name, argument.value)
+
+        found = await manager.guard(values, surface="completion", uri=reference.uri)
+        shown = [] if isinstance(found, GetResourceError) else found
+        return mcp_types.Completion(values=shown[:_COMPLETIONS], has_more=len(shown) > _COMPLETIONS or None)
+
+    mcp.add_completion_handler(complete)
+    logging.getLogger("fastmcp.server.server").addFilter(_is_no_refusal)
+
+
+def tool_description(manager: ResourceManager) -> str:
+    """Build the tool's description. It is short, because each client pays for it in every conversation."""
+    definitions = sorted(manager.registry.values(), key=lambda definition: definition["uri"])
+    open_to_all = (one["uri"] for one in definitions if not one["requires_admin"] and not one["is_template"])
+    example = next(open_to_all, "scheme://path")
+    categories = groupby(definitions, key=lambda definition: definition["category"])
+    return "\n".join(
+        [
+            "Read any resource of this server: the same data as resources/read, for clients that only use tools.",
+            "",
+            "Without `uri` it lists all resources with descriptions. URIs, by scheme:",
+            *(f"{scheme}:// {', '.join(_short(one) for one in rows)}" for scheme, rows in categories),
+            f'Example: {{"uri": "{example}"}}. Replace each {{variable}} with a value.{_optional(definitions)}',
+            "",
+            "If `success` is true, the answer has `data`. If not, `error` is the kind of failure, `suggested_actions`",
+            "says what to do next, and `transient` is true if the same call can succeed later.",
+        ]
+    )
+
+
+def _short(definition: ResourceDefinition) -> str:
+    """Shorten a URI: without its scheme and parameter names, with a mark if it is for administrators."""
+    uri = path_of(definition["uri"])
+    parameters = "{?}" if uri != definition["uri"] else ""
+    return uri.partition("://")[2] + parameters + (" (admin)" if definition["requires_admin"] else "")
+
+
+def _optional(definitions: Iterable[ResourceDefinition]) -> str:
+    """Explain `{?}`, if any URI takes parameters."""
+    names = dict.fromkeys(name for one in definitions for name in optional_parameters(one["uri"]))
+    return f" {{?}} can be ?{'&'.join(f'{name}=…' for name in names)}." if names else ""
+
+
+def _common(definition: ResourceDefinition) -> JSONObject:
+    return {
+        "name": definition["name"],
+        "description": definition["description"],
+        "mime_type": MIME_TYPE,
+        "tags": {definition["category"]},
+        "meta": {
+            "category": definition["category"],
+            "requires_admin": definition["requires_admin"],
+            "requires_sign_in": definition.get("requires_sign_in", False),
+        },
+    }
+
+
+def _template(definition: ResourceDefinition) -> ResourceTemplate:
+    parameters = {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in definition["template_variables"]},
+        "required": path_variables(definition["uri"]),
+    }
+    return ResourceTemplate(uri_template=definition["uri"], parameters=parameters, **_common(definition))
+
+
+def _is_no_refusal(record: logging.LogRecord) -> bool:
+    """Drop the traceback that FastMCP logs for a refused read, which has its own log line already."""
+    return not (record.exc_info and isinstance(record.exc_info[1], ResourceRefused))

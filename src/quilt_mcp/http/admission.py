@@ -1,0 +1,139 @@
+"""Rate limits and concurrency limits, per identity. The local user is never limited.
+
+The middleware RateLimit counts an HTTP request before its body is read. Reads that arrive another way are counted here.
+Each process counts concurrent reads by itself.
+"""
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal, cast
+from weakref import WeakKeyDictionary
+
+from fastmcp.server.dependencies import get_http_request
+
+from quilt_mcp.app import identity
+from quilt_mcp.app.identity import Identity
+from quilt_mcp.core.errors import TooManyRequests
+from quilt_mcp.core.tracing import Read
+from quilt_mcp.settings import HTTPSettings
+
+if TYPE_CHECKING:
+    from quilt_mcp.http.rate_limiter import RateLimiter
+
+Event = Literal["rate_limit", "concurrency_limit", "shared_state_failure", "audit_failure"]
+"""Counted in addition to reads: an exceeded limit, a failure of the shared state, or a lost line of the audit log."""
+
+COUNTED = "quilt_mcp.counted"
+"""The key in the ASGI scope of a request that has been counted."""
+
+
+class Admission:
+    """Limits the reads and requests of one app.
+
+    Args:
+        settings: of HTTP.
+    """
+
+    def __init__(self, settings: HTTPSettings) -> None:
+        self._settings = settings
+        self._reading: Counter[str] = Counter()  # only identities with a read in progress
+        self._limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, RateLimiter] = WeakKeyDictionary()
+        self._observers: list[Callable[[Event], None]] = []
+
+    @asynccontextmanager
+    async def admit(self, read: Read) -> AsyncIterator[None]:
+        """Count a read of the current caller, and hold one of the caller's concurrent reads.
+
+        Raises:
+            TooManyRequests: the caller exceeds a limit.
+            NotSignedIn: as `identity.current`.
+        """
+        who = identity.current()
+        if who.is_local:
+            yield
+            return
+        read.caller = short_hash(who)
+        if not _is_counted():
+            await self.count(who)
+        with self._hold_read(who):
+            yield
+
+    async def count(self, who: Identity) -> None:
+        """Count a request of this identity.
+
+        Raises:
+            TooManyRequests: the identity exceeds its rate limit.
+        """
+        if who.is_local or self._settings.is_unlimited:
+            return
+        if wait := await self._limiter().hit(who.key):
+            self.note("rate_limit")
+            raise TooManyRequests(
+                "Rate limit exceeded.", retry_after_seconds=wait, details=f"at most {self._settings.rate_limit}"
+            )
+
+    def note(self, event: Event) -> None:
+        """Notify the observers."""
+        for observer in self._observers:
+            observer(event)
+
+    @contextmanager
+    def observe(self, observer: Callable[[Event], None]) -> Iterator[None]:
+        """Call a function for every event until the context ends."""
+        self._observers.append(observer)
+        try:
+            yield
+        finally:
+            self._observers.remove(observer)
+
+    async def close(self) -> None:
+        """Close the connections of the running event loop to the shared state."""
+        if limiter := self._limiters.pop(asyncio.get_running_loop(), None):
+            await limiter.close()
+
+    def _limiter(self) -> "RateLimiter":
+        """Return the limiter of the running event loop, which its connections belong to."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._limiters:
+            url, pool = self._settings.state_url, None
+            if url is not None:
+                pool = import_module("quilt_mcp.http.shared_state").open_pool(url.get_secret_value())
+            module = import_module("quilt_mcp.http.rate_limiter")  # it imports limits
+            self._limiters[loop] = cast(
+                "RateLimiter",
+                module.RateLimiter(self._settings.rate_limit, pool, failed=lambda: self.note("shared_state_failure")),
+            )
+        return self._limiters[loop]
+
+    @contextmanager
+    def _hold_read(self, who: Identity) -> Iterator[None]:
+        limit = self._settings.concurrent_reads
+        if limit and self._reading[who.key] >= limit:
+            self.note("concurrency_limit")
+            raise TooManyRequests("Too many concurrent reads.", retry_after_seconds=1, details=f"at most {limit} reads")
+        self._reading[who.key] += 1
+        try:
+            yield
+        finally:
+            self._reading[who.key] -= 1
+            if not self._reading[who.key]:
+                del self._reading[who.key]
+
+
+def short_hash(who: Identity) -> str:
+    """Return the hash that stands for an identity in the log.
+
+    With the issuer and the subject of a user, an operator can find the user's log lines.
+    """
+    return hashlib.sha256(who.key.encode()).hexdigest()[:12]
+
+
+def _is_counted() -> bool:
+    try:
+        return COUNTED in get_http_request().scope
+    except RuntimeError:  # not over HTTP
+        return False

@@ -1,0 +1,88 @@
+"""Answers of a server that has too many connections, or that shuts down."""
+
+import asyncio
+from http import HTTPStatus
+from typing import Protocol
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+FOR_OPERATORS = {"/health", "/ready"}
+RETRY_SECONDS = 1
+
+
+class Flag(Protocol):
+    """Whether this server shuts down. Several processes can share it."""
+
+    value: bool
+
+
+class RefuseConnection:
+    """The application for connections above the limit: it lets requests of load balancers through, one for each.
+
+    Otherwise a load balancer or a container platform would end a server that is only busy.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, and close the connection."""
+        app = self._app if scope["path"] in FOR_OPERATORS else _unavailable
+        await app(scope, receive, _closing(send))
+
+
+class FinishRequests:
+    """Closes each connection after its request while the server shuts down, so that clients move to another server.
+
+    A request that is cancelled because it takes too long gets 503. A request of a client that has left gets no answer.
+
+    Args:
+        app: the application.
+        leaving: whether the server shuts down.
+    """
+
+    def __init__(self, app: ASGIApp, leaving: Flag) -> None:
+        self._app = app
+        self._leaving = leaving
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application."""
+        is_started = False
+
+        async def send_closing(message: Message) -> None:
+            nonlocal is_started
+            is_started = True
+            await (_closing(send) if self._leaving.value else send)(message)
+
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            await self._app(scope, receive, send_closing)
+        except ClientDisconnect:  # in the middle of the body: nobody receives an answer
+            return
+        except asyncio.CancelledError:  # by uvicorn, at the end of its time
+            if is_started:
+                raise
+            await _unavailable(scope, receive, _closing(send))
+
+
+def _closing(send: Send) -> Send:
+    """Return a function that sends an answer after which the connection is closed."""
+
+    async def send_closing(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message)["connection"] = "close"
+        await send(message)
+
+    return send_closing
+
+
+_unavailable = PlainTextResponse(
+    "The server has too many connections, or shuts down. Try again.\n",
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    headers={"Retry-After": str(RETRY_SECONDS), "Cache-Control": "no-store"},
+)

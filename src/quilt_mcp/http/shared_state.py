@@ -1,0 +1,98 @@
+"""The Valkey or Redis that processes and machines share, and the sign-ins through an OpenID provider in it.
+
+admission.py and sign_ins.py import this module on first use, because it imports redis.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from key_value.aio.stores.redis import RedisStore
+from key_value.aio.wrappers.prefix_collections import PrefixCollectionsWrapper
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.exceptions import RedisError
+
+from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.http.sign_in_store import SignInKeys, SignInStore
+from quilt_mcp.http.sign_ins import SignInStoreError, note_sign_in_failure
+
+STATE_SECONDS = 0.5
+CONNECTIONS = 32
+QUEUE_SECONDS = 10.0
+"""How long a request waits for a connection. Many requests at once are not a failure of the shared state."""
+_REDIS_SCHEMES = {"valkey": "redis", "valkeys": "rediss"}
+
+
+def open_pool(
+    url: str, *, seconds: float = STATE_SECONDS, connections: int = CONNECTIONS, decode_responses: bool = False
+) -> BlockingConnectionPool:
+    """Return a pool of connections to the shared state. It connects on first use.
+
+    Args:
+        url: such as valkey://:password@host:6379/0. The client library knows redis://, rediss:// and unix:// only.
+        seconds: how long the shared state may take to connect, or to respond.
+        connections: the maximum number of connections.
+        decode_responses: whether responses are text.
+    """
+    scheme, separator, address = url.partition("://")
+    return BlockingConnectionPool.from_url(
+        _REDIS_SCHEMES.get(scheme, scheme) + separator + address,
+        max_connections=connections,
+        timeout=QUEUE_SECONDS,
+        socket_connect_timeout=seconds,
+        socket_timeout=seconds,
+        decode_responses=decode_responses,
+    )
+
+
+class _ReportingRedis(Redis):
+    """Reports failures, and hides their texts."""
+
+    failed: Callable[[], None]
+
+    async def execute_command(self, *args: Any, **options: Any) -> Any:
+        try:
+            return await super().execute_command(*args, **options)  # type: ignore[no-untyped-call]  # of redis
+        except RedisError as error:
+            self.failed()
+            note_sign_in_failure()
+            kind = type(error).__name__  # its text can contain the address
+            raise SignInStoreError(f"the shared state does not respond ({kind})") from None
+
+
+class SharedSignIns(SignInStore):
+    """A store in Valkey. All processes that have the same secret share it.
+
+    Args:
+        url: as for `open_pool`.
+        keys: as for SignInStore.
+        failed: called when the shared state does not respond.
+        connections: the maximum number of connections.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        keys: SignInKeys,
+        failed: Callable[[], None] = lambda: None,
+        *,
+        connections: int = CONNECTIONS,
+    ) -> None:
+        pool = open_pool(url, connections=connections, decode_responses=True)
+        self._client = _ReportingRedis(connection_pool=pool)
+        self._client.failed = failed
+        super().__init__(PrefixCollectionsWrapper(RedisStore(client=self._client), prefix="quilt-mcp"), keys)
+
+    async def check(self) -> None:
+        """Check that the shared state responds.
+
+        Raises:
+            Unavailable: it does not respond.
+        """
+        try:
+            await self._client.ping()
+        except SignInStoreError as error:
+            raise Unavailable("The shared state does not respond.", details=str(error)) from error
+
+    async def close(self) -> None:
+        """Close the connections. The next use opens new ones."""
+        await self._client.connection_pool.disconnect()

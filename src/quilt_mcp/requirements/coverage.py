@@ -1,0 +1,279 @@
+"""Coverage: the entities that lack something.
+
+Each count and each page is an anti-join over an index: of the children's parent column, of the requirements'
+`acceptance_criteria_id`, or of the primary key. An entity that the caller may not see counts as absent.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from sqlalchemy import ColumnElement, Table, exists, select
+
+from quilt_mcp.core import cursors
+from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
+from quilt_mcp.requirements.access import restrict
+from quilt_mcp.requirements.briefs import BriefReader, build_brief
+from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
+from quilt_mcp.requirements.overview_answers import BriefEntity, Coverage, Gap, ProjectName
+from quilt_mcp.requirements.overview_parameters import CATEGORIES
+from quilt_mcp.requirements.parameters import EntityId
+from quilt_mcp.requirements.projects import find_project, make_unknown_project
+from quilt_mcp.requirements.reads import Reader
+from quilt_mcp.requirements.tables import BY_KIND, acceptance_criteria, epics, requirements, user_stories
+
+FIRST = 5
+"""The number of entities that are shown of each category if none is asked for."""
+
+Conditions = list[ColumnElement[bool]]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What the answer is limited to, besides what the caller may see.
+
+    Attributes:
+        epic: an epic and its descendants; None for all epics.
+        project: a project; None for all projects.
+    """
+
+    epic: BriefEntity | None = None
+    project: ProjectName | None = None
+
+    @property
+    def ids(self) -> tuple[str | None, str | None]:
+        """The IDs of the epic and of the project."""
+        return self.epic and self.epic["id"], self.project and self.project["id"]
+
+    def limit(self, kind: Kind) -> Conditions:
+        """Return the WHERE conditions for the entities of a kind."""
+        table = BY_KIND[kind.name]
+        conditions: Conditions = [table.c.project_id == self.project["id"]] if self.project else []
+        if self.epic is None:
+            return conditions
+        of_epic = user_stories.c.epic_id == self.epic["id"]
+        if kind is not USER_STORY:
+            of_epic = table.c.user_story_id.in_(select(user_stories.c.id).where(of_epic))
+        return [*conditions, of_epic]
+
+
+def _lack_criteria(_: BriefReader) -> dict[Kind, ColumnElement[bool]]:
+    # The children of a visible story are visible: they are in its project.
+    return {USER_STORY: ~exists().where(acceptance_criteria.c.user_story_id == user_stories.c.id)}
+
+
+def _lack_requirements(reader: BriefReader) -> dict[Kind, ColumnElement[bool]]:
+    refers = requirements.c.acceptance_criteria_id == acceptance_criteria.c.id
+    # SQLite reads only the index if the column is in it. It would look up each project of the caller on its own.
+    visible = restrict(requirements.c.project_id, reader.scope, reader.dialect, by_index=False)
+    return {ACCEPTANCE_CRITERIA: ~exists(requirements.c.acceptance_criteria_id).where(refers, *visible)}
+
+
+def _lack_criterion(reader: BriefReader) -> dict[Kind, ColumnElement[bool]]:
+    refers = acceptance_criteria.c.id == requirements.c.acceptance_criteria_id
+    return {REQUIREMENT: ~exists().where(refers, *reader.restrict(acceptance_criteria))}
+
+
+def _lack_parents(_: BriefReader) -> dict[Kind, ColumnElement[bool]]:
+    # Foreign keys prevent orphans. SQLite enforces them only for programs that ask for it.
+    return {kind: _lacks_parent(BY_KIND[kind.name], kind) for kind in KINDS if kind is not EPIC}
+
+
+def _lacks_parent(table: Table, kind: Kind) -> ColumnElement[bool]:
+    parent = BY_KIND[str(kind.parent)]
+    return ~exists().where(parent.c.id == table.c[str(kind.parent_column)])
+
+
+_CONDITIONS: Mapping[str, Callable[[BriefReader], dict[Kind, ColumnElement[bool]]]] = dict(
+    zip(CATEGORIES, (_lack_criteria, _lack_requirements, _lack_criterion, _lack_parents), strict=True)
+)
+"""For each category, the function that returns the condition for each kind that it contains."""
+_NEEDS_ROWS = {"requirements_without_criterion", "orphans"}
+"""The categories with conditions on columns that are not in the index of a project's entities."""
+
+
+async def find_filter(reader: Reader, epic: EntityId | None, project: str | None, *, has_projects: bool) -> Filter:
+    """Find what to limit the answer to.
+
+    Args:
+        reader: reads for the caller.
+        epic: the ID of an epic.
+        project: the ID or the name of a project.
+        has_projects: whether the database has projects.
+
+    Raises:
+        NotFound: the caller sees no such epic or project, or the epic is in another project.
+    """
+    if project is not None and not has_projects:
+        raise make_unknown_project(project)
+    found = None if project is None else await find_project(reader.briefs, project)
+    if epic is None:
+        return Filter(None, found)
+    epic_id = await reader.find_id(EPIC, epic)
+    statement = reader.briefs.select(EPIC).where(epics.c.id == epic_id, *Filter(project=found).limit(EPIC))
+    for row in await reader.briefs.execute(statement):
+        return Filter(build_brief(EPIC, row), found)
+    raise NotFound(
+        f"Epic {epic.value} not found in project {project!a}.",
+        details="It is in another project.",
+        suggested_actions=["Omit `project`: an epic is in one project."],
+    )
+
+
+async def read_coverage(  # noqa: PLR0913 - all but the reader are keyword-only
+    reader: BriefReader,
+    *,
+    categories: tuple[str, ...],
+    limited: Filter,
+    limit: int,
+    cursor: str | None,
+    is_page: bool,
+) -> Coverage:
+    """Read what is missing.
+
+    Args:
+        reader: reads for the caller.
+        categories: the categories to read.
+        limited: what the answer is limited to.
+        limit: the number of entities to show of each category.
+        cursor: of the page, if there is one category.
+        is_page: whether one category was asked for.
+
+    Raises:
+        InvalidTemplateVariable: the cursor is not valid.
+    """
+    gaps: list[Gap] = []
+    following: str | None = None
+    counter = _Counter(reader, limited)
+    for category in categories:
+        tag = cursors.compute_tag("coverage", category, limited.ids, reader.scope)
+        gap, end = await _read_gap(reader, category, limited, _parse_position(cursor, tag), limit, counter)
+        following = cursors.encode(str(end), tag) if end else None
+        if following:
+            gap["rest"] = _make_uri(category, limited, following, limit if is_page else None)
+        gaps.append(gap)
+    return {
+        "epic": limited.epic,
+        "project": limited.project,
+        "gaps": gaps,
+        "next_cursor": following if is_page else None,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """Where a page starts. The numbers were counted for the first page.
+
+    Attributes:
+        count: the number of entities of the category.
+        total: the number of entities that could belong to it.
+        key: of the last entity before the page: the place of its kind, and its ID.
+    """
+
+    count: int
+    total: int
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.total} {self.key}"
+
+
+def _parse_position(cursor: str | None, tag: str) -> _Position | None:
+    if not cursor:
+        return None
+    text = cursors.decode(cursor, tag)
+    match = re.fullmatch(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9][0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", text)
+    if match is None:
+        raise InvalidTemplateVariable(
+            "The cursor is not valid for this list.",
+            suggested_actions=["Start without a cursor, and pass each next_cursor unchanged."],
+        )
+    return _Position(int(match[1]), int(match[2]), match[3])
+
+
+async def _read_gap(  # noqa: PLR0913, PLR0917 - one caller
+    reader: BriefReader,
+    category: str,
+    limited: Filter,
+    position: _Position | None,
+    limit: int,
+    counter: "_Counter",
+) -> tuple[Gap, _Position | None]:
+    """Read one category. Return also its last entity if others follow."""
+    conditions = {kind: [*limited.limit(kind), lacks] for kind, lacks in _CONDITIONS[category](reader).items()}
+    if position:
+        count, total = position.count, position.total
+    else:
+        total = sum([await counter.count_all(kind) for kind in conditions])
+        needs_rows = category in _NEEDS_ROWS
+        count = sum([await counter.count(kind, lacks, needs_rows=needs_rows) for kind, lacks in conditions.items()])
+    found: list[tuple[str, BriefEntity]] = []
+    for kind, of_kind in conditions.items() if count else ():
+        if len(found) <= limit:
+            after = position.key if position else ""
+            found += await _read_kind(reader, kind, of_kind, after, limit + 1 - len(found))
+    gap: Gap = {
+        "category": category,
+        "count": count,
+        "total": total,
+        "entities": [brief for _, brief in found[:limit]],
+        "rest": None,
+    }
+    return gap, _Position(count, total, found[limit - 1][0]) if len(found) > limit else None
+
+
+class _Counter:
+    """Counts the entities that an answer is limited to. Each total is counted once."""
+
+    def __init__(self, reader: BriefReader, limited: Filter) -> None:
+        self._reader = reader
+        self._limited = limited
+        self._totals: dict[Kind, int] = {}
+
+    async def count_all(self, kind: Kind) -> int:
+        """Return the number of all of a kind."""
+        if kind not in self._totals:
+            self._totals[kind] = await self._reader.count(kind, self._limited.limit(kind))
+        return self._totals[kind]
+
+    async def count(self, kind: Kind, conditions: Conditions, *, needs_rows: bool) -> int:
+        """Return the number of those of a kind that meet these conditions.
+
+        If that needs whole rows, SQLite reads the rows of a caller who sees many of them in their order. It would
+        otherwise read them project by project, which takes several times as long as for an administrator.
+        """
+        by_index = not (needs_rows and self._has_scope and await self._sees_many(kind))
+        return await self._reader.count(kind, conditions, by_index=by_index)
+
+    @property
+    def _has_scope(self) -> bool:
+        """Whether the projects of the caller are the only limit."""
+        return self._reader.scope.projects is not None and self._limited == Filter()
+
+    async def _sees_many(self, kind: Kind) -> bool:
+        return await self._reader.sees_many(kind, await self.count_all(kind))
+
+
+async def _read_kind(
+    reader: BriefReader, kind: Kind, conditions: Conditions, after: str, limit: int
+) -> list[tuple[str, BriefEntity]]:
+    """Read the first entities of a kind that follow a key. Return them with their keys."""
+    table, place = BY_KIND[kind.name], str(KINDS.index(kind))
+    if after > place:
+        if not after.startswith(place):
+            return []
+        conditions = [*conditions, table.c.id > after.removeprefix(place)]
+    statement = reader.select(kind).where(*conditions).order_by(table.c.id).limit(limit)
+    return [(f"{place}{row.id}", build_brief(kind, row)) for row in await reader.execute(statement)]
+
+
+def _make_uri(category: str, limited: Filter, cursor: str, limit: int | None) -> str:
+    parameters = {
+        "epic": limited.epic and limited.epic["reference_id"],
+        "project": limited.project and limited.project["id"],
+        "category": category,
+        "cursor": cursor,
+        "limit": limit,
+    }
+    return f"requirements://coverage?{urlencode({name: value for name, value in parameters.items() if value})}"

@@ -1,1 +1,0 @@
-"""One module for each revision; `schema_state.REVISIONS` lists them in order."""

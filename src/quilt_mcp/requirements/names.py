@@ -1,0 +1,69 @@
+"""The names that answers show beside IDs: of users and of requirement types.
+
+Each name is a scalar subquery, so that a page needs no further statement and is read along the same index.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Table, literal_column, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from quilt_mcp.core.tracing import calling
+from quilt_mcp.requirements.tables import requirement_types, users
+
+
+class _Named(NamedTuple):
+    """Where a name comes from: the column with the ID, and the table and the column with the name."""
+
+    id_column: str
+    table: Table
+    column: str
+
+
+_NAMES = {
+    "creator_name": _Named("creator_id", users, "username"),
+    "assignee_name": _Named("assignee_id", users, "username"),
+    "author_name": _Named("author_id", users, "username"),
+    "created_by_name": _Named("created_by", users, "username"),
+    "type_name": _Named("type_id", requirement_types, "name"),
+}
+_MAY_READ_USERS = (
+    "SELECT pg_catalog.has_column_privilege('users', 'id', 'SELECT') "
+    "AND pg_catalog.has_column_privilege('users', 'username', 'SELECT')"
+)
+
+
+async def may_read_users(connection: AsyncConnection) -> bool:
+    """Return whether the database lets us read the names of users. Asks once for each connection of the pool.
+
+    All else can be read without this privilege, for example in a database of the earlier requirements system. So the
+    names are null without it.
+    """
+    if connection.dialect.name != "postgresql":
+        return True
+    pooled = (await connection.get_raw_connection()).info
+    if _MAY_READ_USERS not in pooled:
+        with calling("sql", "select"):
+            pooled[_MAY_READ_USERS] = bool(await connection.scalar(text(_MAY_READ_USERS)))
+    return bool(pooled[_MAY_READ_USERS])
+
+
+def select_columns(table: Table, columns: Iterable[str], *, has_users: bool) -> list[ColumnElement[object]]:
+    """Return the columns of an answer: those of the table, and the names beside its IDs.
+
+    Args:
+        table: the table.
+        columns: the keys of the answer.
+        has_users: whether the names of users can be read; if not, they are null.
+    """
+    return [table.c[key] if key in table.c else select_name(table, key, has_users=has_users) for key in columns]
+
+
+def select_name(table: Table, key: str, *, has_users: bool) -> ColumnElement[object]:
+    """Return the column with the name beside an ID of a table, such as `creator_name`."""
+    named = _NAMES[key]
+    if named.table is users and not has_users:
+        return literal_column("NULL").label(key)
+    is_same = named.table.c.id == table.c[named.id_column]
+    return select(named.table.c[named.column]).where(is_same).correlate(table).scalar_subquery().label(key)

@@ -1,0 +1,154 @@
+"""The matches of a query in the search index, tier by tier, as selects for either database.
+
+Only the first entries of a tier are ranked, in the order in which they were indexed, because ranking every match of a
+common word would take long.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    String,
+    Text,
+    cast,
+    column,
+    func,
+    literal,
+    literal_column,
+    select,
+    table,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, TSQUERY, TSVECTOR
+
+from quilt_mcp.requirements.access import restrict
+from quilt_mcp.requirements.search.compile import GAP, compile_facets, compile_fts5, compile_tsquery
+from quilt_mcp.requirements.search.facets import Limits
+from quilt_mcp.requirements.search.ranking import ANYWHERE, EXACT_REFERENCE, IN_TITLE
+from quilt_mcp.requirements.search.text import ParsedQuery
+from quilt_mcp.requirements.tables import Id, Statement, Time
+
+_entries = table(
+    "search_entries",
+    column("id", BigInteger),
+    column("kind", String),
+    column("entity_id", Id),
+    column("project_id", Id),
+    column("reference_id", String),
+    column("updated_at", Time),
+    column("words", TSVECTOR),
+    column("facets", ARRAY(Text)),
+)
+# FTS5 has a hidden column with the name of the table, for MATCH and highlight
+_words = table(
+    "search_words",
+    column("rowid", BigInteger),
+    column("title", String),
+    column("body", String),
+    column("search_words", String),
+)
+# an index contains this expression
+_title_words: ColumnElement[str] = func.ts_filter(_entries.c.words, literal_column("'{a}'"))
+_Conditions = list[ColumnElement[bool]]
+
+
+def select_candidates(query: ParsedQuery, limits: Limits, dialect: str, *, most: int) -> list[Statement]:
+    """Return selects of kind, entity_id, reference_id, tier and score, for the entities that match within limits.
+
+    An entity can be in several selects; its first tier counts. A higher score is better.
+
+    Args:
+        query: the parsed query.
+        limits: what limits the search, apart from the words.
+        dialect: `sqlite` or `postgresql`.
+        most: maximum number of rows of each select that searches texts.
+    """
+    # Facets only make a search faster as far as the scope is concerned: what a caller may see is compared again.
+    conditions = restrict(_entries.c.project_id, limits.scope, dialect)
+    if limits.updated_since:
+        conditions.append(_entries.c.updated_at >= limits.updated_since)
+    if dialect == "sqlite":
+        return _select_in_sqlite(query, limits.facets, conditions, most)
+    conditions += [_entries.c.facets.overlap(list(several)) for several in limits.facets]
+    return _select_in_postgresql(query, conditions, most)
+
+
+def _select(tier: int, score: ColumnElement[float]) -> Statement:
+    return select(
+        _entries.c.kind,
+        _entries.c.entity_id,
+        _entries.c.reference_id,
+        literal(tier).label("tier"),
+        score.label("score"),
+    )
+
+
+def _select_references(query: ParsedQuery) -> Statement:
+    return _select(EXACT_REFERENCE, literal_column("0.0")).where(_entries.c.reference_id.in_(query.references))
+
+
+def _select_in_sqlite(
+    query: ParsedQuery, facets: Sequence[Sequence[str]], conditions: _Conditions, most: int
+) -> list[Statement]:
+    limited = compile_facets(facets)
+
+    def select_matches(match: str, tier: int, *columns: ColumnElement[str]) -> Statement:
+        return (
+            _select(tier, _score(*columns))
+            # the + makes SQLite start with FTS5; else it would query FTS5 once per entry
+            .select_from(_words.join(_entries, _entries.c.id == literal_column("+search_words.rowid")))
+            .where(_words.c.search_words.match(f"{limited} AND ({match})" if limited else match), *conditions)
+            .order_by(_words.c.rowid)
+            .limit(most)
+        )
+
+    found = [
+        select_matches(compile_fts5(query, in_title=True), IN_TITLE, _words.c.title),
+        select_matches(compile_fts5(query), ANYWHERE, _words.c.title, _words.c.body),
+    ]
+    if query.references:
+        exact = _select_references(query).where(*conditions)
+        if limited:
+            exact = exact.join(_words, _words.c.rowid == _entries.c.id).where(_words.c.search_words.match(limited))
+        found.insert(0, exact)
+    return found
+
+
+def _score(*columns: ColumnElement[str]) -> ColumnElement[float]:
+    """Return a score between 0 and 1 that grows with the number of matches in some columns and with their brevity.
+
+    FTS5 has only bm25, which reads all entries of the table that contain one of the words, whoever may see them. For a
+    word that is in most entries, all its scores are 0.
+    """
+    marked = [
+        func.length(func.highlight(_words.c.search_words, literal_column(str(place)), GAP, "")) - func.length(text)
+        for place, text in enumerate(columns)
+    ]
+    weight = 0.5 + func.length(columns[-1]) / 500.0
+    # matches / (matches + weight), but SQLite computes an expression again where it occurs again
+    score: ColumnElement[Any] = 1.0 - weight / (sum(marked[1:], marked[0]) + weight)
+    return score
+
+
+def _select_in_postgresql(query: ParsedQuery, conditions: _Conditions, most: int) -> list[Statement]:
+    anywhere = cast(compile_tsquery(query), TSQUERY)
+    required = cast(compile_tsquery(query.without_excluded()), TSQUERY)  # ts_rank is 0 for a query that contains !
+    in_title: _Conditions = [_title_words.bool_op("@@")(required)]
+    if query.has_excluded:  # which may not be outside the title either
+        exactly = cast(compile_tsquery(query, in_title=True), TSQUERY)
+        in_title.append(_entries.c.words.bool_op("@@")(exactly))
+
+    def select_matches(matches: _Conditions, tier: int) -> Statement:
+        return (
+            _select(tier, func.ts_rank(_entries.c.words, required))
+            .where(*matches, *conditions)
+            .order_by(_entries.c.id)
+            .limit(most)
+        )
+
+    found = [
+        select_matches(in_title, IN_TITLE),
+        select_matches([_entries.c.words.bool_op("@@")(anywhere)], ANYWHERE),
+    ]
+    return [_select_references(query).where(*conditions), *found] if query.references else found

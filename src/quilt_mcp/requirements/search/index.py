@@ -1,0 +1,135 @@
+"""The search index: a table with one entry for each entity of all kinds. `migrations/` creates it.
+
+PostgreSQL stores the words and facets of an entry in columns, SQLite in an additional FTS5 table. `writing.py` writes
+them in the transaction that writes the entity. Triggers delete an entry with its entity, and update all but the words
+when the entity changes, also when a foreign key cascades.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ARRAY, Text, TextClause, bindparam, column, select, table, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.types import TypeEngine
+
+from quilt_mcp.core.tracing import count_call
+from quilt_mcp.requirements.search.compile import GAP, compile_tsvector, select_tokens
+from quilt_mcp.requirements.tables import Id, Time, Values
+
+_entries = table("search_entries", column("entity_id", Id), column("kind", Text), column("reference_id", Text))
+_WRITE_ENTRY = """
+    INSERT INTO search_entries (kind, entity_id, project_id, reference_id, updated_at{columns})
+    VALUES (:kind, :entity_id, :project_id, :reference_id, :updated_at{values})
+    ON CONFLICT (entity_id) DO UPDATE SET project_id = excluded.project_id, reference_id = excluded.reference_id,
+        updated_at = excluded.updated_at{changes}
+"""
+_FIND_ENTRIES = text("SELECT entity_id, id FROM search_entries WHERE entity_id IN (SELECT value FROM json_each(:ids))")
+# with VALUES: for each statement that selects its rows, FTS5 writes all that it has buffered, which takes five times as
+# long
+_WRITE_WORDS = text(
+    "INSERT OR REPLACE INTO search_words (rowid, title, body, facets) VALUES (:id, :title, :body, :facets)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The indexed values of an entity.
+
+    Attributes:
+        kind: the name of its kind, such as "user_story".
+        entity_id: a UUID as text, like project_id.
+        title: empty for an entity without a title.
+        body: its description.
+        updated_at: the time of its last change.
+        facets: see `search/facets.py`.
+    """
+
+    kind: str
+    entity_id: str
+    project_id: str
+    reference_id: str
+    title: str
+    body: str
+    updated_at: datetime
+    facets: Sequence[str]
+
+
+async def index_entries(connection: AsyncConnection, entries: Iterable[Entry]) -> None:
+    """Add entities to the index, or update them. Call it in the transaction that writes them.
+
+    Triggers handle deleted entities.
+    """
+    listed = list(entries)
+    if not listed:
+        return
+    if connection.dialect.name == "sqlite":
+        await _write_sqlite(connection, listed)
+    else:
+        count_call("sql")
+        await connection.execute(_POSTGRESQL_WRITE, [_make_postgresql_row(entry) for entry in listed])
+
+
+async def find_entries(connection: AsyncConnection, ids: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Return the ID, kind and reference ID of the entities with these IDs, of all kinds."""
+    columns = _entries.c
+    count_call("sql")
+    found = await connection.execute(
+        select(columns.entity_id, columns.kind, columns.reference_id).where(columns.entity_id.in_(list(ids)))
+    )
+    return [(row.entity_id, row.kind, row.reference_id) for row in found]
+
+
+async def _write_sqlite(connection: AsyncConnection, entries: Sequence[Entry]) -> None:
+    ids = [entry.entity_id.replace("-", "") for entry in entries]
+    count_call("sql")
+    await connection.execute(_SQLITE_WRITE, [_make_columns(entry) for entry in entries])
+    count_call("sql")
+    found = await connection.execute(_FIND_ENTRIES, {"ids": json.dumps(ids)})
+    numbers: dict[str, int] = {row.entity_id: row.id for row in found}
+    words = zip(ids, entries, strict=True)
+    count_call("sql")
+    await connection.execute(_WRITE_WORDS, [{"id": numbers[one], **_make_words(entry)} for one, entry in words])
+
+
+def _make_words(entry: Entry) -> Values:
+    words = select_tokens(entry.title, entry.body)
+    return {
+        "title": " ".join(words.title),
+        "body": " ".join(words.body),
+        "facets": " ".join(f"{GAP}{one}" for one in entry.facets),
+    }
+
+
+def _make_postgresql_row(entry: Entry) -> Values:
+    words = compile_tsvector(select_tokens(entry.title, entry.body))
+    return {**_make_columns(entry), "words": words, "facets": list(entry.facets)}
+
+
+def _make_columns(entry: Entry) -> Values:
+    return {
+        "kind": entry.kind,
+        "entity_id": entry.entity_id,
+        "project_id": entry.project_id,
+        "reference_id": entry.reference_id,
+        "updated_at": entry.updated_at,
+    }
+
+
+def _prepare(statement: str, **types: TypeEngine[Any]) -> TextClause:
+    return text(statement).bindparams(*(bindparam(name, type_=type_) for name, type_ in types.items()))
+
+
+_ENTRY_TYPES: dict[str, TypeEngine[Any]] = {"entity_id": Id, "project_id": Id, "updated_at": Time()}
+_SQLITE_WRITE = _prepare(_WRITE_ENTRY.format(columns="", values="", changes=""), **_ENTRY_TYPES)
+_POSTGRESQL_WRITE = _prepare(
+    _WRITE_ENTRY.format(
+        columns=", words, facets",
+        values=", CAST(:words AS tsvector), :facets",
+        changes=", words = excluded.words, facets = excluded.facets",
+    ),
+    facets=ARRAY(Text),
+    **_ENTRY_TYPES,
+)

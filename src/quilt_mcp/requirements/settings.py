@@ -1,0 +1,41 @@
+"""Settings of the requirements domain."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from quilt_mcp.app.database.settings import StorageSettings, check_url
+
+FILE_NAME = "requirements.sqlite3"
+"""The embedded database, in the data directory."""
+
+
+def _check_url(url: SecretStr) -> SecretStr:
+    return check_url(url, driver="asyncpg", others=("sqlite", "sqlite+aiosqlite"))
+
+
+class RequirementsSettings(StorageSettings):
+    """The requirements database, and what callers see of it."""
+
+    database_url: Annotated[SecretStr, AfterValidator(_check_url)] | None = Field(
+        None,
+        description="Requirements database: postgresql://user:password@host/name. Default: a file in the data "
+        "directory.",
+    )
+    requirements_user: str | None = Field(
+        None,
+        description="User of the requirements database that local callers read as. Default: an administrator.",
+    )
+    requirements_user_claim: str = Field(
+        "sub", description="Token claim that names the caller in the requirements database."
+    )
+    list_entities: bool = Field(
+        default=True,
+        description="List each entity in `resources/list`. If off, the list does not use the requirements database.",
+    )
+    list_search_template: bool = Field(
+        default=False, description="List `requirements://search/{query}` in `resources/list` as a resource too."
+    )
+    search_candidates: int = Field(
+        2000, ge=1, le=100_000, description="Maximum number of search matches that are ranked and paged through."
+    )

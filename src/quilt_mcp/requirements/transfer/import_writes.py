@@ -1,0 +1,104 @@
+"""Writes the records of an import, in the order of their kinds: a record follows those that it refers to."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from sqlalchemy import String, bindparam, cast, delete, insert, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements.kinds import DEFAULT_PROJECT_ID
+from quilt_mcp.requirements.tables import Values, metadata
+from quilt_mcp.requirements.transfer.records import TABLES
+from quilt_mcp.requirements.transfer.spool import Spool, Spooled, list_unique
+from quilt_mcp.requirements.transfer.updating import Updater
+from quilt_mcp.requirements.writing import create_entities, make_times, raise_counter
+
+_NAMED = TABLES.keys() - kinds.BY_NAME.keys() - {"member", "relationship"}
+_MEMBER = {"role": kinds.MEMBER_ROLES[0], "project_id": DEFAULT_PROJECT_ID}
+
+
+async def write_records(
+    connection: AsyncConnection, spool: Spool, updater: Updater | None, report: Callable[[int], object]
+) -> None:
+    """Write all records.
+
+    Args:
+        connection: of a transaction of `Database.writing`.
+        spool: records that agree with each other and with the database.
+        updater: changes existing rows; None to write records of users, projects and types as whole rows.
+        report: called with the number of records that are written.
+    """
+    done = 0
+    # the file of a team without projects: its new users belong to the default project
+    has_members = bool(spool.counts["project"] or spool.counts["member"])
+    for kind in TABLES:
+        if kind in _NAMED and not updater:
+            await _free_names(connection, spool, kind)
+        if entity := kinds.BY_NAME.get(kind):
+            await raise_counter(connection, entity, spool.find_last_number(entity.table))
+        for records in spool.list_records(kind):
+            new = records
+            if updater:
+                new = await (updater.update_members(records) if kind == "member" else updater.update(kind, records))
+            await _write_batch(connection, spool, kind, new, has_members=has_members)
+            if updater:
+                await updater.note_created(kind, new)
+            done += len(records)
+            report(done)
+
+
+async def _write_batch(
+    connection: AsyncConnection, spool: Spool, kind: str, records: list[Spooled], *, has_members: bool
+) -> None:
+    rows = [{name: value for name, value in one.values.items() if name != "kind"} for one in records]
+    if not rows:
+        return
+    if entity := kinds.BY_NAME.get(kind):
+        await create_entities(connection, entity, rows)
+    elif kind == "relationship":
+        now = {"created_at": datetime.now(UTC)}
+        await connection.execute(insert(tables.requirement_relationships), [now | row for row in rows])
+    elif kind == "member":
+        await _write_members(connection, rows)
+    else:
+        new = await _write_named(connection, spool, TABLES[kind], rows)
+        if kind == "user" and not has_members:
+            await _write_members(connection, [{"user_id": row["id"]} for row in new])
+
+
+async def _free_names(connection: AsyncConnection, spool: Spool, kind: str) -> None:
+    """Replace the names and emails of the rows that will change, so that two of them can swap theirs."""
+    table = metadata.tables[TABLES[kind]]
+    for records in spool.list_records(kind):
+        if ids := spool.find_stored(table.name, [one.values["id"] for one in records]):
+            free = {name: cast(table.c.id, String) for name in list_unique(table.name) if name != "id"}
+            await connection.execute(update(table).where(table.c.id.in_(ids)).values(free))
+
+
+async def _write_named(connection: AsyncConnection, spool: Spool, table: str, rows: list[Values]) -> list[Values]:
+    """Write users, projects or types. Return those that are new."""
+    columns, times = metadata.tables[table], make_times()
+    stored = spool.find_stored(table, [row["id"] for row in rows])
+    # a record is the whole row, so a description that it does not have is removed
+    optional = {"description": None} if "description" in columns.c else {}
+    for row in rows:
+        if row["id"] in stored:
+            changed = optional | {"updated_at": times["updated_at"]} | row
+            await connection.execute(update(columns).where(columns.c.id == row["id"]).values(changed))
+    new = [optional | times | row for row in rows if row["id"] not in stored]
+    if new:
+        await connection.execute(insert(columns), new)
+    return new
+
+
+async def _write_members(connection: AsyncConnection, rows: list[Values]) -> None:
+    """Write memberships. Replace those of the same users and projects."""
+    members = tables.project_members
+    by_key = {(row["user_id"], row["project_id"]): row for row in (_MEMBER | row for row in rows)}
+    if by_key:
+        same = members.c.user_id == bindparam("user"), members.c.project_id == bindparam("project")
+        await connection.execute(
+            delete(members).where(*same), [{"user": user, "project": project} for user, project in by_key]
+        )
+        await connection.execute(insert(members), list(by_key.values()))

@@ -1,0 +1,200 @@
+"""Imports records in one transaction: all of them or none."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from operator import itemgetter
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from quilt_mcp.requirements import tables
+from quilt_mcp.requirements.database import Database
+from quilt_mcp.requirements.transfer.changes import Changes
+from quilt_mcp.requirements.transfer.deferred_indexes import defer_indexes
+from quilt_mcp.requirements.transfer.deleting import Deleter
+from quilt_mcp.requirements.transfer.import_links import LinkResolver
+from quilt_mcp.requirements.transfer.import_matches import match_records
+from quilt_mcp.requirements.transfer.import_writes import write_records
+from quilt_mcp.requirements.transfer.record_reader import Numbered, Refused
+from quilt_mcp.requirements.transfer.rejections import Rejection, Rejections
+from quilt_mcp.requirements.transfer.relationship_checks import check_relationships
+from quilt_mcp.requirements.transfer.spool import Spool, open_spool
+from quilt_mcp.requirements.transfer.stored_rows import check_criteria, complete_records
+from quilt_mcp.requirements.transfer.updating import Updater
+
+LOCAL_USER = "local"
+"""The author of records in an embedded database that has no other users."""
+_LOCAL_EMAIL = "local@localhost"
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Mode:
+    """What an import may do.
+
+    Attributes:
+        updates: change the entities and relationships that the database has, instead of rejecting them. A record then
+            changes only the fields that it has.
+        deletes: delete what the file does not have, of the kinds that it has.
+        is_trial: check and report everything, but write nothing.
+        keeps_times: called when the file was read. Returns whether changed records keep the time of the file, because
+            another system gives it; otherwise they get the current time.
+    """
+
+    updates: bool = False
+    deletes: bool = False
+    is_trial: bool = False
+    keeps_times: Callable[[], bool] = bool
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of an import.
+
+    Attributes:
+        imported: the number of records of each kind; empty if any record was rejected.
+        changes: what changes; None if the import may not update.
+        author: the author of records without one: the given user, or the user `local`; None if all have one.
+        rejected: the first problems, sorted by line.
+        rejected_count: the number of all problems.
+    """
+
+    imported: Counter[str] = field(default_factory=Counter)
+    changes: Changes | None = None
+    author: str | None = None
+    rejected: list[Rejection] = field(default_factory=list)
+    rejected_count: int = 0
+
+
+class _RolledBack(Exception):
+    """Rolls the transaction back."""
+
+
+_ONLY_NEW = Mode()
+
+
+def _ignore(*_: object) -> None:
+    pass
+
+
+async def import_records(  # noqa: PLR0913 - the options of the command
+    database: Database,
+    records: Iterable[Numbered | Refused],
+    *,
+    creator: str | None = None,
+    mode: Mode = _ONLY_NEW,
+    progress: Progress = _ignore,
+    announce: Callable[[Rejection], object] = _ignore,
+    name_field: Callable[[str], str] = str,
+) -> Report:
+    """Write all records, or none if any is rejected. Update existing users, projects and types.
+
+    Args:
+        database: must not be one of the earlier requirements system.
+        records: of a file. All are read before the transaction starts.
+        creator: the author of records without one; a user ID or username.
+        mode: what the import may do.
+        progress: called with what is being done, the number of records that are done, and the total.
+        announce: called with each of the first rejections, when it is found.
+        name_field: returns what the file calls a field of a record.
+
+    Raises:
+        OSError: the file cannot be read.
+        ResourceFailure: as `Database.writing`.
+    """
+    await _check_database(database)
+    rejections = Rejections(announce, name_field)
+    with open_spool() as spool:
+        work = _Import(spool, rejections, creator, mode, progress)
+        if _read(records, spool, rejections):
+            with suppress(_RolledBack):
+                async with database.writing() as connection:
+                    await work.write(connection)
+        if work.is_done:
+            changes = work.changes if mode.updates else None
+            return Report(imported=spool.counts, changes=changes, author=work.author)
+    return Report(rejected=sorted(rejections.first, key=itemgetter(0)), rejected_count=rejections.count)
+
+
+async def _check_database(database: Database) -> None:
+    """Check that the database can be written, so that nobody waits for that until the file has been read."""
+    async with database.reading():
+        is_writable = not database.is_existing
+    if not is_writable:
+        async with database.writing():
+            pass
+
+
+def _read(records: Iterable[Numbered | Refused], spool: Spool, rejections: Rejections) -> bool:
+    """Read the records. Return whether the file was read to its end."""
+    for one in records:
+        if isinstance(one, Numbered):
+            spool.add(one, rejections)
+        else:
+            for rejection in one.rejections:
+                rejections.take(rejection)
+            if one.ends_file:
+                return False
+            spool.add_refused(one.rejections[0].line, one.fields)
+    return True
+
+
+@dataclass
+class _Import:
+    """The transaction of an import."""
+
+    spool: Spool
+    rejections: Rejections
+    creator: str | None
+    mode: Mode
+    progress: Progress
+    author: str | None = None
+    changes: Changes = field(default_factory=Changes)
+    is_done: bool = False
+
+    async def write(self, connection: AsyncConnection) -> None:
+        """Check and write the records."""
+        spool, rejections, mode = self.spool, self.rejections, self.mode
+        await match_records(connection, spool, rejections, updates=mode.updates)
+        if mode.updates:
+            await complete_records(connection, spool, rejections)
+        self.author = self.creator if spool.lacks_author else None
+        if spool.lacks_author and self.author is None and connection.dialect.name == "sqlite":
+            self.author = await _choose_local_user(connection, spool, rejections)
+        total = spool.counts.total()
+        resolver = LinkResolver(connection, spool, rejections, updates=mode.updates)
+        await resolver.resolve(self.author, lambda done: self.progress("Checking", done, total))
+        await check_relationships(resolver, is_complete=mode.deletes)
+        self._require_valid()
+        keeps_times = mode.keeps_times()
+        updater = Updater(connection, spool, rejections, self.changes, keeps_times) if mode.updates else None
+        async with defer_indexes(connection):
+            await write_records(connection, spool, updater, lambda done: self.progress("Writing", done, total))
+        if updater:
+            await check_criteria(connection, spool, rejections)
+        if mode.deletes:
+            await Deleter(connection, spool, rejections, self.changes).delete_missing()
+        self._require_valid()
+        self.is_done = True
+        if mode.is_trial:
+            raise _RolledBack
+
+    def _require_valid(self) -> None:
+        if self.rejections.count:
+            raise _RolledBack
+
+
+async def _choose_local_user(connection: AsyncConnection, spool: Spool, rejections: Rejections) -> str | None:
+    """Return the user `local`, who is created if neither the database nor the file has a user.
+
+    None if there is another user: then the author has to be named.
+    """
+    names = {row.username for row in await connection.execute(select(tables.users.c.username).limit(2))}
+    names |= {key.key for keys in spool.list_keys("users.username") for key in keys[:2]}
+    if not names:
+        user = {"kind": "user", "username": LOCAL_USER, "email": _LOCAL_EMAIL, "role": "User"}
+        spool.add(Numbered(0, user), rejections)
+    return LOCAL_USER if names <= {LOCAL_USER} else None

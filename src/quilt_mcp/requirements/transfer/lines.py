@@ -1,0 +1,119 @@
+"""Reads the lines of text files, and the rows of CSV files, in UTF-8. None may be too long."""
+
+import codecs
+import csv
+import itertools
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from quilt_mcp.requirements.transfer.rejections import Rejection
+
+RECORD_BYTES = 1_000_000
+"""Maximum length of a line or CSV row: more than the longest record needs, with every character escaped."""
+_SEPARATORS = ",;\t"
+_NOT_READ = "The rest of the file was not read."
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+class UnreadableFile(Exception):
+    """The rest of the file cannot be read.
+
+    Attributes:
+        rejection: the line and the reason.
+    """
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.rejection = Rejection(line, None, reason)
+
+
+class Lines:
+    """Reads a file, once.
+
+    Args:
+        file: the file.
+        most_bytes: the maximum length of a line, or of a CSV row with line breaks in its cells.
+
+    Attributes:
+        bytes_read: of the file, so far.
+    """
+
+    def __init__(self, file: BinaryIO, most_bytes: int = RECORD_BYTES) -> None:
+        self._file = file
+        self._most_bytes = most_bytes
+        self._row_start = 0
+        self.bytes_read = 0
+
+    def read_lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the number and the bytes of each line.
+
+        Raises:
+            UnreadableFile: a line is too long, or the file is in UTF-16.
+        """
+        for number, raw in self._read_raw():
+            self._row_start = self.bytes_read
+            yield number, raw
+
+    def read_rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the number of the first line and the cells of each row of a CSV file.
+
+        Rows without text are left out, unless they have more cells than the first row.
+
+        Raises:
+            UnreadableFile: as `read_lines`; or the file is not in UTF-8, or not CSV.
+        """
+        lines = self._decode_lines()
+        first = next(lines, "")
+        # spreadsheets write the separator of the language of the user; no name of a column contains one
+        separator = max(_SEPARATORS, key=first.count)
+        rows = csv.reader(itertools.chain([first], lines), delimiter=separator, strict=True)
+        columns: int | None = None
+        line = 1
+        try:
+            for cells in rows:
+                self._row_start = self.bytes_read
+                if columns is None or any(cells) or len(cells) > columns:
+                    yield line, cells
+                columns = len(cells) if columns is None else columns
+                line = rows.line_num + 1
+        except csv.Error as error:
+            raise UnreadableFile(
+                line,
+                "The row is not valid CSV: a quotation mark is missing or in the wrong place, or a cell has more than "
+                f"{csv.field_size_limit():,} characters. {_NOT_READ}",
+            ) from error
+
+    def _read_raw(self) -> Iterator[tuple[int, bytes]]:
+        self._row_start = self.bytes_read
+        for number in itertools.count(1):
+            raw = self._file.readline(self._most_bytes + 1)
+            if not raw:
+                return
+            self.bytes_read += len(raw)
+            if self.bytes_read - self._row_start > self._most_bytes:
+                raise UnreadableFile(
+                    number, f"The line or row has more than {self._most_bytes:,} bytes. Shorten it. {_NOT_READ}"
+                )
+            if number == 1 and raw.startswith(_UTF_16):
+                raise UnreadableFile(1, "The file is in UTF-16. Save it in UTF-8.")
+            yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+
+    def _decode_lines(self) -> Iterator[str]:
+        for number, raw in self._read_raw():
+            try:
+                yield raw.decode()
+            except UnicodeDecodeError as error:
+                raise UnreadableFile(number, f"{describe_encoding(error)} {_NOT_READ}") from None
+
+
+def describe_encoding(error: UnicodeDecodeError) -> str:
+    """Return what is wrong with a line that is not in UTF-8."""
+    return f"The line is not valid UTF-8 at byte {error.start + 1}. Save the file in UTF-8."
+
+
+def describe_cells(cells: list[str], header: list[str]) -> str:
+    """Return what is wrong with a row that has too many or too few cells."""
+    return (
+        f"The row has {len(cells)} cells; the first line has {len(header)} columns. Add the missing cells, or "
+        "put cells that contain separators in quotation marks."
+    )

@@ -1,0 +1,254 @@
+"""The records of import and export files: one JSON object or CSV row for each row of a table.
+
+Every record has `kind`. A field that ends in `_id` refers to another record by its ID or by another unique value:
+a reference ID, a username, the name of a project or of a type. `parent` stands for the field of the parent. Fields with
+a default are optional.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal, TypeAlias, Union
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from quilt_mcp.requirements import kinds
+from quilt_mcp.requirements.transfer.field_types import (
+    AcceptanceCriteriaReference,
+    Description,
+    EpicReference,
+    Id,
+    Link,
+    Name,
+    Priority,
+    RequirementReference,
+    RequirementStatus,
+    StoryStatus,
+    Text,
+    Time,
+    Title,
+    UserStoryReference,
+    check_not_blank,
+)
+from quilt_mcp.requirements.transfer.wording import InvalidRecord, Problem, explain
+
+DEFAULT_TYPE = "Functional"
+"""The type of requirements without one."""
+
+
+class Record(BaseModel):
+    """The base of all records. Unknown fields are errors; None stands for an omitted field."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Timed(Record):
+    """A record with the times of its row."""
+
+    id: Id | None = None
+    created_at: Time | None = None
+    updated_at: Time | None = None
+
+
+class Named(Timed):
+    """A record with a unique name."""
+
+    name: Name
+    description: Description | None = None
+
+
+class Project(Named):
+    """A project."""
+
+    kind: Literal["project"]
+
+
+class RequirementType(Named):
+    """A type of requirement."""
+
+    kind: Literal["requirement_type"]
+
+
+class RelationshipType(Named):
+    """A type of relationship between requirements."""
+
+    kind: Literal["relationship_type"]
+
+
+class User(Timed):
+    """A user."""
+
+    kind: Literal["user"]
+    username: Name
+    email: Annotated[Text, Field(max_length=255), AfterValidator(check_not_blank)]
+    role: Literal["Administrator", "User", "Commenter"] = "User"
+
+
+class Member(Record):
+    """A user's membership of a project."""
+
+    kind: Literal["member"]
+    user_id: Link
+    project_id: Link
+    role: Literal["Editor", "Viewer"] = "Editor"
+
+
+class Planned(Timed):
+    """The fields that epics, user stories and requirements share."""
+
+    parent: Link | None = None
+    creator_id: Link | None = None
+    assignee_id: Link | None = None
+    priority: Priority = 3
+    title: Title
+    description: Description | None = None
+
+
+class Epic(Planned):
+    """An epic."""
+
+    kind: Literal["epic"]
+    reference_id: EpicReference | None = None
+    project_id: Link | None = None
+    status: StoryStatus = "Backlog"
+
+
+class UserStory(Planned):
+    """A user story."""
+
+    kind: Literal["user_story"]
+    reference_id: UserStoryReference | None = None
+    epic_id: Link | None = None
+    status: StoryStatus = "Backlog"
+
+
+class AcceptanceCriteria(Timed):
+    """An acceptance criterion. Its text can also be in `title`, as in a table of all kinds."""
+
+    kind: Literal["acceptance_criteria"]
+    reference_id: AcceptanceCriteriaReference | None = None
+    parent: Link | None = None
+    user_story_id: Link | None = None
+    author_id: Link | None = None
+    title: Annotated[Description, AfterValidator(check_not_blank)] | None = None
+    description: Annotated[Description, AfterValidator(check_not_blank)] | None = None
+
+
+class Requirement(Planned):
+    """A requirement."""
+
+    kind: Literal["requirement"]
+    reference_id: RequirementReference | None = None
+    user_story_id: Link | None = None
+    acceptance_criteria_id: Link | None = None
+    type_id: Link = DEFAULT_TYPE
+    status: RequirementStatus = "Draft"
+
+
+class Relationship(Record):
+    """A relationship between two requirements."""
+
+    kind: Literal["relationship"]
+    id: Id | None = None
+    source_requirement_id: Link
+    target_requirement_id: Link
+    relationship_type_id: Link
+    created_by: Link | None = None
+    created_at: Time | None = None
+
+
+TABLES = {
+    "user": "users",
+    "project": "projects",
+    "member": "project_members",
+    "requirement_type": "requirement_types",
+    "relationship_type": "relationship_types",
+    "epic": "epics",
+    "user_story": "user_stories",
+    "acceptance_criteria": "acceptance_criteria",
+    "requirement": "requirements",
+    "relationship": "requirement_relationships",
+}
+"""The table of each kind of record. A kind follows those that it refers to."""
+LINKS = {
+    "project_id": "projects",
+    "user_id": "users",
+    "creator_id": "users",
+    "assignee_id": "users",
+    "author_id": "users",
+    "created_by": "users",
+    "epic_id": "epics",
+    "user_story_id": "user_stories",
+    "acceptance_criteria_id": "acceptance_criteria",
+    "type_id": "requirement_types",
+    "source_requirement_id": "requirements",
+    "target_requirement_id": "requirements",
+    "relationship_type_id": "relationship_types",
+}
+"""The table that each field refers to."""
+PARENTS = {kind.name: kind.parent_column or "project_id" for kind in kinds.KINDS}
+"""For each kind of entity, the field that `parent` stands for."""
+
+MODELS: dict[str, type[Record]] = {
+    "user": User,
+    "project": Project,
+    "member": Member,
+    "requirement_type": RequirementType,
+    "relationship_type": RelationshipType,
+    "epic": Epic,
+    "user_story": UserStory,
+    "acceptance_criteria": AcceptanceCriteria,
+    "requirement": Requirement,
+    "relationship": Relationship,
+}
+"""The model of each kind of record."""
+
+
+def make_adapter(models: Iterable[type[Record]]) -> TypeAdapter[Record]:
+    """Return the validator of a union of models."""
+    union: Any = Union[*models]
+    return TypeAdapter(Annotated[union, Field(discriminator="kind")])
+
+
+_RECORDS = make_adapter(MODELS.values())
+
+
+FieldValues: TypeAlias = dict[str, Any]
+"""The values of a record, by field, with `kind`. Omitted fields are absent."""
+
+
+def parse_record(fields: object) -> FieldValues:
+    """Validate a record. Return its values.
+
+    Raises:
+        InvalidRecord: the record is not valid.
+    """
+    if isinstance(fields, dict):
+        fields = {name: value for name, value in fields.items() if value is not None}
+    try:
+        values = _RECORDS.validate_python(fields).model_dump(exclude_none=True)
+    except ValidationError as error:
+        raise InvalidRecord([explain(one) for one in error.errors(include_url=False)]) from None
+    if problems := [*move_title(values), *_check_parent(values)]:
+        raise InvalidRecord(problems)
+    return values
+
+
+def move_title(values: FieldValues) -> Iterator[Problem]:
+    """Make the title of an acceptance criterion its description."""
+    if values["kind"] != kinds.ACCEPTANCE_CRITERIA.name:
+        return
+    if "title" in values and "description" in values:
+        yield Problem("title", "An acceptance criterion has one text. Remove the title or the description.")
+    elif "title" not in values and "description" not in values:
+        yield Problem("description", "Missing. Add it.")
+    else:
+        values["description"] = values.pop("title", None) or values["description"]
+
+
+def _check_parent(values: FieldValues) -> Iterator[Problem]:
+    field = PARENTS.get(values["kind"])
+    if field is None:
+        return
+    if "parent" in values and field in values:
+        yield Problem("parent", f"Means the same as {field}. Remove one of the two.")
+    elif "parent" not in values and field not in values and field != "project_id":
+        yield Problem(field, "Missing. Add it, or the field parent.")

@@ -1,0 +1,282 @@
+"""Keeps the records of an import on the disk, so that the memory does not grow with the file.
+
+The spool is a private SQLite database in the directory for temporary files. SQLite removes its file when it is opened,
+so it disappears with the process, however that ends.
+"""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from pydantic_core import from_json, to_json
+
+from quilt_mcp.core.errors import ResourceExecutionError
+from quilt_mcp.requirements import kinds
+from quilt_mcp.requirements.transfer.record_reader import Numbered
+from quilt_mcp.requirements.transfer.records import TABLES, FieldValues
+from quilt_mcp.requirements.transfer.rejections import Rejections
+from quilt_mcp.requirements.writing import new_id
+
+NAMES = {
+    "users": "username",
+    "projects": "name",
+    "requirement_types": "name",
+    "relationship_types": "name",
+    **{kind.table: "reference_id" for kind in kinds.KINDS},
+}
+"""For each table that fields refer to, the unique column that people use instead of the ID."""
+AUTHORS = {kind.name: kind.author_column for kind in kinds.KINDS} | {"relationship": "created_by"}
+"""The field with the author of a record, by kind."""
+BATCH = 500
+_PAGES = -50_000  # 50 MB of the spool are kept in memory
+_TIMES = ("created_at", "updated_at")
+_TABLES = f"""
+    PRAGMA cache_size = {_PAGES};
+    PRAGMA journal_mode = OFF;
+    CREATE TABLE records (number INTEGER PRIMARY KEY, kind TEXT, line INTEGER, fields TEXT);
+    -- a unique value of a record of the file, or of a row of the database that a record refers to (without a line)
+    CREATE TABLE keys (place TEXT, key TEXT, id TEXT, line INTEGER, number INTEGER, PRIMARY KEY (place, key))
+        WITHOUT ROWID;
+    -- the rows of the database that the file contains too
+    CREATE TABLE stored (place TEXT, id TEXT, PRIMARY KEY (place, id)) WITHOUT ROWID;
+    CREATE TABLE criteria (id TEXT PRIMARY KEY, story TEXT) WITHOUT ROWID;
+    CREATE TABLE edges (source TEXT, target TEXT, type TEXT, line INTEGER, PRIMARY KEY (source, target, type))
+        WITHOUT ROWID;
+    CREATE TABLE nodes (number INTEGER PRIMARY KEY, id TEXT UNIQUE);
+    CREATE TABLE links (source INTEGER, target INTEGER, line INTEGER);
+    CREATE INDEX links_of_source ON links (source, target);
+    CREATE INDEX links_of_target ON links (target, line, source);
+    BEGIN;
+"""
+
+
+class Spooled(NamedTuple):
+    """A record in the spool."""
+
+    number: int
+    line: int
+    values: FieldValues
+
+
+class Key(NamedTuple):
+    """A unique value of a record of the file: its ID, name or email."""
+
+    key: str
+    id: str
+    line: int
+    number: int
+    """Of the record."""
+
+
+class Spool:
+    """The records of one import. Close it at the end.
+
+    Attributes:
+        connection: to the temporary database, for the checks.
+        counts: the number of records by kind.
+        lacks_author: whether a record has no author.
+    """
+
+    def __init__(self) -> None:
+        self.connection = sqlite3.connect("", isolation_level=None)
+        self.connection.executescript(_TABLES)
+        self.counts: Counter[str] = Counter()
+        self.lacks_author = False
+
+    def close(self) -> None:
+        """Remove the records."""
+        self.connection.close()
+
+    def add(self, record: Numbered, rejections: Rejections) -> None:
+        """Add a record. Reject it if an earlier record has the same ID, name or email. Set its ID if it has none."""
+        line, values = record
+        kind = values["kind"]
+        self.counts[kind] += 1
+        self.note_author(values)
+        given = dict(values)
+        if kind != "member" and "id" not in values:
+            values["id"] = new_id()
+        insertion = "INSERT INTO records (kind, line, fields) VALUES (?, ?, ?)"
+        number = self.connection.execute(insertion, (kind, line, _dump(values))).lastrowid
+        for column in list_unique(TABLES[kind]):
+            if column in given:
+                before = self._add_key(TABLES[kind], column, given[column], values["id"], line, number)
+                if before:
+                    rejections.add(line, column, f"Duplicate of line {before}. Change or remove one of the two.")
+
+    def note_author(self, values: FieldValues) -> None:
+        """Remember if a record has no author."""
+        author = AUTHORS.get(values["kind"])
+        self.lacks_author |= author is not None and author not in values
+
+    def add_refused(self, line: int, fields: object) -> None:
+        """Add the ID and name of a record that is not valid, so that records that refer to it are not rejected too."""
+        if not isinstance(fields, dict) or str(fields.get("kind")) not in TABLES:
+            return
+        table = TABLES[str(fields["kind"])]
+        for column in list_unique(table):
+            value = fields.get(column)
+            if isinstance(value, str) and column != "email" and value.isprintable():  # lone surrogates are not
+                self._add_key(table, column, value, new_id(), line, None)
+
+    def _add_key(  # noqa: PLR0913, PLR0917 - the columns of the table
+        self, table: str, column: str, key: str, row_id: str, line: int | None, number: int | None
+    ) -> int | None:
+        """Add a unique value. Return the line of the record that has it already."""
+        place, row = f"{table}.{column}", (key, row_id, line, number)
+        if self.connection.execute("INSERT OR IGNORE INTO keys VALUES (?, ?, ?, ?, ?)", (place, *row)).rowcount:
+            return None
+        found = self.connection.execute("SELECT line FROM keys WHERE place = ? AND key = ?", (place, key))
+        return int(found.fetchone()[0] or 0)
+
+    def has_given_id(self, table: str, row_id: str) -> bool:
+        """Return whether a record of the file has this ID. Those without one have a new ID."""
+        return bool(self.find_given_ids(table, [row_id]))
+
+    def find_given_ids(self, table: str, ids: Iterable[str]) -> set[str]:
+        """Return which of these IDs records of the file have."""
+        return set(self._find(f"{table}.id", list(ids)))
+
+    def take_id(self, table: str, key: Key, row_id: str) -> None:
+        """Give a record the ID of the row of the database with its name."""
+        [(fields,)] = self.connection.execute("SELECT fields FROM records WHERE number = ?", (key.number,))
+        values = _load(fields) | {"id": row_id}
+        self.replace([Spooled(key.number, key.line, values)])
+        for column in list_unique(table):
+            change = "UPDATE keys SET id = ? WHERE place = ? AND key = ?"
+            self.connection.execute(change, (row_id, f"{table}.{column}", values.get(column)))
+        self.mark_stored(table, row_id)
+
+    def mark_stored(self, table: str, *ids: str) -> None:
+        """Remember that the database has rows with these IDs, which the file contains too."""
+        rows = ((table, row_id) for row_id in ids)
+        self.connection.executemany("INSERT OR IGNORE INTO stored VALUES (?, ?)", rows)
+
+    def find_stored(self, table: str, ids: Iterable[str]) -> set[str]:
+        """Return which of these rows the database has."""
+        statement = "SELECT id FROM stored WHERE place = ? AND id IN (SELECT value FROM json_each(?))"
+        return {row_id for (row_id,) in self.connection.execute(statement, (table, json.dumps(list(ids))))}
+
+    def add_stored(self, table: str, row_id: str, name: str) -> None:
+        """Add a row of the database that records refer to. What the file says about the same values comes first."""
+        self._add_key(table, "id", row_id, row_id, None, None)
+        self._add_key(table, NAMES[table], name, row_id, None, None)
+
+    def add_criteria(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Add acceptance criteria with their user stories."""
+        self.connection.executemany("INSERT OR IGNORE INTO criteria VALUES (?, ?)", rows)
+
+    def find_stories(self, criteria: Iterable[str]) -> dict[str, str]:
+        """Return the user stories of acceptance criteria."""
+        statement = "SELECT id, story FROM criteria WHERE id IN (SELECT value FROM json_each(?))"
+        return dict(self.connection.execute(statement, (json.dumps(list(criteria)),)).fetchall())
+
+    def add_edge(self, source: str, target: str, type_id: str, line: int | None) -> int | None:
+        """Add a relationship. Return the line of the same relationship in the file, if it was added before."""
+        edge = (source, target, type_id)
+        if self.connection.execute("INSERT OR IGNORE INTO edges VALUES (?, ?, ?, ?)", (*edge, line)).rowcount:
+            return None
+        ends = "source = ? AND target = ? AND type = ?"
+        found: int | None = self.connection.execute(f"SELECT line FROM edges WHERE {ends}", edge).fetchone()[0]  # noqa: S608 - constants
+        return found
+
+    def add_member(self, user: str, project: str, line: int, number: int) -> int | None:
+        """Add a membership. Return the line of the same membership in the file, if it was added before."""
+        return self._add_key("project_members", "member", f"{user} {project}", "", line, number)
+
+    def find_ids(self, table: str, values: Iterable[str]) -> dict[str, str]:
+        """Return the IDs of the records with these IDs or names. An ID comes before a name that looks like it."""
+        wanted = {value: normalize(value) for value in values}
+        by_id = self._find(f"{table}.id", [value for value in wanted.values() if value])
+        by_name = self._find(f"{table}.{NAMES[table]}", list(wanted))
+        found = {value: by_id.get(row_id or "") or by_name.get(value) for value, row_id in wanted.items()}
+        return {value: row_id for value, row_id in found.items() if row_id}
+
+    def _find(self, place: str, keys: list[str]) -> dict[str, str]:
+        statement = "SELECT key, id FROM keys WHERE place = ? AND key IN (SELECT value FROM json_each(?))"
+        return dict(self.connection.execute(statement, (place, json.dumps(keys))).fetchall())
+
+    def find_last_number(self, table: str) -> int:
+        """Return the highest number of the reference IDs that the file contains; 0 without any."""
+        statement = "SELECT max(cast(substr(key, instr(key, '-') + 1) AS INTEGER)) FROM keys WHERE place = ?"
+        return int(self.connection.execute(statement, (f"{table}.reference_id",)).fetchone()[0] or 0)
+
+    def list_keys(self, place: str) -> Iterator[list[Key]]:
+        """Yield the unique values that the file contains, in batches."""
+        statement = (
+            "SELECT key, id, line, number FROM keys WHERE place = ? AND key > ? AND number > 0 ORDER BY key LIMIT ?"
+        )
+        after = ""
+        while rows := self.connection.execute(statement, (place, after, BATCH)).fetchall():
+            yield [Key(*row) for row in rows]
+            after = rows[-1][0]
+
+    def list_shared_ids(self, table: str, other: str) -> Iterator[tuple[int, int]]:
+        """Yield the lines of two records with the same ID: one of this table, the other of another one.
+
+        A search for each ID of the first table finds those of the other one, so the first should be the smaller one.
+        """
+        statement = """
+            SELECT one.line, other.line FROM keys AS one CROSS JOIN keys AS other ON other.key = one.key
+            WHERE one.place = ? AND other.place = ?
+        """
+        yield from self.connection.execute(statement, (f"{table}.id", f"{other}.id"))
+
+    def list_records(self, kind: str) -> Iterator[list[Spooled]]:
+        """Yield the records of a kind in the order of the file, in batches."""
+        self.connection.execute("CREATE INDEX IF NOT EXISTS records_of_kind ON records (kind, number)")
+        statement = "SELECT number, line, fields FROM records WHERE kind = ? AND number > ? ORDER BY number LIMIT ?"
+        after = 0
+        while rows := self.connection.execute(statement, (kind, after, BATCH)).fetchall():
+            yield [Spooled(number, line, _load(fields)) for number, line, fields in rows]
+            after = rows[-1][0]
+
+    def replace(self, records: Iterable[Spooled]) -> None:
+        """Write records with changed values again."""
+        changed = ((_dump(one.values), one.number) for one in records)
+        self.connection.executemany("UPDATE records SET fields = ? WHERE number = ?", changed)
+
+
+def list_unique(table: str) -> list[str]:
+    """Return the columns of a table with unique values."""
+    return [column for column in ("id", NAMES.get(table), "email" if table == "users" else None) if column]
+
+
+@contextmanager
+def open_spool() -> Iterator[Spool]:
+    """Open a spool, and close it at the end.
+
+    Raises:
+        ResourceExecutionError: there is no room for it.
+    """
+    try:
+        with closing(Spool()) as spool:
+            yield spool
+    except sqlite3.OperationalError as error:  # of the spool: SQLAlchemy wraps the errors of the database
+        raise ResourceExecutionError(
+            "The import cannot write its temporary file. Nothing was imported.",
+            details=error.sqlite_errorname,
+            suggested_actions=["Free disk space, or set SQLITE_TMPDIR to a directory with more."],
+        ) from error
+
+
+def normalize(value: str) -> str | None:
+    """Return an ID as the database returns it; None for a text that is not an ID."""
+    try:
+        return str(UUID(value))
+    except ValueError:
+        return None
+
+
+def _load(fields: str) -> FieldValues:
+    values: FieldValues = from_json(fields, cache_strings="keys")
+    return values | {name: datetime.fromisoformat(values[name]) for name in _TIMES if name in values}
+
+
+def _dump(values: FieldValues) -> str:
+    return to_json(values).decode()

@@ -1,0 +1,207 @@
+"""athena://databases/{database}/tables: tables, their columns and their partitions."""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from quilt_mcp.core.answers import iso
+from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound, ResourceFailure
+from quilt_mcp.services.athena_recommendation import DATA_CATALOG
+from quilt_mcp.services.athena_responses import AWSColumn, AWSDatabase, AWSTable
+from quilt_mcp.services.athena_table_answers import Column, TableAnswer, TableRow, TablesAnswer
+from quilt_mcp.services.athena_views import MAX_SQL, read_view_sql
+from quilt_mcp.services.paging import cut_page
+from quilt_mcp.services.stack.callers import current_caller
+
+if TYPE_CHECKING:
+    from quilt_mcp.services.stack.aws_clients import AWSClients
+
+PAGE = 100  # the maximum for GetTables and GetDatabases
+MAX_TABLES = 5000
+MAX_COLUMNS = 2000
+MAX_TYPE = 2000
+MAX_NAME = 255
+MAX_PARAMETERS, MAX_PARAMETER = 100, 1000
+MAX_EXAMPLE_DATABASES = 5
+
+
+def athena_tables_list(database: str, cursor: str | None = None, limit: str | None = None) -> TablesAnswer:
+    """The tables and views of a database of the Glue data catalog, sorted by name, 50 per page.
+
+    Each has its type, description, location, number of columns, partition keys and times. Glue cannot start a list in
+    the middle, so each page reads all tables of the database, 100 per call and at most 5,000. If there are more,
+    `count_is_exact` is false; the others can still be read by name.
+    """
+    name = _check_name("database", database)
+    aws = current_caller().aws
+    try:
+        listed: Iterable[AWSTable] = aws.list_items(
+            "glue", "get_tables", "TableList", DatabaseName=name, MaxResults=PAGE
+        )
+        tables = list(islice(listed, MAX_TABLES + 1))
+    except NotFound as failure:
+        raise _make_unknown_database(name, failure) from failure
+    page = cut_page(
+        tables[:MAX_TABLES],
+        lambda table: table["Name"],
+        cursor=cursor,
+        limit=limit,
+        scope=("glue tables", aws.region, name),
+    )
+    return {
+        "database": name,
+        "tables": [_table_row(table) for table in page.rows],
+        "count": page.total,
+        "count_is_exact": len(tables) <= MAX_TABLES,
+        "next_cursor": page.next_cursor,
+        "data_catalog_name": DATA_CATALOG,
+        "region": aws.region,
+    }
+
+
+def athena_table_get(database: str, table: str) -> TableAnswer:
+    """One table or view of the Glue data catalog: columns with types and comments, partition keys, location, format.
+
+    `sql_name` is the name to use in a query. Long lists and values are cut, and the answer says so. For a view,
+    `view_sql` is its query.
+    """
+    names = _check_name("database", database), _check_name("table", table)
+    aws = current_caller().aws
+    try:
+        found: AWSTable = aws.call("glue", "get_table", DatabaseName=names[0], Name=names[1])["Table"]
+    except NotFound as failure:
+        raise _make_unknown_table(*names, failure) from failure
+    return _table_answer(found, names[0], aws.region)
+
+
+def list_databases(prefix: str) -> list[str]:
+    """List databases with a prefix; empty for callers who are not signed in.
+
+    Without a prefix, a database with tables comes first, if one of the first few has any: it is the example.
+    """
+    caller = current_caller()
+    if not caller.login.signed_in:
+        return []
+    aws = caller.aws
+    names = _list_databases(aws, prefix)
+    tried = [] if prefix else names[:MAX_EXAMPLE_DATABASES]
+    first = next((name for name in tried if _list_tables(aws, name)), None)
+    return names if first is None else [first, *(name for name in names if name != first)]
+
+
+def list_tables(prefix: str) -> list[str]:
+    """List tables with a prefix, of the first databases that have such tables."""
+    caller = current_caller()
+    if not caller.login.signed_in:
+        return []
+    aws = caller.aws
+    for database in _list_databases(aws, "")[:MAX_EXAMPLE_DATABASES]:
+        if names := [name for name in _list_tables(aws, database) if name.startswith(prefix)]:
+            return names
+    return []
+
+
+def _list_databases(aws: "AWSClients", prefix: str) -> list[str]:
+    found: list[AWSDatabase] = aws.call("glue", "get_databases", MaxResults=PAGE).get("DatabaseList", [])
+    return sorted(one["Name"] for one in found if one["Name"].startswith(prefix))
+
+
+def _list_tables(aws: "AWSClients", database: str) -> list[str]:
+    try:
+        found: list[AWSTable] = aws.call("glue", "get_tables", DatabaseName=database, MaxResults=PAGE)["TableList"]
+    except ResourceFailure:
+        return []  # the caller may not use this database; the others are still tried
+    return sorted(one["Name"] for one in found)
+
+
+def _check_name(variable: str, name: str) -> str:
+    """Return the name in the form in which Glue stores it: in lower case.
+
+    Raises:
+        InvalidTemplateVariable: Glue does not allow this name.
+    """
+    if len(name) > MAX_NAME or "/" in name:
+        raise InvalidTemplateVariable(
+            f"This is not a valid name of a {variable}.",
+            details=f"A name has 1-{MAX_NAME} printable characters after percent-decoding, and no slash.",
+            suggested_actions=["Read athena://databases for the existing databases."],
+        )
+    return name.lower()
+
+
+def _make_unknown_database(database: str, failure: NotFound) -> NotFound:
+    return NotFound(
+        f"The database {database!a} was not found.",
+        details=failure.details,
+        suggested_actions=["Read athena://databases for the existing databases."],
+    )
+
+
+def _make_unknown_table(database: str, table: str, failure: NotFound) -> NotFound:
+    return NotFound(
+        f"The table {table!a} was not found in the database {database!a}.",
+        details=failure.details,
+        suggested_actions=[
+            f"Read athena://databases/{quote(database, safe='')}/tables for its tables.",
+            "Read athena://databases for the existing databases.",
+        ],
+    )
+
+
+def _table_row(table: AWSTable) -> TableRow:
+    storage = table.get("StorageDescriptor", {})
+    return {
+        "name": table["Name"],
+        "type": table.get("TableType"),
+        "description": table.get("Description", ""),
+        "location": storage.get("Location") or None,
+        "column_count": len(storage["Columns"]) if "Columns" in storage else None,
+        "partition_keys": [key["Name"] for key in table.get("PartitionKeys", [])],
+        "create_time": iso(table.get("CreateTime")),
+        "update_time": iso(table.get("UpdateTime")),
+    }
+
+
+def _table_answer(table: AWSTable, database: str, region: str) -> TableAnswer:
+    storage, parameters, row = table.get("StorageDescriptor", {}), table.get("Parameters", {}), _table_row(table)
+    columns = storage.get("Columns")
+    view_sql = read_view_sql(table)
+    kept = {key: parameters[key][:MAX_PARAMETER] for key in sorted(parameters)[:MAX_PARAMETERS]}
+    return {
+        "name": row["name"],
+        "database": database,
+        "sql_name": f"{_quote_sql(database)}.{_quote_sql(row['name'])}",
+        "type": row["type"],
+        "description": row["description"],
+        "columns": None if columns is None else [_column(one) for one in columns[:MAX_COLUMNS]],
+        "column_count": row["column_count"],
+        "partition_keys": [_column(one) for one in table.get("PartitionKeys", [])],
+        "location": row["location"],
+        "classification": parameters.get("classification") or None,
+        "input_format": storage.get("InputFormat") or None,
+        "serde": storage.get("SerdeInfo", {}).get("SerializationLibrary") or None,
+        "parameters": kept,
+        "parameters_truncated": kept != parameters,
+        "view_sql": None if view_sql is None else view_sql[:MAX_SQL],
+        "view_sql_truncated": view_sql is not None and len(view_sql) > MAX_SQL,
+        "create_time": row["create_time"],
+        "update_time": row["update_time"],
+        "data_catalog_name": DATA_CATALOG,
+        "region": region,
+    }
+
+
+def _quote_sql(name: str) -> str:
+    """Quote a name for a query in Athena: it can contain hyphens, or start with a digit."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _column(column: AWSColumn) -> Column:
+    kind = column.get("Type")
+    return {
+        "name": column["Name"],
+        "type": None if kind is None else kind[:MAX_TYPE],
+        "type_truncated": kind is not None and len(kind) > MAX_TYPE,
+        "comment": column.get("Comment") or None,
+    }

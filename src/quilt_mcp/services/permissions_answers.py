@@ -1,0 +1,186 @@
+"""The answers of permissions://."""
+
+from collections.abc import Mapping
+from typing import Literal, TypedDict
+
+from quilt_mcp.services.bucket_claims import Claim, Level, WriteProof
+from quilt_mcp.services.bucket_listing import SourceName
+
+
+class UserIdentity(TypedDict):
+    """The caller's AWS identity.
+
+    Attributes:
+        user_id: the unique id in AWS.
+        arn: the ARN.
+        account_id: the AWS account.
+        user_type: iam_user, assumed_role, iam_role, federated_user or root.
+        user_name: the user; for an assumed role, the session; null if there is none.
+        role_name: the assumed role; null for other identities.
+    """
+
+    user_id: str
+    arn: str
+    account_id: str
+    user_type: str
+    user_name: str | None
+    role_name: str | None
+
+
+class BucketRights(TypedDict):
+    """Your rights in one bucket. Each right is true, false, "some" (in a part of the bucket) or null (unknown).
+
+    Attributes:
+        name: its name.
+        region: its AWS region; null if unknown.
+        permission_level: the rights in one word. full_access: `can_read` and `can_write` are true. read_only: you may
+            read at least a part; writing is not allowed, limited to a part, or unknown. list_only: you may list it, and
+            S3 refused every key that was tried. no_access: S3 refused the list, so no right is proven; to read or write
+            an object with a known key can still work. unknown: everything else, such as an empty bucket, or one that
+            could not be probed.
+        can_list: true: the whole bucket; "some": only the keys under .quilt/, or all but the prefixes in
+            `list_evidence`; false: neither the root nor .quilt/.
+        list_evidence: the call and its result, or why there was none.
+        can_read: true: every key that was tried; "some": some of them, or all of those that may be listed; false: every
+            key of the bucket was tried, and all were refused; null: anything else.
+        read_evidence: the calls and their results, or why there were none.
+        can_write: from the Quilt stack, unless S3 contradicts it. The write probe, if it is enabled, tries one prefix.
+            If S3 allows it: true if the stack states READ_WRITE too, or if all keys are at the root; otherwise "some",
+            or null if a KMS key can refuse data. If S3 refuses it: false if the stack states no right to write;
+            otherwise null, because other prefixes were not tried, also those without keys.
+        write_evidence: the call and its result, or what the Quilt stack states, or why nothing is known.
+        named_by: which sources list it.
+        error_message: why it could not be probed; null otherwise.
+    """
+
+    name: str
+    region: str | None
+    permission_level: Level
+    can_list: Claim
+    list_evidence: str
+    can_read: Claim
+    read_evidence: str
+    can_write: Claim
+    write_evidence: str
+    named_by: list[SourceName]
+    error_message: str | None
+
+
+class Purposes(TypedDict):
+    """The names of the buckets for each purpose, the best first, as permissions://recommendations ranks them.
+
+    The buckets for packages are in the stack.
+    """
+
+    package_creation: list[str]
+    data_storage: list[str]
+    temporary_storage: list[str]
+
+
+class PermissionsAnswer(TypedDict):
+    """The answer of permissions://discover.
+
+    Attributes:
+        user_identity: your AWS identity.
+        bucket_permissions: the buckets, sorted by name.
+        categorized_buckets: the names of the buckets at each permission level.
+        recommendations: buckets for each purpose.
+        sources: for "registry" (the Quilt stack) and "s3" (the AWS account), "read", or why it could not be read.
+        total_buckets_checked: the number of buckets in `bucket_permissions`.
+        buckets_not_probed: the number of buckets above the maximum of 1000, which are left out. The buckets of the
+            stack come first.
+        not_probed_note: which buckets are left out, and how to read them; null if none are.
+    """
+
+    user_identity: UserIdentity
+    bucket_permissions: list[BucketRights]
+    categorized_buckets: dict[Level, list[str]]
+    recommendations: Purposes
+    sources: Mapping[SourceName, str]
+    total_buckets_checked: int
+    buckets_not_probed: int
+    not_probed_note: str | None
+
+
+class Alternative(TypedDict):
+    """A bucket that is not among the first recommendations.
+
+    Attributes:
+        bucket_name: its name.
+        permission_level: your rights in one word.
+        rationale: the factors that it fulfils.
+        write: how well a right to write is proven: "verified" by S3, "stated" by the Quilt stack, "unverified" if
+            nothing is known, "no" if you have none.
+        evidence: what is known about writing, and about reading.
+    """
+
+    bucket_name: str
+    permission_level: Level
+    rationale: list[str]
+    write: WriteProof
+    evidence: list[str]
+
+
+class Recommendation(Alternative):
+    """A recommended bucket.
+
+    Attributes:
+        score: the sum of the scores of its factors, at most 100.
+        region: its AWS region; null if unknown.
+    """
+
+    score: int
+    region: str | None
+
+
+class Criteria(TypedDict):
+    """How buckets are ranked: first by `write`, then by the sum of the factors' scores, then by name."""
+
+    ranks: list[WriteProof]
+    scoring_factors: dict[str, int]
+    ties: str
+
+
+class Recommendations(TypedDict):
+    """The recommended buckets.
+
+    Attributes:
+        primary_recommendations: at most three buckets to write to, the best first; empty only if there is none to try
+            among those that could be read.
+        alternative_options: the other buckets that you can try to write to, then those that you may only read.
+        write_unknown: buckets that you may list, for which it is unknown whether you may write.
+        access_unknown: buckets that could not be probed.
+        recommendation_criteria: how buckets are ranked.
+        note: why no bucket can be recommended, and what to do; null if one can.
+    """
+
+    primary_recommendations: list[Recommendation]
+    alternative_options: list[Alternative]
+    write_unknown: list[str]
+    access_unknown: list[str]
+    recommendation_criteria: Criteria
+    note: str | None
+
+
+class RecommendationsAnswer(TypedDict):
+    """The answer of permissions://recommendations.
+
+    Attributes:
+        operation_type: the purpose.
+        recommendations: the buckets.
+        total_writable_buckets: the number of buckets with a verified or stated right to write, of those that were
+            probed; null if no source of names could be read.
+        total_accessible_buckets: the number of buckets in which you may read at least a part; null as above.
+        sources: for "registry" (the Quilt stack) and "s3" (the AWS account), "read", or why it could not be read.
+        buckets_not_probed: the number of buckets above the maximum of 1000, which are left out. The buckets of the
+            stack come first.
+        not_probed_note: which buckets are left out, and how to read them; null if none are.
+    """
+
+    operation_type: Literal["package_creation"]
+    recommendations: Recommendations
+    total_writable_buckets: int | None
+    total_accessible_buckets: int | None
+    sources: Mapping[SourceName, str]
+    buckets_not_probed: int
+    not_probed_note: str | None

@@ -1,0 +1,138 @@
+"""The resources of the Quilt domain, and the domain itself."""
+
+from quilt_mcp.app import current_app
+from quilt_mcp.app.domain import Domain
+from quilt_mcp.app.pools import run_in_pool
+from quilt_mcp.core.registry import define
+from quilt_mcp.services import (
+    athena_read_service,
+    athena_tables,
+    auth_metadata,
+    governance_service,
+    metadata_service,
+    one_bucket,
+    permissions_service,
+    stack_buckets,
+    tabulator_service,
+)
+from quilt_mcp.services.settings import QuiltSettings
+from quilt_mcp.services.stack.callers import Callers
+from quilt_mcp.services.stack.failures import FAILURES
+
+RESOURCES = [
+    define("auth://status", auth_metadata.auth_status, name="Auth Status"),
+    define("auth://catalog/info", auth_metadata.catalog_info, name="Catalog Info"),
+    define("auth://filesystem/status", auth_metadata.filesystem_status, name="Filesystem Status"),
+    define(
+        "athena://databases", athena_read_service.athena_databases_list, name="Athena Databases", requires_sign_in=True
+    ),
+    define(
+        "athena://workgroups",
+        athena_read_service.athena_workgroups_list,
+        name="Athena Workgroups",
+        requires_sign_in=True,
+    ),
+    define(
+        "athena://query/history",
+        athena_read_service.athena_query_history,
+        name="Athena Query History",
+        requires_sign_in=True,
+    ),
+    define(
+        "athena://databases/{database}/tables{?cursor,limit}",
+        athena_tables.athena_tables_list,
+        name="Athena Tables",
+        requires_sign_in=True,
+        values={"database": athena_tables.list_databases},
+        free_text={"database"},
+    ),
+    define(
+        "athena://databases/{database}/tables/{table}",
+        athena_tables.athena_table_get,
+        name="Athena Table",
+        requires_sign_in=True,
+        values={"database": athena_tables.list_databases, "table": athena_tables.list_tables},
+        free_text={"database", "table"},
+    ),
+    define("admin://users", governance_service.admin_users_list, name="Admin Users", requires_admin=True),
+    define("admin://roles", governance_service.admin_roles_list, name="Admin Roles", requires_admin=True),
+    define("admin://config/sso", governance_service.admin_sso_config_get, name="Admin SSO Config", requires_admin=True),
+    define(
+        "admin://config/tabulator",
+        governance_service.admin_tabulator_open_query_get,
+        name="Admin Tabulator Config",
+        requires_admin=True,
+    ),
+    define("metadata://templates", metadata_service.list_metadata_templates, name="Metadata Templates"),
+    define("metadata://examples", metadata_service.show_metadata_examples, name="Metadata Examples"),
+    define(
+        "metadata://troubleshooting",
+        metadata_service.fix_metadata_validation_issues,
+        name="Metadata Troubleshooting",
+    ),
+    define(
+        "metadata://templates/{template}",
+        metadata_service.get_metadata_template,
+        name="Metadata Template",
+        parameter_mapping={"template": "name"},
+        values={"template": metadata_service.find_template_names},
+    ),
+    define(
+        "permissions://discover",
+        permissions_service.discover_permissions,
+        name="Permissions Discovery",
+        requires_sign_in=True,
+    ),
+    define(
+        "permissions://recommendations",
+        permissions_service.bucket_recommendations_get,
+        name="Bucket Recommendations",
+        requires_sign_in=True,
+    ),
+    define(
+        "permissions://buckets/{bucket}/access",
+        one_bucket.bucket_access_get,
+        name="Bucket Access",
+        requires_sign_in=True,
+        values={"bucket": one_bucket.list_stack_buckets},
+    ),
+    define(
+        "tabulator://buckets", tabulator_service.tabulator_buckets_list, name="Tabulator Buckets", requires_sign_in=True
+    ),
+    define(
+        "tabulator://buckets/{bucket}/tables",
+        tabulator_service.tabulator_tables_list,
+        name="Tabulator Tables",
+        requires_sign_in=True,
+        values={"bucket": tabulator_service.list_buckets_with_tables},
+    ),
+    define(
+        "quilt://buckets{?cursor,limit}", stack_buckets.stack_buckets_list, name="Stack Buckets", requires_sign_in=True
+    ),
+]
+
+
+async def check_catalog() -> None:
+    """Check that the Quilt catalog responds.
+
+    Raises:
+        ResourceFailure: it does not.
+    """
+    await run_in_pool("readiness", current_app().part(Callers).check_catalog)
+
+
+QUILT = Domain(
+    name="quilt",
+    resources=RESOURCES,
+    failures=FAILURES,
+    checks={"catalog": check_catalog},
+    pools={
+        "auth": "stack",
+        "admin": "stack",
+        "tabulator": "stack",
+        "quilt": "stack",
+        "athena": "aws",
+        "permissions": "aws",
+    },
+    settings=QuiltSettings,
+)

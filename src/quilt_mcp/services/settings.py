@@ -1,0 +1,84 @@
+"""Settings of the Quilt domain."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic_core import PydanticCustomError
+from pydantic_settings import BaseSettings
+
+from quilt_mcp.app.database.settings import Seconds, StorageSettings
+
+Timeout = tuple[float, float]
+"""The time limits for connecting and for a response, in seconds."""
+
+ADDRESS = re.compile(r"https?://[^\s/?#@]+")
+
+
+def _check_address(url: str) -> str:
+    """Return an address without blanks around it and slashes at the end.
+
+    Raises:
+        PydanticCustomError: it has another form. The text does not repeat it, because it can contain a password.
+    """
+    address = url.strip().rstrip("/")
+    if not ADDRESS.fullmatch(address):
+        raise PydanticCustomError("address", "it must be like https://quilt.example.com, without a path")
+    return address
+
+
+CatalogURL = Annotated[str, AfterValidator(_check_address)]
+
+GivenURL = Annotated[CatalogURL | None, BeforeValidator(lambda url: str(url or "").strip() or None)]
+"""Programs that start this server often set variables of other programs to nothing."""
+
+
+class StackSettings(BaseSettings):
+    """The connection to Quilt and AWS."""
+
+    connect_timeout_seconds: Seconds = Field(3.0, description="Timeout for connecting to Quilt or AWS.")
+    read_timeout_seconds: Seconds = Field(10.0, description="Timeout for each response from Quilt or AWS.")
+    catalog_url: CatalogURL | None = Field(
+        None,
+        description="Quilt catalog for callers who sign in over HTTP. Default: the catalog that quilt3 is configured "
+        "for.",
+    )
+    quilt_token_header: str = Field(
+        "X-Quilt-Token",
+        pattern=r"^[A-Za-z0-9-]{1,64}$",
+        description="HTTP header in which callers who sign in send their Quilt API key or access token.",
+    )
+
+    api_key: SecretStr | None = Field(
+        None,
+        validation_alias="QUILT_API_KEY",
+        description="Quilt API key of the local user. It is used instead of the login of `quilt3 login`. Callers who "
+        "sign in over HTTP send their own.",
+    )
+    local_catalog_url: GivenURL = Field(
+        None,
+        validation_alias="QUILT_CATALOG_URL",
+        description="Quilt catalog of the local user. Default: the catalog that quilt3 is configured for.",
+    )
+    local_registry_url: GivenURL = Field(
+        None,
+        validation_alias="QUILT_REGISTRY_URL",
+        description="Registry of the local user's catalog. Default: the registry that the catalog names.",
+    )
+
+    @property
+    def timeout(self) -> Timeout:
+        """The time limits of a request to the stack."""
+        return self.connect_timeout_seconds, self.read_timeout_seconds
+
+
+class QuiltSettings(StackSettings, StorageSettings):
+    """The settings of the Quilt resources."""
+
+    probe_seconds: Seconds = Field(
+        15.0, description="Time budget for asking all buckets or workgroups. The answer names those not reached."
+    )
+    probe_writes: bool = Field(
+        default=False,
+        description="Let `permissions://` test write access with a conditional PutObject that stores nothing.",
+    )

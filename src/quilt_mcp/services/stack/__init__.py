@@ -1,0 +1,1 @@
+"""Access to Quilt and AWS: logins, tokens, credentials, GraphQL, AWS clients, and their failures."""

@@ -1,0 +1,223 @@
+"""Calls to AWS with the caller's credentials: with time limits, and with our failures.
+
+Imported on first use by `callers.py`, because it imports boto3.
+"""
+
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import boto3
+from botocore.client import BaseClient
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
+from botocore.parsers import ResponseParserError
+
+from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure
+from quilt_mcp.core.tracing import calling
+from quilt_mcp.services.settings import StackSettings
+from quilt_mcp.services.stack.aws_errors import UnexplainedByS3
+from quilt_mcp.services.stack.call_rate import adapt_rate
+from quilt_mcp.services.stack.credentials import IssuedCredentials
+from quilt_mcp.services.stack.errors import AWSKeysExpired
+from quilt_mcp.services.stack.failures import make_not_from_aws, map_failure
+from quilt_mcp.services.stack.shared_attempts import SharedAttempts
+from quilt_mcp.services.stack.sign_in import SignIn
+
+MAX_CONNECTIONS = 32  # the number of threads of fan_out
+DEFAULT_REGION = "us-east-1"
+ANY_REGION = frozenset({"s3", "sts"})
+"""The services that respond to calls for other regions, so that they can be called without knowing the region."""
+DEFAULT_ATTEMPTS = 2
+ATTEMPTS = {"athena": 3}
+"""For services that throttle readers: more attempts, at a rate that adapts."""
+JSON_OF_AWS = "application/x-amz-json"
+
+
+class InUse:
+    """Referenced by everything that uses one login. When nothing references it any more, the login is closed.
+
+    Args:
+        find_region: returns the region of the stack; None if it is unknown.
+    """
+
+    def __init__(self, find_region: Callable[[], str | None]) -> None:
+        self.find_region = find_region
+
+
+class AWSClients:
+    """The boto3 clients of one identity. Each is created once. It is thread-safe.
+
+    The clients are closed when this object is no longer referenced.
+
+    Attributes:
+        is_rejected: whether AWS has rejected the credentials.
+    """
+
+    def __init__(
+        self,
+        session: boto3.Session,
+        settings: StackSettings,
+        sign_in: SignIn,
+        in_use: InUse,
+        credentials: IssuedCredentials | None = None,
+    ) -> None:
+        self.is_rejected = False
+        self._region = ""
+        self._session, self._sign_in, self._in_use, self._credentials = session, sign_in, in_use, credentials
+        self._lock = threading.Lock()
+        self._checks, self._renewals = SharedAttempts[bool](), SharedAttempts[None]()
+        self._clients: dict[str, BaseClient] = {}
+        weakref.finalize(self, _close, self._clients).atexit = False
+        self._config = Config(
+            connect_timeout=settings.connect_timeout_seconds,
+            read_timeout=settings.read_timeout_seconds,
+            max_pool_connections=MAX_CONNECTIONS,
+        )
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When the credentials that the stack issued expire; None for those of this machine."""
+        return self._credentials.expires_at if self._credentials else None
+
+    @property
+    def region(self) -> str:
+        """The region in use: that of the stack, else that of the environment.
+
+        Raises:
+            ResourceFailure: it is unknown. In another region there are other databases, or none.
+        """
+        if not self._region:
+            # boto3 does not read AWS_REGION
+            region = self._in_use.find_region() or self._session.region_name or os.environ.get("AWS_REGION")
+            if not region:
+                raise map_failure(NoRegionError())
+            self._region = region
+        return self._region
+
+    def call(self, service: str, operation: str, **parameters: object) -> Any:
+        """Call one operation, such as `call("athena", "get_work_group", WorkGroup="primary")`.
+
+        If the credentials have expired earlier than the stack said, the call is repeated with new ones.
+
+        Returns:
+            The response. boto3 has no types, so callers annotate the parts that they read.
+
+        Raises:
+            ResourceFailure: the rows of `failures.py` describe the exception that botocore raised.
+        """
+        session = self._session
+        try:
+            try:
+                return self._send(service, operation, parameters)
+            except (AWSKeysExpired, UnexplainedByS3) as failure:
+                self._renew_keys(session, failure)
+            return self._send(service, operation, parameters)
+        except NotSignedIn as failure:
+            self.is_rejected = True
+            self._sign_in.note_rejection(failure)
+            raise
+
+    def list_items(
+        self, service: str, operation: str, key: str, *, next_key: str = "NextToken", **given: object
+    ) -> Iterator[Any]:
+        """Iterate over the items of all pages of an operation. Each page is one call.
+
+        Args:
+            service: as for `call`.
+            operation: as for `call`.
+            key: the key of the items in a page.
+            next_key: the name of the page token, in the parameters and in the response.
+            given: the parameters of the operation.
+
+        Raises:
+            ResourceFailure: as `call`, or AWS returned a page token twice: the list would never end.
+        """
+        page, tokens = self.call(service, operation, **given), set[str]()
+        yield from page.get(key, ())
+        while token := page.get(next_key):  # some services return an empty token with the last page
+            if token in tokens:
+                raise ResourceExecutionError("AWS returned the same page twice.", details=f"{service}.{operation}")
+            tokens.add(token)
+            page = self.call(service, operation, **given, **{next_key: token})
+            yield from page.get(key, ())
+
+    def _send(self, service: str, operation: str, parameters: Mapping[str, object]) -> Any:
+        try:
+            with calling("aws", f"{service}.{operation}"):
+                response = getattr(self._client(service), operation)(**parameters)
+        except (ClientError, BotoCoreError, ResponseParserError) as error:
+            raise map_failure(error) from error
+        if not _is_from_aws(response):
+            raise make_not_from_aws(f"{service}.{operation}")
+        return response
+
+    def _renew_keys(self, session: boto3.Session, failure: ResourceFailure) -> None:
+        """Replace the session that caused a failure, unless another thread has replaced it.
+
+        Raises:
+            ResourceFailure: the same failure if new credentials would not help, or the stack issued none.
+        """
+        if self._session is not session:
+            return
+        credentials = self._credentials
+        if credentials is None or self.is_rejected:
+            raise failure
+        if isinstance(failure, UnexplainedByS3) and self._checks.share(session, self._are_keys_accepted):
+            if self._session is session:
+                raise failure
+            return
+        self._renewals.share(session, lambda: self._replace_session(session, credentials))
+
+    def _replace_session(self, session: boto3.Session, credentials: IssuedCredentials) -> None:
+        if self._session is session:  # no other thread has replaced it since this one looked
+            renewed = credentials.renew_session()
+            with self._lock:
+                self._session = renewed
+                self._clients.clear()
+
+    def _are_keys_accepted(self) -> bool:
+        """Return whether AWS still accepts the credentials. Every identity may ask STS who it is."""
+        try:
+            self._send("sts", "get_caller_identity", {})
+        except AWSKeysExpired:
+            return False
+        return True
+
+    def _client(self, service: str) -> BaseClient:
+        region = self._choose_region(service)
+        with self._lock:
+            if service not in self._clients:
+                retries = {"mode": "standard", "total_max_attempts": ATTEMPTS.get(service, DEFAULT_ATTEMPTS)}
+                config = self._config.merge(Config(retries=retries))
+                client = self._session.client(service, region_name=region, config=config)
+                if service in ATTEMPTS:
+                    adapt_rate(client)
+                self._clients[service] = client
+            return self._clients[service]
+
+    def _choose_region(self, service: str) -> str:
+        try:
+            return self.region
+        except ResourceFailure:
+            if service in ANY_REGION:
+                return DEFAULT_REGION
+            raise
+
+
+def _is_from_aws(response: Mapping[str, Any]) -> bool:
+    """Return whether AWS sent a response with status 200, and not a proxy, for example.
+
+    botocore returns an empty response for a body without anything that it expects. Only Athena and Glue may send one,
+    because most of their lists are optional, and they use a content type of their own.
+    """
+    headers = response["ResponseMetadata"]["HTTPHeaders"]
+    return len(response) > 1 or JSON_OF_AWS in headers.get("content-type", "")
+
+
+def _close(clients: Mapping[str, BaseClient]) -> None:
+    for client in clients.values():
+        client.close()

@@ -1,0 +1,240 @@
+"""HTTP sessions with a Quilt stack: with time limits, and with the caller's token.
+
+Imported on first use by `callers.py`, because it imports requests.
+"""
+
+import io
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import requests
+import urllib3
+from pydantic import ValidationError
+
+# quilt3 exports its GraphQL errors nowhere else. tests/unit/test_stack_failures.py fails if they move.
+from quilt3._graphql_client.exceptions import GraphQLClientError
+from requests.adapters import HTTPAdapter
+from requests.auth import AuthBase
+from urllib3.connection import HTTPConnection
+
+from quilt_mcp.app.json_depth import is_nested_too_deeply
+from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.core.tracing import calling
+from quilt_mcp.services.settings import Timeout
+from quilt_mcp.services.stack.errors import NotSignedInToQuilt
+from quilt_mcp.services.stack.failures import map_failure
+from quilt_mcp.services.stack.login import Tokens
+
+CHUNK_BYTES = 65_536
+MAX_BODY_BYTES = 16 * 1024 * 1024
+INVALID_QUERY = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
+"""The statuses with which GraphQL servers respond to a query that does not fit their schema."""
+REJECTED_TOKEN = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+"""The statuses for a refresh token that is not valid. quilt3 also expects 200 with an error."""
+
+T = TypeVar("T")
+
+
+class StackAdapter(HTTPAdapter):
+    """Limits the time of each request. quilt3's client sets no limits."""
+
+    def __init__(self, timeout: Timeout) -> None:
+        self._timeout = timeout
+        super().__init__()
+
+    def send(  # noqa: PLR0913, PLR0917 - the signature of the base class
+        self,
+        request: requests.PreparedRequest,
+        stream: bool = False,  # noqa: FBT001, FBT002 - the same
+        timeout: float | tuple[float, float] | tuple[float, None] | None = None,
+        verify: bool | str = True,  # noqa: FBT001, FBT002 - the same
+        cert: bytes | str | tuple[bytes | str, bytes | str] | None = None,
+        proxies: Mapping[str, str] | None = None,
+    ) -> requests.Response:
+        """Send the request."""
+        return super().send(request, stream, timeout or self._timeout, verify, cert, proxies)
+
+    def proxy_manager_for(self, proxy: str, **proxy_kwargs: Any) -> urllib3.ProxyManager:
+        """Return the connections through a proxy, without Nagle's algorithm.
+
+        urllib3 disables it only without a proxy. Then the body of each POST waits until the stack has acknowledged the
+        headers, which many systems delay by 40 ms.
+        """
+        proxy_kwargs.setdefault("socket_options", HTTPConnection.default_socket_options)
+        manager: urllib3.ProxyManager = super().proxy_manager_for(proxy, **proxy_kwargs)
+        return manager
+
+
+class _Bearer(AuthBase):
+    """Sends the token, if there is one.
+
+    A session with its own `auth` does not read ~/.netrc, where requests would find another login.
+    """
+
+    def __init__(self, token: str | None) -> None:
+        self._token = token
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        if self._token:
+            request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
+
+
+class _StackSession(requests.Session):
+    """Limits the size of a body and the time in which it arrives, and follows no redirect.
+
+    The timeout of a socket starts again with each byte, so it does not limit a body that arrives slowly.
+    """
+
+    def __init__(self, timeout: Timeout, token: str | None, max_body_bytes: int) -> None:
+        super().__init__()
+        self.stream = True
+        self.headers["Accept"] = "application/json"
+        self.auth = _Bearer(token)
+        for scheme in ("https://", "http://"):
+            self.mount(scheme, StackAdapter(timeout))
+        self._body_seconds, self._max_body_bytes = timeout[1], max_body_bytes
+
+    def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+        """Send the request and read the whole response.
+
+        Raises:
+            HTTPError: the status is 300 or more. quilt3 would raise exceptions without the status.
+            ReadTimeout: the body did not arrive within the time limit.
+            Unavailable: the body is too large, or JSON that Python cannot parse.
+        """
+        kwargs["allow_redirects"] = False  # the token, or the answer for it, would go to an address nobody configured
+        with calling("stack", str(request.method)):
+            response = super().send(request, **kwargs)
+            with _closing_on_failure(response):
+                if response.status_code < HTTPStatus.MULTIPLE_CHOICES:
+                    self._read_body(response)
+                    _check_json(response)
+                elif _can_contain_graphql(request, response):
+                    self._read_body(response)
+                    _check_json(response)
+                    _accept_graphql_errors(response)
+                else:
+                    raise requests.HTTPError(response=response)
+        return response
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        """Find no redirect. The base class would parse its address, and fail on one that is not valid."""
+        del resp
+        return None
+
+    def _read_body(self, response: requests.Response) -> None:
+        until, body = time.monotonic() + self._body_seconds, bytearray()
+        while chunk := response.raw.read1(CHUNK_BYTES, decode_content=True):
+            body += chunk
+            if len(body) > self._max_body_bytes:
+                raise Unavailable(
+                    "The Quilt stack sent a response that is too large.",
+                    details=f"more than {self._max_body_bytes} bytes",
+                    suggested_actions=["Ask a Quilt administrator whether something else responds at this address."],
+                    transient=False,
+                )
+            if time.monotonic() > until:
+                raise requests.ReadTimeout("the body did not arrive in time")
+        response.raw = io.BytesIO(body)
+
+
+@contextmanager
+def _closing_on_failure(response: requests.Response) -> Iterator[None]:
+    """Close the connection if the body was not read, so that the next request does not read the rest of it."""
+    try:
+        yield
+    except BaseException:  # also an interrupt, which is raised again
+        response.close()
+        raise
+
+
+def _check_json(response: requests.Response) -> None:
+    """Check that the body can be parsed, unless it is not JSON at all: clients of requests expect that error.
+
+    Raises:
+        Unavailable: it is nested too deeply, or contains a number with too many digits or half of a surrogate pair.
+    """
+    if is_nested_too_deeply(response.content):
+        raise Unavailable("The Quilt stack did not return a valid response.", details="nested too deeply")
+    try:
+        payload = response.json()
+        if b"\\u" in response.content:
+            json.dumps(payload, ensure_ascii=False).encode()
+    except requests.JSONDecodeError:
+        return
+    except (ValueError, RecursionError) as error:  # UTF-16 can still be nested too deeply
+        details = type(error).__name__
+        raise Unavailable("The Quilt stack did not return a valid response.", details=details) from None
+
+
+def _can_contain_graphql(request: requests.PreparedRequest, response: requests.Response) -> bool:
+    """Return whether the body can be GraphQL. Other statuses have their meaning without the body."""
+    return urlsplit(request.url or "").path.endswith("/graphql") and response.status_code in INVALID_QUERY
+
+
+def _accept_graphql_errors(response: requests.Response) -> None:
+    """Let clients read a GraphQL response with an error as its HTTP status.
+
+    Many GraphQL servers respond so to a query that does not fit their schema. quilt3's client reads no such body.
+
+    Raises:
+        HTTPError: the body is not a GraphQL response with errors.
+    """
+    try:
+        payload = response.json()
+    except requests.JSONDecodeError:
+        payload = None
+    if not (isinstance(payload, dict) and isinstance(payload.get("errors"), list)):
+        raise requests.HTTPError(response=response)
+    response.status_code = HTTPStatus.OK
+
+
+def open_session(
+    timeout: Timeout, token: str | None = None, *, max_body_bytes: int = MAX_BODY_BYTES
+) -> requests.Session:
+    """Open a session with a stack. Without a token it can read public data only.
+
+    Args:
+        timeout: the time limits for each request.
+        token: the caller's token.
+        max_body_bytes: the maximum size of a response after decompression.
+    """
+    return _StackSession(timeout, token, max_body_bytes)
+
+
+def fetch_tokens(registry_url: str, refresh_token: str, timeout: Timeout) -> Tokens:
+    """Fetch new tokens. The refresh token cannot be used again.
+
+    Raises:
+        NotSignedIn: the stack rejected the refresh token.
+        HTTPError, RequestException, ValidationError: the request failed.
+    """
+    with open_session(timeout) as session:
+        try:
+            answer = session.post(f"{registry_url}/api/token", data={"refresh_token": refresh_token}).json()
+        except requests.HTTPError as error:
+            if error.response.status_code not in REJECTED_TOKEN:
+                raise
+            answer = None
+    if not isinstance(answer, dict) or "error" in answer:
+        raise NotSignedInToQuilt("The Quilt login is no longer valid.", details="the refresh token was rejected")
+    return Tokens.model_validate(answer)
+
+
+def call_stack(call: Callable[[], T]) -> T:
+    """Run a function that sends requests to the stack, and return its result.
+
+    Raises:
+        ResourceFailure: the rows of `failures.py` describe the exception that the function raised.
+    """
+    try:
+        return call()
+    except (requests.RequestException, urllib3.exceptions.HTTPError, GraphQLClientError, ValidationError) as error:
+        # Without its cause: the text of a ValidationError contains the response, which can contain credentials.
+        raise map_failure(error) from None

@@ -1,0 +1,61 @@
+"""One attempt for all threads that wait for the same thing."""
+
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from copy import copy
+from typing import Generic, TypeVar
+
+from quilt_mcp.core.tracing import ReadIsOver
+
+T = TypeVar("T")
+
+
+class SharedAttempts(Generic[T]):
+    """Runs one attempt per key at a time. Threads that come meanwhile wait, and get its result or its failure.
+
+    No lock is held during the attempt. Nothing is remembered after it.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[Hashable, Future[T]] = {}
+        self._lock = threading.Lock()
+
+    def share(self, key: Hashable, attempt: Callable[[], T]) -> T:
+        """Run the attempt, or wait for the one with the same key that runs already.
+
+        Returns:
+            The result.
+
+        Raises:
+            BaseException: whatever the attempt raises.
+        """
+        while True:
+            with self._lock:
+                running = self._running.get(key)
+                own = Future[T]()
+                if running is None:
+                    self._running[key] = own
+            if running is None:
+                return self._run(key, own, attempt)
+            failure = running.exception()
+            if failure is None:
+                return running.result()
+            if isinstance(failure, Exception) and not isinstance(failure, ReadIsOver):
+                raise copy(failure)  # a raised exception keeps its traceback, and other threads raise it too
+            # Only the other thread's read has ended, so this thread makes the next attempt.
+
+    def _run(self, key: Hashable, future: Future[T], attempt: Callable[[], T]) -> T:
+        try:
+            result = attempt()
+        except BaseException as failure:  # raised again, here and in the threads that wait
+            self._end(key)
+            future.set_exception(failure)
+            raise
+        self._end(key)
+        future.set_result(result)
+        return result
+
+    def _end(self, key: Hashable) -> None:
+        with self._lock:
+            del self._running[key]

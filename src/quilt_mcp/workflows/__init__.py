@@ -1,0 +1,1 @@
+"""The workflow domain: lists of steps that last across conversations."""

@@ -1,0 +1,140 @@
+"""The workflow database: a file of this machine, or a PostgreSQL database that several machines share.
+
+Only `Workflows` imports this, when it is first used, because it imports SQLAlchemy.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from pathlib import Path
+from threading import Lock
+
+from sqlalchemy import Connection, inspect
+from sqlalchemy.schema import CreateSchema
+
+from quilt_mcp.app.database.engines import make_file, postgresql_engine, sqlite_engine, translate
+from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.workflows.failures import FAILURES, SCHEMA
+from quilt_mcp.workflows.schema_state import MIGRATIONS, examine
+from quilt_mcp.workflows.settings import FILE_NAME, WorkflowSettings
+from quilt_mcp.workflows.store import WorkflowStore
+
+_READ = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
+# A writer must read what the writer before it has committed, not a snapshot from before its own turn.
+_WRITE = "ISOLATION LEVEL READ COMMITTED READ WRITE"
+
+logger = logging.getLogger(__name__)
+
+
+class WorkflowDatabase:
+    """One database. Each use opens a connection and is one transaction.
+
+    Args:
+        settings: `workflows_url` or else `data_dir`, and `database_timeout_seconds`.
+        queue_seconds: how long a writer of a file waits for the other writers of this process.
+        margin_seconds: how long a transaction in PostgreSQL can take beyond two time limits: it can wait for another
+            writer as long as one statement can take, and then have a slow statement.
+    """
+
+    def __init__(self, settings: WorkflowSettings, *, queue_seconds: float, margin_seconds: float) -> None:
+        seconds = settings.database_timeout_seconds
+        self._limit = round(seconds * 1000)
+        self._queue_seconds = queue_seconds
+        # SQLite lets waiting connections retry now and then. Without this lock, some would never get their turn.
+        self._turn = Lock()
+        self._file: Path | None = None
+        if settings.workflows_url is None:
+            self._file = settings.data_dir / FILE_NAME
+            self._engine = sqlite_engine(self._file, seconds)
+        else:
+            url = settings.workflows_url.get_secret_value()
+            self._engine = postgresql_engine(url, seconds, lifetime=2 * seconds + margin_seconds)
+
+    @contextmanager
+    def reading(self, owner: str) -> Iterator[WorkflowStore]:
+        """Yield the owner's store, which reads one snapshot. It is empty before the first write, and creates nothing.
+
+        Raises:
+            Unavailable: the database cannot be reached, is too slow or too busy.
+            ResourceExecutionError: it cannot be read, is damaged, or has tables of another program or a newer version.
+        """
+        with translate(FAILURES), ExitStack() as connections:
+            yield WorkflowStore(self._open_existing(connections), owner)
+
+    @contextmanager
+    def writing(self, owner: str) -> Iterator[WorkflowStore]:
+        """Yield the owner's store to read and write. It commits when the block ends, and rolls back if it raises.
+
+        Raises:
+            Unavailable, ResourceExecutionError: as `reading`; or the database cannot be written, or the disk is full.
+        """
+        with self.changing() as connection:
+            yield WorkflowStore(connection, owner)
+
+    @contextmanager
+    def changing(self) -> Iterator[Connection]:
+        """Yield a connection to read and write the workflows of every owner, in one transaction, as `writing`.
+
+        Raises:
+            Unavailable, ResourceExecutionError: as `reading`; or the database cannot be written, or the disk is full.
+        """
+        with translate(FAILURES), self._next_turn():
+            if self._file:
+                make_file(self._file)
+                with self._connect(_READ) as connection:
+                    examine(connection)  # before the write-ahead log is turned on: a refused file stays as it is
+            with self._connect(_WRITE, writes=True) as connection:
+                if self._file is None:
+                    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock(hashtextextended('{SCHEMA}', 0))")
+                _migrate(connection)
+                yield connection
+
+    def close(self) -> None:
+        """Close every connection. The database can be used again."""
+        self._engine.dispose()
+
+    def _open_existing(self, connections: ExitStack) -> Connection | None:
+        if self._file and not self._file.exists():
+            return None
+        with ExitStack() as first:
+            connection = first.enter_context(self._connect(_READ))
+            state = examine(connection).state
+            if state != "outdated":
+                connections.push(first.pop_all())
+                return None if state == "empty" else connection
+        with self.writing(""):  # which migrates
+            pass
+        return connections.enter_context(self._connect(_READ))
+
+    @contextmanager
+    def _next_turn(self) -> Iterator[None]:
+        if self._file is None:
+            yield
+            return
+        if not self._turn.acquire(timeout=self._queue_seconds):
+            raise Unavailable("Too many workflows are written at the same time.")
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    @contextmanager
+    def _connect(self, mode: str, *, writes: bool = False) -> Iterator[Connection]:
+        with self._engine.connect().execution_options(writes=writes) as connection, connection.begin():
+            if self._file is None:
+                settings = {"search_path": SCHEMA, "statement_timeout": self._limit, "lock_timeout": self._limit}
+                local = "".join(f"; SET LOCAL {name} = {value}" for name, value in settings.items())
+                connection.exec_driver_sql(f"SET TRANSACTION {mode}{local}")
+            yield connection
+
+
+def _migrate(connection: Connection) -> None:
+    """Create the tables, or migrate those of an earlier version, in the transaction of the connection."""
+    schema = examine(connection)
+    if schema.state == "current":
+        return
+    if connection.dialect.name == "postgresql" and not inspect(connection).has_schema(SCHEMA):
+        connection.execute(CreateSchema(SCHEMA))
+    import_module("quilt_mcp.app.database.migrating").upgrade(connection, MIGRATIONS, MIGRATIONS.newest)
+    logger.info("workflow database migrated from %s to %s", schema.state, MIGRATIONS.newest)

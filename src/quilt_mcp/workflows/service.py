@@ -1,0 +1,224 @@
+"""The workflow:// resources, and the functions of the workflow tools.
+
+Each function that writes returns the full status of the workflow, as `workflow_get_status` does, except for
+`workflow_delete`. Repeating the last
+write changes nothing and returns the same. All functions raise Unavailable if the database cannot be reached or is busy
+for too long, and ResourceExecutionError if it cannot be used.
+"""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from quilt_mcp.app import current_app
+from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.core.errors import NotFound
+from quilt_mcp.workflows import arguments, quota, rules
+from quilt_mcp.workflows.answers import (
+    ListedWorkflow,
+    WorkflowDeletion,
+    WorkflowList,
+    WorkflowReport,
+    calculate_percentage,
+    report,
+)
+from quilt_mcp.workflows.model import LogEntry, Step, Workflow
+from quilt_mcp.workflows.rules import WorkflowRuleError
+from quilt_mcp.workflows.stores import Workflows
+
+if TYPE_CHECKING:
+    from quilt_mcp.workflows.store import Summary, WorkflowStore
+
+__all__ = [
+    "WorkflowRuleError",
+    "workflow_add_step",
+    "workflow_create",
+    "workflow_delete",
+    "workflow_get_status",
+    "workflow_ids",
+    "workflow_list_all",
+    "workflow_update_step",
+]
+
+LISTED_WORKFLOWS = 200
+_EXAMPLES = 5
+
+
+def workflow_list_all() -> WorkflowList:
+    """Workflows with status and progress, most recently updated first.
+
+    Returns:
+        `workflows`: at most 200. `total_workflows`, `active_workflows` (created or in progress) and
+        `completed_workflows` count all of them.
+    """
+    with current_app().part(Workflows).reading() as store:
+        newest, counts = store.newest(LISTED_WORKFLOWS), store.count_by_status()
+    return {
+        "workflows": [_describe(row) for row in newest],
+        "total_workflows": counts.total(),
+        "active_workflows": counts["created"] + counts["in_progress"],
+        "completed_workflows": counts["completed"],
+    }
+
+
+def workflow_get_status(id: str) -> WorkflowReport:  # noqa: A002 - the resource contract maps workflow_id to `id`
+    """One workflow with its steps, its progress, recent log entries, and the steps that can start next.
+
+    Args:
+        id: the workflow's id.
+
+    Raises:
+        NotFound: the workflow does not exist.
+    """
+    with current_app().part(Workflows).reading() as store:
+        return report(_load(store, id))
+
+
+def workflow_ids() -> list[str]:
+    """Return the ids of all workflows, most recently updated first."""
+    with current_app().part(Workflows).reading() as store:
+        return store.ids()
+
+
+def workflow_create(
+    workflow_id: str, name: str, description: str = "", metadata: JSONObject | None = None
+) -> WorkflowReport:
+    """Create a workflow without steps.
+
+    Raises:
+        WorkflowRuleError: an argument is not valid, another workflow has this id, or the caller's quota is used up.
+    """
+    new = arguments.create_workflow(workflow_id, name, description, metadata, _now())
+    with current_app().part(Workflows).writing() as store:
+        existing = store.load(workflow_id)
+        if existing is None:
+            quota.check_number(store)
+            store.save(new)
+            quota.check_size(store)
+        elif not existing.defined_like(new):
+            raise WorkflowRuleError(
+                f"Workflow {workflow_id} already exists, with another name, description or metadata.",
+                f"Use another id, or continue the existing workflow: read workflow://workflows/{workflow_id}/status.",
+            )
+        return report(existing or new)
+
+
+def workflow_add_step(  # noqa: PLR0913, PLR0917 - the arguments of the tool
+    workflow_id: str,
+    step_id: str,
+    description: str,
+    step_type: str = "manual",
+    dependencies: list[str] | None = None,
+    metadata: JSONObject | None = None,
+) -> WorkflowReport:
+    """Add a pending step to the end of a workflow. This reopens a completed workflow.
+
+    Raises:
+        WorkflowRuleError: an argument is not valid, another step has this id, or the caller's quota is used up.
+        NotFound: the workflow does not exist.
+    """
+    new = arguments.create_step(step_id, description, step_type, dependencies, metadata, now := _now())
+    with current_app().part(Workflows).writing() as store:
+        workflow = _load(store, workflow_id)
+        if (existing := workflow.step(step_id)) is None:
+            rules.check_new_step(workflow, new)
+            workflow = workflow.with_step(new, now)
+            store.save(workflow, new)
+            quota.check_size(store)
+        elif not existing.defined_like(new):
+            raise WorkflowRuleError(
+                f"Workflow {workflow_id} already has a step {step_id}, with other values.",
+                "Use another step_id, or change the status of the existing step with workflow_update_step.",
+            )
+        return report(workflow)
+
+
+def workflow_update_step(  # noqa: PLR0913, PLR0917 - the arguments of the tool
+    workflow_id: str,
+    step_id: str,
+    status: str,
+    message: str | None = None,
+    result: JSONObject | None = None,
+    error_message: str | None = None,
+) -> WorkflowReport:
+    """Set the status of a step, and log the change. The status of the workflow follows.
+
+    Raises:
+        WorkflowRuleError: an argument is not valid, the step's dependencies are not done, other steps need it, or the
+            caller's quota is used up. A status without a text can always be set.
+        NotFound: the workflow or the step does not exist.
+    """
+    new_status, new_result = arguments.parse_update(status, message, result, error_message)
+    with current_app().part(Workflows).writing() as store:
+        workflow = _load(store, workflow_id)
+        step = _load_step(workflow, step_id)
+        rules.check_change(workflow, step, new_status)
+        changed = step.with_status(new_status, now := _now(), result=new_result, error_message=error_message)
+        entry = LogEntry(
+            timestamp=now, step_id=step_id, status_change=f"{step.status} -> {new_status}", message=message
+        )
+        if not changed.is_same(step) or not entry.repeats(workflow.last_entry(step_id)):
+            store.save(workflow.with_step(changed, now), changed, entry)
+            if message or result or error_message:
+                quota.check_size(store)
+        return report(_load(store, workflow_id))
+
+
+def workflow_delete(workflow_id: str) -> WorkflowDeletion:
+    """Delete a workflow of the caller with its steps and its log. A workflow that does not exist is no error."""
+    with current_app().part(Workflows).writing() as store:
+        deleted = store.delete(workflow_id)
+        return {
+            "workflow_id": workflow_id,
+            "deleted": deleted,
+            "remaining_workflows": store.count_by_status().total(),
+        }
+
+
+def _load(store: "WorkflowStore", workflow_id: str) -> Workflow:
+    if workflow := store.load(workflow_id):
+        return workflow
+    if not (ids := store.ids(_EXAMPLES)):
+        raise NotFound(
+            f"Workflow {workflow_id!r} does not exist. There are no workflows yet.",
+            suggested_actions=["Create a workflow with the tool workflow_create."],
+        )
+    raise NotFound(
+        f"Workflow {workflow_id!r} does not exist.",
+        suggested_actions=[
+            f"Use an existing id, such as {', '.join(ids)}. workflow://workflows lists all.",
+            "Or create it with the tool workflow_create.",
+        ],
+    )
+
+
+def _load_step(workflow: Workflow, step_id: str) -> Step:
+    if step := workflow.step(step_id):
+        return step
+    raise NotFound(
+        f"Workflow {workflow.id} has no step {step_id!r}.",
+        suggested_actions=[
+            f"Use one of its steps: {rules.shorten(step.id for step in workflow.steps)}.",
+            "Or add the step with the tool workflow_add_step.",
+        ],
+    )
+
+
+def _describe(row: "Summary") -> ListedWorkflow:
+    done, total = row["completed_steps"] + row["skipped_steps"], row["total_steps"]
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "status": row["status"],
+        "progress": {
+            "completed_steps": row["completed_steps"],
+            "skipped_steps": row["skipped_steps"],
+            "total_steps": total,
+            "percentage": calculate_percentage(done, total),
+        },
+        "created_at": row["created_at"],
+        "updated_at": row["updated_at"],
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

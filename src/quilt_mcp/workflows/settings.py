@@ -1,0 +1,43 @@
+"""Settings of the workflow domain."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from quilt_mcp.app.database.settings import StorageSettings, check_url
+
+FILE_NAME = "workflows.sqlite3"
+"""The workflow file, in the data directory."""
+
+
+def _check_url(url: SecretStr) -> SecretStr:
+    return check_url(url, driver="psycopg")
+
+
+class WorkflowSettings(StorageSettings):
+    """Where workflows are stored."""
+
+    workflows_url: Annotated[SecretStr, AfterValidator(_check_url)] | None = Field(
+        None,
+        description="PostgreSQL database in which several machines share workflows: "
+        "postgresql://user:password@host/name. Default: a file in the data directory.",
+    )
+    workflows_per_caller: int = Field(
+        1000,
+        ge=1,
+        le=1_000_000,
+        description="Maximum number of workflows of one signed-in caller. The local user has no limit.",
+    )
+    workflow_bytes_per_caller: int = Field(
+        20_971_520,
+        ge=65_536,
+        le=1_073_741_824,
+        description="Maximum size of all texts in the workflows of one signed-in caller, in bytes of UTF-8. The local "
+        "user has no limit.",
+    )
+    workflow_retention_days: int | None = Field(
+        None,
+        ge=1,
+        le=36_500,
+        description="Delete workflows that nobody has changed for this time, whatever their status. Default: keep all.",
+    )

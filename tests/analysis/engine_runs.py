@@ -1,0 +1,48 @@
+"""Run analyses in the process of the test, without the sandbox."""
+
+from typing import Any
+
+from quilt_mcp.analysis.engine.analyses import run_analysis
+from quilt_mcp.analysis.gate.inspection import admit
+from quilt_mcp.analysis.gate.loading import Loaded, load_module
+from quilt_mcp.analysis.messages import Answer, Request
+from quilt_mcp.analysis.policy import Policy
+from tests.support.waiting import SECONDS
+
+POLICY = Policy()
+
+
+def load(code: str, reports: list[Answer] | None = None) -> Loaded:
+    """Load code as in the sandbox. Partial answers go to `reports`."""
+    admitted = admit(code, POLICY)
+    module = load_module(admitted.source, POLICY)
+    kept = [] if reports is None else reports
+    return Loaded(module, admitted.source, admitted.tree, kept.append, changes=admitted.changes)
+
+
+def analyse(request: Request, *, seconds: float = SECONDS) -> dict[str, Any]:
+    """Return the answer to a request."""
+    answer = run_analysis(request, load(request["code"]), seconds=seconds, path_limit=POLICY.coverage_threshold)
+    return dict(answer)
+
+
+def check(code: str, *, seconds: float = SECONDS) -> dict[str, Any]:
+    """Return the answer of symbolic_check about `f`."""
+    return analyse({"tool": "symbolic_check", "code": code, "function_name": "f"}, seconds=seconds)
+
+
+def compare(code: str, *, seconds: float = SECONDS) -> dict[str, Any]:
+    """Return the answer of compare_functions about `a` and `b`."""
+    request: Request = {"tool": "compare_functions", "code": code, "function_a": "a", "function_b": "b"}
+    return analyse(request, seconds=seconds)
+
+
+def search(code: str, exception: str, *, seconds: float = SECONDS) -> dict[str, Any]:
+    """Return the answer of find_path_to_exception about `f`."""
+    request: Request = {
+        "tool": "find_path_to_exception",
+        "code": code,
+        "function_name": "f",
+        "exception_type": exception,
+    }
+    return analyse(request, seconds=seconds)

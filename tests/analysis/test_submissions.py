@@ -1,0 +1,609 @@
+"""What a request submits: a file that is reduced to what the function uses, other files, and an older version."""
+
+import ast
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
+from importlib import import_module
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from crosshair.util import CrosshairUnsupported, CrossHairValue
+
+from quilt_mcp.analysis.gate import attributes
+from quilt_mcp.analysis.gate.inspection import admit
+from quilt_mcp.analysis.gate.loading import Loaded
+from quilt_mcp.analysis.gate.project import find_module_name
+from quilt_mcp.analysis.gate.reduction import find_unchanged, reduce_tree
+from quilt_mcp.analysis.gate.rules import Refused
+from quilt_mcp.analysis.gate.submission import admit_request, load_submission
+from quilt_mcp.analysis.messages import MODULE_NAME, Request
+from quilt_mcp.analysis.policy import Policy
+from quilt_mcp.analysis.sandbox import Sandbox
+from tests.analysis.engine_runs import check
+from tests.analysis.pasted import check_form, run_pasted
+from tests.analysis.sandboxes import ask, running
+
+SECONDS = 30
+CHECK = 'def f(x: int) -> int:\n    """post: _ != 42"""\n    return x\n'
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    async with running() as found:
+        yield found
+
+
+def reduce(code: str, *names: str) -> tuple[str, list[str]]:
+    tree = ast.parse(dedent(code))
+    dropped = reduce_tree(tree, names)
+    return ast.unparse(tree), dropped
+
+
+KEPT: dict[str, tuple[str, list[str]]] = {
+    "other functions and imports": ("import os\nimport math\ndef g(): os.f()\ndef f(): math.pi", ["os", "g"]),
+    "names that are used by used names": ("A = 1\nB = A\ndef g(): return B\ndef f(): return g()\nC = 2", ["C"]),
+    "a call that changes a used value": ("T = []\ndef add(): T.append(1)\nadd()\ndef f(): return T", []),
+    "a call that changes nothing that is used": (
+        "T = []\ndef add(): T.append(1)\nadd()\ndef f(): return 1",
+        ["T", "add", "line 3"],
+    ),
+    "a decorator that can change a used value": (
+        "T = []\ndef reg(g): T.append(g)\n@reg\ndef h(): pass\ndef f(): return T",
+        [],
+    ),
+    "subclasses of a used class": ("class A: pass\nclass B(A): pass\nclass C: pass\ndef f(a: A): pass", ["C"]),
+    "names in texts of annotations": ("class A: pass\nclass B: pass\ndef f(a: 'list[A]'): pass", ["B"]),
+    "names in contracts": ("def g(x): pass\ndef h(x): pass\ndef f(x):\n    '''\n    post: g(_)\n    '''", ["h"]),
+    "the block of a script": ("def f(): pass\nif __name__ == '__main__':\n    f()", ["line 2"]),
+    "imports for type checkers": (
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a import A, B\ndef f(a: 'A'): pass",
+        ["TYPE_CHECKING"],
+    ),
+    "the other branch of a guard for type checkers": (
+        "if TYPE_CHECKING:\n    X = 1\n    from a import Y, Z\nelse:\n    X = 2\n    Y = 3\ndef f(): return X + Y",
+        ["X", "Y, Z"],
+    ),
+    "a guard that is not for type checkers": (
+        "import typing\nX = 1\nif not typing.TYPE_CHECKING:\n    X = 2\ndef f(): return X",
+        [],
+    ),
+    "imports with an alternative": ("try:\n    import a\nexcept ImportError:\n    a = None\ndef f(): a", []),
+    "star imports and __future__": ("from __future__ import annotations\nfrom a import *\ndef f(): pass", []),
+    "statements that can stop the file": ("raise ValueError\ndef f(): pass", []),
+    "augmented assignments": ("N = 1\nN += 1\nM = 1\nM += 1\ndef f(): return N", ["M", "line 4"]),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_reduction_keeps_what_the_function_uses(name: str) -> None:
+    code, dropped = KEPT[name]
+    found, actual = reduce(code, "f")
+    assert actual == dropped
+    assert "def f(" in found
+
+
+def test_branch_for_type_checkers_gives_only_types() -> None:
+    code = """
+    if TYPE_CHECKING:
+        X = 1
+        import b
+        from a import Y
+    else:
+        X = 2
+    Y = 3
+    def f(): return X, Y, b
+    """
+    assert reduce(code, "f")[0] == "import b\nX = 2\nY = 3\n\ndef f():\n    return (X, Y, b)"
+
+
+def test_nothing_is_dropped_if_the_function_is_missing() -> None:
+    assert reduce("import os\nx = 1", "f") == ("import os\nx = 1", [])
+
+
+async def test_answer_lists_what_was_dropped_and_the_rest_is_not_checked(sandbox: Sandbox) -> None:
+    code = "import requests\nasync def main(): await requests.get()\n" + CHECK + "main()\n"
+    answer = await ask(sandbox, code, seconds=SECONDS)
+    assert (answer["status"], answer["dropped"]) == ("counterexample", ["requests", "main", "line 6"])
+    whole = await ask(sandbox, code, seconds=SECONDS, whole_file=True)
+    assert (whole["error_type"], whole["rule"]) == ("Refused", "import")
+    assert "dropped" not in await ask(sandbox, CHECK, seconds=SECONDS)
+
+
+EVERYDAY: dict[str, str] = {
+    "__class__": "class A:\n    def __init__(self, n: int): self.n = n\n"
+    "    def twin(self): return self.__class__(self.n)\n"
+    "def f(x: int) -> int:\n    'post: _ != 42'\n    return A(x).twin().n if A(x).__class__.__name__ == 'A' else 0",
+    "__slots__": "class A:\n    __slots__ = ('n', '_m')\n    def __init__(self, n: int): self.n = n\n"
+    "def f(a: A) -> int:\n    'post: _ != 42'\n    return a.n",
+    "__all__": "__all__ = ['f']\n__all__ += ['g']\n" + CHECK,
+    "global": "N = 0\ndef bump():\n    global N\n    N = 42\n" + CHECK.replace("return x", "return x if x else N"),
+    "hasattr": CHECK.replace("return x", "return x if hasattr(x, 'bit_length') and not hasattr('', 'nope') else 0"),
+    "TYPE_CHECKING": "import typing\nif typing.TYPE_CHECKING:\n    from decimal import Decimal\n"
+    "def f(x: int, d: 'Decimal | None' = None) -> int:\n    'post: _ != 42'\n    return x",
+    "logging": "import logging\nlogger = logging.getLogger(__name__)\n"
+    + CHECK.replace("return x", "logger.info('%s', x)\n    logging.warning('w')\n    return x"),
+}
+
+
+@pytest.mark.parametrize("name", EVERYDAY)
+async def test_everyday_code_is_analysed_and_its_test_fails(name: str, sandbox: Sandbox) -> None:
+    code = EVERYDAY[name]
+    answer = await ask(sandbox, code, seconds=SECONDS)
+    assert answer["status"] == "counterexample", answer
+    test = answer["counterexamples"][0]["test"]
+    check_form(test)
+    assert isinstance(run_pasted(test, {"submitted": code}), AssertionError)
+
+
+async def test_function_that_changes_a_global_name_is_undecided(sandbox: Sandbox) -> None:
+    code = "N = 0\ndef f(x: int) -> int:\n    '''post: True'''\n    global N\n    N += 1\n    return N\n"
+    assert (await ask(sandbox, code, seconds=SECONDS))["status"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "class C:\n    __slots__ = names",
+        "class C:\n    __slots__ = ('__dict__',)",
+        "class C:\n    __slots__ = ('gi_frame',)",
+        "class C:\n    __slots__ = 'a b'",
+        "__slots__ = ('a',)",
+        "x.__class__ = C",
+        "del x.__class__",
+        "__class__",
+        "def f():\n    global __builtins__",
+        "import logging.handlers",
+        "from logging import _acquireLock",
+        "x = hasattr",  # allowed: it is the restricted one
+    ],
+)
+def test_everyday_rules_stay_narrow(code: str) -> None:
+    if code == "x = hasattr":
+        admit(code, Policy())
+        return
+    with pytest.raises(Refused):
+        admit(code, Policy())
+
+
+@pytest.mark.parametrize("name", ["__class__", "__globals__", "gi_frame", "mro"])
+async def test_hasattr_refuses_names_of_the_interpreter(name: str, sandbox: Sandbox) -> None:
+    code = CHECK.replace("return x", f"return hasattr(f, {name!r})")
+    assert (await ask(sandbox, code, seconds=SECONDS))["error_type"] == "Refused"
+
+
+MODELS = """
+from __future__ import annotations
+from dataclasses import dataclass
+from typing import Optional
+from .units import LIMIT
+@dataclass
+class Pos:
+    x: int
+    note: Optional[str] = None
+def double(p: Pos) -> int:
+    return p.x * 2 if p.x < LIMIT else 0
+def _hidden(): pass
+"""
+USER = """
+from shop import models
+from shop.models import Pos
+import shop.units as units
+def f(p: Pos) -> int:
+    '''post: _ != 42'''
+    return models.double(p) if units.LIMIT else 0
+"""
+FILES = {"shop/models.py": MODELS, "shop.units": "LIMIT = 100\n"}
+
+
+async def test_code_imports_other_files_of_the_project(sandbox: Sandbox) -> None:
+    answer = await ask(sandbox, USER, seconds=SECONDS, files=FILES)
+    assert answer["status"] == "counterexample", answer
+    found = answer["counterexamples"][0]
+    assert found["call"].startswith("f(Pos(x=21")
+    check_form(found["test"])
+    assert "from shop.models import Pos\nfrom submitted import f\n" in found["test"]
+
+
+async def test_relative_imports_are_those_of_the_module(sandbox: Sandbox) -> None:
+    code = USER.replace("from shop import models", "from . import models").replace("from shop.models", "from .models")
+    answer = await ask(sandbox, code, seconds=SECONDS, files=FILES, module_name="shop.main")
+    assert answer["status"] == "counterexample", answer
+    assert (await ask(sandbox, code, seconds=SECONDS, files=FILES))["rule"] == "import"
+
+
+async def test_a_class_of_another_file_that_the_code_does_not_import_is_an_argument(sandbox: Sandbox) -> None:
+    shapes = "class Base:\n    def sides(self) -> int:\n        return 1\n"
+    shapes += "class Square(Base):\n    def sides(self) -> int:\n        return 4\n"
+    code = 'from shapes import Base\ndef f(b: Base) -> int:\n    """post: _ == 1"""\n    return b.sides()\n'
+    answer = await ask(sandbox, code, seconds=SECONDS, files={"shapes": shapes})
+    assert (answer["status"], answer["coverage"]["replayed"]) == ("counterexample", True)
+    assert answer["counterexamples"][0]["call"] == "f(shapes.Square())"
+    assert "from shapes import Square\n" in answer["counterexamples"][0]["test"]
+
+
+async def test_other_files_pass_the_same_gate(sandbox: Sandbox) -> None:
+    for text, rule in (("import os", "import"), ("x = ().__class__.__bases__", "dunder"), ("def f(:", "syntax")):
+        answer = await ask(sandbox, CHECK, seconds=SECONDS, files={"models": text})
+        assert (answer["error_type"], answer["rule"]) == ("Refused", rule)
+    answer = await ask(
+        sandbox, "import models\n" + CHECK + "models.x = f\n", seconds=SECONDS, files={"models": "x = 1"}
+    )
+    assert (answer["error_type"], answer["rule"]) == ("Refused", "store")
+    large = {"a": "#" * 40_000, "b": "#" * 40_000}
+    assert (await ask(sandbox, CHECK, seconds=SECONDS, files=large))["rule"] == "size"
+
+
+async def test_files_that_import_each_other_are_an_error(sandbox: Sandbox) -> None:
+    files = {"a": "import b\nx = b.y", "b": "import a\ny = a.x"}
+    answer = await ask(
+        sandbox, "import a\n" + CHECK.replace("return x", "return x + a.x"), seconds=SECONDS, files=files
+    )
+    assert answer["error_type"] == "CodeRaised"
+
+
+async def test_function_that_changes_another_file_is_undecided(sandbox: Sandbox) -> None:
+    files = {"counter": "N = [0]\nM = 0\ndef bump():\n    global M\n    M += 1\n"}
+    for call in ("counter.N.append(1)", "counter.bump()"):
+        code = f"def f(x: int) -> int:\n    '''post: True'''\n    import counter\n    {call}\n    return x\n"
+        answer = await ask(sandbox, code, seconds=SECONDS, files=files)
+        assert answer["status"] == "unknown", answer
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("models", "models"),
+        ("models.py", "models"),
+        ("shop/models.py", "shop.models"),
+        ("shop/__init__.py", "shop"),
+        ("json", None),
+        ("os.path", None),
+        ("__init__.py", None),
+        ("shop.__main__", None),
+        ("../x", None),
+        ("a b", None),
+        ("", None),
+        ("é", None),
+    ],
+)
+def test_names_of_files(key: str, name: str | None) -> None:
+    assert find_module_name(key) == name
+
+
+async def test_invalid_names_and_too_many_files_are_errors(sandbox: Sandbox) -> None:
+    assert (await ask(sandbox, CHECK, files={"json": "x = 1"}))["error_type"] == "InvalidFiles"
+    answer = await ask(sandbox, CHECK, files={f"m{number}": "" for number in range(51)})
+    assert answer["error_type"] == "InvalidFiles"
+    assert "50" in answer["message"]
+
+
+@pytest.mark.parametrize("name", ["os", "json.tool", "submodule.py", "pkg.models", "__main__"])
+async def test_test_never_imports_from_another_module(name: str, sandbox: Sandbox) -> None:
+    answer = await ask(sandbox, CHECK, module_name=name, files={"pkg.models": "x = 1"})
+    assert (answer["error_type"], name in answer["message"]) == ("InvalidModuleName", True)
+
+
+@pytest.mark.parametrize("other", ["a.py", "a/__init__.py"])
+async def test_two_files_with_the_name_of_one_module_are_an_error(other: str, sandbox: Sandbox) -> None:
+    answer = await ask(sandbox, CHECK, files={other: "x = 1", "a": "x = 2"})
+    assert (answer["error_type"], "`a.py`" in answer["message"]) == ("InvalidFiles", True)
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_older_version_counts_for_the_size(beyond: int) -> None:
+    half = CHECK + "#" * (Policy().code_size_bytes // 2 - len(CHECK))
+    request = Request(tool="compare_functions", code=half, old_code=half + "#" * beyond, function_name="f")
+    with pytest.raises(Refused, match="larger") if beyond else nullcontext():
+        admit_request(request, Policy())
+
+
+async def test_class_of_a_class_is_refused_and_not_an_exception_of_the_code(sandbox: Sandbox) -> None:
+    code = "class A:\n    @classmethod\n    def f(cls, x: int) -> str:\n        return cls.__class__.__name__\n"
+    request = {"tool": "find_path_to_exception", "exception_type": "TypeError", "function_name": "A.f"}
+    answer = await ask(sandbox, code, seconds=SECONDS, **request)
+    assert (answer.get("error_type"), answer.get("rule")) == ("Refused", "type")
+
+
+OLD = """
+from dataclasses import dataclass
+@dataclass
+class Pos:
+    x: int
+TABLE = {1: 'a'}
+def helper(n: int) -> int:
+    return n + 1
+def f(p: Pos) -> int:
+    return helper(p.x)
+"""
+
+
+async def compare(sandbox: Sandbox, old: str, new: str, name: str = "f", *, seconds: float = SECONDS) -> dict[str, Any]:
+    request = {"tool": "compare_functions", "old_code": old, "function_a": name, "function_b": name}
+    return await ask(sandbox, new, seconds=seconds, **request)
+
+
+async def test_two_versions_of_a_function_are_compared(sandbox: Sandbox) -> None:
+    new = OLD.replace("n + 1", "n + 1 if n != 7 else 0")
+    answer = await compare(sandbox, OLD, new)
+    assert answer["status"] == "different"
+    found = answer["distinguishing_input"]
+    assert (found["call"], found["actual_result"]) == ("f(Pos(x=7))", "old version returns 8; new version returns 0")
+    check_form(found["test"])
+    versions = {"submitted": new, "submitted_old": OLD}
+    assert isinstance(run_pasted(found["test"], versions), AssertionError)
+    assert run_pasted(found["test"], versions | {"submitted": OLD.replace("n + 1", "1 + n")}) is None
+    assert (await compare(sandbox, OLD, OLD.replace("n + 1", "1 + n")))["status"] == "equivalent"
+
+
+CLASS = """
+from dataclasses import dataclass
+class Base:
+    def __init__(self, n: int) -> None:
+        self.n = n
+class C(Base):
+    def __init__(self, n: int) -> None:
+        self.n = n
+    def g(self, x: int) -> int:
+        return x + self.n
+    def grow(self, x: int) -> int:
+        self.n += x
+        return 0
+    def other(self, x: int) -> "C":
+        return C(self.n + x)
+    @property
+    def twice(self) -> int:
+        return self.n * 2
+@dataclass(frozen=True)
+class D:
+    n: int
+    def g(self, x: int) -> int:
+        return x + self.n
+    def fail(self, x: int) -> int:
+        return 1 // x
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "name"),
+    [
+        ("return x + self.n", "return x - self.n", "C.g"),
+        ("return x + self.n", "return x - self.n", "D.g"),
+        ("self.n += x", "self.n -= x", "C.grow"),
+        ("self.n * 2", "self.n * 3", "C.twice"),
+        ("1 // x", "x // x", "D.fail"),
+        ("C(self.n + x)", "C(self.n - x)", "C.other"),
+    ],
+)
+async def test_methods_of_two_versions_that_differ(before: str, after: str, name: str, sandbox: Sandbox) -> None:
+    new = CLASS.replace(before, after)
+    answer = await compare(sandbox, CLASS, new, name)
+    assert answer["status"] == "different", answer
+    found = answer["distinguishing_input"]
+    if name not in {"C.grow", "C.other"}:  # only the state of an object shows the difference
+        assert isinstance(run_pasted(found["test"], {"submitted": new, "submitted_old": CLASS}), AssertionError)
+        assert run_pasted(found["test"], {"submitted": CLASS, "submitted_old": CLASS}) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "name"),
+    [
+        ("return x + self.n", "return self.n + x", "D.g"),
+        ("return x + self.n", "return self.n + x", "C.g"),
+        ("self.n += x", "self.n = x + self.n", "C.grow"),
+        ("self.n * 2", "self.n + self.n", "C.twice"),
+    ],
+)
+async def test_methods_of_two_versions_that_agree(before: str, after: str, name: str, sandbox: Sandbox) -> None:
+    answer = await compare(sandbox, CLASS, CLASS.replace(before, after), name)
+    assert answer["status"] == "equivalent", answer
+
+
+async def test_objects_of_two_versions_prevent_a_claim_about_methods(sandbox: Sandbox) -> None:
+    answer = await compare(sandbox, CLASS, CLASS.replace("self.n + x", "x + self.n"), "C.other", seconds=5)
+    assert answer["status"] in {"unknown", "timeout"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("    n: int\n", "    n: int\n    m: int = 0\n"),
+        ("class D:", "class D(Base):"),
+        ("@dataclass(frozen=True)\n", "@dataclass\n"),
+        ("    n: int\n", "    n: int\n    next: 'D | None' = None\n"),
+    ],
+)
+async def test_versions_that_make_other_objects_are_not_compared(before: str, after: str, sandbox: Sandbox) -> None:
+    old = CLASS.replace(before, after) if "next" in after else CLASS
+    new = CLASS.replace(before, after).replace("return x + self.n", "return x - self.n")
+    answer = await compare(sandbox, old, new, "D.g")
+    assert (answer["error_type"], "constructors" in answer["message"]) == ("SignatureMismatch", True)
+
+
+async def test_static_methods_of_two_versions_are_compared(sandbox: Sandbox) -> None:
+    static = "class C:\n    @staticmethod\n    def g(x: int) -> int: return x\n"
+    answer = await compare(sandbox, static, static.replace("return x", "return x + (x == 5)"), "C.g")
+    assert answer["status"] == "different"
+
+
+def test_only_what_is_the_same_with_all_that_it_uses_is_shared() -> None:
+    old = "A = 1\nB = A\nC = 2\ndef f(): return C\nclass D: x = B\nclass E: pass\nE = 3"
+    new = "A = 2\nB = A\nC = 2\ndef f(): return C\nclass D: x = B\nclass E: pass\nE = 3"
+    assert find_unchanged(ast.parse(old), ast.parse(new)) == {"C", "f"}
+
+
+UNDECIDED: dict[str, tuple[str, int | None, str]] = {
+    "operation": ("def f(s: str) -> str:\n    'post: True'\n    x = 1\n    return s.upper()", 4, "upper"),
+    "type": (
+        "class T:\n    def __init__(self, x): self.x = x\ndef f(t: T) -> bool:\n    'post: True'\n    return True",
+        None,
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNDECIDED)
+async def test_undecided_answer_names_lines_and_operations(name: str, sandbox: Sandbox) -> None:
+    code, line, operation = UNDECIDED[name]
+    answer = await ask(sandbox, "# a comment that moves the lines\n" + code, seconds=10)
+    assert answer["status"] in {"unknown", "timeout"}, answer
+    assert answer["coverage"]["concrete_runs"] >= 0
+    assert answer["message"]
+    cause = answer["undecided"][0]
+    assert cause["line"] == (line and line + 1)
+    assert operation in cause["operation"]
+    assert cause["reason"].endswith(".")
+
+
+PARAMETERS = ["datetime", "Iterator[int]", "timezone", "Exception", "Literal[1, 2, 'a']", "date", "time", "timedelta"]
+
+
+@pytest.mark.parametrize("annotation", PARAMETERS)
+async def test_parameters_of_these_types_are_analysed(annotation: str, sandbox: Sandbox) -> None:
+    code = f"""
+    from collections.abc import Iterator
+    from datetime import *
+    from typing import Literal
+    def f(d: {annotation}, x: int) -> int:
+        '''post: _ != 42'''
+        return x
+    """
+    answer = await ask(sandbox, dedent(code), seconds=SECONDS)
+    assert answer["status"] == "counterexample", answer
+    found = answer["counterexamples"][0]
+    names: dict[str, Any] = {}
+    exec(dedent(code), names)  # noqa: S102 - the program above
+    full_names = re.findall(r"\b([a-z_.]+)\.[A-Z]", found["call"])  # of classes that the code has not imported
+    for name in full_names:
+        import_module(name)
+        names[name.partition(".")[0]] = import_module(name.partition(".")[0])
+    assert eval(found["call"], names) == 42  # noqa: S307 - a call of it
+    assert isinstance(run_pasted(found["test"], {"submitted": dedent(code)}), AssertionError)
+
+
+def load(code: str, **request: Any) -> Loaded:
+    """Admit and load a request in this process."""
+    # tests send what they like
+    sent: Request = {"tool": "symbolic_check", "code": code, "function_name": "f", **request}  # type: ignore[typeddict-item]
+    return load_submission(admit_request(sent, Policy()), lambda _: None)
+
+
+def test_files_are_loaded_with_their_names_and_types() -> None:
+    loaded = load(USER, files=FILES)
+    pos = vars(loaded.module)["Pos"]
+    assert vars(loaded.module)["f"](pos(21)) == 42
+    assert loaded.files.keys() == {"shop.models", "shop.units"}
+    assert pos.__annotations__ == {"x": int, "note": str | None}
+    assert loaded.modules == [loaded.module, *loaded.files.values()]
+    assert len(loaded.whole_tree.body) > len(loaded.tree.body)
+    assert "_hidden" not in vars(vars(loaded.module)["models"])
+    assert sys.modules[MODULE_NAME] is loaded.module
+
+
+def test_annotations_that_name_nothing_stay_texts() -> None:
+    files = {"a": "class A:\n    x: 'Missing'\n    y: int\n"}
+    assert vars(load("from a import A\n" + CHECK.replace("return x", "return A.y"), files=files).module)[
+        "A"
+    ].__annotations__ == {
+        "x": "Missing",
+        "y": int,
+    }
+
+
+def test_relative_imports_above_the_package_and_circular_imports_fail() -> None:
+    with pytest.raises(Refused):
+        load(
+            "from ..a import x\n" + CHECK.replace("return x", "return x + y"),
+            files=FILES,
+            module_name="shop.main",
+            whole_file=True,
+        )
+    with pytest.raises(ImportError, match="import each other"):
+        load("import a\n" + CHECK.replace("return x", "return a"), files={"a": "import b\nb.y", "b": "import a\na.x"})
+
+
+def test_older_version_shares_what_is_the_same() -> None:
+    loaded = load(OLD.replace("n + 1", "n + 2"), old_code=OLD)
+    assert loaded.old
+    assert vars(loaded.old.module)["Pos"] is vars(loaded.module)["Pos"]
+    assert vars(loaded.old.module)["f"] is not vars(loaded.module)["f"]
+    assert [vars(one)["f"](vars(one)["Pos"](1)) for one in (loaded.old.module, loaded.module)] == [2, 3]
+    assert sys.modules[MODULE_NAME] is loaded.module
+
+
+def test_logging_does_nothing() -> None:
+    code = "import logging\nlog = logging.getLogger('x').getChild('y')\nlog.propagate = False\n" + CHECK.replace(
+        "return x",
+        "log.warning('%s', x)\n    logging.basicConfig(level=logging.INFO)\n    log.disabled = True\n"
+        "    log.setLevel(10)\n    return x",
+    )
+    module = load(code)
+    assert vars(module.module)["f"](5) == 5
+    assert vars(module.module)["log"].name == "x.y"
+
+
+def test_loggers_have_the_names_of_python() -> None:
+    code = (
+        "import logging\nA, B = logging.getLogger(), logging.getLogger('a')\n"
+        "C = A.getChild('a') is B\nclass Own(logging.Logger): pass\nD = Own('d')\nD.x = 1\n"
+    )
+    names = vars(load(code).module)
+    assert (names["A"].name, names["B"].name, names["C"], names["D"].name, names["D"].x) == ("root", "a", True, "d", 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "rule"), [("x = log.makeRecord", "withheld"), ("log.x = 1", "store"), ("log.name.x = 1", "store")]
+)
+def test_logger_has_only_what_is_inert(code: str, rule: str) -> None:
+    with pytest.raises(Refused) as caught:
+        load(f"import logging\nlog = logging.getLogger('a')\n{code}\n")
+    assert caught.value.rule == rule
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [("logging.getLogger(3)", TypeError), ("logging.getLogger('a').nothing", AttributeError)]
+)
+def test_logger_raises_what_python_raises(code: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        load(f"import logging\n{code}\n")
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["isEnabledFor(40)", "getEffectiveLevel() == 0", "level == 0", "hasHandlers()", "handlers == []", "propagate"],
+)
+def test_nothing_is_claimed_about_the_configuration_of_logging(question: str) -> None:
+    code = f"import logging\ndef f(x: bool) -> bool:\n    'post: _'\n    return logging.getLogger('a').{question}\n"
+    for one in (code, code.replace("post: _", "post: not _")):
+        answer = check(one)
+        assert (answer["status"], answer["counterexamples"]) == ("unknown", [])
+
+
+def test_question_about_the_configuration_of_logging_is_named() -> None:
+    code = "import logging\ndef f(x: int) -> bool:\n    'post: _'\n    return logging.getLogger().isEnabledFor(40)\n"
+    answer = check(code, seconds=2)
+    assert answer["status"] == "timeout"
+    assert {one["line"] for one in answer["undecided"]} == {4}
+
+
+def test_name_of_a_logger_is_analysed() -> None:
+    code = "import logging\ndef f(x: bool) -> int:\n    'post: _ == 0'\n    return len(logging.getLogger('a.b').name)\n"
+    assert check(code)["status"] == "counterexample"
+
+
+def test_hasattr_answers_for_the_value_behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Proxy(CrossHairValue):
+        pass
+
+    monkeypatch.setattr(attributes, "python_type", lambda _: int)
+    assert attributes.has_attribute(Proxy(), "bit_length")
+    with pytest.raises(CrosshairUnsupported):
+        attributes.has_attribute(Proxy(), "nothing")
+    assert (attributes.has_attribute("", "upper"), attributes.has_attribute("", "nope")) == (True, False)
+    with pytest.raises(TypeError):
+        attributes.has_attribute("", 3)  # type: ignore[arg-type]  # analysed code can do that
+    for name in ("__dict__", "gi_frame"):
+        with pytest.raises(Refused):
+            attributes.has_attribute("", name)

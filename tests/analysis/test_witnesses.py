@@ -1,0 +1,89 @@
+"""The judge of the soundness table: plain Python runs each witness, without the analyser."""
+
+import ast
+import copy
+import inspect
+import textwrap
+from types import FunctionType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.analysis.programs import PROGRAMS, Program
+
+WITNESSED = [
+    (tool, program) for tool, programs in PROGRAMS.items() for program in programs if program.witness is not None
+]
+
+
+def load(program: Program) -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "program"}
+    exec(compile(program.code, "<program>", "exec", dont_inherit=True), names)  # noqa: S102 - a program of the table
+    return names
+
+
+def find_clauses(function: FunctionType, kind: str) -> list[str]:
+    lines = (function.__doc__ or "").splitlines()
+    return [line.split(":", 1)[1].strip() for line in lines if line.strip().startswith(f"{kind}:")]
+
+
+def violates_contract(names: dict[str, Any], witness: str) -> bool:
+    """Run the call, and return whether its preconditions hold and a postcondition does not."""
+    function = names["f"]
+    call = ast.parse(witness, mode="eval").body
+    assert isinstance(call, ast.Call)
+    positional = [eval(ast.unparse(one), names) for one in call.args]  # noqa: S307 - a call of the table
+    keyword = {one.arg or "": eval(ast.unparse(one.value), names) for one in call.keywords}  # noqa: S307 - the same
+    bound = inspect.signature(function).bind(*positional, **keyword)
+    bound.apply_defaults()
+    values = names | bound.arguments
+    values["__old__"] = SimpleNamespace(**copy.deepcopy(dict(bound.arguments)))
+    if not all(eval(clause, values) for clause in find_clauses(function, "pre")):  # noqa: S307 - the same
+        return False
+    try:
+        result = function(*positional, **keyword)
+    except Exception as error:  # noqa: BLE001 - any exception violates a contract that does not declare it
+        return type(error).__name__ not in find_clauses(function, "raises")
+    values |= {"_": result, "__return__": result}
+    return not all(eval(clause, values) for clause in find_clauses(function, "post"))  # noqa: S307 - the same
+
+
+def observe(names: dict[str, Any], call: str) -> str:
+    """Return the result of a call and the state of its arguments, as text."""
+    parsed = ast.parse(call, mode="eval")
+    inner = next(node for node in ast.walk(parsed) if isinstance(node, ast.Call) and ast.unparse(node.func) in "ab")
+    names["arguments"] = [eval(ast.unparse(one), names) for one in inner.args]  # noqa: S307 - the same
+    inner.args = [ast.parse(f"arguments[{number}]", mode="eval").body for number in range(len(inner.args))]
+    try:
+        outcome = repr(eval(compile(ast.fix_missing_locations(parsed), "<call>", "eval"), names))  # noqa: S307 - the same
+    except Exception as error:  # noqa: BLE001 - any exception is an outcome
+        outcome = f"raises {type(error).__name__}"
+    return f"{outcome} {names['arguments']!r}"
+
+
+@pytest.mark.parametrize(("tool", "program"), WITNESSED, ids=[program.name for _, program in WITNESSED])
+def test_witness_refutes_the_claim(tool: str, program: Program) -> None:
+    names = load(program)
+    assert program.witness is not None
+    if tool == "symbolic_check":
+        assert violates_contract(names, program.witness)
+    elif tool == "find_path_to_exception":
+        wanted = eval(program.arguments["exception_type"], names)  # noqa: S307 - a name of the table
+        with pytest.raises(wanted):
+            eval(program.witness, names)  # noqa: S307 - a call of the table
+    else:
+        other = load(program) | {"a": None}
+        other["a"] = other["b"]
+        assert observe(names, program.witness) != observe(other, program.witness)
+
+
+def test_table_has_enough_programs_with_and_without_witness() -> None:
+    programs = [program for programs in PROGRAMS.values() for program in programs]
+    assert len(programs) >= 400
+    assert len(WITNESSED) >= 200
+    claims = [one for one in programs if one.right & {"verified", "equivalent", "unreachable"}]
+    assert len(claims) >= 100
+
+
+def test_programs_are_formatted() -> None:
+    assert all(program.code == textwrap.dedent(program.code) for _, program in WITNESSED)

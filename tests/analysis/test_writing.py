@@ -1,0 +1,92 @@
+"""The encoder of answers, which code cannot reach."""
+
+import json
+from typing import Any
+
+import pytest
+
+from quilt_mcp.analysis.child import parse_last_line
+from quilt_mcp.analysis.jail.writing import Unwritable, write_json
+from quilt_mcp.analysis.messages import ANSWER_DEPTH, ANSWER_ITEMS, ANSWER_TEXT
+
+
+class Text(str):
+    """A text that says that it is short."""
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        return 0
+
+
+class Names(dict[str, object]):
+    """An object with other names than it contains."""
+
+    def items(self) -> Any:
+        return [("status", "verified")]
+
+
+class Number(int):
+    """A number that is written as another."""
+
+    def __repr__(self) -> str:
+        return "1"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        False,
+        0,
+        -(10**300),
+        1.5,
+        -0.0,
+        1e308,
+        "",
+        'a"\\\n\u2028é\U0001f600',
+        [],
+        {},
+        [[1, {"a": [None]}], "x"],
+    ],
+)
+def test_json_is_that_of_the_library(value: object) -> None:
+    assert write_json(value) == json.dumps(value).encode()
+
+
+def test_tuple_is_an_array() -> None:
+    assert write_json((1, (2,))) == b"[1, [2]]"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(Text("x"), Names(), Number(5), float("nan"), float("inf"), {1: 2}, {Text("x"): 1}, object(), {1}, b"x", 1j),
+        *([0] * (ANSWER_ITEMS + 1), json.loads("[" * (ANSWER_DEPTH + 1) + "]" * (ANSWER_DEPTH + 1))),
+    ],
+)
+def test_other_values_are_not_written(value: object) -> None:
+    with pytest.raises(Unwritable):
+        write_json({"status": [value]} if not isinstance(value, list) else value)
+
+
+def test_long_text_is_cut() -> None:
+    written = json.loads(write_json("x" * (ANSWER_TEXT + 1)))
+    assert (len(written), written[-1]) == (ANSWER_TEXT, "…")
+
+
+@pytest.mark.parametrize(
+    ("part", "accepted"),
+    [
+        ("x" * ANSWER_TEXT, True),
+        ("x" * (ANSWER_TEXT + 1), False),
+        ([0] * ANSWER_ITEMS, True),
+        ([0] * (ANSWER_ITEMS + 1), False),
+        ({"x" * (ANSWER_TEXT + 1): 0}, False),
+        (["x" * (ANSWER_TEXT + 1)], False),
+    ],
+)
+def test_server_refuses_an_answer_with_a_longer_part(part: object, accepted: bool) -> None:  # noqa: FBT001 - pytest passes parameters by name
+    line = json.dumps({"answer": {"status": "verified", "part": part}}) + "\n"
+    assert (parse_last_line(bytearray(line.encode()), "answer") is not None) == accepted

@@ -1,0 +1,81 @@
+"""Fixtures that tests of the contract share."""
+
+import os
+from collections.abc import Iterator
+
+import botocore
+import pytest
+from mcp_parity.inventory import Component
+from mcp_parity.names import Names
+
+from quilt_mcp.commands.demo.worlds import WORLDS
+from quilt_mcp.core.registry import path_of
+from tests.contract.cases import GOLDENS, HOME, OF_QUILT, RESOURCES
+from tests.contract.identities import Recorder
+
+NAMES = Names(row.example_uri for row in RESOURCES if row.example_uri)
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    """A recorder for all clients of AWS that are created during the test."""
+    found = Recorder()
+    botocore.register_initializer(found.register)
+    yield found
+    botocore.unregister_initializer(found.register)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests of one part of the worlds, if GOLDEN_PART names it. `make soak` runs what can hardly differ."""
+    for item in items:
+        if _world_of(item) != HOME and _is_far_from_its_world(item):
+            item.add_marker(pytest.mark.soak)
+    part = os.environ.get("GOLDEN_PART")
+    if part is not None:
+        worlds = worlds_of(part)
+        config.hook.pytest_deselected(items=[item for item in items if _world_of(item) not in worlds])
+        items[:] = [item for item in items if _world_of(item) in worlds]
+
+
+def _is_far_from_its_world(item: pytest.Item) -> bool:
+    """Return whether an answer is neither Quilt's nor different from the admin's in this world."""
+    callspec = getattr(item, "callspec", None)
+    row = callspec.params.get("mcp_parity_case") if callspec else None
+    if not isinstance(row, dict) or row["category"] in OF_QUILT:
+        return False
+    names = NAMES.data(row["example_uri"], _world_of(item)), NAMES.error(row["example_uri"], _world_of(item))
+    return not any((GOLDENS / f"{name}.json").exists() for name in names)
+
+
+def worlds_of(part: str) -> set[str]:
+    """Return the worlds of one part, so that several processes can write goldens: `make golden` does this.
+
+    The part `home` must be first, because a world has a golden only where it differs from home. `2/3` is the second
+    third of the other worlds. All files that it writes have the names of its worlds, so no other part writes them.
+    """
+    if part == "home":
+        return {HOME}
+    number, count = map(int, part.split("/"))
+    return {*[name for name in WORLDS if name != HOME][number - 1 :: count]}
+
+
+def _world_of(item: pytest.Item) -> str:
+    callspec = getattr(item, "callspec", None)
+    return str(callspec.params.get("mcp_world", HOME)) if callspec else HOME
+
+
+def pytest_mcp_components(components: list[Component]) -> None:
+    """Keep the rows of the registry and of tools, and fill the columns of tools.
+
+    The entities of databases are no rows. A template with only optional variables is also listed as a resource.
+    """
+    templates = {path_of(one.row["uri"]) for one in components if one.row["type"] == "resource_template"}
+    components[:] = [
+        one
+        for one in components
+        if one.row["type"] != "resource" or ("category" in one.row and one.row["uri"] not in templates)
+    ]
+    for tool in (one for one in components if one.row["type"] == "tool"):
+        [tool.row["category"]] = tool.listed.meta["fastmcp"]["tags"]
+        tool.row["requires_admin"] = "false"

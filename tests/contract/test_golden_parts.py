@@ -1,0 +1,15 @@
+"""The parts in which `make golden` writes the goldens."""
+
+import pytest
+
+from quilt_mcp.commands.demo.worlds import WORLDS
+from tests.contract.cases import HOME
+from tests.contract.conftest import worlds_of
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 100])
+def test_each_world_is_in_one_part_and_home_is_in_the_first(count: int) -> None:
+    """Two parts must not write the same file, and no part but the first may write the goldens of home."""
+    others = [world for number in range(count) for world in worlds_of(f"{number + 1}/{count}")]
+    assert worlds_of("home") == {HOME}
+    assert sorted([HOME, *others]) == sorted(WORLDS)

@@ -1,0 +1,184 @@
+"""A request with text that is not valid Unicode gets an error with its id, on each transport."""
+
+import asyncio
+import json
+from http import HTTPStatus
+from typing import Any, get_args
+
+import httpx2
+import pytest
+from mcp_types import ClientRequest
+
+from quilt_mcp.app.message_text import find_invalid_text
+from quilt_mcp.server import create_server
+from quilt_mcp.settings import HTTPSettings
+from tests.over_http.web import request, running, shop
+from tests.support.server_process import CLIENT, serve_stdio
+from tests.support.serving import HANDSHAKE
+from tests.support.toys import QUICK
+from tests.support.waiting import SECONDS
+
+HALF = "a\ud800b"
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("tools/call", {"name": "get_resource", "arguments": {"uri": HALF}}),
+    ("tools/call", {"name": "workflow_create", "arguments": {"workflow_id": "w", "name": HALF}}),
+    ("tools/call", {"name": "symbolic_check", "arguments": {"code": HALF, "function_name": "f"}}),
+    ("tools/call", {"name": "health_check", "arguments": {"more": [{"deep": ["valid", HALF]}]}}),
+    ("tools/call", {"name": HALF, "arguments": {}}),
+    ("resources/read", {"uri": HALF}),
+    ("resources/list", {"cursor": HALF}),
+    ("prompts/get", {"name": "symbolic_check_template", "arguments": {"code": HALF, "function_name": "f"}}),
+    ("completion/complete", {"ref": {"type": "ref/prompt", "name": HALF}, "argument": {"name": "x", "value": "y"}}),
+    ("ping", {"more": {HALF: 1}}),
+    ("initialize", {**CLIENT, "clientInfo": {"name": HALF, "version": "1"}}),
+    (HALF, {}),
+]
+
+# of all revisions of the protocol that the library knows
+METHODS: list[str] = [get_args(one.model_fields["method"].annotation)[0] for one in get_args(ClientRequest)]
+
+
+def check_error(error: dict[str, Any], where: str) -> None:
+    assert error["code"] == -32602
+    assert error["data"]["error"] == "InvalidUnicode"
+    assert error["data"]["success"] is False
+    assert where in error["data"]["details"]
+    assert "surrogate" in error["data"]["suggested_actions"][0]
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        (rb'{"a": "\ud800"}', ("a", 0)),
+        (rb'{"a": ["x", "12\udfff"]}', ("a[1]", 2)),
+        (rb'{"a": {"b": "\ud800\ud83d\ude00"}}', ("a.b", 0)),
+        (rb'{"\ud800": 1}', ("(key)", 0)),
+        (b'{"a": "\xff"}', ("a", 0)),
+        (b'{"a": "\xed\xa0\x80"}', ("a", 0)),
+        (b'{"n": ' + b"9" * 5000 + rb', "a": "\ud800"}', ("a", 0)),
+        (rb'"\ud800"', ("the message", 0)),
+        (b'{"' + b"k" * 1000 + rb'": "\ud800"}', ("k" * 200, 0)),
+        (rb'{"a\u0007": "\ud800"}', ("a?", 0)),
+        (rb'{"a": "\ud83d\ude00 \u00e9 \\ud800"}', None),
+        ('{"a": "\U0001f600 é"}'.encode(), None),
+        (rb'{"a": "\ud800"', None),
+        (b"\xff", None),
+        (b"[" * 100_000 + rb'"\ud800"', None),
+    ],
+)
+def test_text_that_is_not_unicode_is_found(message: bytes, found: tuple[str, int] | None) -> None:
+    invalid = find_invalid_text(message)
+    assert (invalid and (invalid.where, invalid.position)) == found
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ({"id": 7, "method": "m"}, (7, True)),
+        ({"id": "seven", "method": "m"}, ("seven", True)),
+        ({"id": HALF, "method": "m"}, (HALF, True)),
+        ({"id": True, "method": "m"}, (None, False)),
+        ({"method": "m"}, (None, False)),
+        ({"id": 7, "result": {}}, (7, False)),
+    ],
+)
+def test_only_requests_are_answered(message: dict[str, Any], expected: tuple[object, bool]) -> None:
+    invalid = find_invalid_text(json.dumps({**message, "params": HALF}).encode())
+    assert invalid
+    assert (invalid.request_id, invalid.is_request) == expected
+    assert json.loads(invalid.to_error())["id"] == expected[0]
+
+
+async def test_stdio_answers_each_request_with_its_id() -> None:
+    async with serve_stdio() as server:
+        for method, parameters in CALLS:
+            answer = await server.ask(method, **parameters)  # checks the id
+            check_error(answer["error"], "method" if method == HALF else "params.")
+            assert (await server.ask("ping"))["result"] == {}
+        server.stdin.close()
+        status, stdout, log = await server.end()
+    assert (status, stdout) == (0, "")
+    assert log.count("not valid Unicode: ") == len(CALLS)
+    assert "Traceback" not in log
+
+
+async def test_stdio_answers_for_every_tool_and_every_method() -> None:
+    assert len(METHODS) > 10
+    async with serve_stdio() as server:
+        tools = (await server.ask("tools/list"))["result"]["tools"]
+        assert len(tools) > 5
+        for tool in tools:
+            for name in tool["inputSchema"]["properties"] or ["none"]:
+                answer = await server.ask("tools/call", name=tool["name"], arguments={name: HALF})
+                check_error(answer["error"], f"params.arguments.{name}")
+        for method in METHODS:
+            check_error((await server.ask(method, _meta={"more": HALF}))["error"], "params._meta.more")
+
+
+async def test_stdio_answers_bytes_that_are_not_utf8_and_messages_around_them() -> None:
+    async with serve_stdio() as server:
+        ping = b'{"jsonrpc":"2.0","id":%d,"method":"ping","params":{"_meta":{"x":"%s"}}}\n'
+        server.stdin.write(ping % (101, b"ok") + ping % (102, b"\xff") + ping % (103, b"x" * 100_000))
+        server.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/\xff"}\n' + (ping % (104, b"\xff"))[:-1])
+        server.stdin.close()
+        status, stdout, log = await server.end()
+    answers = {answer["id"]: answer for answer in map(json.loads, stdout.splitlines())}
+    assert (status, set(answers)) == (0, {101, 102, 103, 104})
+    assert answers[101]["result"] == answers[103]["result"] == {}
+    for number in (102, 104):
+        check_error(answers[number]["error"], "params._meta.x")
+    assert "Traceback" not in log
+
+
+async def test_large_answers_and_errors_do_not_mix_over_stdio() -> None:
+    async with serve_stdio() as server:
+        for number in range(0, 200, 2):
+            for one, method, parameters in ((number, "tools/list", {}), (number + 1, "ping", {"_meta": {"x": HALF}})):
+                message = {"jsonrpc": "2.0", "id": f"n{one}", "method": method, "params": parameters}
+                server.stdin.write(json.dumps(message).encode() + b"\n")
+        server.stdin.close()
+        _, stdout, _ = await server.end()
+    answers = [json.loads(line) for line in stdout.splitlines()]
+    assert {answer["id"] for answer in answers} == {f"n{number}" for number in range(200)}
+
+
+async def test_http_answers_each_request_with_its_id() -> None:
+    async with shop() as (client, _):
+        for number, (method, parameters) in enumerate(CALLS):
+            for protocol in (HANDSHAKE, None):
+                sent = request(method if method.isascii() else "ping", **parameters)
+                sent["json"] |= {"id": number, "method": method}
+                headers = {name: value for name, value in sent["headers"].items() if value.isascii()}
+                headers |= {"MCP-Protocol-Version": protocol} if protocol else {}
+                answer = await client.post("/mcp", content=json.dumps(sent["json"]), headers=headers)
+                assert (answer.status_code, answer.json()["id"]) == (HTTPStatus.BAD_REQUEST, number)
+                check_error(answer.json()["error"], "method" if method == HALF else "params.")
+        assert (await client.post(**request("resources/read", uri=QUICK))).status_code == HTTPStatus.OK
+
+
+async def test_http_answers_a_notification_and_bytes_that_are_not_utf8() -> None:
+    async with shop() as (client, _):
+        headers = request("ping")["headers"]
+        for content, number in ((rb'{"jsonrpc":"2.0","method":"\ud800"}', None), (b'{"id":5,"method":"\xff"}', 5)):
+            answer = await client.post("/mcp", content=content, headers=headers)
+            assert (answer.status_code, answer.json()["id"]) == (HTTPStatus.BAD_REQUEST, number)
+            check_error(answer.json()["error"], "method")
+
+
+async def test_sse_answers_on_the_stream() -> None:
+    async with (
+        running(create_server(), HTTPSettings(), transport="sse") as url,
+        httpx2.AsyncClient(base_url=url, timeout=SECONDS, trust_env=False) as client,
+        client.stream("GET", "/sse") as stream,
+        asyncio.timeout(SECONDS),
+    ):
+        data = (line.removeprefix("data: ") async for line in stream.aiter_lines() if line.startswith("data: "))
+        address = await anext(data)
+        for number, (method, parameters) in enumerate(CALLS):
+            message = {"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}
+            response = await client.post(
+                address, content=json.dumps(message), headers={"Content-Type": "application/json"}
+            )
+            assert response.status_code == HTTPStatus.ACCEPTED
+            answer = json.loads(await anext(data))
+            assert (answer["id"], answer["error"]["code"]) == (number, -32602)

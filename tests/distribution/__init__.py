@@ -1,0 +1,1 @@
+"""What users install: bundles, wheels, the image, and the files for operators."""

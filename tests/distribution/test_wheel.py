@@ -1,0 +1,103 @@
+"""The wheel, and installations from a clone, in directories without this project's files."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from quilt_mcp import __version__
+from tests.distribution.building import WORKFLOWS, ask_over_stdio, create_environment, run_or_skip
+from tests.support.server_process import ROOT
+
+COMMIT = "quilt_mcp/app/commit.txt"
+"""The build writes it, if it knows the commit."""
+INSTALLERS = {"pipx": ["install"], "uv": ["tool", "install"]}
+
+
+def test_the_wheel_has_every_file_of_the_package_and_nothing_else(wheel: Path) -> None:
+    names = {name for name in ZipFile(wheel).namelist() if not name.partition("/")[0].endswith(".dist-info")}
+    sources = {path for path in (ROOT / "src" / "quilt_mcp").rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    assert names - {COMMIT} == {path.relative_to(ROOT / "src").as_posix() for path in sources}
+    assert {
+        "quilt_mcp/py.typed",
+        "quilt_mcp/http/nginx.conf",
+        "quilt_mcp/commands/demo/stack_schema.graphql",
+        "quilt_mcp/commands/demo/requirements_sample.sqlite3.zlib",
+        "quilt_mcp/commands/demo/requirements_sample.toml",
+        "quilt_mcp/requirements/migrations/v0001_tables.py",
+        "quilt_mcp/workflows/migrations/v0001_tables.py",
+    } <= names
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A copy of the files that are in git, without the tested versions in .ci."""
+    listed = subprocess.run(
+        ["/bin/sh", "-c", "git ls-files -z src *.toml *.md LICENSE"], cwd=ROOT, capture_output=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("this is not a clone")
+    target = tmp_path / "clone"
+    for name in listed.stdout.decode().split("\0")[:-1]:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, target / name)
+    return target
+
+
+def check_commands(quilt_mcp: Path, directory: Path) -> None:
+    """Run commands as a new user does, in an empty directory."""
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = {"HOME": str(directory), "PATH": os.environ["PATH"]}
+        return subprocess.run(
+            [quilt_mcp, *words], cwd=directory, env=environment, capture_output=True, text=True, check=False
+        )
+
+    version = run("--version")
+    assert (version.returncode, version.stdout.split()[:2]) == (0, ["quilt-mcp", __version__])
+    demo = run("demo")
+    assert demo.returncode == 0, demo.stdout + demo.stderr
+    read = run("get", WORKFLOWS, "--json")
+    assert read.returncode == 0, read.stderr
+    doctor = run("doctor")
+    assert "quilt3 config" in doctor.stdout, doctor.stdout + doctor.stderr  # what a new user has to do first
+    assert "Traceback" not in demo.stderr + doctor.stderr
+
+
+@pytest.mark.install
+async def test_the_wheel_alone_serves_and_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
+    commands = create_environment(tmp_path / "venv", f"{wheel}[demo]")
+    home = tmp_path / "home"
+    home.mkdir()
+    check_commands(commands / "quilt-mcp", home)
+    tools, workflows = await ask_over_stdio(str(commands / "quilt-mcp"), ["serve"], home, cwd=home)
+    assert "get_resource" in tools
+    assert workflows["workflows"] == []
+
+
+@pytest.mark.install
+@pytest.mark.parametrize("installer", INSTALLERS)
+def test_a_clone_can_be_installed_as_a_tool(installer: str, clone: Path, tmp_path: Path) -> None:
+    program = shutil.which(installer)
+    if program is None:
+        pytest.skip(f"{installer} is not installed")
+    commands, home = tmp_path / "bin", tmp_path / "home"
+    home.mkdir()
+    places = {
+        "PIPX_HOME": str(tmp_path / "pipx"),
+        "PIPX_BIN_DIR": str(commands),
+        "UV_TOOL_DIR": str(tmp_path / "tools"),
+        "UV_TOOL_BIN_DIR": str(commands),
+    }
+    run_or_skip(program, *INSTALLERS[installer], f"{clone}[demo]", environment=places)
+    check_commands(commands / "quilt-mcp", home)
+
+
+@pytest.mark.install
+def test_every_extra_can_be_installed_from_a_clone(clone: Path, tmp_path: Path) -> None:
+    commands = create_environment(tmp_path / "venv", f"{clone}[analysis,http,postgres,valkey]")
+    program = "import asyncpg, crosshair, httptools, psycopg, redis"
+    subprocess.run([commands / "python", "-c", program], cwd=tmp_path, check=True)

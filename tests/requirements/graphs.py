@@ -1,0 +1,218 @@
+"""Random requirements for tests: with hidden neighbours, cross links, cycles, gaps and orphans; and what is in them."""
+
+import random
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import insert, select, text
+
+from quilt_mcp.requirements import tables
+from quilt_mcp.requirements.database import Database
+from quilt_mcp.requirements.kinds import BY_NAME, KINDS, Kind
+
+Row = dict[str, Any]
+TYPES = ("depends_on", "blocks", "relates_to", "derives_from")
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@dataclass
+class Graph:
+    """Rows by table. An entity has `project_id`, also if its database has no projects."""
+
+    users: list[Row] = field(default_factory=list)
+    projects: list[Row] = field(default_factory=list)
+    members: list[Row] = field(default_factory=list)
+    relationships: list[Row] = field(default_factory=list)
+    entities: dict[str, list[Row]] = field(default_factory=lambda: {kind.name: [] for kind in KINDS})
+
+    def project_ids(self, username: str | None) -> set[str]:
+        """The projects that a user sees; None is an administrator."""
+        if username is None:
+            return {one["id"] for one in self.projects}
+        [user] = [one["id"] for one in self.users if one["username"] == username]
+        return {one["project_id"] for one in self.members if one["user_id"] == user}
+
+    def visible(self, kind: str, username: str | None) -> dict[str, Row]:
+        """The entities of a kind that a user sees, by ID."""
+        seen = self.project_ids(username)
+        return {one["id"]: one for one in self.entities[kind] if one["project_id"] in seen}
+
+
+def make_graph(seed: int, *, size: int = 6) -> Graph:
+    """Make a graph of three projects and three users: a member of the first, of the first two, and of none."""
+    random_ = random.Random(seed)  # noqa: S311 - for tests
+
+    def new_id() -> str:
+        return str(uuid.UUID(int=random_.getrandbits(128), version=4))
+
+    graph = Graph()
+    graph.projects = [{"id": new_id(), "name": f"Project {at} of {seed}", "description": None} for at in range(3)]
+    graph.users = [{"id": new_id(), "username": name, "role": "User"} for name in ("one", "two", "none")]
+    pairs = [(0, 0), (1, 0), (1, 1)]
+    graph.members = [
+        {"user_id": graph.users[user]["id"], "project_id": graph.projects[project]["id"], "role": "Viewer"}
+        for user, project in pairs
+    ]
+    for kind, number in zip(KINDS, (size, 2 * size, 3 * size, 5 * size), strict=True):
+        for at in range(number):
+            row: Row = {"id": new_id(), "reference_id": f"{kind.prefix}-{seed * 1000 + at:03d}"}
+            row |= _text(kind, random_, graph)
+            if kind.parent:
+                parent = random_.choice(graph.entities[kind.parent])
+                row |= {str(kind.parent_column): parent["id"], "project_id": parent["project_id"]}
+            else:
+                row["project_id"] = random_.choice(graph.projects)["id"]
+            if kind.name == "requirement":
+                near = [one for one in graph.entities["acceptance_criteria"] if random_.random() < 0.5]
+                row["acceptance_criteria_id"] = random_.choice(near)["id"] if near and random_.random() < 0.6 else None
+            graph.entities[kind.name].append(row)
+    wanted = [one["id"] for one in graph.entities["requirement"]]
+    drawn = {(*random_.sample(wanted, 2), random_.choice(TYPES)) for _ in range(7 * size)}
+    graph.relationships = [
+        {"id": new_id(), "source_requirement_id": source, "target_requirement_id": target, "type": name}
+        for source, target, name in sorted(drawn)
+    ]
+    return graph
+
+
+def _text(kind: Kind, random_: random.Random, graph: Graph) -> Row:
+    user = random_.choice(graph.users)["id"]
+    if not kind.statuses:
+        return {"description": "WHEN " + "so " * random_.randrange(60), "author_id": user}
+    return {
+        "title": f"{kind.title} {random_.random()}",
+        "description": None,
+        "status": random_.choice(kind.statuses),
+        "priority": random_.randrange(1, 5),
+        "creator_id": user,
+        "assignee_id": random_.choice(graph.users)["id"],
+    }
+
+
+async def write_graph(database: Database, graph: Graph) -> None:
+    """Write the rows as they are, without the checks and the search index of `writing`."""
+    async with database.reading():
+        has_projects = not database.is_existing
+    times = {"created_at": NOW, "updated_at": NOW}
+    async with database.engine.begin() as connection:
+        if has_projects:
+            users = [one | {"email": f"{one['username']}@example.com"} | times for one in graph.users]
+            await connection.execute(insert(tables.users), users)
+            await connection.execute(insert(tables.projects), [one | times for one in graph.projects])
+            await connection.execute(insert(tables.project_members), graph.members)
+        else:
+            await connection.execute(
+                text(
+                    "INSERT INTO users (id, username, email, password_hash, role) "
+                    "VALUES (CAST(:id AS uuid), CAST(:username AS text), CAST(:username AS text) || '@x', '-', :role)"
+                ),
+                graph.users,
+            )
+            known = set(await connection.scalars(select(tables.relationship_types.c.name)))
+            await connection.execute(
+                text("INSERT INTO relationship_types (name) VALUES (:name)"),
+                [{"name": name} for name in TYPES if name not in known],
+            )
+        type_id = await connection.scalar(select(tables.requirement_types.c.id).order_by(tables.requirement_types.c.id))
+        types = {
+            one.name: one.id
+            for one in await connection.execute(
+                select(tables.relationship_types.c.id, tables.relationship_types.c.name)
+            )
+        }
+        for kind in KINDS:
+            rows = [one | times for one in graph.entities[kind.name]]
+            if kind.name == "requirement":
+                rows = [one | {"type_id": type_id} for one in rows]
+            if not has_projects:
+                rows = [{key: value for key, value in one.items() if key != "project_id"} for one in rows]
+            if rows:
+                await connection.execute(insert(tables.BY_KIND[kind.name]), rows)
+        by = graph.users[0]["id"]
+        if graph.relationships:
+            await connection.execute(
+                insert(tables.requirement_relationships),
+                [
+                    {key: value for key, value in one.items() if key != "type"}
+                    | {"relationship_type_id": types[one["type"]], "created_by": by, "created_at": NOW}
+                    for one in graph.relationships
+                ],
+            )
+
+
+def without_hidden(graph: Graph, username: str) -> Graph:
+    """The graph with only what a user sees. Its users stay."""
+    seen = graph.project_ids(username)
+    left = {kind.name: list(graph.visible(kind.name, username).values()) for kind in KINDS}
+    criteria, wanted = ({one["id"] for one in left[name]} for name in ("acceptance_criteria", "requirement"))
+    left["requirement"] = [
+        one
+        | {
+            "acceptance_criteria_id": one["acceptance_criteria_id"]
+            if one["acceptance_criteria_id"] in criteria
+            else None
+        }
+        for one in left["requirement"]
+    ]
+    return Graph(
+        users=graph.users,
+        projects=[one for one in graph.projects if one["id"] in seen],
+        members=[one for one in graph.members if one["project_id"] in seen],
+        relationships=[
+            one for one in graph.relationships if {one["source_requirement_id"], one["target_requirement_id"]} <= wanted
+        ],
+        entities=left,
+    )
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A link that may be followed from `source` to `target`."""
+
+    key: str
+    source: str
+    target: str
+    link: str
+
+
+def edges_of(graph: Graph, username: str | None) -> list[Edge]:
+    """Every link between entities that a user sees, in both directions."""
+    rows = {kind.name: graph.visible(kind.name, username) for kind in KINDS}
+    found = []
+    for kind in KINDS[1:]:
+        for one in rows[kind.name].values():
+            parent = one[str(kind.parent_column)]
+            if parent in rows[BY_NAME[str(kind.parent)].name]:
+                key = f"{one['id']} in {parent}"
+                found += [Edge(key, one["id"], parent, "parent"), Edge(key, parent, one["id"], "child")]
+    for one in rows["requirement"].values():
+        criterion = one["acceptance_criteria_id"]
+        if criterion in rows["acceptance_criteria"]:
+            key = f"{one['id']} to {criterion}"
+            found += [Edge(key, one["id"], criterion, "criterion"), Edge(key, criterion, one["id"], "requirement")]
+    for one in graph.relationships:
+        ends = one["source_requirement_id"], one["target_requirement_id"]
+        if set(ends) <= rows["requirement"].keys():
+            found += [Edge(one["id"], *ends, "outgoing"), Edge(one["id"], ends[1], ends[0], "incoming")]
+    return found
+
+
+def followed(edges: Iterable[Edge], start: str) -> list[Edge]:
+    """The links that a trace may follow: down only from the start and its descendants."""
+    below, before = {start}, set[str]()
+    while below != before:
+        before = set(below)
+        below |= {one.target for one in edges if one.link in {"child", "requirement"} and one.source in below}
+    return [one for one in edges if one.link not in {"child", "requirement"} or one.source in below]
+
+
+def distances(edges: Iterable[Edge], start: str, depth: int) -> dict[str, int]:
+    """The number of steps to each entity within this depth."""
+    found = {start: 0}
+    for distance in range(1, depth + 1):
+        ends = {one.target for one in edges if found.get(one.source) == distance - 1}
+        found |= dict.fromkeys(ends - found.keys(), distance)
+    return found

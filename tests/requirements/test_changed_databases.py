@@ -1,0 +1,349 @@
+"""A database that changes under a running server is noticed by the next read, without a restart."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from sqlalchemy import column, table, update
+
+from quilt_mcp.core.errors import ResourceExecutionError
+from quilt_mcp.requirements import migrating
+from quilt_mcp.requirements.database import Database
+from quilt_mcp.requirements.schema_state import MIGRATIONS
+from quilt_mcp.settings import Settings
+from tests.contract.surfaces import AnyClient
+from tests.requirements.changing import create_project
+from tests.requirements.client import connect, read, read_failure
+from tests.requirements.conftest import Contents, opened
+from tests.requirements.reading import epics, failure_of, file_of
+from tests.support.postgres_server import PostgresServer
+
+SAMPLE, NOBODY = 9, 65534
+
+
+async def count(client: AnyClient) -> int:
+    return int((await read(client, "epics?limit=1"))["count"])
+
+
+@asynccontextmanager
+async def reading_server(settings: Settings) -> AsyncIterator[AnyClient]:
+    """A client of a server that has read its file and written to it, so that the file has a write-ahead log."""
+    async with connect(settings) as client:
+        await count(client)
+        async with opened(settings) as database, database.writing() as connection:
+            await create_project(connection, "Written meanwhile", None)
+        await count(client)
+        yield client
+
+
+def copy_of(settings: Settings, directory: Path) -> Path:
+    """Return a complete copy of the file, as a backup makes it."""
+    copy = directory / "copy.sqlite3"
+    with closing(sqlite3.connect(file_of(settings))) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    return copy
+
+
+def check_integrity(path: Path) -> str:
+    with closing(sqlite3.connect(path)) as connection:
+        return str(connection.execute("PRAGMA integrity_check").fetchone()[0])
+
+
+def remove_log(settings: Settings) -> None:
+    """Remove the write-ahead log of the file, as the error advises."""
+    for suffix in ("-wal", "-shm"):
+        file_of(settings).with_name(file_of(settings).name + suffix).unlink(missing_ok=True)
+
+
+async def test_a_file_that_replaces_another_is_refused_while_the_log_of_the_other_lies_beside_it(
+    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
+) -> None:
+    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
+    async with reading_server(settings) as client:
+        assert await count(client) == 0
+        copy_of(other, tmp_path).rename(file_of(settings))
+        for _ in range(2):
+            failure = (await read_failure(client, "epics")).body
+            assert "was replaced while this server had it open" in failure["message"]
+            assert "-wal" in failure["suggested_actions"][0]
+        remove_log(settings)
+        assert await count(client) == SAMPLE
+        assert (await read(client, "search/catalog"))["count"]
+    async with connect(settings) as client:
+        assert await count(client) == SAMPLE
+    assert check_integrity(file_of(settings)) == "ok"
+
+
+async def test_a_file_that_replaces_another_is_used_by_the_next_read_and_write(
+    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
+) -> None:
+    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
+    async with opened(settings) as database:
+        await write_project(database, "Written before")
+        assert await epics(database) == 0
+        remove_log(settings)
+        copy_of(other, tmp_path).rename(file_of(settings))
+        assert await epics(database) == SAMPLE
+        await write_project(database, "Written after")
+        assert await epics(database) == SAMPLE
+    with closing(sqlite3.connect(file_of(settings))) as connection:
+        names = {row[0] for row in connection.execute("SELECT name FROM projects")}
+    assert "Written after" in names
+    assert "Written before" not in names
+    assert check_integrity(file_of(settings)) == "ok"
+
+
+async def test_a_backup_is_not_lost_if_a_read_finds_its_copy_still_empty(
+    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
+) -> None:
+    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
+    async with opened(settings) as database:
+        assert await epics(database) == 0
+        backup = copy_of(other, tmp_path)
+        remove_log(settings)
+        file_of(settings).unlink()
+        with file_of(settings).open("wb") as copy:
+            failure = await failure_of(database)
+            assert "is empty, and it was not before" in failure.message
+            assert failure.transient
+            copy.write(backup.read_bytes())
+        assert await epics(database) == SAMPLE
+    assert check_integrity(file_of(settings)) == "ok"
+
+
+async def test_the_log_of_a_file_is_known_although_it_had_a_journal_before(
+    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
+) -> None:
+    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
+    async with opened(settings) as database:
+        assert await epics(database) == 0
+    with closing(sqlite3.connect(file_of(settings))) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    async with opened(settings) as database:
+        journal = file_of(settings).with_name(file_of(settings).name + "-journal")
+        journal.write_bytes(b"")
+        assert await epics(database) == 0
+        journal.unlink()
+        copy = copy_of(other, tmp_path)
+        file_of(settings).with_name(file_of(settings).name + "-wal").write_bytes(b"of the old file")
+        copy.rename(file_of(settings))
+        assert "was replaced" in (await failure_of(database)).message
+
+
+async def test_a_file_without_a_log_that_is_replaced_is_used_by_the_next_read(
+    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
+) -> None:
+    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
+    async with opened(settings) as database:
+        assert await epics(database) == 0
+    with closing(sqlite3.connect(file_of(settings))) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    async with connect(settings) as client:
+        assert await count(client) == 0
+        copy = copy_of(other, tmp_path)
+        journal = file_of(settings).with_name(file_of(settings).name + "-journal")
+        journal.write_bytes(b"of the old file")
+        copy.rename(file_of(settings))
+        assert "was replaced" in (await read_failure(client, "epics")).body["message"]
+        journal.unlink()
+        assert await count(client) == SAMPLE
+
+
+async def test_a_file_that_replaces_another_and_is_used_by_another_server_is_used_by_the_next_read(
+    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
+) -> None:
+    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
+    async with opened(settings) as first, opened(settings) as second:
+        await write_project(first, "Written before")
+        assert await epics(first) == await epics(second) == 0
+        remove_log(settings)
+        copy_of(other, tmp_path).rename(file_of(settings))
+        await write_project(first, "Written after")
+        assert await epics(second) == SAMPLE
+        await second.close()
+        await write_project(first, "Written at last")
+    with closing(sqlite3.connect(file_of(settings))) as connection:
+        names = {row[0] for row in connection.execute("SELECT name FROM projects")}
+    assert {"Written after", "Written at last"} <= names
+    assert check_integrity(file_of(settings)) == "ok"
+
+
+async def test_the_log_of_a_file_that_is_named_by_a_link_is_found(
+    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
+) -> None:
+    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
+    real = tmp_path / "elsewhere" / "real.sqlite3"
+    real.parent.mkdir()
+    file_of(settings).rename(real)
+    file_of(settings).symlink_to(real)
+    async with opened(settings) as database:
+        await write_project(database, "Written before")
+        copy_of(other, tmp_path).rename(real)
+        assert "was replaced" in (await failure_of(database)).message
+        for suffix in ("-wal", "-shm"):
+            real.with_name(real.name + suffix).unlink()
+        assert await epics(database) == SAMPLE
+    assert check_integrity(real) == "ok"
+
+
+async def test_a_file_that_replaces_another_during_a_read_stays_as_it_is(
+    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
+) -> None:
+    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
+    async with opened(settings) as database:
+        await write_project(database, "Written before")
+        async with database.reading():
+            copy_of(other, tmp_path).rename(file_of(settings))
+            assert "was replaced" in (await failure_of(database)).message
+    remove_log(settings)
+    async with opened(settings) as database:
+        assert await epics(database) == SAMPLE
+
+
+async def test_a_commit_of_another_process_survives_that_the_file_is_moved_away_and_back(
+    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
+) -> None:
+    settings = make_settings("sqlite", "sample")
+    away = tmp_path / "away.sqlite3"
+    async with reading_server(settings) as client:
+        with closing(sqlite3.connect(file_of(settings), isolation_level=None)) as other:
+            other.execute("SELECT count(*) FROM epics").fetchone()
+            file_of(settings).rename(away)
+            failure = (await read_failure(client, "epics")).body
+            assert "was moved or deleted" in failure["message"]
+            away.rename(file_of(settings))
+            assert await count(client) == SAMPLE
+            other.execute("UPDATE projects SET name = 'Written by the other' WHERE name = 'Written meanwhile'")
+        assert await count(client) == SAMPLE
+    with closing(sqlite3.connect(file_of(settings))) as connection:
+        assert ("Written by the other",) in connection.execute("SELECT name FROM projects").fetchall()
+
+
+async def test_a_file_that_is_damaged_in_place_is_refused_until_it_is_restored(
+    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
+) -> None:
+    settings = make_settings("sqlite", "sample")
+    backup = copy_of(settings, tmp_path)
+    async with opened(settings) as database:
+        assert await epics(database) == SAMPLE
+        await database.close()
+        with file_of(settings).open("r+b") as file:
+            file.write(b"x" * 4096)
+        for _ in range(2):
+            assert "damaged" in (await failure_of(database)).message
+        shutil.copyfile(backup, file_of(settings))
+        assert await epics(database) == SAMPLE
+
+
+async def test_a_deleted_file_is_not_an_empty_database(make_settings: Callable[[str, Contents], Settings]) -> None:
+    settings = make_settings("sqlite", "sample")
+    async with reading_server(settings) as client:
+        file_of(settings).unlink()
+        assert "was moved or deleted" in (await read_failure(client, "epics")).body["message"]
+        assert not file_of(settings).exists()
+    remove_log(settings)
+    async with connect(settings) as client:
+        assert await count(client) == 0
+
+
+@contextmanager
+def unprivileged(directory: Path) -> Iterator[None]:
+    """Run as a user with restricted permissions."""
+    if os.geteuid():
+        yield
+        return
+    for path in (directory, *directory.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+async def write_project(database: Database, name: str) -> None:
+    async with database.writing() as connection:
+        await create_project(connection, name, None)
+
+
+async def test_a_file_that_becomes_read_only_and_writable_again(
+    make_settings: Callable[[str, Contents], Settings],
+) -> None:
+    source = file_of(make_settings("sqlite", "sample"))
+    with TemporaryDirectory() as made:
+        settings = Settings(data_dir=Path(made), database_url=None)
+        shutil.copyfile(source, file_of(settings))
+        with unprivileged(Path(made)):
+            async with opened(settings) as database:
+                await write_project(database, "one")
+                file_of(settings).chmod(0o400)
+                assert await epics(database) == SAMPLE
+                with pytest.raises(ResourceExecutionError, match="cannot be opened or written"):
+                    await write_project(database, "two")
+                assert await epics(database) == SAMPLE
+                file_of(settings).chmod(0o600)
+                await write_project(database, "two")
+
+
+async def set_revision(settings: Settings, revision: str) -> None:
+    """Mark the tables as another version does, from another process."""
+    async with opened(settings) as database, database.migrating() as connection:
+        await connection.execute(
+            update(table(MIGRATIONS.version_table, column("version_num"))).values(version_num=revision)
+        )
+
+
+async def test_tables_of_a_newer_version_are_refused_by_the_next_read(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        assert await count(client) == SAMPLE
+        await set_revision(settings_with_sample, "0999")
+        for path in ("epics", "epics/EP-001", "search/catalog"):
+            assert "newer version" in (await read_failure(client, path)).body["message"]
+        await set_revision(settings_with_sample, MIGRATIONS.newest)
+        assert await count(client) == SAMPLE
+
+
+async def test_tables_of_an_older_version_are_refused_or_migrated_by_the_next_read(
+    settings_with_sample: Settings, dialect: str
+) -> None:
+    async with connect(settings_with_sample) as client:
+        assert await count(client) == SAMPLE
+        async with opened(settings_with_sample) as database:
+            await migrating.downgrade(database, "0001")
+        if dialect == "postgresql":  # which a server never migrates
+            assert "older version" in (await read_failure(client, "epics")).body["message"]
+            async with opened(settings_with_sample) as database:
+                await migrating.upgrade(database)
+        assert await count(client) == SAMPLE
+        assert (await read(client, "search/catalog"))["count"]
+
+
+async def test_tables_that_are_removed_and_created_again(settings_with_sample: Settings, dialect: str) -> None:
+    async with connect(settings_with_sample) as client:
+        assert await count(client) == SAMPLE
+        async with opened(settings_with_sample) as database:
+            await migrating.downgrade(database)
+        if dialect == "postgresql":
+            assert "no tables" in (await read_failure(client, "epics")).body["message"]
+            async with opened(settings_with_sample) as database:
+                await migrating.upgrade(database)
+        assert await count(client) == 0
+
+
+async def test_a_migration_of_the_earlier_system_is_noticed(
+    existing_settings: Settings, postgres: PostgresServer
+) -> None:
+    assert existing_settings.database_url
+    name = existing_settings.database_url.get_secret_value().partition("?")[0].rpartition("/")[2]
+    async with connect(existing_settings) as client:
+        assert await count(client) == 1
+        postgres.sql("ALTER TABLE epics RENAME updated_at TO changed_at", database=name)
+        failure = (await read_failure(client, "epics")).body
+        assert failure["details"] == "missing: epics.updated_at"
+        postgres.sql("ALTER TABLE epics RENAME changed_at TO updated_at", database=name)
+        assert await count(client) == 1

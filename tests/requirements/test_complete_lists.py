@@ -1,0 +1,200 @@
+"""Nothing that is cut looks complete: each list has its total and a way to the rest."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from mcp_types import ResourceTemplateReference
+from sqlalchemy import func, select
+
+from quilt_mcp.requirements import tables
+from quilt_mcp.requirements.hierarchies import MAX_CHILDREN
+from quilt_mcp.requirements.relationships import MAX_LIMIT
+from quilt_mcp.settings import Settings
+from tests.contract.surfaces import AnyClient
+from tests.requirements.big_epic import write_epic
+from tests.requirements.client import connect, read, read_failure, read_pages
+from tests.requirements.conftest import opened
+from tests.requirements.searching import write_epics
+
+STORIES, REQUIREMENTS = 1000, 15
+
+
+async def read_all(client: AnyClient, path: str) -> list[dict[str, Any]]:
+    """Return all pages, as their documentation says to read them."""
+    pages, cursor = [], ""
+    while True:
+        pages.append(await read(client, f"{path}{cursor}"))
+        if pages[-1]["next_cursor"] is None:
+            return pages
+        cursor = f"?cursor={pages[-1]['next_cursor']}"
+
+
+async def select_pairs(settings: Settings, child: Any) -> set[tuple[str, str]]:
+    """Return the user story and the ID of every child, with plain SQL."""
+    async with opened(settings) as database, database.reading() as connection:
+        return {
+            (row.user_story_id, row.id) for row in await connection.execute(select(child.c.user_story_id, child.c.id))
+        }
+
+
+async def test_every_descendant_of_a_big_epic_can_be_reached_and_no_page_states_a_falsehood(
+    settings_with_tables: Settings,
+) -> None:
+    # every seventh has no requirements, which must differ from requirements that were not read
+    stories = [(at % 3, 0 if at % 7 == 0 else REQUIREMENTS) for at in range(STORIES)]
+    await write_epic(settings_with_tables, stories)
+    async with connect(settings_with_tables) as client:
+        pages = await read_all(client, "epics/EP-900/hierarchy")
+    shown = [story for page in pages for story in page["user_stories"]]
+    assert len(shown) == len({story["id"] for story in shown}) == STORIES
+    assert [story["id"] for story in shown] == sorted(story["id"] for story in shown)
+    assert {page["count"] for page in pages} == {STORIES}
+    assert not any(page["is_complete"] for page in pages)
+    for name, child in (
+        ("requirements", tables.requirements),
+        ("acceptance_criteria", tables.acceptance_criteria),
+    ):
+        real = await select_pairs(settings_with_tables, child)
+        assert {(story["id"], one["id"]) for story in shown for one in story[name]} == real
+        assert all(len(story[name]) == story[f"{name}_count"] for story in shown)
+    assert all(story["is_complete"] for story in shown)
+    assert len([story for story in shown if not story["requirements"]]) == len(range(0, STORIES, 7))
+
+
+async def test_a_page_of_a_hierarchy_has_at_most_the_limit(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        whole = await read(client, "epics/EP-001/hierarchy")
+        pages = await read_pages(client, "epics/EP-001/hierarchy", "user_stories", 3)
+        first = await read(client, "epics/EP-001/hierarchy?limit=3")
+        for bad in ("0", "201", "x"):
+            body = (await read_failure(client, f"epics/EP-001/hierarchy?limit={bad}")).body
+            assert body["error"] == "InvalidTemplateVariable"
+        other = (await read_failure(client, f"epics/EP-002/hierarchy?cursor={first['next_cursor']}")).body
+    assert whole["is_complete"]
+    assert [story for page in pages for story in page] == whole["user_stories"]
+    assert (first["is_complete"], first["count"]) == (False, whole["count"])
+    assert other["error"] == "InvalidTemplateVariable"
+
+
+async def test_a_user_story_with_too_many_children_says_how_many_and_the_rest_can_be_read(
+    settings_with_tables: Settings,
+) -> None:
+    number = MAX_CHILDREN + 5
+    await write_epic(settings_with_tables, [(1, 2), (0, number), (1, 3)])
+    async with connect(settings_with_tables) as client:
+        pages = await read_all(client, "epics/EP-900/hierarchy")
+        shown = [story for page in pages for story in page["user_stories"]]
+        [big] = [story for story in shown if story["requirements_count"] == number]
+        rest = await read_pages(client, f"user-stories/{big['id']}/requirements", "requirements", 200)
+    assert (len(big["requirements"]), big["acceptance_criteria"], big["is_complete"]) == (MAX_CHILDREN, [], False)
+    assert sum(map(len, rest)) == number
+    others = [story for story in shown if story is not big]
+    assert [(len(story["requirements"]), story["is_complete"]) for story in others].count((2, True)) == 1
+    assert len(shown) == 3
+
+
+async def test_an_epic_without_user_stories_is_complete(settings_with_tables: Settings) -> None:
+    await write_epic(settings_with_tables, [])
+    async with connect(settings_with_tables) as client:
+        tree = await read(client, "epics/EP-900/hierarchy")
+    assert (tree["user_stories"], tree["count"], tree["next_cursor"], tree["is_complete"]) == ([], 0, None, True)
+
+
+async def test_every_relationship_can_be_reached_in_both_directions(settings_with_tables: Settings) -> None:
+    number = MAX_LIMIT * 2 + 7
+    await write_epic(settings_with_tables, [(0, number + 1)], relationships=number)
+    async with connect(settings_with_tables) as client:
+        pages = await read_all(client, "requirements/REQ-90000/relationships")
+    for direction, total in (("source", number), ("target", number // 2)):
+        ids = [one["id"] for page in pages for one in page[f"{direction}_relationships"]]
+        assert len(ids) == len(set(ids)) == total
+        assert ids == sorted(ids)
+        assert {page[f"{direction}_count"] for page in pages} == {total}
+    assert not any(page["is_complete"] for page in pages)
+
+
+async def test_all_relationships_of_a_requirement_on_one_page_are_complete(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        both = await read(client, "requirements/REQ-001/relationships")
+    assert (both["is_complete"], both["next_cursor"]) == (True, None)
+    assert both["source_count"] == len(both["source_relationships"])
+    assert both["target_count"] == len(both["target_relationships"]) > 0
+
+
+async def test_only_the_first_page_counts_the_list(
+    settings_with_sample: Settings, statements: Callable[[], list[str]]
+) -> None:
+    async with connect(settings_with_sample) as client:
+        first = await read(client, "requirements?limit=5")
+        assert [one for one in statements() if "count(" in one]
+        del statements()[:]
+        second = await read(client, f"requirements?limit=5&cursor={first['next_cursor']}")
+        assert not [one for one in statements() if "count(" in one]
+    async with opened(settings_with_sample) as database, database.reading() as connection:
+        real = await connection.scalar(select(func.count()).select_from(tables.requirements))
+    assert first["count"] == second["count"] == real
+
+
+async def test_a_near_miss_of_a_reference_id_names_the_right_one_if_the_caller_may_see_it(
+    settings_with_sample: Settings,
+) -> None:
+    async def advise(client: AnyClient, path: str) -> str:
+        body = (await read_failure(client, path)).body
+        assert body["error"] == "InvalidTemplateVariable"
+        return str(body["suggested_actions"])
+
+    meant = "Did you mean EP-001? Read requirements://epics/EP-001."
+    async with connect(settings_with_sample) as client:
+        for miss in ("EP-1", "ep-001", "EP001", "ep_1", "EP-01", "EP-0001", "EP-000000000000001"):
+            assert meant in await advise(client, f"epics/{miss}")
+            assert meant in await advise(client, f"epics/{miss}/hierarchy")
+        assert "user-stories/US-001" in await advise(client, "epics/us-1")
+        assert "Did you mean" not in await advise(client, "epics/EP-9999x")
+        assert "Did you mean" not in await advise(client, "epics/ep-9999")
+    async with connect(settings_with_sample, "peter_van_dijk") as client:
+        assert "Did you mean" not in await advise(client, "epics/EP-1")
+    async with connect(settings_with_sample, "nobody") as client:
+        assert "Did you mean" not in await advise(client, "epics/EP-1")
+
+
+@pytest.mark.parametrize("number", [100, 101])
+async def test_a_completion_says_whether_there_are_more_values(number: int, settings_with_tables: Settings) -> None:
+    async with opened(settings_with_tables) as database:
+        await write_epics(database, [("Epic", "")] * number)
+    reference = ResourceTemplateReference(type="ref/resource", uri="requirements://epics/{id}")
+    async with connect(settings_with_tables) as client:
+        completion = await client.complete(reference, {"name": "id", "value": "EP-"})
+    assert len(completion.values) == 100
+    assert bool(completion.has_more) is (number > 100)
+    assert completion.total is None
+
+
+NAMES = ["%", "%_\\", "100% done", "100_done", "Sé\U0001f680x", "S\xe9 two", "a\\b", "a_b", "a%b", "axb"]
+UNUSUAL = ["%", "_", "100%", "100_", "a_", "a%", "a\\", "\\", "Sé", "Sé\U0001f680", "S", "s", "'", '"', "\U0010ffff"]
+NEVER = ["\x00", "EP\x00", "EP-\n", "\x7f", "\ud800", "EP-\udfff", "EP-" + "0" * 10_000, "x" * 10_000, "%" * 10_000]
+
+
+async def test_an_unusual_prefix_completes_what_starts_with_it(settings_with_sample: Settings) -> None:
+    async with opened(settings_with_sample) as database, database.writing() as connection:
+        [times] = await connection.execute(select(tables.projects.c.created_at, tables.projects.c.updated_at).limit(1))
+        rows = [{"id": str(uuid4()), "name": name, **times._asdict()} for name in NAMES]
+        await connection.execute(tables.projects.insert(), rows)
+        names = sorted(await connection.scalars(select(tables.projects.c.name)))
+    coverage = "requirements://coverage{?epic,project,category,cursor,limit}"
+    async with connect(settings_with_sample) as client:
+
+        async def complete(template: str, variable: str, prefix: str) -> list[str]:
+            reference = ResourceTemplateReference(type="ref/resource", uri=template)
+            return (await client.complete(reference, {"name": variable, "value": prefix})).values
+
+        for prefix in (*UNUSUAL, *NEVER):
+            assert await complete(coverage, "project", prefix) == [name for name in names if name.startswith(prefix)]
+            assert await complete(coverage, "category", prefix) == ["stories_without_criteria"] * (prefix == "s")
+            for template, variable in (
+                (coverage, "epic"),
+                ("requirements://epics/{id}", "id"),
+                ("requirements://search/{query}{?cursor,limit}", "query"),
+            ):
+                assert await complete(template, variable, prefix) == []

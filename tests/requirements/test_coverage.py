@@ -1,0 +1,391 @@
+"""Coverage, projects and names are what a brute force over all rows finds, and need few statements with indexes."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from mcp_types import ResourceTemplateReference
+from sqlalchemy import event
+
+from quilt_mcp.requirements.database import Database
+from quilt_mcp.requirements.kinds import BY_NAME, KINDS
+from quilt_mcp.requirements.overview_parameters import CATEGORIES
+from quilt_mcp.settings import Settings
+from tests.requirements.client import connect, read, read_pages
+from tests.requirements.conftest import opened
+from tests.requirements.graphs import Graph, Row, make_graph, without_hidden, write_graph
+from tests.requirements.reading import file_of
+from tests.support.postgres_server import PostgresServer
+
+USERS = (None, "one", "two", "none")
+
+
+def of_epic(graph: Graph, row: Row, epic: str) -> bool:
+    if "epic_id" in row:
+        return bool(row["epic_id"] == epic)
+    return any(one["id"] == row["user_story_id"] and one["epic_id"] == epic for one in graph.entities["user_story"])
+
+
+def expected_gaps(
+    graph: Graph, user: str | None, *, epic: str | None = None, project: str | None = None
+) -> dict[str, tuple[list[str], int]]:
+    """The IDs of each category and the number of entities of its kinds, from plain rows."""
+    seen = {kind.name: graph.visible(kind.name, user) for kind in KINDS}
+    every = {kind.name: {one["id"] for one in graph.entities[kind.name]} for kind in KINDS}
+
+    def rows(kind: str) -> list[Row]:
+        found = [one for _, one in sorted(seen[kind].items())]
+        found = [one for one in found if project in (None, one["project_id"])]
+        return [one for one in found if epic is None or of_epic(graph, one, epic)]
+
+    with_criteria = {one["user_story_id"] for one in seen["acceptance_criteria"].values()}
+    referred = {one["acceptance_criteria_id"] for one in seen["requirement"].values()}
+    stories, criteria, wanted = rows("user_story"), rows("acceptance_criteria"), rows("requirement")
+    found = {
+        "stories_without_criteria": ([one["id"] for one in stories if one["id"] not in with_criteria], len(stories)),
+        "criteria_without_requirements": ([one["id"] for one in criteria if one["id"] not in referred], len(criteria)),
+        "requirements_without_criterion": (
+            [one["id"] for one in wanted if one["acceptance_criteria_id"] not in seen["acceptance_criteria"]],
+            len(wanted),
+        ),
+    }
+    if epic is None:
+        lost = [
+            one["id"]
+            for kind in KINDS[1:]
+            for one in rows(kind.name)
+            if one[str(kind.parent_column)] not in every[BY_NAME[str(kind.parent)].name]
+        ]
+        found["orphans"] = lost, len(stories) + len(criteria) + len(wanted)
+    return found
+
+
+async def check_coverage(client: Any, expected: dict[str, tuple[list[str], int]], parameters: str = "") -> None:
+    """Check the counts, the first entities, and the rest of each category."""
+    found = await read(client, f"coverage?{parameters}" if parameters else "coverage")
+    assert [gap["category"] for gap in found["gaps"]] == list(expected)
+    assert found["next_cursor"] is None
+    for gap in found["gaps"]:
+        ids, total = expected[gap["category"]]
+        assert (gap["count"], gap["total"]) == (len(ids), total)
+        assert [one["id"] for one in gap["entities"]] == ids[:5]
+        shown = [one["id"] for one in gap["entities"]]
+        rest = gap["rest"]
+        while rest:
+            page = await read(client, rest.removeprefix("requirements://"))
+            [more] = page["gaps"]
+            assert (more["count"], more["total"]) == (len(ids), total)
+            shown += [one["id"] for one in more["entities"]]
+            rest = more["rest"]
+        assert shown == ids
+
+
+@pytest.mark.parametrize("user", USERS)
+async def test_coverage_is_what_brute_force_finds(user: str | None, settings_with_tables: Settings) -> None:
+    graph = make_graph(17)
+    async with opened(settings_with_tables) as database:
+        await write_graph(database, graph)
+    async with connect(settings_with_tables, user) as client:
+        await check_coverage(client, expected_gaps(graph, user))
+        for epic in list(graph.visible("epic", user).values())[:3]:
+            expected = expected_gaps(graph, user, epic=epic["id"])
+            await check_coverage(client, expected, f"epic={epic['reference_id']}")
+            found = await read(client, f"coverage?epic={epic['id']}&project={epic['project_id']}")
+            assert (found["epic"]["reference_id"], found["project"]["id"]) == (epic["reference_id"], epic["project_id"])
+            assert [gap["count"] for gap in found["gaps"]] == [len(ids) for ids, _ in expected.values()]
+        for project in graph.projects:
+            if project["id"] in graph.project_ids(user):
+                expected = expected_gaps(graph, user, project=project["id"])
+                await check_coverage(client, expected, f"project={project['name'].replace(' ', '%20')}")
+
+
+async def test_coverage_of_the_earlier_system(existing_settings: Settings) -> None:
+    graph = make_graph(19)
+    async with opened(existing_settings) as database:
+        await write_graph(database, graph)
+    fixed = "00000000-0000-4000-8000-000000000001"  # the rows of existing_system.sql
+    graph.projects.append({"id": fixed})
+    rows: dict[str, Row] = {
+        "epic": {"id": "44444444-4444-4444-8444-444444444444"},
+        "user_story": {
+            "id": "55555555-5555-4555-8555-555555555555",
+            "epic_id": "44444444-4444-4444-8444-444444444444",
+        },
+        "acceptance_criteria": {
+            "id": "66666666-6666-4666-8666-666666666666",
+            "user_story_id": "55555555-5555-4555-8555-555555555555",
+        },
+        "requirement": {
+            "id": "77777777-7777-4777-8777-777777777777",
+            "user_story_id": "55555555-5555-4555-8555-555555555555",
+            "acceptance_criteria_id": None,
+        },
+    }
+    for kind, row in rows.items():
+        graph.entities[kind].append(row | {"project_id": fixed})
+    async with connect(existing_settings) as client:
+        await check_coverage(client, expected_gaps(graph, None))
+        expected = expected_gaps(graph, None, epic=rows["epic"]["id"])
+        await check_coverage(client, expected, "epic=EP-204")
+        assert await read(client, "projects") == {"projects": [], "count": 0, "next_cursor": None}
+        requirement = await read(client, "requirements/REQ-001")
+    names = {key: value for key, value in requirement.items() if key.endswith("_name")}
+    assert names == {"creator_name": "ada", "assignee_name": "ada", "type_name": "Functional"}
+
+
+async def test_pages_of_a_category_contain_each_entity_once(settings_with_tables: Settings) -> None:
+    graph = make_graph(23)
+    async with opened(settings_with_tables) as database:
+        await write_graph(database, graph)
+    ids, _ = expected_gaps(graph, None)["requirements_without_criterion"]
+    async with connect(settings_with_tables) as client:
+        pages = await read_pages(client, "coverage?category=requirements_without_criterion", "gaps", 4)
+    assert [one["id"] for [gap] in pages for one in gap["entities"]] == ids
+
+
+def remove_parents(settings: Settings, postgres: PostgresServer | None, *ids: str) -> None:
+    """Remove an epic and a user story as a program does that does not ask for foreign keys."""
+    # constants
+    statements = [f"DELETE FROM {kind.table} WHERE id = '{one}'" for kind, one in zip(KINDS, ids, strict=False)]  # noqa: S608
+    if postgres is None:
+        with sqlite3.connect(file_of(settings)) as connection:
+            for statement in statements:
+                connection.execute(statement.replace("-", ""))
+    else:
+        assert settings.database_url
+        name = settings.database_url.get_secret_value().partition("?")[0].rpartition("/")[2]
+        postgres.sql(f"SET session_replication_role = replica; {'; '.join(statements)}", database=name)
+
+
+async def test_orphans_of_all_kinds_are_found_and_paged(
+    settings_with_tables: Settings, dialect: str, request: pytest.FixtureRequest
+) -> None:
+    graph = make_graph(29)
+    async with opened(settings_with_tables) as database:
+        await write_graph(database, graph)
+    postgres = None if dialect == "sqlite" else request.getfixturevalue("postgres")
+    with_children = Counter(one["user_story_id"] for one in graph.entities["acceptance_criteria"])
+    removed = [graph.entities["user_story"][0]["epic_id"], max(with_children, key=lambda one: with_children[one])]
+    remove_parents(settings_with_tables, postgres, *removed)
+    for kind in ("epic", "user_story"):
+        graph.entities[kind] = [one for one in graph.entities[kind] if one["id"] not in removed]
+    for user in (None, "one"):
+        expected = expected_gaps(graph, user)
+        async with connect(settings_with_tables, user) as client:
+            await check_coverage(client, expected)
+            pages = await read_pages(client, "coverage?category=orphans", "gaps", 2)
+        shown = [one["id"] for [gap] in pages for one in gap["entities"]]
+        assert shown == expected["orphans"][0]
+    assert len(expected_gaps(graph, None)["orphans"][0]) > 3
+
+
+async def test_projects_are_those_of_the_caller(settings_with_tables: Settings) -> None:
+    graph = make_graph(31)
+    async with opened(settings_with_tables) as database:
+        await write_graph(database, graph)
+    epics = Counter(one["project_id"] for one in graph.entities["epic"])
+    for user in USERS[1:]:
+        async with connect(settings_with_tables, user) as client:
+            seen = sorted(graph.project_ids(user))
+            pages = await read_pages(client, "projects", "projects", 1)
+            rows = [one for page in pages for one in page]
+            assert [(one["id"], one["epic_count"]) for one in rows] == [(one, epics[one]) for one in seen]
+            assert (await read(client, "projects"))["count"] == len(seen)
+            names = sorted(one["name"] for one in graph.projects if one["id"] in seen)
+            assert [one["name"] for one in sorted(rows, key=lambda one: str(one["name"]))] == names
+            reference = ResourceTemplateReference(
+                type="ref/resource", uri="requirements://coverage{?epic,project,category,cursor,limit}"
+            )
+            for prefix, found in (("Project", names), ("%", []), ("project", [])):
+                assert (await client.complete(reference, {"name": "project", "value": prefix})).values == found
+            found = (await client.complete(reference, {"name": "category", "value": ""})).values
+            assert found == list(CATEGORIES)
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """The SELECT statements with their parameters, from the start of the test."""
+    found: list[tuple[str, Any]] = []
+    from_settings = Database.__init__
+
+    def counted(self: Database, engine: Any) -> None:
+        from_settings(self, engine)
+        event.listen(engine.sync_engine, "before_cursor_execute", note)
+
+    def note(_c: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if statement.startswith(("SELECT", "WITH")) and "pg_catalog" not in statement:
+            found.append((statement, parameters))
+
+    monkeypatch.setattr(Database, "__init__", counted)
+    return found
+
+
+async def test_the_number_of_statements_does_not_depend_on_the_rows(
+    make_settings: Callable[..., Settings], dialect: str, statements: list[tuple[str, Any]]
+) -> None:
+    numbers = []
+    for size in (3, 12):
+        settings, graph = make_settings(dialect, "tables"), make_graph(37, size=size)
+        async with opened(settings) as database:
+            await write_graph(database, graph)
+        async with connect(settings) as client:
+            await read(client, "epics")
+            of_size = {}
+            requirement, epic = (graph.entities[kind][0]["reference_id"] for kind in ("requirement", "epic"))
+            for path in (
+                "coverage",
+                f"coverage?epic={epic}",
+                "coverage?category=criteria_without_requirements",
+                "projects",
+                "requirements?limit=200",
+                f"requirements/{requirement}",
+                f"requirements/{requirement}/relationships",
+                f"epics/{epic}/trace?limit=200",
+            ):
+                del statements[:]
+                await read(client, path)
+                of_size[path.partition("/")[0] + path.rpartition("/")[2]] = len(statements) // 2  # for each surface
+            numbers.append(of_size)
+    for fewer, more in pairwise(numbers):
+        for path, number in more.items():
+            assert number <= 45, path
+            if "trace" not in path and "coverage" not in path:  # which read no page of a category without entities
+                assert number == list(fewer.values())[list(more).index(path)], path
+                assert number <= 4, path
+
+
+async def explain(database: Database, statement: str, parameters: Any) -> str:
+    async with database.reading() as connection:
+        if connection.dialect.name == "sqlite":
+            rows = await connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            return "\n".join(str(row[-1]) for row in rows)
+        await connection.exec_driver_sql("SET enable_seqscan = off")
+        rows = await connection.exec_driver_sql(f"EXPLAIN {statement}", parameters)
+        return "\n".join(str(row[0]) for row in rows)
+
+
+@pytest.mark.parametrize("user", [None, "two"])
+async def test_every_statement_can_use_indexes(
+    user: str | None, settings_with_tables: Settings, dialect: str, statements: list[tuple[str, Any]]
+) -> None:
+    graph = make_graph(41, size=40)
+    async with opened(settings_with_tables) as database:
+        await write_graph(database, graph)
+        async with connect(settings_with_tables, user) as client:
+            epic, requirement = (
+                next(iter(graph.visible(kind, user).values()))["reference_id"] for kind in ("epic", "requirement")
+            )
+            await read(client, "epics")
+            for path in (
+                "coverage",
+                f"coverage?epic={epic}",
+                f"epics/{epic}/trace",
+                f"requirements/{requirement}/trace",
+            ):
+                del statements[:]
+                await read(client, path)
+                taken = list(statements)
+                for statement, parameters in taken:
+                    check_plan(await explain(database, statement, parameters), statement, is_limited=path != "coverage")
+
+
+def check_plan(plan: str, statement: str, *, is_limited: bool) -> None:
+    """Check that no table of entities or relationships is read without an index, nor whole if a part was asked for."""
+    tables = [*(kind.table for kind in KINDS), "requirement_relationships"]
+    for line in plan.splitlines():
+        for table in tables:
+            assert f"Seq Scan on {table}" not in line, f"{plan}\n{statement}"
+            if f"SCAN {table}" in line:
+                assert not is_limited, f"{plan}\n{statement}"
+                reads_many = f"(+ {table}.project_id)" in statement
+                assert reads_many or "INDEX" in line, f"{plan}\n{statement}"
+    if "CORRELATED" in plan:
+        inner = plan.partition("CORRELATED")[2].splitlines()[1]
+        assert "SEARCH" in inner, plan
+        if "SEARCH requirements" in inner:  # reading the rows, or one entry for each project, would cost much more
+            assert "COVERING INDEX" in inner, plan
+            assert "project_id=?" not in inner, plan
+
+
+@pytest.mark.parametrize(("user", "access"), [("one", "SEARCH requirements USING"), ("two", "SCAN requirements")])
+async def test_sqlite_reads_many_rows_in_their_order(
+    user: str, access: str, make_settings: Callable[..., Settings], statements: list[tuple[str, Any]]
+) -> None:
+    settings, graph = make_settings("sqlite", "tables"), make_graph(53, size=60)
+    few, many = graph.projects[0]["id"], graph.projects[1]["id"]
+    project_of = {one["id"]: many for one in graph.entities["epic"]} | {graph.entities["user_story"][0]["epic_id"]: few}
+    for kind in KINDS:
+        for row in graph.entities[kind.name]:
+            row["project_id"] = project_of[row[str(kind.parent_column)] if kind.parent else row["id"]]
+            project_of[row["id"]] = row["project_id"]
+    ids = {one["username"]: one["id"] for one in graph.users}
+    graph.members = [
+        {"user_id": ids[name], "project_id": project, "role": "Viewer"}
+        for name, project in (("one", few), ("two", many))
+    ]
+    async with opened(settings) as database:
+        await write_graph(database, graph)
+        async with connect(settings, user) as client:
+            await check_coverage(client, expected_gaps(graph, user))
+        outer = "SELECT count(*) AS number \nFROM requirements"
+        counts = [one for one in statements if one[0].startswith(outer) and "EXISTS" in one[0]]
+        plans = [await explain(database, statement, parameters) for statement, parameters in counts]
+    assert plans
+    assert all(access in plan for plan in plans), plans
+
+
+async def test_hidden_requirements_do_not_cover_a_criterion(settings_with_tables: Settings) -> None:
+    graph = make_graph(43)
+    seen = graph.visible("acceptance_criteria", "one")
+    referred = {one["acceptance_criteria_id"]: one["project_id"] for one in graph.entities["requirement"]}
+    assert any(one in seen and project not in graph.project_ids("one") for one, project in referred.items())
+    async with opened(settings_with_tables) as database:
+        await write_graph(database, graph)
+    bare = expected_gaps(without_hidden(graph, "one"), "one")
+    assert bare == expected_gaps(graph, "one")
+    async with connect(settings_with_tables, "one") as client:
+        await check_coverage(client, bare)
+
+
+async def test_names_are_those_of_the_ids(settings_with_tables: Settings) -> None:
+    graph = make_graph(47)
+    async with opened(settings_with_tables) as database:
+        await write_graph(database, graph)
+    name_of = {one["id"]: one["username"] for one in graph.users}
+    async with connect(settings_with_tables) as client:
+        types = {one["id"]: one["name"] for one in (await read(client, "requirements-types"))["requirement_types"]}
+        for kind in KINDS:
+            for row in (await read(client, f"{kind.segment}?limit=200"))[kind.table]:
+                pairs = {key: row[f"{key.removesuffix('_id')}_name"] for key in row if f"{key[:-3]}_name" in row}
+                assert pairs == {key: types[row[key]] if key == "type_id" else name_of[row[key]] for key in pairs}
+                assert len(pairs) == {"acceptance_criteria": 1, "requirement": 3}.get(kind.name, 2)
+                assert "@" not in "".join(pairs.values())
+        source = graph.relationships[0]["source_requirement_id"]
+        both = await read(client, f"requirements/{source}/relationships")
+    assert {one["created_by_name"] for one in both["source_relationships"]} == {"one"}
+
+
+async def test_names_of_users_are_null_without_the_privilege_to_read_them(
+    existing_settings: Settings, postgres: PostgresServer
+) -> None:
+    assert existing_settings.database_url
+    url = existing_settings.database_url.get_secret_value()
+    name = url.partition("?")[0].rpartition("/")[2]
+    tables = ", ".join([*(kind.table for kind in KINDS), "requirement_types", "relationship_types"])
+    postgres.sql(
+        "DROP ROLE IF EXISTS few_rights; CREATE ROLE few_rights; "
+        f"GRANT SELECT ON {tables}, requirement_relationships TO few_rights; "
+        f'ALTER DATABASE "{name}" SET ROLE few_rights',
+        database=name,
+    )
+    async with connect(existing_settings) as client:
+        requirement = await read(client, "requirements/REQ-001")
+        await read(client, "requirements/REQ-001/relationships")
+        await read(client, "epics/EP-204/trace")
+        await read(client, "coverage")
+    assert requirement["type_name"] == "Functional"
+    assert requirement["creator_id"] is not None
+    assert requirement["creator_name"] is requirement["assignee_name"] is None

@@ -1,0 +1,188 @@
+"""Databases of the earlier requirements system: their migrations, collations, grants and extensions."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_types import ResourceTemplateReference
+from pydantic import SecretStr
+
+from quilt_mcp.app import App
+from quilt_mcp.commands import requirements_work
+from quilt_mcp.requirements.search.existing import find_support, select_existing
+from quilt_mcp.requirements.search.text import parse_query
+from quilt_mcp.settings import Settings
+from tests.requirements.changing import END_CONNECTIONS
+from tests.requirements.client import connect, list_uris, read, read_failure
+from tests.requirements.conftest import Contents, opened
+from tests.requirements.reading import epics, failure_of
+from tests.support.postgres_server import PostgresServer
+
+SCRIPT = Path(__file__).with_name("existing_system.sql")
+SEVEN = (
+    "epics, user_stories, acceptance_criteria, requirements, requirement_types, relationship_types, "
+    "requirement_relationships"
+)
+RENAMED = [table for table in SEVEN.split(", ") if table != "requirement_relationships"]
+USER = "11111111-1111-4111-8111-111111111111"
+
+
+def name_of(settings: Settings) -> str:
+    assert settings.database_url
+    return settings.database_url.get_secret_value().partition("?")[0].rpartition("/")[2]
+
+
+def write_epics(number: int) -> str:
+    """The statement that writes epics from EP-300, each with a word of its own."""
+    return f"""
+        INSERT INTO epics (reference_id, creator_id, assignee_id, priority, status, title, description)
+        SELECT 'EP-' || 300 + n, '{USER}', '{USER}', 1, 'Draft', 'Epic word' || n, 'Café number ' || n
+        FROM generate_series(1, {number}) AS n
+    """  # noqa: S608 - constants
+
+
+async def test_a_connection_that_the_server_ended_while_it_was_idle_is_not_used(
+    existing_settings: Settings, postgres: PostgresServer
+) -> None:
+    async with opened(existing_settings) as database:
+        found = await epics(database)
+        for _ in range(3):
+            assert "t" in await asyncio.to_thread(postgres.sql, END_CONNECTIONS)
+            assert await epics(database) == found
+        assert database.is_existing
+
+
+@pytest.mark.parametrize("migration", [1, 3])
+async def test_the_earlier_system_before_its_migration_4_is_recognised(
+    migration: int, existing_settings: Settings, postgres: PostgresServer
+) -> None:
+    database_name = name_of(existing_settings)
+    for table in [*RENAMED, "users"]:
+        postgres.sql(f"ALTER TABLE {table} RENAME updated_at TO last_modified", database=database_name)
+    postgres.sql(f"INSERT INTO schema_migrations VALUES ({migration}, false)", database=database_name)  # noqa: S608 - constants
+    async with opened(existing_settings) as database:
+        failure = await failure_of(database)
+        assert (await database.schema()).state == "too_early"
+    assert "earlier requirements system, before its migration 4" in failure.message
+    assert failure.details == f"its migration is {migration}"
+    assert "to its migration 4 or later" in failure.suggested_actions[0]
+
+
+async def test_prefixes_are_completed_under_a_collation_of_a_language(
+    make_settings: Callable[[str, Contents], Settings], postgres: PostgresServer
+) -> None:
+    name = "with-icu"
+    postgres.sql(f"CREATE DATABASE \"{name}\" TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US'")
+    try:
+        postgres.sql(SCRIPT.read_text(), database=name)
+        postgres.sql(write_epics(99), database=name)
+        async with connect(Settings(database_url=SecretStr(postgres.url(name)))) as client:
+            for template in ("requirements://epics/{id}", "requirements://epics/{id}/hierarchy{?cursor,limit}"):
+                reference = ResourceTemplateReference(type="ref/resource", uri=template)
+                found = (await client.complete(reference, {"name": "id", "value": "EP-3"})).values
+                assert len(found) == 99
+                assert found == sorted(found)
+            assert (await read(client, "search/word7"))["count"] == 1
+    finally:
+        postgres.drop(name)
+
+
+async def test_a_role_needs_to_read_only_seven_tables(existing_settings: Settings, postgres: PostgresServer) -> None:
+    name = name_of(existing_settings)
+    postgres.sql("DROP ROLE IF EXISTS minimal")
+    postgres.sql("CREATE ROLE minimal LOGIN")
+    postgres.sql(f"GRANT SELECT ON {SEVEN} TO minimal", database=name)
+    assert existing_settings.database_url
+    url = existing_settings.database_url.get_secret_value().replace("//tests@", "//minimal@")
+    settings = existing_settings.model_copy(update={"database_url": SecretStr(url)})
+    try:
+        async with connect(settings) as client:
+            uris = [uri for uri in await list_uris(client) if uri.count("/") > 2]
+            assert len(uris) == 4
+            for uri in uris:
+                await read(client, uri.removeprefix("requirements://"))
+            for path in ("epics/EP-204/hierarchy", "requirements/REQ-001/relationships", "search/page", "epics"):
+                await read(client, path)
+        with App(settings).active():
+            status = await requirements_work.read_status()
+    finally:
+        postgres.sql("DROP OWNED BY minimal", database=name)
+        postgres.sql("DROP ROLE minimal")
+    assert status["state"] == "existing"
+    assert {table for table, count in status["rows"].items() if count is None} == {"users"}
+    assert status["rows"]["epics"] == 1
+
+
+async def test_a_search_says_which_differences_do_not_count(
+    existing_settings: Settings, postgres: PostgresServer
+) -> None:
+    name = name_of(existing_settings)
+    postgres.sql(write_epics(1), database=name)
+    async with connect(existing_settings) as client:
+        plain = await read(client, "search/cafe")
+        exact = await read(client, "search/CAFÉ")
+        postgres.sql("CREATE EXTENSION unaccent", database=name)
+        folded = await read(client, "search/cafe")
+        both = await read(client, "search/CAFÉ")
+    assert (plain["ignores"], plain["count"], exact["count"]) == (["case"], 0, 1)
+    assert (folded["ignores"], folded["count"], both["count"]) == (["case", "accents"], 1, 1)
+
+
+async def test_a_search_of_our_own_tables_ignores_case_and_accents(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        assert (await read(client, "search/catalog"))["ignores"] == ["case", "accents"]
+
+
+def create_indexes() -> list[str]:
+    columns = {"epics": "title description", "user_stories": "title description", "requirements": "title description"}
+    columns["acceptance_criteria"] = "description"
+    return [
+        f"CREATE INDEX ON {table} USING gin ({', '.join(f'{column} gin_trgm_ops' for column in names.split())})"
+        for table, names in columns.items()
+    ]
+
+
+async def explain(settings: Settings, query: str) -> str:
+    """Return the plan of the search in the epics."""
+    async with opened(settings) as database, database.reading() as connection:
+        support = await find_support(connection)
+        selects = select_existing(parse_query(query), most=2001, support=support)
+        statement = str(
+            selects[0].compile(dialect=connection.sync_connection.dialect, compile_kwargs={"literal_binds": True})  # type: ignore[union-attr]  # it is connected
+        )
+        rows: Any = await connection.exec_driver_sql(f"EXPLAIN {statement}")
+        return "\n".join(row[0] for row in rows)
+
+
+async def test_a_search_uses_trigram_indexes_if_they_exist(
+    existing_settings: Settings, postgres: PostgresServer
+) -> None:
+    name = name_of(existing_settings)
+    postgres.sql(write_epics(3000), database=name)
+    queries = ["word77", "number", '"café number" -word7', "word2999 OR word1", "wor* word12", "EP-301", "absent"]
+    queries += ["77", "user@example.com", "a.b", "NUMBER word5", "page OR 数据处理"]
+    assert "Seq Scan on epics" in await explain(existing_settings, "word77")
+    async with connect(existing_settings) as client:
+        before = [await read(client, f"search/{query}") for query in queries]
+        postgres.sql("CREATE EXTENSION pg_trgm", database=name)
+        for statement in create_indexes():
+            postgres.sql(statement, database=name)
+        postgres.sql("ANALYZE", database=name)
+        after = [await read(client, f"search/{query}") for query in queries]
+    assert after == before
+    plan = await explain(existing_settings, "word77")
+    assert "Bitmap Index Scan on epics_title_description_idx" in plan
+    assert "Seq Scan" not in plan
+
+
+async def test_an_unknown_migration_number_is_not_stated(existing_settings: Settings, postgres: PostgresServer) -> None:
+    name = name_of(existing_settings)
+    for table in RENAMED:
+        postgres.sql(f"ALTER TABLE {table} RENAME updated_at TO last_modified", database=name)
+    postgres.sql("DROP TABLE schema_migrations", database=name)
+    async with connect(existing_settings) as client:
+        body = (await read_failure(client, "epics")).body
+    assert body["details"] is None
+    assert "before its migration 4" in body["message"]

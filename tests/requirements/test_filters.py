@@ -1,0 +1,413 @@
+"""The filters and orders of the lists of entities, as clients use and misuse them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from mcp_types import ResourceTemplateReference
+from pydantic import SecretStr
+from sqlalchemy import update
+
+from quilt_mcp.core import cursors
+from quilt_mcp.requirements import kinds
+from quilt_mcp.requirements.conditions import Selection, sort_columns
+from quilt_mcp.requirements.kinds import Kind
+from quilt_mcp.requirements.resources import RESOURCES
+from quilt_mcp.requirements.tables import users
+from quilt_mcp.settings import Settings
+from tests.contract.surfaces import AnyClient
+from tests.requirements.client import connect, read, read_failure, read_pages
+from tests.requirements.conftest import opened
+from tests.requirements.test_existing_databases import SEVEN, name_of
+from tests.support.postgres_server import PostgresServer
+
+MEMBER, STRANGER = "emma_johansson", "peter_van_dijk"
+"""Users without a project in common."""
+LISTS = {definition["uri"].partition("{?")[0]: definition for definition in RESOURCES if "sort" in definition["uri"]}
+
+SORTS = (
+    "reference_id, title, priority, created_at, updated_at, -reference_id, -title, -priority, -created_at, -updated_at"
+)
+HOSTILE = (
+    "x' OR '1'='1",
+    "'; DROP TABLE requirements; --",
+    "%27%20UNION%20SELECT%20password",
+    "$1",
+    ":status",
+    "%%25s",
+    "*",
+    "﷽",
+    "\u202enwonk",
+    "x" * 512,
+    ",".join(str(number) for number in range(140)),
+    "00000000-0000-4000-8000-00000000000g",
+    "NULL",
+    "None",
+)
+
+
+async def refuse(client: AnyClient, path: str) -> dict[str, Any]:
+    """Return the error for a value of a parameter."""
+    body = (await read_failure(client, path)).body
+    assert body["error"] == "InvalidTemplateVariable", body
+    return body
+
+
+async def list_all(client: AnyClient, path: str) -> list[dict[str, Any]]:
+    return [row for page in await read_pages(client, path, "requirements", 200) for row in page]
+
+
+async def test_my_open_critical_requirements(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample, MEMBER) as client:
+        everything = await list_all(client, "requirements")
+        mine = await read(client, "requirements?assignee=me&status=Draft,Active&priority=critical,high&limit=200")
+        names = await read(client, f"requirements?assignee={MEMBER}&status=Active,Draft&priority=1,2&limit=200")
+    expected = [
+        row
+        for row in everything
+        if row["assignee_name"] == MEMBER and row["status"] in {"Draft", "Active"} and row["priority"] <= 2
+    ]
+    assert 0 < len(expected) < len([row for row in everything if row["assignee_name"] == MEMBER])
+    assert mine["requirements"] == expected
+    assert mine["count"] == len(expected)
+    assert names == mine
+
+
+async def test_names_and_ids_select_the_same(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        [first, *_] = await list_all(client, "requirements")
+        projects = (await read(client, "projects"))["projects"]
+        project = next(one for one in projects if one["name"] == "Sequencing Platform")
+        for path, name, row_id in (
+            ("requirements?type=", first["type_name"], first["type_id"]),
+            ("requirements?assignee=", first["assignee_name"], first["assignee_id"]),
+            ("requirements?project=", project["name"], project["id"]),
+        ):
+            by_name = await read(client, f"{path}{name}")
+            assert by_name["count"] > 0
+            assert await read(client, f"{path}{row_id}") == by_name
+            assert await read(client, f"{path}{name}, {row_id}") == by_name
+
+
+async def test_the_children_of_one_entity_can_be_filtered(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        stories = (await read(client, "epics/EP-001/user-stories?limit=200"))["user_stories"]
+        drafts = await read(client, "epics/EP-001/user-stories?status=Draft&sort=-title")
+        story = stories[0]["reference_id"]
+        wanted = await read(client, f"user-stories/{story}/requirements?priority=1,2,3,4&sort=reference_id&limit=2")
+        rest = await read(
+            client,
+            f"user-stories/{story}/requirements?priority=4,3,2,1&sort=reference_id&cursor={wanted['next_cursor']}",
+        )
+        everything = (await read(client, f"user-stories/{story}/requirements"))["requirements"]
+        criteria = await read(client, f"user-stories/{story}/acceptance-criteria?sort=-reference_id")
+    expected = sorted((one for one in stories if one["status"] == "Draft"), key=lambda one: one["title"], reverse=True)
+    assert drafts["user_stories"] == expected
+    assert [*wanted["requirements"], *rest["requirements"]] == sorted(everything, key=lambda one: one["reference_id"])
+    assert wanted["count"] == rest["count"] == len(everything)
+    references = [one["reference_id"] for one in criteria["acceptance_criteria"]]
+    assert references == sorted(references, reverse=True)
+
+
+async def test_changes_since_a_time_are_in_the_order_of_their_times(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        times = [row["updated_at"] for row in await list_all(client, "requirements")]
+        since = sorted(times)[len(times) // 2]
+        changed = await list_all(client, f"requirements?updated_since={since}")
+        local = since.replace("Z", "+00:00")
+        assert [row["id"] for row in await list_all(client, f"requirements?updated_since={local}")] == [
+            row["id"] for row in changed
+        ]
+    assert [row["updated_at"] for row in changed] == sorted(time for time in times if time >= since)
+
+
+async def test_a_list_without_matches_is_empty(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        nothing = {"requirements": [], "count": 0, "next_cursor": None}
+        assert await read(client, "requirements?updated_since=9999-12-31") == nothing
+        assert await read(client, "requirements?assignee=none") == nothing
+
+
+@pytest.mark.parametrize(
+    ("query", "message", "advice"),
+    [
+        ("status=active", "`status` must be one of Draft, Active, Obsolete.", "Did you mean Active?"),
+        ("status=Draft,Dune", "`status` must be one of Draft, Active, Obsolete.", "Omit `status` for all."),
+        (
+            "priority=5",
+            "`priority` must be one of 1, 2, 3, 4, critical, high, medium, low.",
+            "Omit `priority` for all.",
+        ),
+        ("priority=hihg", "`priority` must be one of 1, 2, 3, 4, critical, high, medium, low.", "Did you mean high?"),
+        (
+            "type=functional",
+            "`type` must be one of Business Rule, Data, Functional, Interface, Non-Functional.",
+            "Did you mean Functional?",
+        ),
+        (
+            "project=Sequencing",
+            "`project` must be one of Clinical Trials Portal, Data Governance, Default, Sequencing Platform.",
+            "Did you mean Sequencing Platform?",
+        ),
+        (
+            "sort=-updated",
+            f"`sort` must be one of {SORTS}.",
+            "Did you mean -updated_at?",
+        ),
+        (
+            "updated_since=yesterday",
+            "`updated_since` must be an ISO 8601 date or time, such as 2026-11-22 or 2026-11-22T09:30:00Z.",
+            "Write it in UTC, or with an offset such as +02:00. Omit `updated_since` for all.",
+        ),
+        (
+            "status=Draft,,Active",
+            "`status` contains an empty value.",
+            "Separate values with one comma. For a name that contains a comma, use the ID.",
+        ),
+    ],
+)
+async def test_an_unknown_value_is_refused_with_the_allowed_ones(
+    query: str, message: str, advice: str, settings_with_sample: Settings
+) -> None:
+    async with connect(settings_with_sample) as client:
+        body = await refuse(client, f"requirements?{query}")
+    assert body["message"] == message
+    assert body["suggested_actions"][0] == advice
+    last = query.partition("=")[2]
+    assert any(repr(value) in body["details"] for value in (last, *last.split(",")))
+
+
+async def test_a_criterion_has_no_status_and_no_title_to_sort_by(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        body = (await read_failure(client, "acceptance-criteria?status=Draft")).body
+        sort = await refuse(client, "acceptance-criteria?sort=title")
+    assert body["error"] == "InvalidURI"
+    assert "project and updated_since and sort and cursor and limit" in body["details"]
+    assert "status" not in body["details"]
+    assert "must be one of reference_id, created_at, updated_at, " in sort["message"]
+
+
+async def test_descriptions_list_the_allowed_values() -> None:
+    assert len(LISTS) == 7
+    for kind in kinds.KINDS:
+        description = LISTS[f"requirements://{kind.segment}"]["description"]
+        assert all(status in description for status in kind.statuses)
+        assert "`sort`: reference_id, " in description
+
+
+@pytest.mark.parametrize("name", ["status", "priority", "assignee", "type", "project", "updated_since", "sort"])
+async def test_hostile_values_are_refused_like_any_unknown_value(name: str, settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        for value in HOSTILE:
+            body = await refuse(client, f"requirements?{name}={value}")
+            assert f"`{name}`" in body["message"] or "not a valid value" in body["message"]
+        assert (await read(client, "requirements?limit=1"))["count"] == 180
+
+
+async def test_values_with_control_characters_and_long_values_are_refused(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        for value in ("%00", "%0A", "Draft%07", "%ED%A0%80", "%FF", "a" * 513):
+            for name in ("status", "assignee", "sort", "cursor"):
+                await refuse(client, f"requirements?{name}={value}")
+
+
+async def test_ten_thousand_values_are_refused_by_their_length(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        body = (await read_failure(client, f"requirements?priority={','.join(['1'] * 10_000)}")).body
+    assert body["error"] == "InvalidURI"
+    assert "at most 1024" in body["message"]
+
+
+async def test_a_parameter_that_occurs_twice_is_refused(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        body = (await read_failure(client, "requirements?status=Draft&status=Active")).body
+    assert body["error"] == "InvalidURI"
+    assert "each once" in body["details"]
+
+
+async def test_a_cursor_is_valid_only_with_its_own_filters(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        page = await read(client, "requirements?status=Draft,Active&sort=-title&limit=5")
+        unfiltered = await read(client, "requirements?limit=5")
+        same = f"status=Active,Draft&sort=-title&limit=3&cursor={page['next_cursor']}"
+        following = (await read(client, f"requirements?{same}"))["requirements"]
+        others = [
+            "sort=-title",
+            "status=Draft,Active",
+            "status=Draft,Active&sort=title",
+            "status=Draft&sort=-title",
+            "",
+        ]
+        for other in others:
+            await refuse(client, f"requirements?{other}&cursor={page['next_cursor']}".replace("?&", "?"))
+            if other:
+                await refuse(client, f"requirements?{other}&cursor={unfiltered['next_cursor']}")
+        await refuse(client, f"user-stories?status=Draft&cursor={page['next_cursor']}")
+        everything = await list_all(client, "requirements?status=Draft,Active&sort=-title")
+    assert following == everything[5:8]
+    async with connect(settings_with_sample, MEMBER) as client:
+        await refuse(client, f"requirements?{same}")
+
+
+@pytest.mark.parametrize("sort", ["title", "-updated_at", "priority", "reference_id", None])
+async def test_a_forged_cursor_is_refused_or_finds_nothing_new(
+    sort: str | None, settings_with_sample: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cursors, "compute_tag", lambda *_: "a" * 12)
+    row_id = "0" * 32
+    valid = {"title": "eA", "-updated_at": "1", "priority": "1", "reference_id": "UkVRLTAwMQ", None: ""}[sort]
+    forged = ["", "x", "0 0 0", f"{row_id} 5", f"{row_id} -5 {valid}", f"{row_id} {10**15} {valid}"]
+    forged += [f"{'z' * 32} 5 {valid}", f"{row_id} 5 {valid}\n", f"{row_id} 5 1.5", f"{row_id} 5 {'9' * 30}"]
+    forged += [f"{row_id} 5 {'YWFh' * 21}", f"{row_id} 5 AA", f"{row_id} 5 _w"]
+    query = f"status=Draft{f'&sort={sort}' if sort else ''}"
+
+    async def read_after(text: str) -> dict[str, Any]:
+        uri = f"requirements://requirements?{query}&cursor={cursors.encode(text, 'a' * 12)}"
+        answer = await client.call_tool("get_resource", {"uri": uri}, raise_on_error=False)
+        return answer.structured_content or {}
+
+    async with connect(settings_with_sample) as client:
+        page = (await read_after(f"{row_id} 5 {valid}"))["data"]
+        assert page["count"] == 5
+        assert all(row["status"] == "Draft" for row in page["requirements"])
+        for text in forged:
+            assert (await read_after(text))["error"] == "InvalidTemplateVariable", text
+
+
+async def test_members_learn_nothing_about_others(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        projects = {one["name"] for one in (await read(client, "projects"))["projects"]}
+        everyone = (await read(client, "epics?assignee=none&limit=1"))["count"]
+        assert everyone == 0
+    async with connect(settings_with_sample, MEMBER) as client:
+        own = {one["name"] for one in (await read(client, "projects"))["projects"]}
+        everything = await list_all(client, "requirements")
+        foreign = min(projects - own)
+        for name, known, unknown in (("assignee", STRANGER, "nobody_at_all"), ("project", foreign, "No Such Thing")):
+            of_known = await refuse(client, f"requirements?{name}={known}")
+            of_unknown = await refuse(client, f"requirements?{name}={unknown}")
+            assert known not in of_known["message"] + str(of_known["suggested_actions"])
+            assert of_known["message"] == of_unknown["message"]
+            assert of_known["suggested_actions"] == of_unknown["suggested_actions"]
+        for query in ("sort=title", "status=Draft,Active,Obsolete", "updated_since=2000-01-01", "priority=1,2,3,4"):
+            found = await list_all(client, f"requirements?{query}")
+            assert sorted(row["id"] for row in found) == [row["id"] for row in everything]
+
+
+async def test_a_username_can_look_like_an_id(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        everything = await list_all(client, "requirements")
+        [mine, *_] = [row for row in everything if row["assignee_name"] == MEMBER]
+    name = "7b6f0b9e-1111-4222-8333-444455556666"
+    async with opened(settings_with_sample) as database, database.writing() as connection:
+        await connection.execute(update(users).where(users.c.id == mine["assignee_id"]).values(username=name))
+    async with connect(settings_with_sample) as client:
+        found = await list_all(client, f"requirements?assignee={name}")
+    assert [row["id"] for row in found] == [row["id"] for row in everything if row["assignee_name"] == MEMBER]
+
+
+async def test_me_needs_a_user(settings_with_sample: Settings, existing_settings: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        body = await refuse(client, "requirements?assignee=me")
+    assert "you are not a user of the requirements database" in body["message"]
+    assert "QUILT_MCP_REQUIREMENTS_USER" in body["suggested_actions"][1]
+    async with connect(existing_settings, "grace") as client:  # in that system, who is no user can read too
+        assert "you are not a user" in (await refuse(client, "requirements?assignee=me"))["message"]
+    async with connect(existing_settings, "ada") as client:
+        assert (await read(client, "requirements?assignee=me"))["count"] == 1
+
+
+async def test_the_earlier_system_has_statuses_of_its_own_and_no_projects(existing_settings: Settings) -> None:
+    async with connect(existing_settings) as client:
+        assert [one["reference_id"] for one in (await read(client, "epics?status=On Hold"))["epics"]] == ["EP-204"]
+        assert (await read(client, "epics?status=Done"))["count"] == 0
+        body = await refuse(client, "epics?status=On hold")
+        no_project = await refuse(client, "epics?project=Default")
+    assert body["message"].endswith("Backlog, Draft, In Progress, Done, Cancelled, On Hold.")
+    assert body["suggested_actions"][0] == "Did you mean On Hold?"
+    assert "no projects" in no_project["message"]
+
+
+async def test_without_the_names_of_users_ids_are_accepted(
+    existing_settings: Settings, postgres: PostgresServer
+) -> None:
+    name = name_of(existing_settings)
+    postgres.sql("DROP ROLE IF EXISTS nameless")
+    postgres.sql("CREATE ROLE nameless LOGIN")
+    postgres.sql(f"GRANT SELECT ON {SEVEN} TO nameless", database=name)
+    assert existing_settings.database_url
+    url = existing_settings.database_url.get_secret_value().replace("//tests@", "//nameless@")
+    settings = existing_settings.model_copy(update={"database_url": SecretStr(url)})
+    try:
+        async with connect(settings, "ada") as client:
+            assert (await read(client, "epics?assignee=11111111-1111-4111-8111-111111111111,none"))["count"] == 1
+            for value in ("ada", "me"):
+                body = await refuse(client, f"epics?assignee={value}")
+                assert "must be the ID of a user" in body["message"]
+            assert await complete(client, "requirements://epics", "assignee", "") == ["none"]
+    finally:
+        postgres.sql("DROP OWNED BY nameless", database=name)
+        postgres.sql("DROP ROLE nameless")
+
+
+async def complete(client: AnyClient, path: str, name: str, prefix: str) -> list[str]:
+    reference = ResourceTemplateReference(type="ref/resource", uri=LISTS[path]["uri"])
+    found: list[str] = (await client.complete(reference, {"name": name, "value": prefix})).values
+    return found
+
+
+@pytest.mark.parametrize("kind", [kinds.EPIC, kinds.REQUIREMENT], ids=lambda kind: kind.segment)
+async def test_the_values_of_filters_are_completed(kind: Kind, settings_with_sample: Settings) -> None:
+    path = f"requirements://{kind.segment}"
+    async with connect(settings_with_sample, MEMBER) as client:
+        assert await complete(client, path, "status", "") == list(kind.statuses)
+        assert await complete(client, path, "status", "Obsolete,D") == [
+            f"Obsolete,{status}" for status in kind.statuses if status.startswith("D")
+        ]
+        assert await complete(client, path, "priority", "c") == ["critical"]
+        assert await complete(client, path, "sort", "-t") == ["-title"]
+        assert await complete(client, path, "assignee", "m") == ["me"]
+        assert await complete(client, path, "assignee", "emma") == [MEMBER]
+        assert await complete(client, path, "assignee", STRANGER) == []
+        assert await complete(client, path, "updated_since", "2") == []
+        projects = (await read(client, "projects"))["projects"]
+        assert await complete(client, path, "project", "") == sorted(one["name"] for one in projects)
+        if kind is kinds.REQUIREMENT:
+            assert await complete(client, path, "type", "Non") == ["Non-Functional"]
+
+
+async def test_the_earlier_system_completes_its_statuses(existing_settings: Settings) -> None:
+    async with connect(existing_settings) as client:
+        assert await complete(client, "requirements://epics", "status", "On") == ["On Hold"]
+        assert await complete(client, "requirements://epics", "project", "") == []
+
+
+async def test_a_filtered_page_needs_few_statements(
+    settings_with_sample: Settings, statements: Callable[[], list[str]]
+) -> None:
+    async with connect(settings_with_sample) as client:
+        page = await read(client, "requirements?status=Draft&limit=2")
+        before = len(statements())
+        await client.call_tool("get_resource", {"uri": "requirements://requirements?status=Draft&limit=2"})
+        assert len(statements()) - before == 2
+        before = len(statements())
+        uri = f"requirements://requirements?status=Draft&limit=2&cursor={page['next_cursor']}"
+        await client.call_tool("get_resource", {"uri": uri})
+        assert len(statements()) - before == 1
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
+def test_a_kind_without_a_column_matches_no_filter_of_it_and_has_no_key_of_it(dialect: str) -> None:
+    for selection in (
+        Selection(status=("Draft",)),
+        Selection(priority=(1,)),
+        Selection(assignee_ids=("a",)),
+        Selection(includes_unassigned=True),
+        Selection(type_ids=("a",)),
+    ):
+        assert selection
+        assert selection.limit(kinds.ACCEPTANCE_CRITERIA, dialect) is None
+    assert not Selection()
+    assert Selection().limit(kinds.ACCEPTANCE_CRITERIA, dialect) == []
+    assert sort_columns(kinds.ACCEPTANCE_CRITERIA, "title", dialect) == []
+    assert sort_columns(kinds.ACCEPTANCE_CRITERIA, "priority", dialect) == []

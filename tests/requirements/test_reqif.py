@@ -1,0 +1,554 @@
+"""ReqIF: what other programs say about our files, and what an import takes from theirs."""
+
+import io
+import sys
+import zipfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import reqif
+import xmlschema
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+from reqif.parser import ReqIFParser
+
+from quilt_mcp.commands.cli import main
+from quilt_mcp.requirements.transfer.record_reader import Numbered, Refused
+from quilt_mcp.requirements.transfer.reqif_reader import ReqifReader
+from quilt_mcp.requirements.transfer.reqif_text import pack, quote, replace, unpack
+from quilt_mcp.settings import Settings
+from tests.requirements import generated
+from tests.requirements.generated import Size
+from tests.requirements.test_transfer_exact import UNUSUAL, export_to, place_of
+from tests.requirements.transferring import ADA, FAMILY, export, export_kind, write
+from tests.support.postgres_server import PostgresServer
+
+SCHEMA = Path(reqif.__file__).parent / "reqif_schema" / "reqif.xsd"
+UUIDS = [f"0b9c4d5e-1f2a-4b3c-8d4e-00000000000{number}" for number in range(10)]
+
+
+@pytest.fixture
+def exported(make_settings: Callable[..., Settings], tmp_path: Path) -> Path:
+    """The export of a database with unusual texts."""
+    settings = make_settings("sqlite", "tables")
+    rows = generated.generate(3, Size(users=3, members=90, entities=12), UNUSUAL)
+    generated.write("sqlite", place_of(settings), rows)
+    export_to(tmp_path / "all.reqif", settings)
+    return tmp_path / "all.reqif"
+
+
+def test_an_export_follows_the_schema_of_reqif(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SCHEMA.parent)  # the schema refers to others by relative paths
+    schema = xmlschema.XMLSchema(str(SCHEMA), base_url=str(SCHEMA.parent))
+    assert [str(error)[:300] for error in schema.iter_errors(str(exported))] == []
+
+
+def test_another_program_reads_an_export(exported: Path) -> None:
+    found = ReqIFParser.parse(str(exported)).core_content.req_if_content
+    kinds = Counter(one.spec_object_type for one in found.spec_objects)
+    assert {kinds[f"quilt-mcp.{kind}"] for kind in ("epic", "user_story", "acceptance_criteria", "requirement")} == {12}
+    epics = [one for one in found.spec_objects if one.spec_object_type == "quilt-mcp.epic"]
+    titles = {one.attribute_map["quilt-mcp.epic.title"].value for one in epics}
+    assert titles <= {replace(text[:500]) for text in (*UNUSUAL, "x")}
+    assert found.specifications[0].long_name == "Users, projects and types"
+    assert len(found.specifications) == 4
+    objects = {one.identifier for one in found.spec_objects}
+    assert {end for one in found.spec_relations for end in (one.source, one.target)} <= objects
+
+
+@given(st.text())
+def test_texts_are_quoted_exactly(text: str) -> None:
+    fields: dict[str, object] = {"title": text}
+    packed = pack(fields)
+    found = {"title": read_attribute(f"<a b={quote(text)}/>".encode())}
+    if packed:
+        unpack(found, packed)
+    assert found == fields
+
+
+def read_attribute(raw: bytes) -> object:
+    return etree.fromstring(raw).get("b")
+
+
+def test_a_packed_text_that_was_changed_since_is_not_restored() -> None:
+    packed = pack({"title": "a\x01", "description": "b\x02"})
+    assert packed
+    fields: dict[str, object] = {"title": "a\ufffd", "description": "edited"}
+    unpack(fields, packed)
+    assert fields == {"title": "a\x01", "description": "edited"}
+
+
+HEADER = """<?xml version="1.0" encoding="UTF-8"?>
+<REQ-IF xmlns="http://www.omg.org/spec/ReqIF/20110401/reqif.xsd" xmlns:x="http://www.w3.org/1999/xhtml">
+<THE-HEADER><REQ-IF-HEADER IDENTIFIER="h"><REPOSITORY-ID>repo</REPOSITORY-ID></REQ-IF-HEADER></THE-HEADER>
+<CORE-CONTENT><REQ-IF-CONTENT>
+<DATATYPES><DATATYPE-DEFINITION-ENUMERATION IDENTIFIER="levels"><SPECIFIED-VALUES>
+<ENUM-VALUE IDENTIFIER="low" LONG-NAME="Low"/><ENUM-VALUE IDENTIFIER="high" LONG-NAME="High"/>
+</SPECIFIED-VALUES></DATATYPE-DEFINITION-ENUMERATION></DATATYPES>
+<SPEC-TYPES><SPEC-OBJECT-TYPE IDENTIFIER="t" LONG-NAME="System Requirement" DESC="Of the system."><SPEC-ATTRIBUTES>
+<ATTRIBUTE-DEFINITION-STRING IDENTIFIER="chapter" LONG-NAME="ReqIF.ChapterName"/>
+<ATTRIBUTE-DEFINITION-XHTML IDENTIFIER="text" LONG-NAME="ReqIF.Text"/>
+<ATTRIBUTE-DEFINITION-STRING IDENTIFIER="foreign" LONG-NAME="ReqIF.ForeignID"/>
+<ATTRIBUTE-DEFINITION-ENUMERATION IDENTIFIER="level" LONG-NAME="Safety">
+<DEFAULT-VALUE><ATTRIBUTE-VALUE-ENUMERATION/></DEFAULT-VALUE></ATTRIBUTE-DEFINITION-ENUMERATION>
+</SPEC-ATTRIBUTES></SPEC-OBJECT-TYPE>
+<SPEC-RELATION-TYPE IDENTIFIER="satisfies" LONG-NAME="satisfies"><SPEC-ATTRIBUTES>
+<ATTRIBUTE-DEFINITION-STRING IDENTIFIER="why" LONG-NAME="Rationale"/></SPEC-ATTRIBUTES></SPEC-RELATION-TYPE>
+</SPEC-TYPES>
+"""
+FOOTER = "</REQ-IF-CONTENT></CORE-CONTENT></REQ-IF>"
+
+
+def value(name: str, text: str) -> str:
+    reference = f"<DEFINITION><ATTRIBUTE-DEFINITION-STRING-REF>{name}</ATTRIBUTE-DEFINITION-STRING-REF></DEFINITION>"
+    if name == "text":
+        return f"<ATTRIBUTE-VALUE-XHTML>{reference}<THE-VALUE>{text}</THE-VALUE></ATTRIBUTE-VALUE-XHTML>"
+    if name == "level":
+        chosen = "".join(f"<ENUM-VALUE-REF>{one}</ENUM-VALUE-REF>" for one in text.split())
+        return f"<ATTRIBUTE-VALUE-ENUMERATION><VALUES>{chosen}</VALUES>{reference}</ATTRIBUTE-VALUE-ENUMERATION>"
+    return f'<ATTRIBUTE-VALUE-STRING THE-VALUE="{text}">{reference}</ATTRIBUTE-VALUE-STRING>'
+
+
+def spec_object(identifier: str, **values: str) -> str:
+    inside = "".join(value(name, text) for name, text in values.items())
+    return (
+        f'<SPEC-OBJECT IDENTIFIER="{identifier}"><VALUES>{inside}</VALUES>'
+        "<TYPE><SPEC-OBJECT-TYPE-REF>t</SPEC-OBJECT-TYPE-REF></TYPE></SPEC-OBJECT>\n"
+    )
+
+
+def relation(source: str, target: str, more: str = "") -> str:
+    return (
+        f'<SPEC-RELATION IDENTIFIER="r-{source}-{target}"><TARGET><SPEC-OBJECT-REF>{target}</SPEC-OBJECT-REF></TARGET>'
+        f"<SOURCE><SPEC-OBJECT-REF>{source}</SPEC-OBJECT-REF></SOURCE>{more}"
+        "<TYPE><SPEC-RELATION-TYPE-REF>satisfies</SPEC-RELATION-TYPE-REF></TYPE></SPEC-RELATION>\n"
+    )
+
+
+def place(identifier: str, *inside: str) -> str:
+    # some tools write the children first
+    return (
+        f'<SPEC-HIERARCHY IDENTIFIER="p-{identifier}-{len(inside)}"><CHILDREN>{"".join(inside)}</CHILDREN>'
+        f"<OBJECT><SPEC-OBJECT-REF>{identifier}</SPEC-OBJECT-REF></OBJECT></SPEC-HIERARCHY>"
+    )
+
+
+def document(objects: str, places: str = "", relations: str = "", more: str = "") -> bytes:
+    return (
+        f"{HEADER}<SPEC-OBJECTS>\n{objects}</SPEC-OBJECTS><SPEC-RELATIONS>{relations}</SPEC-RELATIONS>"
+        '<SPECIFICATIONS><SPECIFICATION IDENTIFIER="spec" LONG-NAME="Brake control">'
+        f"<VALUES>{value('foreign', '7')}</VALUES>"
+        f"<CHILDREN>{places}</CHILDREN></SPECIFICATION></SPECIFICATIONS>{more}{FOOTER}"
+    ).encode()
+
+
+def read(raw: bytes) -> tuple[list[Numbered | Refused], Counter[str]]:
+    skipped: Counter[str] = Counter()
+    reader = ReqifReader(io.BytesIO(raw), skipped)
+    found = list(reader)
+    assert reader.bytes_read <= len(raw)
+    return found, skipped
+
+
+def read_records(raw: bytes) -> tuple[dict[str, dict[str, Any]], Counter[str]]:
+    """Return the records by title or name."""
+    found, skipped = read(raw)
+    records = [one.values for one in found if isinstance(one, Numbered)]
+    assert len(records) == len(found), found
+    return {str(one.get("title", one.get("name", one.get("relationship_type_id")))): one for one in records}, skipped
+
+
+SHALL = "<x:div>The system <x:b>shall</x:b>\n brake.</x:div>"
+
+
+def test_objects_of_other_tools_become_records() -> None:
+    objects = (
+        spec_object("_" + UUIDS[0], chapter="Functions")
+        + spec_object("braking", chapter="Braking")
+        + spec_object(UUIDS[1], text=SHALL, foreign="SYS-1", level="low high")
+        + spec_object("sub", text="<x:p>First line.</x:p><x:p>Second</x:p>", foreign="REQ-042")
+        + spec_object("loose", text="Without a place")
+    )
+    places = place("_" + UUIDS[0], place("braking", place(UUIDS[1], place("sub"))))
+    found, skipped = read_records(document(objects, places, relation("sub", UUIDS[1])))
+    epic, functions, braking = found["Brake control"], found["Functions"], found["Functions / Braking"]
+    assert functions["id"] == UUIDS[0]
+    assert functions["epic_id"] == braking["epic_id"] == epic["id"]
+    brake, sub = found["The system shall brake."], found["First line."]
+    assert brake["id"] == UUIDS[1]
+    assert brake["description"] == "ReqIF.ForeignID: SYS-1\nSafety: Low, High"
+    assert brake["user_story_id"] == sub["user_story_id"] == braking["id"]
+    assert brake["type_id"] == "System Requirement"
+    assert found["System Requirement"]["description"] == "Of the system."
+    assert (sub["description"], sub["reference_id"]) == ("First line.\nSecond", "REQ-042")
+    assert found["child_of"]["kind"] == "relationship_type" or found["child_of"]["source_requirement_id"] == sub["id"]
+    loose = found["Without a place"]
+    story = found["Objects without a specification"]
+    assert story["kind"] == "user_story"
+    assert loose["user_story_id"] == story["id"]
+    assert dict(skipped) == {
+        "default value of the attribute Safety": 1,
+        "attribute ReqIF.ForeignID of a specification": 1,
+    }
+    again, _ = read_records(document(objects, places))
+    assert again["First line."]["id"] == sub["id"]
+
+
+NAMED = (
+    '<ATTRIBUTE-DEFINITION-STRING IDENTIFIER="name" LONG-NAME="ReqIF.Name"/>'
+    '<ATTRIBUTE-DEFINITION-STRING IDENTIFIER="note" LONG-NAME="Note"/>'
+    '<ATTRIBUTE-DEFINITION-STRING IDENTIFIER="other" LONG-NAME="Note"/></SPEC-ATTRIBUTES></SPEC-OBJECT-TYPE>'
+)
+
+
+def named(raw: bytes, **attributes: str) -> bytes:
+    """Return a document in which objects can have names and notes, and the object `a` has further XML attributes."""
+    more = "".join(f' {name.replace("_", "-")}="{text}"' for name, text in attributes.items())
+    text = raw.decode().replace("</SPEC-ATTRIBUTES></SPEC-OBJECT-TYPE>", NAMED)
+    return text.replace('<SPEC-OBJECT IDENTIFIER="a"', f'<SPEC-OBJECT IDENTIFIER="a"{more}').encode()
+
+
+def test_every_value_of_a_requirement_is_in_its_record() -> None:
+    values = {"chapter": "Chapter", "name": "Name", "text": "Text", "note": "Note 1", "other": "Note 2"}
+    raw = named(document(spec_object("a", **values), place("a")), LONG_NAME="Long name", DESC="Of the object.")
+    found, _ = read_records(raw)
+    assert found["Chapter"]["description"] == (
+        "Text\n\nReqIF.Name: Name\nNote: Note 1\nNote: Note 2\nLONG-NAME: Long name\nDESC: Of the object."
+    )
+    raw = named(document(spec_object("a", name="Name"), place("a")), LONG_NAME="Name", DESC="Of the object.")
+    found, _ = read_records(raw)
+    assert found["Name"]["description"] == "Of the object."
+    found, _ = read_records(named(document(spec_object("a", foreign="REQ-7"), place("a")), LONG_NAME="REQ-7"))
+    assert found["REQ-7"]["description"] == "ReqIF.ForeignID: REQ-7"
+
+
+def test_every_value_of_a_heading_is_in_its_user_story() -> None:
+    values = {"chapter": "Chapter", "name": "Name", "level": "high", "foreign": "1.2"}
+    places = place("a", place("b"))
+    raw = document(spec_object("a", **values) + spec_object("b", text="b"), places)
+    found, _ = read_records(named(raw, LONG_NAME="a", DESC="Of the chapter."))
+    assert found["Chapter"]["kind"] == "user_story"
+    assert found["Chapter"]["description"] == (
+        "Of the chapter.\n\nReqIF.Name: Name\nSafety: High\nReqIF.ForeignID: 1.2"
+    )
+
+
+def test_blank_names_count_as_missing() -> None:
+    raw = document(spec_object("a", text="b") + spec_object("c"), place("c", place("a")))
+    found, _ = read_records(named(raw, LONG_NAME=" ", DESC=" "))
+    assert found["b"]["kind"] == "requirement"
+    assert "description" not in found["b"]
+    raw = document(spec_object("a") + spec_object("c", text="c"), place("a", place("c")) + place("d"))
+    found, _ = read_records(named(raw, LONG_NAME=" ", DESC=" "))
+    assert found["a"]["kind"] == "user_story"
+    found, _ = read_records(named(document(spec_object("a"), place("a")), LONG_NAME=" ", DESC=" "))
+    assert found["a"]["kind"] == "requirement"
+    blank = document(spec_object("a", text="b", level="low"), place("a"), relation("a", "a"))
+    for name in ("Brake control", "System Requirement", "Safety", "satisfies", "Low"):
+        blank = blank.replace(f'LONG-NAME="{name}"'.encode(), b'LONG-NAME=" "')
+    found, _ = read_records(blank)
+    assert "Specification" in found
+    assert (found["b"]["type_id"], found["b"]["description"]) == ("t", "level: low")
+    assert "satisfies" in found
+
+
+@pytest.mark.parametrize("identifier", ["", ' IDENTIFIER=""'])
+def test_relations_without_an_identifier_are_told_apart_by_their_ends(identifier: str) -> None:
+    objects = "".join(spec_object(one, text=SHALL.replace("brake", one)) for one in "abc")
+    relations = "".join(
+        relation(one, other).replace(f' IDENTIFIER="r-{one}-{other}"', identifier) for one, other in ("ab", "bc")
+    )
+    found, _ = read(document(objects, place("a") + place("b") + place("c"), relations))
+    again, _ = read(document(objects, place("a") + place("b") + place("c"), relations))
+    links = [one.values for one in found if isinstance(one, Numbered) and one.values["kind"] == "relationship"]
+    assert len({one["id"] for one in links}) == 2
+    assert found == again
+
+
+def test_everything_that_is_skipped_is_named() -> None:
+    objects = (
+        spec_object("head", chapter="Chapter")
+        + spec_object("a", text='a<x:object data="brake.png" type="image/png">picture</x:object>').replace(
+            "<VALUES>", "<ALTERNATIVE-ID><ALTERNATIVE-ID/></ALTERNATIVE-ID><VALUES>", 1
+        )
+        + spec_object("b", text="b")
+    )
+    why = f"<VALUES>{value('why', 'so')}</VALUES>"
+    relations = relation("a", "b", why) + relation("a", "head") + relation("a", "gone") + relation("b", "b")
+    places = place("head", place("a"), place("b"), place("gone")) + place("a")
+    more = "<SPEC-RELATION-GROUPS/>"
+    raw = document(objects, places, relations, more).replace(
+        b"</CORE-CONTENT>", b"</CORE-CONTENT><TOOL-EXTENSIONS><x/></TOOL-EXTENSIONS>"
+    )
+    _, skipped = read(raw)
+    assert dict(skipped) == {
+        "default value of the attribute Safety": 1,
+        "ALTERNATIVE-ID": 1,
+        "place of the object gone that the file does not have": 1,
+        "second place of an object in the hierarchy": 1,
+        "attribute ReqIF.ForeignID of a specification": 1,
+        "SPEC-RELATION-GROUPS": 1,
+        "TOOL-EXTENSIONS": 1,
+        "embedded object brake.png": 1,
+        "attribute Rationale of relations": 1,
+        "relation satisfies of a heading or an object that is not a requirement": 1,
+        "relation satisfies to an object that the file does not have": 1,
+        "relation satisfies that is repeated or leads to its own source": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("xhtml", "text"),
+    [
+        ("plain", "plain"),
+        ("<x:p> a\n b </x:p><x:p>c</x:p>", "a b\nc"),
+        ("<x:ul><x:li>one</x:li><x:li>two <x:i>and</x:i> three</x:li></x:ul>", "- one\n- two and three"),
+        ("a<x:br/>b<x:br/><x:br/>c", "a\nb\n\nc"),
+        ("<x:table><x:tr><x:td>1</x:td><x:td>2</x:td></x:tr><x:tr><x:td>3</x:td></x:tr></x:table>", "1\t2\n3"),
+        ("<x:pre>a\n  b</x:pre>", "a\n  b"),
+        ("&lt;b&gt; &amp; &#228;", "<b> & ä"),
+    ],
+)
+def test_xhtml_becomes_text(xhtml: str, text: str) -> None:
+    found, _ = read(document(spec_object("a", chapter="Title", text=xhtml)))
+    [record] = [one.values for one in found if isinstance(one, Numbered) and one.values["kind"] == "requirement"]
+    assert record["description"] == text
+
+
+def count_steps(raw: bytes) -> int:
+    """Return the number of lines of code that run, also again and again in one expression, while a file is read."""
+    steps = 0
+
+    def step(*_: object) -> Any:
+        nonlocal steps
+        steps += 1
+        return step
+
+    before = sys.gettrace()
+    sys.settrace(step)
+    try:
+        for _ in ReqifReader(io.BytesIO(raw), Counter()):
+            pass
+    finally:
+        sys.settrace(before)
+    return steps
+
+
+@pytest.mark.parametrize("xhtml", ["<x:p/>", "<x:b/>", "<x:td> </x:td>", "<x:li/> "])
+def test_the_work_for_a_text_grows_with_its_length(xhtml: str) -> None:
+    few, more = (count_steps(document(spec_object("a", text=xhtml * number))) for number in (500, 1_000))
+    assert more < 2.1 * few
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_new_version_of_a_file_updates_the_first(
+    make_settings: Callable[..., Settings],
+    set_settings: Callable[[Settings], None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(write(tmp_path / "users.jsonl", ADA)) == 0
+    file = tmp_path / "tool.reqif"
+    file.write_bytes(document(spec_object("a", text="First") + spec_object("b", text="B"), place("a") + place("b")))
+    assert main(["requirements", "import", str(file), "--creator", "ada"]) == 0
+    assert "Skipped: default value of the attribute Safety (1)" in capsys.readouterr().err
+    file.write_bytes(document(spec_object("a", text="Second") + spec_object("c", text="C"), place("a") + place("c")))
+    command = ["requirements", "import", str(file), "--creator", "ada", "--update", "--delete-missing"]
+    assert main(command) == 0
+    assert {one["title"] for one in export_kind(capsys, "requirement")} == {"Second", "C"}
+    before = export(capsys)
+    assert main(command) == 0
+    assert export(capsys) == before
+
+
+@pytest.mark.usefixtures("tables")
+def test_an_object_that_moved_in_another_tool_moves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    more = [{**FAMILY[2], "reference_id": "US-002"}, {**FAMILY[4], "reference_id": "REQ-007"}]
+    del more[1]["acceptance_criteria_id"]
+    assert main(write(tmp_path / "a.jsonl", *FAMILY, *more)) == 0
+    file = tmp_path / "a.reqif"
+    assert main(["requirements", "export", str(file)]) == 0
+    capsys.readouterr()
+    moving = next(one for one in export_kind(capsys, "requirement") if one["reference_id"] == "REQ-007")
+    other = next(one for one in export_kind(capsys, "user_story") if one["reference_id"] == "US-002")
+    text = file.read_text()
+    identifier = f"requirement-{moving['id']}"
+    own = (
+        text[text.index('<SPEC-HIERARCHY IDENTIFIER="place-' + identifier) :].partition("</SPEC-HIERARCHY>\n")[0]
+        + "</SPEC-HIERARCHY>\n"
+    )
+    story = f"<SPEC-OBJECT-REF>user_story-{other['id']}</SPEC-OBJECT-REF></OBJECT><CHILDREN>"
+    assert story in text
+    file.write_text(text.replace(own, "").replace(story, story + own))
+    assert main(["requirements", "import", str(file), "--update", "--dry-run"]) == 0
+    assert "updated requirement REQ-007: user_story_id: 'US-001' → 'US-002'" in capsys.readouterr().out
+
+
+def test_rows_of_the_earlier_system_without_a_time_are_exported(
+    existing_settings: Settings,
+    postgres: PostgresServer,
+    set_settings: Callable[[Settings], None],
+    tmp_path: Path,
+) -> None:
+    assert existing_settings.database_url
+    name = existing_settings.database_url.get_secret_value().partition("?")[0].rpartition("/")[2]
+    postgres.sql(
+        """
+        INSERT INTO requirements
+            (reference_id, creator_id, assignee_id, priority, status, title, user_story_id, type_id)
+        SELECT 'REQ-002', creator_id, assignee_id, priority, status, title, user_story_id, type_id FROM requirements;
+        UPDATE requirements
+        SET acceptance_criteria_id = (SELECT id FROM acceptance_criteria LIMIT 1), updated_at = NULL;
+        INSERT INTO requirement_relationships
+            (source_requirement_id, target_requirement_id, relationship_type_id, created_by, created_at)
+        SELECT source.id, target.id, (SELECT id FROM relationship_types LIMIT 1), source.creator_id, NULL
+        FROM requirements source, requirements target
+        WHERE source.reference_id = 'REQ-001' AND target.reference_id = 'REQ-002';
+        """,
+        database=name,
+    )
+    set_settings(existing_settings)
+    assert main(["requirements", "export", str(tmp_path / "all.reqif")]) == 0
+    read_all, _ = read((tmp_path / "all.reqif").read_bytes())
+    found = [one.values for one in read_all if isinstance(one, Numbered)]
+    requirements = [one for one in found if one["kind"] == "requirement"]
+    assert [("acceptance_criteria_id" in one, "updated_at" in one) for one in requirements] == [(True, False)] * 2
+    assert ["created_at" in one for one in found if one["kind"] == "relationship"] == [False]
+
+
+WHOLE = document(spec_object("a", text="a"), place("a"))
+EMPTY = " ".join(f'a{number}=""' for number in range(20_000))
+BOMB = b'<!DOCTYPE lolz [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>'
+EXTERNAL = b'<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>'
+PARAMETER = b'<!DOCTYPE x SYSTEM "http://127.0.0.1:1/x.dtd">'
+START, REST = WHOLE.split(b"\n", 1)
+BAD: list[tuple[bytes, str]] = [
+    (b"", "The file ends in the middle of an element: it seems to be truncated."),
+    (WHOLE[: len(WHOLE) // 2], "The file ends in the middle of an element: it seems to be truncated."),
+    (WHOLE[:-3], "The file ends in the middle of an element"),
+    (START + b"\n" + BOMB + REST, "Document types and entities are not allowed. Remove the line <!DOCTYPE …>."),
+    (START + b"\n" + EXTERNAL + REST, "Document types and entities are not allowed."),
+    (START + b"\n" + PARAMETER + REST, "Document types and entities are not allowed."),
+    (WHOLE.replace(b">a<", b">&a;<"), "The file is not valid XML at column"),
+    (WHOLE.replace(b">a<", b">\xff<"), "The file is not valid XML at column"),
+    (WHOLE.replace(b">a<", b">\0<"), "The file is not valid XML at column"),
+    (WHOLE.replace(b">a<", b">&#0;<"), "The file is not valid XML at column"),
+    (WHOLE.replace(b'"UTF-8"', b'"klingon"'), "The encoding of the file is not supported. Save it in UTF-8."),
+    (b'{"kind": "epic"}', "The file is not valid XML at column 1"),
+    (b"<html/>", "The file is not ReqIF: its root element is html, not REQ-IF."),
+    (b"PK\x03\x04....", "The file is a ZIP archive, such as .reqifz. Unpack it and import its .reqif file."),
+    (WHOLE.replace(b'IDENTIFIER="a"', b""), "The SPEC-OBJECT has no IDENTIFIER. Add one."),
+    (document(spec_object("a") * 2), "Duplicate of line 19. Change or remove one."),
+    (document(spec_object("a", text="x" * 1_000_100)), "An element has more than 1,000,000 characters."),
+    (document(spec_object("a", text="<x:p/>" * 26_000)), "An element has more than 1,000,000 characters."),
+    (
+        document(spec_object("a", text="<b/>" * 26_000).replace("<VALUES>", '<VALUES xmlns="">', 1)),
+        "An element has more than 1,000,000 characters.",
+    ),
+    (
+        document(spec_object("a", text=f"<x:p {EMPTY}/>" * 10)),
+        "An element has more than 1,000,000 characters.",
+    ),
+    (document(spec_object("a", chapter="x" * 1_200_000)), "A tag or a comment has more than 1,000,000 bytes."),
+    (
+        WHOLE.replace(b"<SPEC-OBJECTS>", b"<SPEC-OBJECTS " + b"".join(b'a%d="" ' % n for n in range(200_000)) + b">"),
+        "A tag or a comment has more than 1,000,000 bytes.",
+    ),
+    (document(spec_object("a", text="<x:b>" * 300 + "</x:b>" * 300)), "Elements are nested more than 200 levels deep."),
+    (
+        document(spec_object("a") + spec_object("b"), place("a", place("b")) + place("b", place("a"))),
+        "The object contains itself in the hierarchy. Remove one of its places.",
+    ),
+]
+
+
+@pytest.mark.usefixtures("data_dir")
+def test_an_archive_is_neither_read_nor_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "export.REQIFZ"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("export.reqif", WHOLE)
+    assert main(["requirements", "import", str(file)]) == 1
+    [problem, summary] = capsys.readouterr().err.splitlines()
+    unpack = "The file is a ZIP archive, such as .reqifz. Unpack it and import its .reqif file."
+    assert problem.startswith(f"{file}:1: {unpack}")
+    assert summary == "Nothing was imported: 1 problem."
+    assert main(["requirements", "export", str(tmp_path / "new.reqifz")]) == 2
+    assert "Export to a .reqif file" in capsys.readouterr().err
+    assert not (tmp_path / "new.reqifz").exists()
+
+
+@pytest.mark.parametrize(("raw", "reason"), BAD, ids=[reason[:40] for _, reason in BAD])
+def test_a_bad_file_is_refused(raw: bytes, reason: str) -> None:
+    found, _ = read(raw)
+    [last] = found
+    assert isinstance(last, Refused)
+    [(line, _, text)] = last.rejections
+    assert text.startswith(reason)
+    assert 1 <= line <= 40
+    assert len(text) < 300
+
+
+def test_other_encodings_and_marks_are_read() -> None:
+    text = WHOLE.decode()
+    for raw in (b"\xef\xbb\xbf" + WHOLE, text.replace("UTF-8", "UTF-16").encode("utf-16"), text.encode("latin-1")):
+        found, _ = read(raw)
+        assert all(isinstance(one, Numbered) for one in found)
+
+
+class Endless(io.RawIOBase):
+    """A file that starts like ReqIF and does not end."""
+
+    def __init__(self, start: bytes, again: bytes, most: int) -> None:
+        self._start, self._again, self.left = start, again, most
+
+    def seekable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        part, self._start = self._start or self._again * (size // len(self._again)), b""
+        self.left -= len(part)
+        assert self.left > 0, "the reader reads far more than its limit"
+        return part
+
+
+@pytest.mark.parametrize("start", [b'<REQ-IF a="', b"<REQ-IF><!--", b"<x", b"<REQ-IF><CORE-CONTENT><TOOL-EXTENSIONS>"])
+def test_reading_stops_at_an_endless_part(start: bytes) -> None:
+    # it has all that the reader uses of a file
+    [refused] = ReqifReader(Endless(start, b"abcdefgh", 3_000_000), Counter())  # type: ignore[arg-type]
+    assert isinstance(refused, Refused)
+    assert refused.ends_file
+
+
+def test_a_pipe_is_refused() -> None:
+    class Pipe(io.BytesIO):
+        def seekable(self) -> bool:
+            return False
+
+    [refused] = ReqifReader(Pipe(WHOLE), Counter())
+    assert isinstance(refused, Refused)
+    assert refused.rejections[0].reason == "ReqIF is read twice, so it cannot be read from a pipe. Save it to a file."
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_bad_file_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = export(capsys)
+    file = tmp_path / "bomb.reqif"
+    file.write_bytes(START + b"\n" + BOMB + REST)
+    assert main(["requirements", "import", str(file)]) == 1
+    found = capsys.readouterr().err
+    assert found.startswith(f"{file}:2: Document types and entities are not allowed.")
+    assert found.endswith("Nothing was imported: 1 problem.\n")
+    assert export(capsys) == before
+
+
+def test_a_damaged_packed_text_is_reported(exported: Path) -> None:
+    text = exported.read_text()
+    assert "exact_texts" in text
+    start = text.index("<ATTRIBUTE-VALUE-STRING THE-VALUE='{")
+    found, _ = read((text[:start] + text[start:].replace("='{", "='[", 1)).encode())
+    [refused] = [one for one in found if isinstance(one, Refused)]
+    assert refused.rejections[0].field == "exact_texts"

@@ -1,0 +1,257 @@
+"""Search results, their order and their authorization: the same on SQLite and PostgreSQL."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import event, select
+
+from quilt_mcp.core.errors import InvalidTemplateVariable
+from quilt_mcp.requirements import tables
+from quilt_mcp.requirements.access import Scope
+from quilt_mcp.requirements.database import Database
+from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, REQUIREMENT, USER_STORY
+from quilt_mcp.requirements.search.ranking import ANYWHERE, EXACT_REFERENCE, IN_TITLE, Hit
+from tests.requirements.changing import create_entity, create_project
+from tests.requirements.searching import find_references, search, search_connection, write_epics
+
+CORPUS = [
+    ("Login page", "The session times out."),
+    ("Session handling", "A login is asked for again, in the café."),
+    ("Ends with alpha", "beta begins the text, alpha comes later"),
+    ("naïve Straße ﬁne Ⅻ", "don't stop v1.2.3 user@example.com foo_bar-baz C++ & C#"),
+    ("日本語の画面", "ログイン画面でログインする"),
+    ("ЁЖИК ёлка", "مَرْحَبًا بالعالم שָׁלוֹם"),
+    ("Launch 🚀", "हिन्दी भाषा; OR and not NEAR the title"),
+    ("See EP-001", "and us-1, but not EP-002"),
+]
+
+
+@pytest.fixture
+async def corpus(empty_database: Database) -> Database:
+    await write_epics(empty_database, CORPUS)
+    return empty_database
+
+
+QUERIES = {
+    "login": "12",
+    "LOGIN": "12",
+    "login session": "12",
+    "login page": "1",
+    "login AND page": "1",
+    "login -page": "2",
+    'login -"session handling"': "1",
+    "login -session -page": "",
+    "page OR alpha": "13",
+    "page OR alpha -beta": "1",
+    '"login page"': "1",
+    '"page login"': "",
+    '"page the"': "",
+    '"alpha beta"': "",
+    '"alpha comes"': "3",
+    '"beta beg"*': "3",
+    "log*": "12",
+    "sess* tim*": "1",
+    "cafe": "2",
+    "CAFÉ": "2",
+    "strasse": "4",
+    "STRASSE fine xii": "4",
+    '"don\'t stop"': "4",
+    "don t": "4",
+    "v1.2.3": "4",
+    "v1.3": "",
+    "user@example.com": "4",
+    "foo-bar": "4",
+    "foo_b*": "4",
+    "c++": "4",
+    "日本": "5",
+    "本日": "",
+    "画面": "5",
+    "日本* ログ*": "5",
+    "ログイン": "5",
+    "ежик": "6",
+    "ёж*": "6",
+    "مرحبا": "6",
+    "שלום": "6",
+    "हिन्दी": "7",
+    "🚀 launch": "7",
+    '"or and not near"': "7",
+    "title : x": "",
+    "the": "1237",
+    "zebra": "",
+    "EP-001": "18",
+    "ep-2": "2",
+    "EP-1 OR ep-0003": "13",
+    "ep-001 -see": "",
+    "us-1": "8",
+    "EP-999999": "",
+}
+
+
+async def test_both_databases_find_the_same(corpus: Database) -> None:
+    answers = {query: sorted(await find_references(corpus, query)) for query in QUERIES}
+    assert answers == {query: [f"EP-00{number}" for number in numbers] for query, numbers in QUERIES.items()}
+
+
+HOSTILE = [
+    "x') OR 1=1 --",
+    "x%' OR '1'='1",
+    "'; DROP TABLE search_entries; --",
+    "title:login",
+    "{title body}: login",
+    "login^2",
+    "NEAR(login page, 2)",
+    "login NOT page",
+    "login + page",
+    "^login",
+    "foo &",
+    "a:b&c|!d",
+    "<-> login",
+    "login:*",
+    "login:ABCD",
+    "'login",
+    "login\\",
+    "\\' login",
+    ":query $1 ? %s login",
+    "login\x00page",
+    "login \udfff",
+    "\u202elogin\u202c",
+    "\uff2c\uff4f\uff47\uff49\uff4e",
+    "\N{ARABIC LIGATURE SALLALLAHOU ALAYHE WASALLAM}" * 30,
+    '"' + "a " * 128 + '"',
+    "ﬃ" * 512,
+    "a" * 512,
+    " OR ".join("abcdefghijklmnop"),
+    " ".join(f"{letter}*" for letter in "abcdefghijklmnop"),
+]
+
+
+REFUSED = [
+    "%' OR '1'='1",
+    "') OR 1=1 --",
+    "\x00",
+    "\ud800",
+    "* " * 256,
+    "-" * 512,
+    '"' * 512,
+    "(" * 512,
+    "OR " * 100,
+    "x" * 65_536,
+    "\\",
+    "🚀👩‍👩‍👧‍👦",
+]
+
+
+async def test_special_characters_do_not_break_the_search(corpus: Database) -> None:
+    for query in HOSTILE:
+        answer = await search(corpus, query)
+        assert answer.total == len(answer.hits)
+    for query in REFUSED:
+        with pytest.raises(InvalidTemplateVariable):
+            await search(corpus, query)
+    assert await find_references(corpus, '"login page"') == ["EP-001"]
+
+
+async def test_hits_are_sorted_by_tier(corpus: Database) -> None:
+    hits = (await search(corpus, "EP-001")).hits
+    assert [(hit.reference_id, hit.tier) for hit in hits] == [("EP-001", EXACT_REFERENCE), ("EP-008", IN_TITLE)]
+    hits = (await search(corpus, "login")).hits
+    assert [(hit.reference_id, hit.tier) for hit in hits] == [("EP-001", IN_TITLE), ("EP-002", ANYWHERE)]
+    hits = (await search(corpus, "login session")).hits
+    assert {hit.tier for hit in hits} == {ANYWHERE}
+    hits = (await search(corpus, "login -beta OR alpha -comes OR session")).hits
+    assert {hit.reference_id: hit.tier for hit in hits} == {"EP-001": IN_TITLE, "EP-002": IN_TITLE}
+
+
+async def test_excluded_words_do_not_change_the_score(empty_database: Database) -> None:
+    await write_epics(empty_database, [("x", "login once, and other words"), ("y", "login and login and login")])
+    hits = (await search(empty_database, "login -page")).hits
+    assert [hit.title for hit in hits] == ["y", "x"]
+    assert hits[0].score > hits[1].score
+
+
+async def test_a_hit_contains_its_entity(empty_database: Database) -> None:
+    epic, user = (await write_epics(empty_database, [("Epic word", "About")]))[0], ""
+    async with empty_database.writing() as connection:
+        user = epic["creator_id"]
+        story = await create_entity(
+            connection, USER_STORY, title="Story word", creator_id=user, epic_id=epic["id"], priority=1
+        )
+        of_story = {"user_story_id": story["id"]}
+        await create_entity(connection, ACCEPTANCE_CRITERIA, description="A word", author_id=user, **of_story)
+        type_id = await connection.scalar(select(tables.requirement_types.c.id).limit(1))
+        await create_entity(
+            connection, REQUIREMENT, title="Requirement word", creator_id=user, type_id=type_id, **of_story
+        )
+    hits = {hit.kind: hit for hit in (await search(empty_database, "word")).hits}
+    shown = {
+        kind: (hit.reference_id, hit.title, hit.description, hit.priority, hit.status) for kind, hit in hits.items()
+    }
+    assert shown == {
+        "epic": ("EP-001", "Epic word", "About", 3, "Backlog"),
+        "user_story": ("US-001", "Story word", None, 1, "Backlog"),
+        "acceptance_criteria": ("AC-001", None, "A word", None, None),
+        "requirement": ("REQ-001", "Requirement word", None, 3, "Draft"),
+    }
+    assert hits["epic"].entity_id == epic["id"]
+    assert hits["epic"].created_at == epic["created_at"]
+
+
+async def test_a_total_above_the_cap_is_not_exact(empty_database: Database) -> None:
+    await write_epics(empty_database, [(f"Number {number}", "word") for number in range(11)] + [("word", "")])
+    exact = await search(empty_database, "word", cap=12)
+    assert (exact.total, exact.total_is_exact, len(exact.hits)) == (12, True, 12)
+    capped = await search(empty_database, "word", cap=10)
+    assert (capped.total, capped.total_is_exact, len(capped.hits)) == (10, False, 10)
+    assert capped.hits[0].title == "word"  # the last one in the index and the best
+    assert capped.next_offset is None
+
+
+async def test_pages_contain_each_hit_once_in_the_order_of_the_ranking(empty_database: Database) -> None:
+    await write_epics(empty_database, [(f"Number {number}", "word" + " word" * (number % 3)) for number in range(25)])
+    whole = (await search(empty_database, "word")).hits
+    pages: list[list[Hit]] = []
+    offset: int | None = 0
+    while offset is not None:
+        page = await search(empty_database, "word", limit=10, offset=offset)
+        assert (page.total, page.total_is_exact) == (25, True)
+        pages.append(page.hits)
+        offset = page.next_offset
+    assert [len(page) for page in pages] == [10, 10, 5]
+    assert [hit for page in pages for hit in page] == whole
+    assert len({hit.entity_id for hit in whole}) == 25
+    exact_end = await search(empty_database, "word", limit=5, offset=20)
+    assert exact_end.next_offset is None
+    beyond = await search(empty_database, "word", limit=5, offset=25)
+    assert (beyond.hits, beyond.total, beyond.next_offset) == ([], 25, None)
+
+
+@pytest.mark.parametrize("options", [{"limit": 0}, {"limit": 101}, {"limit": 10**9}, {"offset": -1}, {"offset": 2001}])
+async def test_a_page_out_of_bounds_is_refused(corpus: Database, options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidTemplateVariable):
+        await search(corpus, "login", **options)
+
+
+async def test_a_search_is_one_statement(corpus: Database) -> None:
+    statements: list[str] = []
+    event.listen(corpus.engine.sync_engine, "before_cursor_execute", lambda *a: statements.append(a[2]))
+    async with corpus.reading() as connection:
+        statements.clear()
+        await search_connection(connection, "EP-001 OR login -x", scope=Scope("test", ()))
+    assert [statement for statement in statements if not statement.startswith("BEGIN")] == statements[-1:]
+
+
+async def test_the_scope_limits_the_hits(empty_database: Database) -> None:
+    async with empty_database.writing() as connection:
+        one, two = [await create_project(connection, name) for name in ("One", "Two")]
+    await write_epics(empty_database, [("word", "")], project_id=one)
+    await write_epics(empty_database, [("Other", "word")], project_id=two)
+    for query, in_one, in_two in [
+        ("word", ["EP-001"], ["EP-002"]),
+        ("ep-1", ["EP-001"], []),
+        ("w*", ["EP-001"], ["EP-002"]),
+    ]:
+        assert await find_references(empty_database, query, Scope("test", (one,))) == in_one
+        assert await find_references(empty_database, query, Scope("test", (two,))) == in_two
+        assert await find_references(empty_database, query, Scope("test", ())) == []
+        assert await find_references(empty_database, query, Scope("test", tuple(sorted((one, two))))) == in_one + in_two
+        assert await find_references(empty_database, query) == in_one + in_two

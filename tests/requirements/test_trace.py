@@ -1,0 +1,478 @@
+"""Traces have exactly the links that a brute force over all rows, and a recursive query, find."""
+
+from collections.abc import Callable, Iterable
+from graphlib import CycleError, TopologicalSorter
+from itertools import permutations
+from random import Random
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from mcp_types import ResourceTemplateReference
+from sqlalchemy import text
+
+from quilt_mcp.requirements import cycles, tables
+from quilt_mcp.requirements.access import load_scope
+from quilt_mcp.requirements.briefs import BriefReader
+from quilt_mcp.requirements.cycles import Relation, find_cycles
+from quilt_mcp.requirements.kinds import KINDS, Kind
+from quilt_mcp.requirements.overview_parameters import MAX_DEPTH
+from quilt_mcp.requirements.trace import MAX_CYCLES, MAX_PATH, Walk, walk
+from quilt_mcp.requirements.trace_links import build_node
+from quilt_mcp.settings import Settings
+from tests.requirements.client import connect, read, read_failure
+from tests.requirements.conftest import opened
+from tests.requirements.graphs import Graph, Row, distances, edges_of, followed, make_graph, without_hidden, write_graph
+
+USERS = (None, "one", "two")
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "existing"])
+def settings(request: pytest.FixtureRequest, make_settings: Callable[..., Settings]) -> Settings:
+    """An empty database of each kind: ours on both engines, and the earlier system's."""
+    if request.param == "existing":
+        found: Settings = request.getfixturevalue("existing_settings")
+        return found
+    return make_settings(request.param, "tables")
+
+
+async def walk_from(  # noqa: PLR0913, PLR0917 - what a trace depends on
+    connection: Any, graph: Graph, kind: Kind, start: str, depth: int, user: str | None, max_links: int = 2000
+) -> Walk:
+    has_projects = bool(graph.members)
+    scope = await load_scope(connection, "test", user, has_projects=has_projects)
+    reader = BriefReader(connection, scope)
+    [row] = await reader.execute(reader.select(kind).where(tables.BY_KIND[kind.name].c.id == start))
+    return await walk(reader, build_node(kind, row, is_below=True), depth, max_links=max_links)
+
+
+def edge_of(step: Any) -> str:
+    link = step.link
+    if link.relationship_id:
+        return str(link.relationship_id)
+    if link.name in {"parent", "child"}:
+        child, parent = (link.source, link.target) if link.name == "parent" else (link.target, link.source)
+        return f"{child.id} in {parent.id}"
+    requirement, criterion = (link.source, link.target) if link.name == "criterion" else (link.target, link.source)
+    return f"{requirement.id} to {criterion.id}"
+
+
+def check(result: Walk, graph: Graph, start: str, depth: int, user: str | None) -> None:
+    may_follow = followed(edges_of(graph, user), start)
+    steps = distances(may_follow, start, depth)
+    expected: dict[str, int] = {}
+    for one in may_follow:
+        if steps.get(one.source, depth) < depth:
+            expected[one.key] = min(expected.get(one.key, depth), steps[one.source] + 1)
+    assert {edge_of(step): step.distance for step in result.steps} == expected
+    assert len(result.steps) == len(expected)
+    assert result.nodes.keys() == steps.keys()
+    for step in result.steps:
+        assert steps[step.link.source.id] == step.distance - 1
+    check_rest(result, may_follow)
+    first_seen = {start} | {step.link.target.id for step in result.steps if not step.is_repeated}
+    assert first_seen == result.nodes.keys()
+    assert sum(not step.is_repeated for step in result.steps) == len(steps) - 1
+    assert None not in result.continues.values()
+
+
+def check_rest(result: Walk, may_follow: Any) -> None:
+    """What continues is exactly what has links that are not listed, as far as it was read."""
+    listed = {edge_of(step) for step in result.steps}
+    unlisted = {one.source for one in may_follow if one.key not in listed} & result.nodes.keys()
+    told = {node for node, goes_on in result.continues.items() if goes_on}
+    unknown = {node for node, goes_on in result.continues.items() if goes_on is None}
+    assert told <= unlisted <= told | unknown
+
+
+def as_stored(graph: Graph, settings: Settings, *, is_existing: bool) -> Graph:
+    """The graph as the database stores it: the earlier system has no projects, so everyone sees everything."""
+    if is_existing:
+        graph.members = []
+    return graph
+
+
+async def test_a_trace_has_the_links_that_brute_force_finds(settings: Settings) -> None:
+    graph = make_graph(7)
+    random_ = Random(7)  # noqa: S311 - for tests
+    async with opened(settings) as database:
+        await write_graph(database, graph)
+        users = (None,) if database.is_existing else USERS
+        async with database.reading() as connection:
+            for user in users:
+                for kind in KINDS:
+                    seen = sorted(graph.visible(kind.name, user))
+                    for start in random_.sample(seen, min(4, len(seen))):
+                        for depth in (1, 2, 3, MAX_DEPTH):
+                            result = await walk_from(connection, graph, kind, start, depth, user)
+                            assert not result.is_full
+                            check(result, graph, start, depth, user)
+
+
+@pytest.mark.parametrize("seed", range(1, 13))
+async def test_random_graphs(seed: int, make_settings: Callable[..., Settings]) -> None:
+    graph = make_graph(seed, size=1 + seed % 5)
+    random_ = Random(seed)  # noqa: S311 - for tests
+    async with opened(make_settings("sqlite", "tables")) as database:
+        await write_graph(database, graph)
+        async with database.reading() as connection:
+            for user in USERS:
+                for kind in KINDS:
+                    for start in graph.visible(kind.name, user):
+                        depth = random_.randrange(1, 6)
+                        check(await walk_from(connection, graph, kind, start, depth, user), graph, start, depth, user)
+
+
+REACHED = """
+WITH RECURSIVE
+visible AS (SELECT id FROM ({entities}) AS every {scope}),
+down AS (
+    SELECT epic_id AS source, id AS target FROM user_stories
+    UNION ALL SELECT user_story_id, id FROM acceptance_criteria
+    UNION ALL SELECT user_story_id, id FROM requirements
+    UNION ALL SELECT acceptance_criteria_id, id FROM requirements WHERE acceptance_criteria_id IS NOT NULL
+),
+below(id) AS (
+    SELECT id FROM visible WHERE id = {start}
+    UNION SELECT down.target FROM below JOIN down ON down.source = below.id JOIN visible ON visible.id = down.target
+),
+moves AS (
+    SELECT target AS source, source AS target FROM down
+    UNION SELECT source, target FROM down WHERE source IN (SELECT id FROM below)
+    UNION SELECT source_requirement_id, target_requirement_id FROM requirement_relationships
+    UNION SELECT target_requirement_id, source_requirement_id FROM requirement_relationships
+),
+reached(id, distance) AS (
+    SELECT id, 0 FROM visible WHERE id = {start}
+    UNION SELECT moves.target, distance + 1 FROM reached JOIN moves ON moves.source = reached.id
+    JOIN visible ON visible.id = moves.target WHERE distance < {depth}
+)
+SELECT id, min(distance) FROM reached GROUP BY id
+"""
+
+
+async def reach_by_query(connection: Any, start: str, depth: int, user: str | None, *, has_projects: bool) -> Any:
+    """Return the distance of each entity, by one recursive query."""
+    is_sqlite = connection.dialect.name == "sqlite"
+    column = ", project_id" if has_projects else ""
+    entities = " UNION ALL ".join(f"SELECT id{column} FROM {kind.table}" for kind in KINDS)  # noqa: S608 - constants
+    scope = "WHERE project_id IN (SELECT project_id FROM project_members WHERE user_id IN ({users}))" if user else ""
+    users = f"SELECT id FROM users WHERE username = '{user}'"  # noqa: S608 - constants
+    literal = f"'{start.replace('-', '')}'" if is_sqlite else f"CAST('{start}' AS uuid)"
+    query = REACHED.format(entities=entities, scope=scope.format(users=users), start=literal, depth=depth)
+    return {str(one).replace("-", ""): distance for one, distance in await connection.execute(text(query))}
+
+
+async def test_a_recursive_query_reaches_the_same_entities(settings: Settings) -> None:
+    graph = make_graph(5)
+    random_ = Random(5)  # noqa: S311 - for tests
+    async with opened(settings) as database:
+        await write_graph(database, graph)
+        users = (None,) if database.is_existing else USERS
+        async with database.reading() as connection:
+            for user in users:
+                for kind in KINDS:
+                    for start in sorted(graph.visible(kind.name, user))[:2]:
+                        depth = random_.randrange(1, 6)
+                        result = await walk_from(connection, graph, kind, start, depth, user)
+                        found = {start.replace("-", ""): 0} | {
+                            step.link.target.id.replace("-", ""): step.distance
+                            for step in result.steps
+                            if not step.is_repeated
+                        }
+                        has_projects = not database.is_existing
+                        assert found == await reach_by_query(connection, start, depth, user, has_projects=has_projects)
+
+
+async def test_a_trace_that_is_cut_by_size_is_the_beginning_of_the_whole(settings: Settings) -> None:
+    graph = make_graph(3)
+    async with opened(settings) as database:
+        await write_graph(database, graph)
+        user = None if database.is_existing else "two"
+        async with database.reading() as connection:
+            for kind in KINDS:
+                start = min(graph.visible(kind.name, user))
+                whole = await walk_from(connection, graph, kind, start, 5, user)
+                keys = [step.key for step in whole.steps]
+                assert keys == sorted(keys)
+                for most in {1, 2, 3, 5, 8, 13, len(keys) - 1, len(keys)} & set(range(1, len(keys) + 1)):
+                    cut = await walk_from(connection, graph, kind, start, 5, user, most)
+                    assert [step.key for step in cut.steps] == keys[:most]
+                    assert cut.is_full == (most < len(keys))
+                    assert bool(cut.continues) >= cut.is_full
+                    check_rest(cut, followed(edges_of(graph, user), start))
+
+
+async def test_every_small_maximum_is_exact(make_settings: Callable[..., Settings]) -> None:
+    graph = make_graph(4, size=5)
+    unknown = 0
+    async with opened(make_settings("sqlite", "tables")) as database:
+        await write_graph(database, graph)
+        async with database.reading() as connection:
+            for kind in KINDS:
+                for start in list(graph.visible(kind.name, None))[:8]:
+                    may_follow = followed(edges_of(graph, None), start)
+                    whole = [step.key for step in (await walk_from(connection, graph, kind, start, 6, None)).steps]
+                    for most in range(1, min(12, len(whole)) + 1):
+                        cut = await walk_from(connection, graph, kind, start, 6, None, most)
+                        assert [step.key for step in cut.steps] == whole[:most]
+                        assert cut.is_full == (most < len(whole))
+                        check_rest(cut, may_follow)
+                        unknown += list(cut.continues.values()).count(None)
+    assert unknown
+
+
+async def read_whole(client: Any, path: str, limit: int) -> dict[str, Any]:
+    """Read all pages. The links, and the cycles, of all pages are in the first page's answer."""
+    assert limit <= MAX_CYCLES, "a page could lack cycles"
+    joined: dict[str, Any] = {}
+    cursor = ""
+    while True:
+        page = await read(client, f"{path}{'&' if '?' in path else '?'}limit={limit}{cursor}")
+        assert len(page["links"]) <= limit
+        if joined:
+            joined["links"] += page["links"]
+            joined["cycles"] += page["cycles"]
+            same = {"start", "depth", "entity_count", "count", "cycle_count", "cut_by"}
+            assert {key: page[key] for key in same} == {key: joined[key] for key in same}
+        else:
+            joined = page
+        if page["next_cursor"] is None:
+            return joined
+        cursor = f"&cursor={page['next_cursor']}"
+
+
+async def test_pages_contain_each_link_and_each_cycle_once(settings_with_tables: Settings) -> None:
+    graph = make_graph(11)
+    async with opened(settings_with_tables) as database:
+        await write_graph(database, graph)
+    start = graph.entities["requirement"][0]["reference_id"]
+    async with connect(settings_with_tables) as client:
+        whole = await read(client, f"requirements/{start}/trace?limit=200&depth=4")
+        paged = await read_whole(client, f"requirements/{start}/trace?depth=4", 7)
+    assert whole["next_cursor"] is None
+    assert paged["links"] == whole["links"]
+    assert len(whole["links"]) == whole["count"] > 50
+    assert len(whole["cycles"]) == whole["page_cycle_count"] == whole["cycle_count"] > 0
+    assert whole["cycles_rest"] is None
+    assert sorted(one["closed_by"] for one in paged["cycles"]) == sorted(one["closed_by"] for one in whole["cycles"])
+
+
+def relate(graph: Graph, pairs: Iterable[tuple[Row, Row]]) -> None:
+    """Replace the relationships of a graph by some of one type."""
+    graph.relationships = [
+        {"id": str(uuid4()), "source_requirement_id": source["id"], "target_requirement_id": target["id"]}
+        | {"type": "blocks"}
+        for source, target in pairs
+    ]
+
+
+async def test_a_page_with_more_cycles_than_it_names_leads_to_the_rest(settings_with_tables: Settings) -> None:
+    graph = make_graph(11)
+    relate(graph, permutations(graph.entities["requirement"][:9], 2))
+    async with opened(settings_with_tables) as database:
+        await write_graph(database, graph)
+    path = f"requirements/{graph.entities['requirement'][0]['reference_id']}/trace?depth=2"
+    async with connect(settings_with_tables) as client:
+        first = await read(client, f"{path}&limit=3")
+        for cursor in ("", f"&cursor={first['next_cursor']}"):
+            page = await read(client, f"{path}&limit=200{cursor}")
+            assert page["page_cycle_count"] > len(page["cycles"]) == MAX_CYCLES
+            named, rest = list[Any](), page["cycles_rest"].removeprefix("requirements://")
+            while rest:
+                part = await read(client, rest)
+                assert part["cycles_rest"] is None
+                assert part["page_cycle_count"] == len(part["cycles"])
+                named += part["cycles"]
+                rest = part["next_cursor"] and f"{path}&limit={MAX_CYCLES}&cursor={part['next_cursor']}"
+            assert len(named) == page["page_cycle_count"]
+            assert all(cycle in named for cycle in page["cycles"])
+
+
+async def test_a_long_cycle_is_cut(settings_with_tables: Settings) -> None:
+    graph = make_graph(2, size=MAX_PATH + 20)
+    ring = graph.entities["requirement"]
+    story = graph.entities["user_story"][0]
+    for one in ring:  # so that the trace of the story contains the whole ring
+        one |= {"user_story_id": story["id"], "project_id": story["project_id"], "acceptance_criteria_id": None}
+    relate(graph, zip(ring, [*ring[1:], ring[0]], strict=True))
+    async with opened(settings_with_tables) as database:
+        await write_graph(database, graph)
+    async with connect(settings_with_tables) as client:
+        trace = await read(client, f"user-stories/{story['reference_id']}/trace")
+        while not trace["cycles"]:
+            cursor = trace["next_cursor"]
+            trace = await read(client, f"user-stories/{story['reference_id']}/trace?cursor={cursor}")
+    [cycle] = trace["cycles"]
+    assert (cycle["length"], cycle["is_complete"]) == (len(ring), False)
+    assert (len(cycle["path"]), len(cycle["relationship_types"])) == (MAX_PATH + 1, MAX_PATH)
+    assert cycle["closed_by"] in {link["relationship_id"] for link in trace["links"]}
+
+
+async def test_hidden_entities_change_nothing(make_settings: Callable[..., Settings], dialect: str) -> None:
+    """The answers are equal to those of a database that does not have what the user may not see."""
+    graph = make_graph(13)
+    both = make_settings(dialect, "tables"), make_settings(dialect, "tables")
+    for settings, rows in zip(both, (graph, without_hidden(graph, "one")), strict=True):
+        async with opened(settings) as database:
+            await write_graph(database, rows)
+    async with connect(both[0], "one") as full, connect(both[1], "one") as bare:
+        for kind in KINDS:
+            seen = graph.visible(kind.name, "one")
+            for row in [*seen.values()][:5]:
+                path = f"{kind.segment}/{row['reference_id']}/trace?limit=20&depth=5"
+                assert await read(full, path) == await read(bare, path)
+            [hidden, *_] = [row for row in graph.entities[kind.name] if row["id"] not in seen]
+            for path in (f"{kind.segment}/{hidden[key]}/trace" for key in ("id", "reference_id")):
+                assert (await read_failure(full, path)).body == (await read_failure(bare, path)).body
+        for path in ("coverage", "coverage?category=requirements_without_criterion&limit=3", "projects"):
+            assert await read(full, path) == await read(bare, path)
+
+
+async def test_the_sample_from_a_requirement_up_to_the_epic(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        trace = await read(client, "requirements/REQ-001/trace?limit=200")
+        short = await read(client, "requirements/REQ-001/trace?depth=1")
+        longest = await read(client, f"requirements/REQ-001/trace?depth={MAX_DEPTH}&limit=200")
+        rest = await read(client, "epics/EP-001/trace?limit=1")
+    reached = {(one["entity"]["type"], one["entity"]["reference_id"]) for one in trace["links"]}
+    assert {("user_story", "US-001"), ("epic", "EP-001"), ("acceptance_criteria", "AC-001")} < reached
+    [back] = [one for one in trace["links"] if one["relationship_type"] == "derives_from" and one["distance"] == 1]
+    assert (back["entity"]["reference_id"], back["direction"], back["link"]) == ("REQ-002", "incoming", "relationship")
+    assert (trace["depth"], short["depth"]) == (3, 1)
+    assert {one["distance"] for one in short["links"]} == {1}
+    assert short["cut_by"] == "depth"
+    [story] = [one["entity"] for one in short["links"] if one["link"] == "parent"]
+    assert (story["continues"], story["continue_at"]) == (True, "requirements://user-stories/US-001/trace")
+    assert longest["depth"] == MAX_DEPTH
+    assert longest["links"][: len(trace["links"])] != trace["links"]  # the entities at the end no longer continue
+    assert [one["entity"]["id"] for one in longest["links"]][: trace["count"]] == [
+        one["entity"]["id"] for one in trace["links"]
+    ]
+    assert rest["count"] > 1
+    assert rest["next_cursor"]
+
+
+BAD = {
+    "epics/EP-001/trace?depth=0": "InvalidTemplateVariable",
+    "epics/EP-001/trace?depth=11": "InvalidTemplateVariable",
+    "epics/EP-001/trace?depth=x": "InvalidTemplateVariable",
+    "epics/EP-001/trace?limit=201": "InvalidTemplateVariable",
+    "epics/EP-001/trace?cursor=WzEsImEiLCJiIl0": "InvalidTemplateVariable",
+    "epics/US-001/trace": "InvalidTemplateVariable",
+    "epics/EP-999/trace": "NotFound",
+    "requirements/REQ-9999/trace": "NotFound",
+    "coverage?category=x": "InvalidTemplateVariable",
+    "coverage?cursor=WzEsImEiLCJiIl0": "InvalidTemplateVariable",
+    "coverage?category=orphans&cursor=WzEsImEiLCJiIl0": "InvalidTemplateVariable",
+    "coverage?category=orphans&epic=EP-001": "InvalidTemplateVariable",
+    "coverage?epic=US-001": "InvalidTemplateVariable",
+    "coverage?epic=EP-999": "NotFound",
+    "coverage?project=Nowhere": "NotFound",
+    "coverage?project=00000000-0000-4000-8000-00000000dead": "NotFound",
+    "coverage?project=Default&epic=EP-001": "NotFound",
+    "coverage?limit=0": "InvalidTemplateVariable",
+    "projects?limit=0": "InvalidTemplateVariable",
+}
+
+
+@pytest.mark.parametrize("path", BAD)
+async def test_invalid_input_is_refused_with_suggested_actions(path: str, settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        answer = await read_failure(client, path)
+    assert answer.body["error"] == BAD[path]
+    assert answer.body["suggested_actions"]
+
+
+async def test_a_cursor_belongs_to_one_trace(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        cursor = (await read(client, "epics/EP-001/trace?limit=1"))["next_cursor"]
+        for path in ("epics/EP-002/trace?", "epics/EP-001/trace?depth=2&"):
+            assert (await read_failure(client, f"{path}cursor={cursor}")).body["error"] == "InvalidTemplateVariable"
+
+
+def check_cycles(relations: list[Relation]) -> list[list[Relation]]:
+    """Check that each cycle is one, and that each cycle of the relations contains the last relation of one of them."""
+    found = find_cycles(relations)
+    for cycle in found:
+        assert [one.target for one in cycle[:-1]] == [one.source for one in cycle[1:]]
+        assert cycle[-1].target == cycle[0].source
+        assert len({one.source for one in cycle}) == len(cycle)
+    closing = [cycle[-1].id for cycle in found]
+    assert len(set(closing)) == len(closing)
+    left: TopologicalSorter[str] = TopologicalSorter()
+    for one in relations:
+        if one.id not in closing:
+            left.add(one.target, one.source)
+    left.prepare()  # raises CycleError for a cycle
+    return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_cycles_of_random_relations(seed: int) -> None:
+    random_ = Random(seed)  # noqa: S311 - for tests
+    names = "ABCDEFGH"[: random_.randrange(1, 9)]
+    relations = [
+        Relation(f"{at}", random_.choice(names), random_.choice(names), random_.choice(["x", "y"]))
+        for at in range(random_.randrange(16))
+    ]
+    found = check_cycles(relations)
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for one in relations:
+        sorter.add(one.target, one.source)
+    try:
+        sorter.prepare()
+    except CycleError:
+        assert found
+    else:
+        assert not found
+
+
+def test_a_cycle_of_one_type_is_found_before_those_of_several() -> None:
+    relations = [Relation("1", "A", "B", "relates_to"), Relation("2", "A", "B", "x"), Relation("3", "B", "A", "x")]
+    assert [[one.id for one in cycle] for cycle in check_cycles(relations)] == [["2", "3"]]
+
+
+def test_a_long_ring_needs_no_recursion() -> None:
+    number = 5000
+    ring = [Relation(f"{at}", f"{at}", f"{(at + 1) % number}", "x") for at in range(number)]
+    assert [len(cycle) for cycle in cycles.find_cycles(ring)] == [number]
+
+
+async def test_a_cycle_is_named_with_its_path_and_types(settings_with_tables: Settings) -> None:
+    graph = make_graph(2, size=1)
+    first, second, third = graph.entities["requirement"][:3]
+    graph.relationships = [
+        one | {"source_requirement_id": source["id"], "target_requirement_id": target["id"], "type": name}
+        for one, source, target, name in zip(
+            graph.relationships,
+            (first, second, third),
+            (second, third, first),
+            ("depends_on", "blocks", "depends_on"),
+            strict=False,
+        )
+    ]
+    async with opened(settings_with_tables) as database:
+        await write_graph(database, graph)
+    async with connect(settings_with_tables) as client:
+        trace = await read(client, f"requirements/{first['reference_id']}/trace")
+    [cycle] = trace["cycles"]
+    assert trace["cycle_count"] == 1
+    references = [one["reference_id"] for one in (first, second, third)]
+    assert (cycle["length"], cycle["is_complete"], trace["cycles_rest"]) == (3, True, None)
+    assert cycle["path"][0] == cycle["path"][-1]
+    assert sorted(cycle["path"][1:]) == sorted(references)
+    assert sorted(cycle["relationship_types"]) == ["blocks", "depends_on", "depends_on"]
+    assert cycle["closed_by"] in {one["id"] for one in graph.relationships}
+
+
+async def test_depths_and_ids_are_completed(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample, "emma_johansson") as client:
+        for kind in KINDS:
+            template = ResourceTemplateReference(
+                type="ref/resource", uri=f"requirements://{kind.segment}/{{id}}/trace{{?depth,cursor,limit}}"
+            )
+            assert (await client.complete(template, {"name": "depth", "value": "1"})).values == ["1", "10"]
+            ids = (await client.complete(template, {"name": "id", "value": kind.prefix})).values
+            assert ids
+            assert all(one.startswith(kind.prefix) for one in ids)

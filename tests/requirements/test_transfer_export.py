@@ -1,0 +1,207 @@
+"""An export: one snapshot, and a file that appears complete or not at all. The status that `requirements` prints."""
+
+import csv
+import errno
+import io
+import json
+import os
+import sqlite3
+import stat
+import sys
+from collections.abc import Callable
+from contextlib import aclosing, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import delete, update
+
+from quilt_mcp.commands import requirements_work
+from quilt_mcp.commands.cli import main
+from quilt_mcp.requirements import tables
+from quilt_mcp.requirements.database import Database
+from quilt_mcp.requirements.settings import FILE_NAME
+from quilt_mcp.requirements.transfer.exporting import export_records
+from quilt_mcp.requirements.transfer.record_writer import Writer
+from quilt_mcp.settings import Settings
+from tests.requirements.transferring import ADA, EPIC, write
+from tests.support.postgres_server import PostgresServer
+
+
+async def test_an_export_is_one_snapshot(database: Database) -> None:
+    async with aclosing(export_records(database)) as records:
+        expected = [record async for record in records]
+    found: list[Any] = []
+    async with aclosing(export_records(database)) as records:
+        async for record in records:
+            if not found:
+                async with database.writing() as connection:
+                    await connection.execute(delete(tables.epics))
+                    await connection.execute(update(tables.projects).values(description="later"))
+            found.append(record)
+    assert found == expected
+
+
+@pytest.fixture
+def sample(settings_with_sample: Settings, set_settings: Callable[[Settings], None]) -> None:
+    set_settings(settings_with_sample)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_an_export_to_stdout_has_the_bytes_of_a_file(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    target = tmp_path / "out"
+    assert main(write(tmp_path / "in.jsonl", ADA, {**EPIC, "title": "数据 é", "description": "a\nb"})) == 0
+    assert main(["requirements", "export", str(target), "--format", form]) == 0
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding="latin-1", newline="\r\n"))
+    assert main(["requirements", "export", "--format", form]) == 0
+    assert output.getvalue() == target.read_bytes()
+
+
+@pytest.mark.usefixtures("sample")
+def test_a_failed_export_leaves_the_previous_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "out.jsonl"
+    target.write_text("previous")
+
+    class FullDisk(Writer):
+        written = 0
+
+        def write(self, values: Any) -> None:
+            super().write(values)
+            self.written += 1
+            if self.written == 100:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(requirements_work, "Writer", FullDisk)
+        assert main(["requirements", "export", str(target)]) == 1
+    assert capsys.readouterr().err == f"{target}: No space left on device.\n"
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["out.jsonl"]
+    assert target.read_text() == "previous"
+    assert main(["requirements", "export", str(target)]) == 0
+    assert len(target.read_text().splitlines()) > 400
+
+
+@pytest.mark.usefixtures("sample")
+def test_an_export_that_cannot_be_written_names_the_file_of_the_user(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = tmp_path / "none" / "out.jsonl"
+    assert main(["requirements", "export", str(missing)]) == 1
+    assert capsys.readouterr().err == f"{missing}: No such file or directory.\n"
+    (tmp_path / "none").touch()
+    assert main(["requirements", "export", str(missing)]) == 1
+    assert capsys.readouterr().err.startswith(f"{missing}: ")
+
+    def refuse(self: Path, target: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self), None, str(target))
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    file = tmp_path / "out.jsonl"
+    assert main(["requirements", "export", str(file)]) == 1
+    assert capsys.readouterr().err == f"{file}: Permission denied.\n"
+    assert not list(tmp_path.glob("*out.jsonl*"))
+
+
+@pytest.mark.usefixtures("sample")
+def test_an_export_keeps_links_and_devices(tmp_path: Path) -> None:
+    link, target = tmp_path / "link.jsonl", tmp_path / "target.jsonl"
+    link.symlink_to(target)
+    assert main(["requirements", "export", str(link)]) == 0
+    assert link.is_symlink()
+    assert target.stat().st_size > 1000
+    assert main(["requirements", "export", os.devnull]) == 0
+    assert Path(os.devnull).is_char_device()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no umask and no modes of files")
+@pytest.mark.parametrize(("before", "after"), [(None, 0o640), (0o666, 0o666), (0o600, 0o600), (0o444, 0o444)])
+@pytest.mark.usefixtures("sample")
+def test_an_export_keeps_the_mode_of_the_file_that_it_replaces(before: int | None, after: int, tmp_path: Path) -> None:
+    target = tmp_path / "out.jsonl"
+    if before is not None:
+        target.touch()
+        target.chmod(before)
+    umask = os.umask(0o027)
+    try:
+        assert main(["requirements", "export", str(target)]) == 0
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE(target.stat().st_mode) == after
+
+
+def test_an_export_replaces_no_database(
+    make_settings: Callable[..., Settings],
+    set_settings: Callable[[Settings], None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings = make_settings("sqlite", "sample")
+    set_settings(settings)
+    own, link, other = settings.data_dir / FILE_NAME, tmp_path / "link", tmp_path / "other"
+    link.symlink_to(own)
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE x (y)")
+    kept = own.read_bytes(), other.read_bytes()
+    for target in (own, link, other, *(Path(f"{own}{end}") for end in ("-wal", "-shm", "-journal"))):
+        capsys.readouterr()
+        assert main(["requirements", "export", str(target)]) == 1
+        assert capsys.readouterr().err.splitlines()[0] == f"{target} belongs to an SQLite database. It was not changed."
+    assert (own.read_bytes(), other.read_bytes()) == kept
+    assert not Path(f"{own}-journal").exists()
+    set_settings(settings.model_copy(update={"data_dir": tmp_path / "fresh"}))
+    assert main(["requirements", "export", str(tmp_path / "fresh" / FILE_NAME)]) == 1
+    assert "belongs to an SQLite database" in capsys.readouterr().err
+
+
+def test_a_spreadsheet_evaluates_no_cell(
+    make_settings: Callable[..., Settings], set_settings: Callable[[Settings], None], tmp_path: Path
+) -> None:
+    set_settings(make_settings("sqlite", "tables"))
+    formulas = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", "\uff1d1", "'=1"]
+    records = [{"kind": "epic", "title": text, "description": text} for text in formulas]
+    (tmp_path / "in.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    assert main(["requirements", "import", str(tmp_path / "in.jsonl")]) == 0
+    assert main(["requirements", "export", str(tmp_path / "out.csv")]) == 0
+    with (tmp_path / "out.csv").open(newline="") as file:
+        cells = [cell for row in csv.reader(file) for cell in row]
+    assert [text for text in formulas if f"'{text}" in cells] == formulas
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\uff1d"))]
+    set_settings(make_settings("sqlite", "tables"))
+    assert main(["requirements", "import", str(tmp_path / "out.csv")]) == 0
+    assert main(["requirements", "export", str(tmp_path / "again.csv")]) == 0
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "out.csv").read_bytes()
+
+
+def test_the_status_names_tables_that_the_login_may_not_read(
+    existing_settings: Settings,
+    set_settings: Callable[[Settings], None],
+    postgres: PostgresServer,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert existing_settings.database_url
+    url = existing_settings.database_url.get_secret_value()
+    name = url.partition("?")[0].rpartition("/")[2]
+    reader = f"reader_{os.getpid()}"
+    postgres.sql(f"CREATE ROLE {reader} LOGIN")
+    try:
+        tables_of_answers = "epics, user_stories, acceptance_criteria, requirements, requirement_types"
+        granted = f"{tables_of_answers}, relationship_types, requirement_relationships"
+        postgres.sql(f"GRANT SELECT ON {granted} TO {reader}", database=name)
+        set_settings(
+            existing_settings.model_copy(update={"database_url": SecretStr(url.replace("tests@", f"{reader}@"))})
+        )
+        assert main(["requirements", "status", "--json"]) == 0
+        status = json.loads(capsys.readouterr().out)
+        assert status["rows"]["users"] is None
+        assert status["rows"]["requirements"] == 1
+        assert main(["requirements", "status"]) == 0
+        assert "users                      may not be read" in capsys.readouterr().out
+    finally:
+        postgres.sql(f"DROP OWNED BY {reader}", database=name)
+        postgres.sql(f"DROP ROLE {reader}")

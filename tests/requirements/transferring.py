@@ -1,0 +1,70 @@
+"""Imports and exports records with the command line, in tests."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quilt_mcp.commands.cli import main
+
+ADA = {"kind": "user", "username": "ada", "email": "ada@example.com"}
+BY_ADA = {"creator_id": "ada"}
+EPIC = {"kind": "epic", "reference_id": "EP-001", "title": "Epic", **BY_ADA}
+STORY = {"kind": "user_story", "reference_id": "US-001", "title": "Story", "epic_id": "EP-001", **BY_ADA}
+CRITERION = {
+    "kind": "acceptance_criteria",
+    "reference_id": "AC-001",
+    "description": "WHEN it rains THEN it SHALL pour.",
+    "user_story_id": "US-001",
+    "author_id": "ada",
+}
+UUID = "0b9c4d5e-1f2a-4b3c-8d4e-5f6a7b8c9d0e"
+
+
+def requirement(number: int, **more: Any) -> dict[str, Any]:
+    of = {"user_story_id": "US-001", "type_id": "Functional"}
+    return {"kind": "requirement", "reference_id": f"REQ-{number:03d}", "title": f"R{number}", **of, **BY_ADA, **more}
+
+
+def related(source: int, target: int, name: str = "depends_on") -> dict[str, Any]:
+    ends = {"source_requirement_id": f"REQ-{source:03d}", "target_requirement_id": f"REQ-{target:03d}"}
+    return {"kind": "relationship", "relationship_type_id": name, "created_by": "ada", **ends}
+
+
+FAMILY = [ADA, EPIC, STORY, CRITERION, requirement(1, acceptance_criteria_id="AC-001"), requirement(2), related(2, 1)]
+
+
+def write(file: Path, *records: Any) -> list[str]:
+    """Write records to a file. Return the command that imports it."""
+    file.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    return ["requirements", "import", str(file)]
+
+
+def export(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    assert main(["requirements", "export"]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def export_kind(capsys: pytest.CaptureFixture[str], kind: str) -> list[dict[str, Any]]:
+    return [record for record in export(capsys) if record["kind"] == kind]
+
+
+def import_rejected(capsys: pytest.CaptureFixture[str], command: list[str]) -> dict[int, str]:
+    """Run an import that must fail. Return the fields and reasons by line. Check that nothing was written."""
+    before = export(capsys)
+    assert main([*command, "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["imported"] == {}
+    assert export(capsys) == before
+    assert report["rejected_count"] == len(report["rejected"])
+    assert {one["file"] for one in report["rejected"]} == {command[2]}
+    lines = [one["line"] for one in report["rejected"]]
+    assert lines == sorted(lines)
+    reasons: dict[int, str] = {}
+    for one in report["rejected"]:
+        assert one["reason"].endswith(".")
+        reason = f"{one['field']}: {one['reason']}" if one["field"] else one["reason"]
+        reasons[one["line"]] = f"{reasons[one['line']]} {reason}" if one["line"] in reasons else reason
+    return reasons

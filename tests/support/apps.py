@@ -1,0 +1,19 @@
+"""The default app: the one of tests that call service functions without a server."""
+
+from quilt_mcp.app import App, current_app, default_app
+from quilt_mcp.settings import Settings
+
+
+def use_settings(new: Settings) -> None:
+    """Give Python callers an app with these settings, until the end of the test."""
+    default_app.register(lambda: App(new))
+
+
+def use_environment() -> None:
+    """Give Python callers a new app, with the settings that the environment has when the app is first used."""
+    default_app.register(lambda: App(Settings()))
+
+
+def current_settings() -> Settings:
+    """Return the settings of the current app."""
+    return current_app().settings_as(Settings)

@@ -1,0 +1,191 @@
+"""Writes the parts of README, docs and the docstring of `get_resource` that follow from the code.
+
+`python -m tests.support.docs` writes them. `tests/unit/test_docs.py` fails if one of them is out of date.
+"""
+
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from quilt_mcp.core.errors import ResourceFailure, Unauthorized
+from quilt_mcp.core.registry import ResourceDefinition, path_of
+from quilt_mcp.resources import RESOURCE_REGISTRY
+from tests.contract.cases import HOME, read_rows
+from tests.support.client_links import client_links
+from tests.support.demo_picture import output_of, picture
+from tests.support.settings_tables import settings_tables
+
+ROOT = Path(__file__).parents[2]
+COMMAND = "python -m tests.support.docs"
+DOCSTRING = ROOT / "src" / "quilt_mcp" / "tools" / "resource_access.py"
+PICTURE = ROOT / "docs" / "demo.svg"
+REFUSED = ("admin://users", "--demo=member")  # the read of the example of an error
+WIDTH = 116  # of the lines of a list in a docstring
+
+SCHEMES = {
+    "auth": "Login, catalog, and the local directories that Quilt writes to.",
+    "athena": "Athena databases, tables, workgroups and query history, and which workgroup to use.",
+    "admin": "Users, roles and configuration of the stack.",
+    "metadata": "Templates, examples and help for package metadata.",
+    "permissions": "Your access to each bucket, with evidence, and which buckets to create packages in.",
+    "tabulator": "Buckets with tabulator tables, and the tables with their columns.",
+    "quilt": "The buckets of the stack, as the catalog describes them.",
+    "workflow": "Workflows written by the workflow tools.",
+    "requirements": "Epics, user stories, requirements and acceptance criteria, with search.",
+    "config": "Rules for analysed code, and settings of this server.",
+    "info": "Everything that this server offers.",
+}
+"""What each scheme contains. For a scheme that is not here, the names of its resources."""
+
+
+def documents() -> list[Path]:
+    """Return README, CONTRIBUTING, CHANGELOG and the pages of docs."""
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def find_outdated(sections: Mapping[str, Callable[[], str]]) -> Iterator[tuple[Path, str]]:
+    """Yield each document in which one of these sections is out of date, with the text that it must have."""
+    for path in documents():
+        text = path.read_text(encoding="utf-8")
+        new = with_sections(text, sections)
+        if new != text:
+            yield path, new
+
+
+def with_sections(text: str, sections: Mapping[str, Callable[[], str]]) -> str:
+    """Return a document with these sections up to date."""
+    for name, generate in sections.items():
+        start, end = f"<!-- generated: {name} -->\n", "<!-- /generated -->"
+        if start in text:
+            before, _, rest = text.partition(start)
+            text = f"{before}{start}{generate()}\n{end}{rest.partition(end)[2]}"
+    return text
+
+
+def with_resource_list(source: str) -> str:
+    """Return the module of `get_resource` with the list of resources in its docstring up to date."""
+    pattern = re.compile(r"(?<=\n    The resources, by scheme:\n\n).*?(?=\n    Args:\n)", re.DOTALL)
+    new, count = pattern.subn(lambda _: _resource_list(), source)
+    if count != 1:
+        raise ValueError(f"{DOCSTRING.name} has no list of resources")
+    return new
+
+
+def _by_scheme() -> Iterator[tuple[str, list[ResourceDefinition]]]:
+    """The resources of each scheme, in the order of the registry."""
+    for scheme in dict.fromkeys(row["category"] for row in RESOURCE_REGISTRY.values()):
+        yield scheme, [row for row in RESOURCE_REGISTRY.values() if row["category"] == scheme]
+
+
+def _summary(scheme: str, rows: Iterable[ResourceDefinition]) -> str:
+    return SCHEMES.get(scheme, f"{', '.join(row['name'] for row in rows)}.")
+
+
+def _resource_list() -> str:
+    lines: list[str] = []
+    for scheme, rows in _by_scheme():
+        lines += [f"    - {scheme}: {_summary(scheme, rows)}", ""]
+        uris = ", ".join(f"``{row['uri']}``{' (admin)' if row['requires_admin'] else ''}" for row in rows)
+        indent = " " * 6
+        lines += textwrap.wrap(
+            uris, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _schemes() -> str:
+    return _table(
+        ("scheme", "contains", "resources"),
+        (
+            (f"[`{scheme}://`](docs/resources.md#{scheme})", _summary(scheme, rows), f"{len(rows)}")
+            for scheme, rows in _by_scheme()
+        ),
+    )
+
+
+def _resources() -> str:
+    examples = {row.uri: row for row in read_rows()}
+    parts: list[str] = []
+    for scheme, rows in _by_scheme():
+        parts += [f"## {scheme}", "", _summary(scheme, rows), ""]
+        table = []
+        for row in rows:
+            example = examples.get(row["uri"]) or examples.get(path_of(row["uri"]))
+            link = f"[`{example.example_uri}`](../golden/{example.data_golden(HOME)}.json)" if example else ""
+            admin = (
+                " Administrators only." if row["requires_admin"] and "dministrators" not in row["description"] else ""
+            )
+            table.append((f"`{row['uri']}`", row["description"] + admin, link))
+        parts += [_table(("URI", "description", "example"), table), ""]
+    return "\n".join(parts).rstrip()
+
+
+def failure_classes(base: type[ResourceFailure] = ResourceFailure) -> list[type[ResourceFailure]]:
+    """Return the classes of failures below a class, in the order of the tree in core/errors.py.
+
+    Only those of modules called `errors`: others are details of their modules, which may not be imported yet.
+    """
+    own = [one for one in base.__subclasses__() if re.fullmatch(r"quilt_mcp\.(\w+\.)+errors", one.__module__)]
+    ordered = sorted(own, key=lambda one: (not one.__module__.startswith("quilt_mcp.core."), one.__module__))
+    return [found for one in ordered for found in (one, *failure_classes(one))]
+
+
+def _meaning(cls: type[ResourceFailure]) -> str:
+    """The first sentence of the class's docstring."""
+    return " ".join(re.split(r"(?<=\.)\s", cls.__doc__ or "", maxsplit=1)[0].split())
+
+
+def _error_names() -> str:
+    def codes(cls: type[ResourceFailure]) -> str:
+        return ", ".join(str(code) for code in sorted({one.code for one in (cls, *failure_classes(cls))}))
+
+    names = [cls for cls in failure_classes() if ResourceFailure in cls.__bases__]
+    return _table(("`error`", "meaning", "code"), ((f"`{cls.error}`", _meaning(cls), codes(cls)) for cls in names))
+
+
+def _errors() -> str:
+    def name(cls: type[ResourceFailure]) -> str:
+        return f"`{cls.error}`" + (f" ({cls.reason})" if issubclass(cls, Unauthorized) else "")
+
+    raised = [cls for cls in failure_classes() if cls is not Unauthorized]  # only its subclasses are raised
+    return _table(
+        ("`error`", "code", "meaning", "first suggested action"),
+        ((name(cls), f"{cls.code}", _meaning(cls), cls.default_actions[0]) for cls in raised),
+    )
+
+
+def _table(heading: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [heading, tuple("---" for _ in heading), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _error_example() -> str:
+    return f"```json\n{output_of('get', *REFUSED, '--json').rstrip()}\n```"
+
+
+SECTIONS: Mapping[str, Callable[[], str]] = {
+    "client-links": client_links,
+    "schemes": _schemes,
+    "resources": _resources,
+    "settings": settings_tables,
+    "error-names": _error_names,
+    "errors": _errors,
+}
+"""What generates each section."""
+
+LIVE_SECTIONS: Mapping[str, Callable[[], str]] = {"error-example": _error_example}
+"""The sections that need a demo world."""
+
+
+def write() -> None:
+    """Write everything that is generated."""
+    for path, text in list(find_outdated({**SECTIONS, **LIVE_SECTIONS})):
+        path.write_text(text, encoding="utf-8")
+    DOCSTRING.write_text(with_resource_list(DOCSTRING.read_text(encoding="utf-8")), encoding="utf-8")
+    PICTURE.write_text(picture(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,348 @@
+"""athena://databases/{database}/tables and athena://databases/{database}/tables/{table}."""
+
+import base64
+import json
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import quilt3
+from moto.glue.models import GlueBackend, glue_backends
+
+from quilt_mcp.app import App
+from quilt_mcp.commands.demo.records import ACCOUNT_ID, REGION
+from quilt_mcp.commands.demo.world import World
+from quilt_mcp.core.answers import GetResourceError
+from quilt_mcp.core.cursors import compute_tag, encode
+from quilt_mcp.server import create_manager
+from quilt_mcp.services import athena_tables
+from quilt_mcp.settings import Settings
+from quilt_mcp.tools.resource_access import get_resource
+from tests.support.python_caller import read, read_error
+
+TABLE = "athena://databases/{database}/tables/{table}"
+# Every kind of character that Glue allows in a name, except the slash and those that are not printable.
+ODD_NAMES = (
+    "with space",
+    "hyphen-and.dot",
+    "percent%2f",
+    "quote\"s'",
+    "ünïcödé",
+    "語",
+    "?#[]@!$&()*+,;=",
+    "..",
+    "{table}x",
+)
+
+
+def glue() -> GlueBackend:
+    return glue_backends[ACCOUNT_ID][REGION]
+
+
+def add_table(name: str, database: str = "shop", **described: Any) -> None:
+    glue().create_table(database, name, {"Name": name, **described})
+
+
+@pytest.fixture
+def shop(fresh_world: World) -> World:
+    """A world with an empty database named shop."""
+    glue().create_database("shop", {"Name": "shop"})
+    return fresh_world
+
+
+async def read_pages(uri: str, limit: int) -> list[list[str]]:
+    pages, cursor = [], ""
+    while True:
+        answer = await read(f"{uri}?limit={limit}&cursor={cursor}")
+        pages.append([row["name"] for row in answer["tables"]])
+        cursor = answer["next_cursor"]
+        if cursor is None:
+            return pages
+
+
+async def test_the_tables_of_a_database_are_listed(shop: World) -> None:
+    add_table(
+        "orders",
+        TableType="EXTERNAL_TABLE",
+        Description="All orders",
+        StorageDescriptor={"Columns": [{"Name": "id", "Type": "bigint"}], "Location": "s3://acme/orders/"},
+        PartitionKeys=[{"Name": "year", "Type": "int"}, {"Name": "month", "Type": "int"}],
+    )
+    add_table("bare")
+    answer = await read("athena://databases/shop/tables")
+    bare, orders = answer["tables"]
+    assert orders == {
+        "name": "orders",
+        "type": "EXTERNAL_TABLE",
+        "description": "All orders",
+        "location": "s3://acme/orders/",
+        "column_count": 1,
+        "partition_keys": ["year", "month"],
+        "create_time": orders["create_time"],
+        "update_time": None,
+    }
+    assert orders["create_time"].endswith("Z")
+    assert (bare["type"], bare["location"], bare["column_count"], bare["partition_keys"]) == (None, None, None, [])
+    assert (answer["database"], answer["count"], answer["count_is_exact"], answer["next_cursor"]) == (
+        "shop",
+        2,
+        True,
+        None,
+    )
+
+
+async def test_pages_are_sorted_and_have_each_table_once(shop: World) -> None:
+    names = [f"t{at:03}" for at in range(130)]
+    for name in reversed(names):
+        add_table(name)
+    pages = await read_pages("athena://databases/shop/tables", 50)
+    assert [len(page) for page in pages] == [50, 50, 30]
+    assert [name for page in pages for name in page] == names
+    assert (await read("athena://databases/shop/tables"))["count"] == 130
+
+
+async def test_a_table_that_is_deleted_between_pages_does_not_hide_another(shop: World) -> None:
+    for name in ("a", "b", "c"):
+        add_table(name)
+    first = await read("athena://databases/shop/tables?limit=2")
+    glue().delete_table("shop", "b")
+    second = await read(f"athena://databases/shop/tables?cursor={first['next_cursor']}")
+    assert [row["name"] for row in second["tables"]] == ["c"]
+
+
+async def test_pages_end_at_names_that_are_too_long_for_a_cursor(shop: World) -> None:
+    names = [f"{at}{'語' * 250}" for at in range(5)]
+    for name in names:
+        add_table(name)
+    pages = await read_pages("athena://databases/shop/tables", 2)
+    assert [name for page in pages for name in page] == names
+    first = await read("athena://databases/shop/tables?limit=2")
+    glue().delete_table("shop", names[1])
+    error = await read_error(f"athena://databases/shop/tables?cursor={first['next_cursor']}")
+    assert (error.error, error.suggested_actions) == ("InvalidTemplateVariable", ["Start without a cursor."])
+
+
+HOSTILE = ["x", "=", "#", "[]", "null", "A" * 513, "%00", encode("=a", compute_tag("another list"))]
+
+
+@pytest.mark.parametrize("cursor", HOSTILE, ids=range(len(HOSTILE)))
+async def test_a_hostile_cursor_is_refused(cursor: str, shop: World) -> None:
+    error = await read_error(f"athena://databases/shop/tables?cursor={quote(cursor)}")
+    assert error.error == "InvalidTemplateVariable"
+
+
+@pytest.mark.parametrize("after", ["", "x", "=", "=zzz", "#0", "\u0000", "=\u0000"])
+async def test_a_forged_cursor_can_only_select_a_page(after: str, shop: World) -> None:
+    add_table("orders")
+    forged = encode(after, compute_tag("glue tables", REGION, "shop"))
+    answer = await get_resource(f"athena://databases/shop/tables?cursor={forged}")
+    if isinstance(answer, GetResourceError):
+        assert answer.error == "InvalidTemplateVariable"
+    else:
+        assert {row["name"] for row in answer.data["tables"]} <= {"orders"}
+
+
+@pytest.mark.parametrize("limit", ["0", "201", "-1", "x", "1e3"])
+async def test_an_invalid_limit_is_refused(limit: str, shop: World) -> None:
+    assert (await read_error(f"athena://databases/shop/tables?limit={limit}")).error == "InvalidTemplateVariable"
+
+
+async def test_above_the_maximum_the_count_is_not_exact(shop: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(athena_tables, "MAX_TABLES", 3)
+    for name in ("a", "b", "c"):
+        add_table(name)
+    exact = await read("athena://databases/shop/tables")
+    add_table("d")
+    cut = await read("athena://databases/shop/tables")
+    assert (exact["count"], exact["count_is_exact"]) == (3, True)
+    assert (cut["count"], cut["count_is_exact"]) == (3, False)
+    assert (await read("athena://databases/shop/tables/d"))["name"] == "d"
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+async def test_every_name_that_glue_allows_can_be_read(name: str, fresh_world: World) -> None:
+    glue().create_database(name, {"Name": name})
+    add_table(name, name)
+    database = f"athena://databases/{quote(name, safe='')}"
+    assert [row["name"] for row in (await read(f"{database}/tables"))["tables"]] == [name]
+    table = await read(f"{database}/tables/{quote(name, safe='')}")
+    quoted = '"' + name.replace('"', '""') + '"'
+    assert (table["name"], table["sql_name"]) == (name, f"{quoted}.{quoted}")
+
+
+@pytest.mark.parametrize("name", ["a%2Fb", "%00", "a%0Ab", "%7F", "a%09b", "x" * 256, "%FF", "%E2%80%AE"])
+async def test_a_name_that_glue_does_not_allow_is_refused(name: str, fresh_world: World) -> None:
+    for uri in (f"athena://databases/{name}/tables", f"athena://databases/default/tables/{name}"):
+        assert (await read_error(uri)).error == "InvalidTemplateVariable"
+
+
+async def test_names_are_asked_for_in_lower_case_as_glue_stores_them(shop: World) -> None:
+    add_table("orders")
+    assert (await read("athena://databases/SHOP/tables"))["database"] == "shop"
+    assert (await read("athena://databases/Shop/tables/Orders"))["name"] == "orders"
+
+
+async def test_a_table_has_its_columns_and_format(shop: World) -> None:
+    add_table(
+        "orders",
+        TableType="EXTERNAL_TABLE",
+        StorageDescriptor={
+            "Columns": [{"Name": "id", "Type": "bigint", "Comment": "Order number"}, {"Name": "items"}],
+            "Location": "s3://acme/orders/",
+            "InputFormat": "org.apache.hadoop.mapred.TextInputFormat",
+            "SerdeInfo": {"SerializationLibrary": "org.openx.data.jsonserde.JsonSerDe"},
+        },
+        PartitionKeys=[{"Name": "year", "Type": "int"}],
+        Parameters={"classification": "json", "EXTERNAL": "TRUE"},
+    )
+    answer = await read("athena://databases/shop/tables/orders")
+    assert answer | {"create_time": None} == {
+        "name": "orders",
+        "database": "shop",
+        "sql_name": '"shop"."orders"',
+        "type": "EXTERNAL_TABLE",
+        "description": "",
+        "columns": [
+            {"name": "id", "type": "bigint", "type_truncated": False, "comment": "Order number"},
+            {"name": "items", "type": None, "type_truncated": False, "comment": None},
+        ],
+        "column_count": 2,
+        "partition_keys": [{"name": "year", "type": "int", "type_truncated": False, "comment": None}],
+        "location": "s3://acme/orders/",
+        "classification": "json",
+        "input_format": "org.apache.hadoop.mapred.TextInputFormat",
+        "serde": "org.openx.data.jsonserde.JsonSerDe",
+        "parameters": {"EXTERNAL": "TRUE", "classification": "json"},
+        "parameters_truncated": False,
+        "view_sql": None,
+        "view_sql_truncated": False,
+        "create_time": None,
+        "update_time": None,
+        "data_catalog_name": "AwsDataCatalog",
+        "region": "us-east-1",
+    }
+
+
+async def test_unknown_parts_of_a_table_are_null(shop: World) -> None:
+    add_table("bare")
+    answer = await read("athena://databases/shop/tables/bare")
+    unknown = ("type", "columns", "column_count", "location", "classification", "input_format", "serde", "view_sql")
+    assert {answer[key] for key in unknown} == {None}
+
+
+async def test_long_parts_of_a_table_are_cut_and_marked(shop: World) -> None:
+    columns = [{"Name": f"c{at}", "Type": "struct<x:int>" * 1000} for at in range(2001)]
+    parameters = {f"p{at:03}": "x" * 2000 for at in range(150)}
+    add_table("wide", StorageDescriptor={"Columns": columns}, Parameters=parameters)
+    answer = await read("athena://databases/shop/tables/wide")
+    assert (len(answer["columns"]), answer["column_count"]) == (2000, 2001)
+    assert len(answer["columns"][0]["type"]) == 2000
+    assert answer["columns"][0]["type_truncated"] is True
+    assert (len(answer["parameters"]), answer["parameters_truncated"]) == (100, True)
+    assert {len(value) for value in answer["parameters"].values()} == {1000}
+
+
+async def test_a_long_parameter_alone_is_marked_as_cut(shop: World) -> None:
+    add_table("one", Parameters={"comment": "x" * 1001})
+    add_table("other", Parameters={"comment": "x" * 1000})
+    long, short = [await read(f"athena://databases/shop/tables/{name}") for name in ("one", "other")]
+    assert (long["parameters"], long["parameters_truncated"]) == ({"comment": "x" * 1000}, True)
+    assert (short["parameters"], short["parameters_truncated"]) == ({"comment": "x" * 1000}, False)
+
+
+async def test_the_empty_location_of_a_view_is_null(shop: World) -> None:
+    add_table("daily", TableType="VIRTUAL_VIEW", StorageDescriptor={"Columns": [], "Location": ""})
+    assert (await read("athena://databases/shop/tables/daily"))["location"] is None
+    assert (await read("athena://databases/shop/tables"))["tables"][0]["location"] is None
+
+
+async def test_a_cursor_of_another_database_is_refused(shop: World) -> None:
+    glue().create_database("store", {"Name": "store"})
+    for database in ("shop", "store"):
+        for name in ("a", "b"):
+            add_table(name, database)
+    cursor = (await read("athena://databases/shop/tables?limit=1"))["next_cursor"]
+    error = await read_error(f"athena://databases/store/tables?cursor={cursor}")
+    assert error.error == "InvalidTemplateVariable"
+    assert (await read(f"athena://databases/shop/tables?cursor={cursor}"))["tables"][0]["name"] == "b"
+
+
+def make_view_text(definition: object) -> str:
+    return f"/* Presto View: {base64.b64encode(json.dumps(definition).encode()).decode()} */"
+
+
+@pytest.mark.parametrize(
+    ("text", "sql", "is_cut"),
+    [
+        (make_view_text({"originalSql": "SELECT 1", "columns": []}), "SELECT 1", False),
+        (make_view_text({"originalSql": "SELECT 1" + "x" * 20_000}), "SELECT 1" + "x" * 19_992, True),
+        (make_view_text({"originalSql": 1}), None, False),
+        (make_view_text([]), None, False),
+        ("/* Presto View: bm90IGpzb24= */", None, False),
+        ("/* Presto View: ==== */", None, False),
+        (f"/* Presto View: {base64.b64encode(b'[' * 100_000).decode()} */", None, False),
+        ("SELECT 1", None, False),
+        (None, None, False),
+    ],
+    ids=["sql", "long", "number", "list", "text", "padding", "deep", "plain", "nothing"],
+)
+async def test_the_query_of_a_view_is_decoded(*, text: str | None, sql: str | None, is_cut: bool, shop: World) -> None:
+    described = {} if text is None else {"ViewOriginalText": text}
+    add_table("daily", TableType="VIRTUAL_VIEW", **described)
+    answer = await read("athena://databases/shop/tables/daily")
+    assert (answer["type"], answer["view_sql"], answer["view_sql_truncated"]) == ("VIRTUAL_VIEW", sql, is_cut)
+
+
+@pytest.mark.parametrize(
+    ("uri", "message", "first_action"),
+    [
+        ("athena://databases/nothing/tables", "The database 'nothing' was not found.", "Read athena://databases for"),
+        (
+            "athena://databases/shop/tables/no%20table",
+            "The table 'no table' was not found in the database 'shop'.",
+            "Read athena://databases/shop/tables for",
+        ),
+    ],
+)
+async def test_what_does_not_exist_is_not_found(uri: str, message: str, first_action: str, shop: World) -> None:
+    error = await read_error(uri)
+    assert (error.error, error.message) == ("NotFound", message)
+    assert error.suggested_actions[0].startswith(first_action)
+
+
+@pytest.mark.parametrize(
+    ("uri", "action"),
+    [
+        ("athena://databases/shop/tables", "glue:GetTables"),
+        ("athena://databases/shop/tables/orders", "glue:GetTable"),
+    ],
+)
+async def test_a_refusal_names_the_missing_right(uri: str, action: str, shop: World) -> None:
+    add_table("orders")
+    shop.account.refuse("DataPlatform", "glue:GetTable", "glue:GetTables")
+    error = await read_error(uri)
+    assert (error.error, error.details) == ("Unauthorized", f"refused by AWS: {action} (AccessDeniedException)")
+
+
+async def complete(variable: str, prefix: str = "", template: str = TABLE) -> list[str]:
+    return await create_manager(App(Settings())).complete(template, variable, prefix)
+
+
+async def test_databases_and_tables_are_completed(shop: World) -> None:
+    for name in ("orders", "order_items", "customers"):
+        add_table(name)
+    assert await complete("database", "sh") == ["shop"]
+    assert await complete("table", "ord") == ["order_items", "orders"]
+    assert "shop" in await complete("database", template="athena://databases/{database}/tables{?cursor,limit}")
+
+
+async def test_the_first_example_of_a_database_has_the_first_example_of_a_table(shop: World) -> None:
+    add_table("orders", "default")
+    database, table = (await complete("database"))[0], (await complete("table"))[0]
+    assert (await read(f"athena://databases/{database}/tables/{table}"))["name"] == table
+
+
+async def test_nobody_signed_in_completes_nothing(shop: World) -> None:
+    add_table("orders")
+    quilt3.logout()
+    assert [await complete(variable) for variable in ("database", "table")] == [[], []]

@@ -1,0 +1,548 @@
+"""athena://workgroups, athena://query/history and athena://databases, with many workgroups, limits and refusals."""
+
+import asyncio
+import threading
+import time
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+import quilt3
+from moto.athena.models import athena_backends
+
+from quilt_mcp.app import App
+from quilt_mcp.commands.demo.http_server import Answer
+from quilt_mcp.commands.demo.moto_gaps.athena import DatedWorkGroup, RecordedExecution
+from quilt_mcp.commands.demo.records import ACCOUNT_ID, REGION, Query
+from quilt_mcp.commands.demo.world import World
+from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.services import athena_calls, athena_history, athena_workgroups
+from quilt_mcp.services.stack.aws_clients import AWSClients
+from quilt_mcp.settings import Settings
+from tests.support import apps
+from tests.support.python_caller import read, read_error
+from tests.support.quilt_fakes import Athena, Clock, Quota, Refuse, answer_queries
+from tests.support.waiting import SECONDS, until
+
+RESULTS = "s3://acme-athena-results/"
+NON_MANAGED = "QuiltUserAthena-acme-NonManagedRoleWorkgroup"
+RESEARCHER = "QuiltUserAthena-acme-Researcher"
+
+
+def allow_seconds(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
+    monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", str(seconds))
+    monkeypatch.setenv("QUILT_MCP_DEADLINE_SECONDS", str(2 * seconds))
+    apps.use_settings(Settings())
+
+
+def add_workgroups(count: int, *, queries: int = 1) -> list[str]:
+    """Add workgroups with queries to the account. The queries of the last workgroup are the newest."""
+    athena = athena_backends[ACCOUNT_ID][REGION]
+    names = [f"team-{at:04}" for at in range(count)]
+    for at, name in enumerate(names):
+        configuration: dict[str, Any] = {"ResultConfiguration": {"OutputLocation": RESULTS}}
+        group = DatedWorkGroup(athena, name, configuration, "", [])
+        group.created = 1.0
+        athena.work_groups[name] = group
+        for number in range(queries):
+            record = Query(f"{name}-{number:02}", name, "default", "SELECT 1", 0, 1)
+            submitted = datetime(2026, 1, 1, tzinfo=UTC).timestamp() + at * 60 + number
+            athena.executions[record.id] = RecordedExecution(record, group, submitted, RESULTS)
+    return names
+
+
+async def test_databases_come_from_athena_if_only_glue_itself_refuses(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_glue = await read("athena://databases")
+    fresh_world.account.refuse("DataPlatform", "glue:GetDatabases")
+    listed = {"DatabaseList": [{"Name": "acme_sequencing"}, {"Name": "acme_clinical"}]}
+    respond(monkeypatch, {"list_databases": listed})
+    by_athena = await read("athena://databases")
+    assert (by_glue["source"], by_athena["source"]) == ("glue", "athena")
+    assert [row["name"] for row in by_athena["databases"]] == ["acme_clinical", "acme_sequencing"]
+    assert by_athena["databases"][0].keys() == by_glue["databases"][0].keys()
+    assert all(row["location_uri"] is None and row["create_time"] is None for row in by_athena["databases"])
+
+
+def respond(monkeypatch: pytest.MonkeyPatch, answers: dict[str, JSONObject]) -> None:
+    """Replace the responses of some AWS operations. The demo's account responds to all others."""
+
+    call = AWSClients.call
+
+    def answer(aws: AWSClients, service: str, operation: str, **parameters: Any) -> Any:
+        return answers[operation] if operation in answers else call(aws, service, operation, **parameters)
+
+    monkeypatch.setattr(AWSClients, "call", answer)
+
+
+@pytest.mark.parametrize(
+    ("code", "fallback"),
+    [
+        ("MetadataException", "athena:ListDatabases (MetadataException)"),
+        ("AccessDeniedException", "refused by AWS: athena:ListDatabases (AccessDeniedException)"),
+        ("ThrottlingException", "athena:ListDatabases (ThrottlingException)"),
+        ("InternalServerException", "athena:ListDatabases (InternalServerException)"),
+    ],
+)
+async def test_a_failed_fallback_does_not_hide_the_refusal_of_glue(
+    code: str, fallback: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh_world.account.refuse("DataPlatform", "glue:GetDatabases")
+    Athena(monkeypatch, lambda operation, _: code if operation == "ListDatabases" else None)
+    error = await read_error("athena://databases")
+    assert (error.error, error.transient) == ("Unauthorized", False)
+    assert error.details == f"refused by AWS: glue:GetDatabases (AccessDeniedException); then Athena: {fallback}"
+
+
+@pytest.mark.parametrize("uri", ["athena://query/history", "athena://workgroups"])
+async def test_all_of_60_workgroups_are_read_although_athena_limits_the_rate(
+    uri: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_workgroups(56)
+    allow_seconds(monkeypatch, 60)
+    athena = Athena(monkeypatch, Quota(20, 10, "ListQueryExecutions", "GetWorkGroup"))
+    answer = await read(uri)
+    assert (answer["workgroups_total"], answer["workgroups_covered"]) == (60, 60)
+    assert answer.get("is_complete", True)
+    assert 2 <= athena.most_at_once <= 4
+
+
+async def test_the_history_of_200_workgroups_names_those_that_were_not_reached(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_workgroups(196)
+    allow_seconds(monkeypatch, 60)
+    Athena(monkeypatch, delay(1, "ListQueryExecutions", clock=use_clock(monkeypatch)))
+    answer = await read("athena://query/history")
+    assert answer["workgroups_total"] == 200
+    assert 1 <= answer["workgroups_covered"] < 60
+    assert answer["is_complete"] is False
+    assert answer["workgroups"][0] == NON_MANAGED
+    missing = {one["name"]: one["reason"] for one in answer["workgroups_unavailable"]}
+    assert len(missing) + answer["workgroups_covered"] == 200
+    assert set(missing.values()) == {"not reached in time"}
+
+
+async def test_workgroups_that_were_not_reached_are_listed_without_details(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_workgroups(196)
+    allow_seconds(monkeypatch, 60)
+    Athena(monkeypatch, delay(1, "GetWorkGroup", clock=use_clock(monkeypatch)))
+    answer = await read("athena://workgroups")
+    assert (answer["count"], answer["workgroups_total"]) == (200, 200)
+    assert 1 <= answer["workgroups_covered"] < 70
+    late = [row for row in answer["workgroups"] if not row["details_available"]]
+    assert {row["details_error"] for row in late} == {"not reached in time"}
+    assert {row["enforce_workgroup_config"] for row in late} == {None}
+
+
+async def test_above_the_maximum_the_total_is_unknown(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_workgroups(1000)
+    allow_seconds(monkeypatch, 60)
+    clock = use_clock(monkeypatch)
+    slow = [delay(1, operation, clock=clock) for operation in ("ListQueryExecutions", "GetWorkGroup")]
+    Athena(monkeypatch, lambda operation, body: slow[0](operation, body) or slow[1](operation, body))
+    for uri in ("athena://query/history", "athena://workgroups"):
+        answer = await read(uri)
+        assert answer["workgroups_total"] is None
+        assert answer.get("is_complete", False) is False
+
+
+async def test_queries_of_several_workgroups_are_described_in_one_call(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_workgroups(30, queries=2)
+    athena = Athena(monkeypatch, lambda *_: None)
+    answer = await read("athena://query/history")
+    assert athena.calls["ListQueryExecutions"] == 34
+    assert athena.calls["BatchGetQueryExecution"] == 2  # 67 queries
+    ids = [row["query_execution_id"] for row in answer["query_history"]]
+    assert [one for one in ids if one.startswith("team")][:2] == ["team-0029-01", "team-0029-00"]
+    assert (answer["count"], answer["is_complete"], answer["unprocessed"]) == (50, True, 0)
+
+
+async def test_workgroups_with_many_queries_are_complete(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_workgroups(5, queries=60)
+    athena = Athena(monkeypatch, lambda *_: None)
+    answer = await read("athena://query/history")
+    assert athena.calls["BatchGetQueryExecution"] == 6  # one for each of the five, and one for the demo's
+    ids = [row["query_execution_id"] for row in answer["query_history"]]
+    assert [one for one in ids if one.startswith("team")][:2] == ["team-0004-59", "team-0004-58"]
+    assert (answer["is_complete"], answer["workgroups_covered"]) == (True, 9)
+
+
+async def test_a_workgroup_that_refuses_descriptions_does_not_hide_the_others(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_workgroups(2)
+
+    def refuse(operation: str, body: dict[str, Any]) -> str | None:
+        is_hidden = "team-0001-00" in body.get("QueryExecutionIds", [])
+        return "AccessDeniedException" if operation == "BatchGetQueryExecution" and is_hidden else None
+
+    Athena(monkeypatch, refuse)
+    answer = await read("athena://query/history")
+    assert "team-0001-00" not in {row["query_execution_id"] for row in answer["query_history"]}
+    assert answer["count"] == 8
+    assert answer["workgroups_unavailable"] == [
+        {"name": "team-0001", "reason": "Your AWS identity is not allowed to do this."}
+    ]
+    assert (answer["is_complete"], answer["workgroups_covered"]) == (True, 5)
+
+
+async def test_queries_that_cannot_be_described_are_counted(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_workgroups(30, queries=2)
+
+    def fail(operation: str, body: dict[str, Any]) -> str | None:
+        is_last = "team-0029-00" in body.get("QueryExecutionIds", [])
+        return "InternalServerException" if operation == "BatchGetQueryExecution" and is_last else None
+
+    Athena(monkeypatch, fail)
+    answer = await read("athena://query/history")
+    assert answer["unprocessed"] == 17
+    assert answer["is_complete"] is False
+    assert "team-0029" in {one["name"] for one in answer["workgroups_unavailable"]}
+
+
+async def test_the_history_is_empty_with_reasons_if_all_workgroups_are_refused(fresh_world: World) -> None:
+    fresh_world.account.refuse("DataPlatform", "athena:ListQueryExecutions")
+    history = await read("athena://query/history")
+    assert (history["count"], history["workgroups"]) == (0, [])
+    reasons = [one["reason"] for one in history["workgroups_unavailable"]]
+    assert reasons == ["Your AWS identity is not allowed to do this."] * 4
+
+
+async def test_the_history_fails_if_all_workgroups_fail(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    Athena(monkeypatch, lambda operation, _: "InternalServerException" if operation == "ListQueryExecutions" else None)
+    error = await read_error("athena://query/history")
+    assert (error.message, error.transient) == ("AWS could not process the request.", True)
+
+
+def use_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Let the reads of workgroups use a clock that does not depend on the speed of this machine."""
+    clock = Clock()
+    for module in (athena_calls, athena_history, athena_workgroups):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+def delay(seconds: float, operation: str, *, clock: Clock, key: str = "") -> Refuse:
+    """Delay the responses to the calls of an operation; with `key`, only of those that have this parameter."""
+
+    def wait(called: str, body: dict[str, Any]) -> None:
+        if called == operation and (not key or key in body):
+            clock.sleep(seconds)
+
+    return wait
+
+
+async def test_the_history_fails_if_no_workgroup_was_reached(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow_seconds(monkeypatch, 60)
+    Athena(monkeypatch, delay(55, "ListWorkGroups", clock=use_clock(monkeypatch)))
+    error = await read_error("athena://query/history")
+    assert (error.message, error.transient) == ("No workgroup was reached in time, so the queries are not known.", True)
+    assert error.details == "4 workgroups: not reached in time"
+    assert any("QUILT_MCP_PROBE_SECONDS" in action for action in error.suggested_actions)
+
+
+@pytest.mark.parametrize("uri", ["athena://query/history", "athena://workgroups"])
+async def test_a_list_of_workgroups_that_is_late_is_a_failure(
+    uri: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow_seconds(monkeypatch, 1)
+    over = threading.Event()
+
+    def wait(operation: str, _: dict[str, Any]) -> None:
+        if operation == "ListWorkGroups":
+            over.wait(SECONDS)
+
+    Athena(monkeypatch, wait)
+    error = await read_error(uri)
+    over.set()
+    assert (error.message, error.transient) == ("The workgroups were not listed in time.", True)
+
+
+@pytest.mark.parametrize("uri", ["athena://query/history", "athena://workgroups"])
+async def test_if_a_page_of_workgroups_is_late_the_total_is_unknown(
+    uri: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_workgroups(120)
+    allow_seconds(monkeypatch, 60)
+    Athena(monkeypatch, delay(35, "ListWorkGroups", clock=use_clock(monkeypatch), key="NextToken"))
+    answer = await read(uri)
+    assert (answer["workgroups_total"], answer["workgroups_covered"] > 0) == (None, True)
+    assert answer.get("is_complete", False) is False
+
+
+@pytest.mark.parametrize(
+    ("uri", "operation"), [("athena://query/history", "ListQueryExecutions"), ("athena://workgroups", "GetWorkGroup")]
+)
+async def test_reads_of_one_caller_at_the_same_time_share_their_calls(
+    uri: str, operation: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = answer_queries(monkeypatch, {})
+
+    def wait(called: str, _: dict[str, Any]) -> None:
+        """Delay the response until all readers have asked who the caller is. They share the calls that follow."""
+        end = time.monotonic() + SECONDS
+        while called == "ListWorkGroups" and started.count("me") < 4 and time.monotonic() < end:
+            time.sleep(0.5)
+
+    athena = Athena(monkeypatch, wait)
+    answers = await asyncio.gather(*(read(uri) for _ in range(4)))
+    assert [answer["workgroups_covered"] for answer in answers] == [4] * 4
+    assert (athena.calls["ListWorkGroups"], athena.calls[operation]) == (1, 4)
+    await read(uri)
+    assert (athena.calls["ListWorkGroups"], athena.calls[operation]) == (2, 8)
+
+
+@pytest.mark.parametrize(
+    ("uri", "operation"), [("athena://query/history", "ListQueryExecutions"), ("athena://workgroups", "GetWorkGroup")]
+)
+async def test_a_read_that_is_cancelled_does_not_fail_another(
+    uri: str, operation: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries, is_cancelled = answer_queries(monkeypatch, {}), threading.Event()
+
+    def wait(called: str, _: dict[str, Any]) -> None:
+        if called == "ListWorkGroups":
+            is_cancelled.wait(SECONDS)
+
+    athena = Athena(monkeypatch, wait)
+    first = asyncio.create_task(read(uri))
+    await until(lambda: athena.calls["ListWorkGroups"] == 1)
+    asked = queries.count("me")
+    second = asyncio.create_task(read(uri))
+    await until(lambda: queries.count("me") > asked)
+    await asyncio.sleep(0.5)  # so that it waits for the first, which only makes the test stricter
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    is_cancelled.set()
+    assert (await second)["workgroups_covered"] == 4
+    assert (athena.calls["ListWorkGroups"], athena.calls[operation]) == (2, 4)
+
+
+def test_a_reader_waits_for_at_most_one_call_of_each_other_reader() -> None:
+    quota = athena_calls.Quota("GetWorkGroup", 20, 1)
+    called: list[str] = []
+    app = App(Settings())
+
+    def ask(name: str, count: int, seconds: float) -> None:
+        items = [f"{name} {number}" for number in range(count)]
+        with app.active():
+            athena_calls.ask_each(called.append, items, until=time.monotonic() + seconds, quota=quota)
+
+    others = [threading.Thread(target=ask, args=(f"reader {at}", 20, 3)) for at in range(8)]
+    for other in others:
+        other.start()
+    while len(called) < 8:
+        time.sleep(0.01)
+    before = len(called)
+    ask("late", 1, 10)
+    assert called.index("late 0") - before < 16  # 8, and some that run before it has its place
+    for other in others:
+        other.join()
+
+
+def shorten_pages(monkeypatch: pytest.MonkeyPatch, size: int) -> list[str]:
+    """Let ListQueryExecutions return pages of this size, and every other page empty.
+
+    Returns:
+        the workgroup of each call, which grows.
+    """
+    called, call = [], AWSClients.call
+
+    def answer(aws: AWSClients, service: str, operation: str, **given: Any) -> Any:
+        if operation != "list_query_executions":
+            return call(aws, service, operation, **given)
+        called.append(given["WorkGroup"])
+        step = int(given.pop("NextToken", "0"))
+        ids = call(aws, service, operation, **given)["QueryExecutionIds"]
+        start = step // 2 * size
+        is_last = start + size >= len(ids)
+        page = [] if step % 2 == 0 else ids[start : start + size]
+        return {"QueryExecutionIds": page} | ({} if step % 2 and is_last else {"NextToken": str(step + 1)})
+
+    monkeypatch.setattr(AWSClients, "call", answer)
+    return called
+
+
+async def test_short_pages_of_queries_are_followed(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_workgroups(1, queries=60)
+    allow_seconds(monkeypatch, 60)
+    whole = await read("athena://query/history")
+    called = shorten_pages(monkeypatch, 20)
+    assert await read("athena://query/history") == whole
+    assert (whole["is_complete"], whole["count"]) == (True, 50)
+    assert called.count("team-0000") == 6
+
+
+async def test_the_same_page_of_queries_twice_is_a_failure_of_its_workgroup(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = AWSClients.call
+
+    def answer(aws: AWSClients, service: str, operation: str, **given: Any) -> Any:
+        is_endless = operation == "list_query_executions" and given["WorkGroup"] == "team-0000"
+        return {"QueryExecutionIds": [], "NextToken": "a"} if is_endless else call(aws, service, operation, **given)
+
+    add_workgroups(1)
+    allow_seconds(monkeypatch, 60)
+    monkeypatch.setattr(AWSClients, "call", answer)
+    history = await read("athena://query/history")
+    assert history["workgroups_unavailable"] == [{"name": "team-0000", "reason": "AWS returned the same page twice."}]
+    assert (history["is_complete"], history["workgroups_covered"]) == (False, 4)
+
+
+async def test_each_part_of_a_refused_batch_has_its_own_result(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_workgroups(4)
+
+    def fail(operation: str, body: dict[str, Any]) -> str | None:
+        ids = body.get("QueryExecutionIds", [])
+        if operation != "BatchGetQueryExecution":
+            return None
+        if ids == ["team-0000-00"]:
+            return "InternalServerException"
+        return "AccessDeniedException" if "team-0001-00" in ids else None
+
+    Athena(monkeypatch, fail)
+    answer = await read("athena://query/history")
+    assert {one["name"]: one["reason"] for one in answer["workgroups_unavailable"]} == {
+        "team-0000": "AWS could not process the request.",
+        "team-0001": "Your AWS identity is not allowed to do this.",
+    }
+    ids = {row["query_execution_id"] for row in answer["query_history"]}
+    assert {"team-0002-00", "team-0003-00"} <= ids
+    assert (answer["unprocessed"], answer["is_complete"], answer["workgroups_covered"]) == (1, False, 6)
+
+
+async def test_a_long_query_is_cut_and_marked(fresh_world: World) -> None:
+    sql = f"SELECT '{'x' * 5000}'"
+    athena = quilt3.get_boto3_session().client("athena")
+    query_id = athena.start_query_execution(QueryString=sql, WorkGroup="primary")["QueryExecutionId"]
+    rows = {row["query_execution_id"]: row for row in (await read("athena://query/history"))["query_history"]}
+    assert (rows[query_id]["query"], rows[query_id]["query_truncated"]) == (sql[:4000], True)
+    assert not any(row["query_truncated"] for key, row in rows.items() if key != query_id)
+
+
+async def test_workgroups_without_details_are_listed_with_the_reason(fresh_world: World) -> None:
+    fresh_world.account.refuse("DataPlatform", "athena:GetWorkGroup")
+    answer = await read("athena://workgroups")
+    assert {row["details_available"] for row in answer["workgroups"]} == {False}
+    assert {row["details_error"] for row in answer["workgroups"]} == {"Your AWS identity is not allowed to do this."}
+    assert (answer["count"], answer["workgroups_covered"]) == (4, 0)
+    assert (answer["recommended"]["workgroup"], answer["recommended"]["candidates"]) == (None, [])
+    assert "no workgroup of the Quilt stack" in answer["recommended"]["workgroup_reason"]
+
+
+def sign_in_as(monkeypatch: pytest.MonkeyPatch, role: str | None, *, is_admin: bool = False) -> None:
+    """Let the stack report another role. The AWS identity stays that of the demo's administrator."""
+    named = {"name": role} if role else None
+    me = {"name": "amara_osei", "email": "a@acme.example.com", "isAdmin": is_admin, "role": named, "roles": []}
+    answer_queries(monkeypatch, {"me": {"data": {"me": me}}})
+
+
+async def test_the_workgroup_with_the_name_of_the_role_is_recommended(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_in_as(monkeypatch, "Researcher")
+    recommended = (await read("athena://workgroups"))["recommended"]
+    assert (recommended["workgroup"], recommended["role"]) == (RESEARCHER, "Researcher")
+    assert recommended["workgroup_reason"].startswith("It has the name of your role")
+    assert recommended["candidates"] == [NON_MANAGED, RESEARCHER]
+    assert recommended["data_catalog"] == "AwsDataCatalog"
+    assert recommended["tabulator_data_catalog"] == "quilt-acme-tabulator"
+    assert recommended["tabulator_data_catalog_exists"] is True
+
+
+async def test_the_only_workgroup_of_the_stack_with_details_is_recommended(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = {RESEARCHER, "QuiltUserAthena-acme2-Researcher"}
+    athena = athena_backends[ACCOUNT_ID][REGION]
+    foreign = DatedWorkGroup(athena, "QuiltUserAthena-acme2-Researcher", {}, "", [])
+    athena.work_groups[foreign.name] = foreign
+
+    def refuse(operation: str, body: dict[str, Any]) -> str | None:
+        return "AccessDeniedException" if operation == "GetWorkGroup" and body["WorkGroup"] in others else None
+
+    Athena(monkeypatch, refuse)
+    recommended = (await read("athena://workgroups"))["recommended"]
+    assert (recommended["workgroup"], recommended["candidates"]) == (NON_MANAGED, [NON_MANAGED])
+
+
+async def test_the_workgroup_of_another_stack_is_not_recommended(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    athena = athena_backends[ACCOUNT_ID][REGION]
+    foreign = DatedWorkGroup(athena, "QuiltUserAthena-acme-staging-NonManagedRoleWorkgroup", {}, "", [])
+    athena.work_groups[foreign.name] = foreign
+
+    def refuse(operation: str, body: dict[str, Any]) -> str | None:
+        is_own = body.get("WorkGroup") in {RESEARCHER, NON_MANAGED}
+        return "AccessDeniedException" if operation == "GetWorkGroup" and is_own else None
+
+    Athena(monkeypatch, refuse)
+    recommended = (await read("athena://workgroups"))["recommended"]
+    assert (recommended["workgroup"], recommended["candidates"]) == (None, [foreign.name])
+    assert "can belong to another stack" in recommended["workgroup_reason"]
+
+
+async def test_no_workgroup_is_called_the_only_one_if_others_could_not_be_read(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(operation: str, body: dict[str, Any]) -> str | None:
+        is_hidden = body.get("WorkGroup") == RESEARCHER
+        return "InternalServerException" if operation == "GetWorkGroup" and is_hidden else None
+
+    Athena(monkeypatch, fail)
+    recommended = (await read("athena://workgroups"))["recommended"]
+    assert (recommended["workgroup"], recommended["candidates"]) == (None, [NON_MANAGED])
+    assert recommended["workgroup_reason"].startswith("Not all workgroups of the Quilt stack could be read")
+
+
+async def test_an_administrator_whose_role_quilt_does_not_manage_gets_the_workgroup_for_such_roles(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_in_as(monkeypatch, "PartnerExchange", is_admin=True)
+    recommended = (await read("athena://workgroups"))["recommended"]
+    assert recommended["workgroup"] == NON_MANAGED
+    assert recommended["workgroup_reason"].startswith("Quilt does not manage your role")
+
+
+@pytest.mark.parametrize("is_admin", [True, False])
+async def test_no_workgroup_is_recommended_if_several_are_possible(
+    *, is_admin: bool, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_in_as(monkeypatch, "DataPlatform", is_admin=is_admin)
+    recommended = (await read("athena://workgroups"))["recommended"]
+    assert recommended["workgroup"] is None
+    assert recommended["candidates"] == [NON_MANAGED, RESEARCHER]
+    assert "none has your role's name" in recommended["workgroup_reason"]
+
+
+async def test_without_the_name_of_the_stack_nothing_is_recommended(fresh_world: World) -> None:
+
+    fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.OK, {"registryUrl": fresh_world.url})
+    recommended = (await read("athena://workgroups"))["recommended"]
+    assert (recommended["workgroup"], recommended["tabulator_data_catalog"]) == (None, None)
+    assert recommended["tabulator_data_catalog_exists"] is None
+    assert "name of the Quilt stack is unknown" in recommended["workgroup_reason"]
+
+
+async def test_a_data_catalog_that_cannot_be_checked_is_marked(fresh_world: World) -> None:
+    fresh_world.account.refuse("DataPlatform", "athena:GetDataCatalog")
+    recommended = (await read("athena://workgroups"))["recommended"]
+    assert recommended["tabulator_data_catalog"] == "quilt-acme-tabulator"
+    assert recommended["tabulator_data_catalog_exists"] is None
+    assert "Not checked: Your AWS identity is not allowed" in recommended["tabulator_reason"]

@@ -1,0 +1,315 @@
+"""How the audit log is written: over stdio, by several processes, through rotation and full disks."""
+
+import asyncio
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+
+from quilt_mcp.commands.install import executable
+from quilt_mcp.commands.stdio_audit import StdioAudit
+from quilt_mcp.http.audit_log import MAX_CHARACTERS, MAX_WAITING, AuditLog, AuditRecord
+from tests.support.server_process import serve_http, serve_stdio
+from tests.support.waiting import SECONDS, until
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    text = path.read_text(encoding="ascii") if path.exists() else ""
+    return [json.loads(line) for line in text.splitlines() if line]
+
+
+def named(name: str) -> AuditRecord:
+    return AuditRecord("test", name=name)
+
+
+@pytest.mark.parametrize("way", ["renamed", "removed", "truncated"])
+async def test_a_rotated_file_is_opened_again(way: str, tmp_path: Path) -> None:
+    path, old = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
+    log = AuditLog(str(path))
+    log.write(named("first"))
+    await until(lambda: lines_of(path))
+    match way:
+        case "renamed":
+            path.rename(old)
+        case "removed":
+            path.unlink()
+        case _:
+            os.truncate(path, 0)
+    log.write(named("second"))
+    await log.close()
+    assert [line["name"] for line in lines_of(path)] == ["second"]
+    assert [line["name"] for line in lines_of(old)] == (["first"] if way == "renamed" else [])
+
+
+async def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
+    log = AuditLog(str(tmp_path / "audit.jsonl"))
+    log.write(named("one"))
+    await log.close()
+    assert (tmp_path / "audit.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_closed_log_can_be_used_again(tmp_path: Path) -> None:
+    log = AuditLog(str(tmp_path / "audit.jsonl"))
+    for name in ("one", "two"):
+        log.write(named(name))
+        await log.close()
+    assert [line["name"] for line in lines_of(tmp_path / "audit.jsonl")] == ["one", "two"]
+
+
+def test_what_is_waiting_is_written_at_exit_and_several_processes_share_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    script = (
+        "import sys; from quilt_mcp.http.audit_log import AuditLog, AuditRecord; log = AuditLog(sys.argv[1])\n"
+        "for number in range(500): log.write(AuditRecord('test', name=f'{sys.argv[2]}-{number}', uri='x' * 200))"
+    )
+    processes = [subprocess.Popen([sys.executable, "-c", script, str(path), str(one)]) for one in range(4)]
+    assert [process.wait(SECONDS) for process in processes] == [0] * 4
+    assert {line["name"] for line in lines_of(path)} == {f"{one}-{n}" for one in range(4) for n in range(500)}
+    assert len(lines_of(path)) == 2000
+
+
+LIMITED = """
+import asyncio, resource, signal, sys
+from quilt_mcp.http.audit_log import AuditLog, AuditRecord
+lost = []
+async def main(path):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    for limit in (1_000, resource.RLIM_INFINITY):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+        for name in "abcd":
+            log = AuditLog(path) if name == "a" and limit == 1_000 else log
+            log.failed = lambda: lost.append(1)
+            log.write(AuditRecord("test", name=name))
+        await log.close()
+asyncio.run(main(sys.argv[1]))
+print(len(lost))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of file sizes")
+def test_lines_after_a_full_disk_are_whole(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    command = [sys.executable, "-c", LIMITED, str(path)]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
+    lines = [line for line in path.read_text().splitlines() if line]
+    whole = [json.loads(line)["name"] for line in lines if line.endswith("}")]
+    assert len(lines) == len(whole) + 1, "one line is cut where the disk was full"
+    assert (whole[-4:], len(whole) + int(ran.stdout)) == (["a", "b", "c", "d"], 8)
+    assert ran.stderr.count("audit log cannot be written") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no FIFO")
+async def test_a_disk_that_hangs_loses_lines_instead_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hanging, lost = Event(), []
+    log = AuditLog(str(tmp_path / "audit.jsonl"))
+    log.failed = lambda: lost.append(1)
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda *given: (hanging.wait(SECONDS), write(*given))[1])
+    for _ in range(MAX_WAITING + 10):
+        log.write(named("one"))
+    hanging.set()
+    await log.close()
+    assert 9 <= len(lost) <= 10
+    assert len(lines_of(tmp_path / "audit.jsonl")) == MAX_WAITING + 10 - len(lost)
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_a_line_is_ascii_and_texts_are_short() -> None:
+    record = AuditRecord("test", name="a\nb\u2028\x1b[2J\ud800", outcome="partial")
+    line = record.to_line()
+    assert line.isascii()
+    assert line.count(b"\n") == 1
+    assert json.loads(line)["name"] == record.name
+    assert json.loads(line)["time"].endswith("Z")
+
+
+async def test_stdio_has_one_line_for_each_message(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    environment = os.environ | {"QUILT_MCP_AUDIT_LOG": str(path), "QUILT_MCP_DATA_DIR": str(tmp_path)}
+    async with serve_stdio(environment=environment) as server:
+        await server.ask("resources/read", uri="metadata://examples")
+        await server.ask("tools/call", name="get_resource", arguments={"uri": "canary://x"})
+        await server.ask("tools/call", name="canary", arguments={})
+        await server.ask("tools/call", name="get_resource", arguments={"uri": "\ud800"})
+        server.stdin.close()
+        status, _, _ = await server.end()
+    assert status == 0
+    local = {"transport": "stdio", "subject": "local", "address": None, "http_method": None, "bytes_sent": None}
+    found = lines_of(path)
+    assert all({name: line[name] for name in local} == local for line in found)
+    assert [(line["method"], line["name"], line["uri"], line["outcome"], line["error"]) for line in found] == [
+        ("initialize", None, None, "ok", None),
+        ("notifications/initialized", None, None, "ok", None),
+        ("resources/read", None, "metadata://examples", "ok", None),
+        ("tools/call", "get_resource", "unknown", "error", "InvalidURI"),
+        ("tools/call", "unknown", None, "error", "NotFound"),
+        (None, None, None, "error", "InvalidUnicode"),
+    ]
+    assert "canary" not in path.read_text()
+
+
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "canary", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b"canary", (None, "InvalidMessage")),
+        (b"[1]", (None, "InvalidMessage")),
+        (b'{"jsonrpc":"2.0","id":9}', (None, "InvalidMessage")),
+        (b'{"jsonrpc":"2.0","id":9,"method":"ping","params":["canary"]}', (None, "InvalidMessage")),
+        (
+            b'{"jsonrpc":"2.0","id":9,"method":"canary","params":{"pad":"%s"}}' % (b"x" * 70_000),
+            ("unknown", "JSON-RPC"),
+        ),
+        (
+            json.dumps({"jsonrpc": "2.0", "id": 9, "method": "tools/list", "params": {"_meta": ENVELOPE}}).encode(),
+            ("tools/list", "JSON-RPC"),
+        ),
+        (b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{}}', ("tools/call", "InvalidArguments")),
+    ],
+    ids=["no JSON", "array", "no method", "parameters", "unknown method", "other protocol", "missing name"],
+)
+async def test_a_message_that_the_library_refuses_has_a_line_over_stdio(
+    line: bytes, expected: tuple[str | None, str], tmp_path: Path
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    environment = os.environ | {"QUILT_MCP_AUDIT_LOG": str(path), "QUILT_MCP_DATA_DIR": str(tmp_path)}
+    async with serve_stdio(environment=environment) as server:
+        await server.ask("ping")
+        server.stdin.write(line + b"\n\n")
+        await server.send("resources/read", uri="metadata://examples")
+        server.stdin.close()
+        status, _, _ = await server.end()
+    assert status == 0
+    found = {one["method"]: (one["method"], one["outcome"], one["error"]) for one in lines_of(path)}
+    assert len(found) == len(lines_of(path)) == 5
+    method, outcome, error = found[expected[0]]
+    assert (method, outcome) == (expected[0], "error")
+    assert error.startswith(expected[1])
+    assert "canary" not in path.read_text()
+
+
+async def test_a_request_without_an_answer_has_a_line_at_the_end(tmp_path: Path) -> None:
+    log = AuditLog(str(tmp_path / "audit.jsonl"))
+    audit = StdioAudit(log, frozenset({"ping"}))
+    for number, method in enumerate(("ping", "canary")):
+        audit.read(json.dumps({"jsonrpc": "2.0", "id": number, "method": method}).encode())
+    audit.answer(b'{"jsonrpc":"2.0","id":0,"result":{}}\n')
+    audit.close()
+    audit.close()
+    await log.close()
+    assert [(line["method"], line["error"]) for line in lines_of(tmp_path / "audit.jsonl")] == [
+        ("ping", "unanswered"),
+        ("unknown", "unanswered"),
+    ]
+
+
+async def test_each_of_two_refused_requests_with_one_id_has_a_line(tmp_path: Path) -> None:
+    log = AuditLog(str(tmp_path / "audit.jsonl"))
+    audit = StdioAudit(log, frozenset({"ping"}))
+    for number in (1, "1", 1):
+        audit.read(json.dumps({"jsonrpc": "2.0", "id": number, "method": "ping"}).encode())
+    for number in (1, "1"):
+        audit.answer(json.dumps({"jsonrpc": "2.0", "id": number, "error": {"code": -32600}}).encode() + b"\n")
+    audit.close()
+    await log.close()
+    assert [line["error"] for line in lines_of(tmp_path / "audit.jsonl")] == [
+        "JSON-RPC -32600",
+        "JSON-RPC -32600",
+        "unanswered",
+    ]
+
+
+async def test_a_request_without_an_answer_has_a_line_after_sigterm(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    environment = os.environ | {"QUILT_MCP_AUDIT_LOG": str(path), "QUILT_MCP_DATA_DIR": str(tmp_path)}
+    async with serve_stdio(environment=environment) as server:
+        await server.ask("ping")
+        server.stdin.write(b'{"jsonrpc":"2.0",\r"id":5,"method":"ping"}\n')  # the MCP library drops it
+        await server.ask("ping")
+        server.terminate()
+        await server.end()
+    assert "unanswered" in {line["error"] for line in lines_of(path)}
+
+
+async def test_standard_error_in_non_blocking_mode_loses_no_line(tmp_path: Path) -> None:
+    """A pipe that is full until all records are written."""
+    script = (
+        "import asyncio, os\n"
+        "from quilt_mcp.http.audit_log import AuditLog, AuditRecord\n"
+        "async def main():\n"
+        "    log = AuditLog('stderr')\n"
+        "    for number in range(1000):\n"
+        "        log.write(AuditRecord('test', name='x' * 200))\n"
+        "    print('written', flush=True)\n"
+        "    await asyncio.to_thread(input)\n"
+        "    await log.close()\n"
+        "os.set_blocking(2, False)\n"
+        "asyncio.run(main())\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", script, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    await process.stdout.readline()
+    _, log = await process.communicate(b"\n")
+    assert len([json.loads(line) for line in log.splitlines()]) == 1000
+
+
+async def test_the_log_can_be_standard_error(tmp_path: Path) -> None:
+    environment = os.environ | {"QUILT_MCP_AUDIT_LOG": "stderr", "QUILT_MCP_LOG_FORMAT": "json"}
+    async with serve_stdio(environment=environment) as server:
+        await server.ask("resources/read", uri="metadata://examples")
+        server.stdin.close()
+        _, _, log = await server.end()
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert [line["method"] for line in lines if line["logger"] == "audit"][-1] == "resources/read"
+
+
+async def test_workers_share_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    async with serve_http(tmp_path, "--workers", "2", QUILT_MCP_AUDIT_LOG=str(path)) as server:
+        async with asyncio.timeout(SECONDS):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            await reader.read()
+            writer.close()
+        await until(lambda: lines_of(path))
+    [line] = lines_of(path)
+    assert (line["path"], line["outcome"]) == ("/health", "ok")
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_file_that_cannot_be_written_stops_the_start(transport: str, tmp_path: Path) -> None:
+    environment = os.environ | {"QUILT_MCP_AUDIT_LOG": str(tmp_path / "missing" / "audit.jsonl")}
+    command = [executable(), "serve", "--transport", transport, "--port", "0"]
+    ran = subprocess.run(
+        command, check=False, env=environment, capture_output=True, text=True, timeout=SECONDS, input=""
+    )
+    assert ran.returncode == 1
+    assert "QUILT_MCP_AUDIT_LOG" in ran.stderr
+    assert "No such file or directory" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_long_names_of_callers_are_cut() -> None:
+    record = AuditRecord("test")
+    token = AccessToken(token="x", client_id="c" * 1000, scopes=[], claims={"sub": "s\n", "iss": ["not a text"]})
+    record.describe_caller({"user": AuthenticatedUser(token)})
+    assert (record.subject, record.issuer) == ("s\n", None)
+    assert len(record.client or "") == MAX_CHARACTERS + 1

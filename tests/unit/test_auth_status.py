@@ -1,0 +1,171 @@
+"""auth://status answers with what is known, whatever the stack returns."""
+
+import json
+from http import HTTPStatus
+
+import pytest
+import quilt3
+import quilt3.session
+import quilt3.util
+
+from quilt_mcp.commands.demo.http_server import Answer
+from quilt_mcp.commands.demo.world import World
+from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.tools.resource_access import get_resource
+from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries, refuse
+
+ME = {"name": "amara_osei", "email": "amara.osei@acme.example.com", "isAdmin": True}
+
+
+async def read_status() -> JSONObject:
+    answer = await get_resource("auth://status")
+    assert answer.success, answer
+    assert answer.data["catalog_url"]
+    assert answer.data["suggested_actions"]
+    return answer.data
+
+
+async def test_a_signed_in_caller_costs_one_request(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    received = answer_queries(monkeypatch, {})
+    status = await read_status()
+    assert (status["status"], status["details"]) == ("authenticated", None)
+    assert received == ["me"]
+    assert [call.path for call in fresh_world.stack.calls] == ["/graphql"]
+
+
+async def test_without_a_login_only_the_aws_configuration_of_the_machine_is_named(fresh_world: World) -> None:
+    quilt3.logout()
+    credentials = (await read_status())["credentials"]
+    assert credentials == {
+        "source": None,
+        "token_expires_at": None,
+        "aws_source": "aws_default_chain",
+        "aws_expires_at": None,
+    }
+
+
+async def test_a_stack_that_does_not_describe_its_users_accepts_the_login(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_queries(monkeypatch, {"me": NOT_UNDERSTOOD, "meWithoutRole": NOT_UNDERSTOOD})
+    status = await read_status()
+    assert (status["status"], status["authenticated"], status["user_info"]) == ("authenticated", True, None)
+    assert status["details"].startswith("The stack does not say who its users are.")
+    assert status["credentials"]["source"] == "login"
+
+
+async def test_a_user_without_a_role_has_null_for_role_and_roles(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_role = {"data": {"me": None}, "errors": [{"message": "no role", "path": ["me", "role"]}]}
+    answer_queries(monkeypatch, {"me": no_role, "meWithoutRole": {"data": {"me": ME}}})
+    status = await read_status()
+    assert status["status"] == "authenticated"
+    assert status["user_info"] == {
+        "username": "amara_osei",
+        "email": "amara.osei@acme.example.com",
+        "is_admin": True,
+        "role": None,
+        "roles": None,
+    }
+
+
+async def test_a_403_is_not_taken_for_a_lost_login(fresh_world: World) -> None:
+    fresh_world.stack.forced["/graphql"] = Answer(HTTPStatus.FORBIDDEN, {"message": "Forbidden"})
+    status = await read_status()
+    assert (status["status"], status["authenticated"], status["user_info"]) == ("refused", False, None)
+    assert status["details"].endswith("(refused by the stack: HTTP status 403)")
+    assert not any("quilt3 login" in action for action in status["suggested_actions"])
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        refuse(["me"]),
+        {"data": {"me": {"name": 5}}},
+        {"data": {"me": []}},
+        {"data": []},
+    ],
+    ids=["refused", "number", "list", "no object"],
+)
+async def test_an_unexpected_response_is_unknown_with_the_reason(
+    payload: object, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_queries(monkeypatch, {"me": payload, "meWithoutRole": payload})
+    status = await read_status()
+    assert (status["status"], status["user_info"]) == ("unknown", None)
+    assert status["details"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (Answer(HTTPStatus.OK, b"<!doctype html>"), "unreachable"),
+        (Answer(HTTPStatus.BAD_GATEWAY, b"<!doctype html>"), "unreachable"),
+        (Answer(HTTPStatus.OK, {}), "unreachable"),
+        (Answer(HTTPStatus.IM_A_TEAPOT, {}), "unknown"),
+    ],
+)
+async def test_a_response_that_is_not_graphql_has_a_reason(answer: Answer, expected: str, fresh_world: World) -> None:
+    fresh_world.stack.forced["/graphql"] = answer
+    status = await read_status()
+    assert (status["status"], status["user_info"]) == (expected, None)
+    assert status["details"]
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (HTTPStatus.OK, "unknown"),
+        (HTTPStatus.BAD_REQUEST, "unknown"),
+        (HTTPStatus.FORBIDDEN, "refused"),
+        (HTTPStatus.REQUEST_TIMEOUT, "unreachable"),
+        (HTTPStatus.TOO_MANY_REQUESTS, "unreachable"),
+        (HTTPStatus.INTERNAL_SERVER_ERROR, "unreachable"),
+    ],
+)
+async def test_an_error_without_a_path_is_not_taken_for_an_old_stack(
+    status: HTTPStatus, expected: str, fresh_world: World
+) -> None:
+    fresh_world.stack.forced["/graphql"] = Answer(status, {"errors": [{"message": "Internal server error"}]})
+    answer = await read_status()
+    assert (answer["status"], answer["authenticated"], answer["user_info"]) == (expected, False, None)
+    assert answer["details"]
+
+
+async def test_a_login_of_an_unknown_user_has_expired(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_queries(monkeypatch, {"me": {"data": {"me": None}}})
+    assert (await read_status())["status"] == "expired"
+
+
+async def test_the_expiry_of_the_aws_credentials_is_known_after_aws_was_used(fresh_world: World) -> None:
+    await get_resource("athena://databases")
+    assert (await read_status())["credentials"]["aws_expires_at"].endswith("Z")
+
+
+@pytest.mark.parametrize("name", ["auth.json", "config.yml"])
+async def test_damaged_files_of_quilt3_make_the_login_unknown(name: str, fresh_world: World) -> None:
+    path, command = {
+        "auth.json": (quilt3.session.AUTH_PATH, "quilt3 login"),
+        "config.yml": (quilt3.util.CONFIG_PATH, "quilt3 config"),
+    }[name]
+    path.write_text("", encoding="utf-8")
+    answer = await get_resource("auth://status")
+    assert answer.success
+    status = answer.data
+    assert (status["status"], status["authenticated"], status["catalog_url"]) == ("unknown", False, None)
+    assert set(status["credentials"].values()) == {None}
+    assert status["details"].startswith(f"Quilt's file {name} cannot be read.")
+    assert command in status["suggested_actions"][0]
+    assert fresh_world.stack.calls == []
+
+
+@pytest.mark.parametrize("seconds", ["1768521600000000", "1e999", "NaN"])
+async def test_an_expiry_outside_of_the_calendar_is_unknown(seconds: str, fresh_world: World) -> None:
+    logins = json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8"))
+    logins[fresh_world.registry_url]["expires_at"] = "SECONDS"
+    content = json.dumps(logins).replace('"SECONDS"', seconds)
+    quilt3.session.AUTH_PATH.write_text(content, encoding="utf-8")
+    status = await read_status()
+    assert status["credentials"]["token_expires_at"] is None
+    assert (status["status"], status["credentials"]["source"]) == ("authenticated", "login")

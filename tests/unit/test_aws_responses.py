@@ -1,0 +1,79 @@
+"""Responses with status 200 that do not come from AWS, such as the page of a proxy, are failures, not empty answers."""
+
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from quilt_mcp.commands.demo.http_server import Answer
+from quilt_mcp.commands.demo.world import World
+from tests.support.python_caller import read, read_error
+from tests.support.silent_server import SilentServer
+
+NOT_FROM_AWS = "AWS did not return a valid response."
+PAGE = b"<!doctype html><title>Blocked by policy</title><p>Ask the help desk."
+BODIES: dict[str, Any] = {"page": PAGE, "empty": b"", "JSON": {"error": 1}}
+FOR_S3 = {
+    "page": (PAGE, "AWS could not process the request."),  # botocore reads it as a failure of S3
+    "empty": (b"", NOT_FROM_AWS),
+    "page in XML": (b"<html><p>Blocked</p></html>", NOT_FROM_AWS),
+}
+EMPTY_LIST = Answer(HTTPStatus.OK, {}, (("Content-Type", "application/x-amz-json-1.1"),))
+URIS = [
+    "athena://databases",
+    "athena://workgroups",
+    "athena://query/history",
+    "athena://databases/acme_sequencing/tables",
+    "athena://databases/acme_sequencing/tables/run_metrics",
+    "permissions://discover",
+    "permissions://recommendations",
+    "permissions://buckets/acme-raw-sequencing/access",
+]
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@pytest.mark.parametrize("uri", URIS)
+async def test_a_response_that_is_not_from_aws_is_a_failure(
+    uri: str, body: object, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SilentServer(lambda _: Answer(HTTPStatus.OK, body)) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
+        error = await read_error(uri)
+    assert (error.message, error.transient) == (NOT_FROM_AWS, True)
+    assert error.suggested_actions[0] == "Repeat the call."
+
+
+@pytest.mark.parametrize(("body", "message"), FOR_S3.values(), ids=FOR_S3)
+async def test_a_bucket_is_unknown_if_something_else_answers_instead_of_s3(
+    body: bytes, message: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SilentServer(lambda _: Answer(HTTPStatus.OK, body)) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.url)
+        answer = await read("permissions://discover")
+    assert answer["sources"] == {"registry": "read", "s3": f"not read: {message}"}
+    assert {one["error_message"] for one in answer["bucket_permissions"]} == {message}
+    assert {one["can_list"] for one in answer["bucket_permissions"]} == {None}
+
+
+async def test_the_details_of_a_data_catalog_are_not_assumed(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = {"WorkGroups": [{"Name": "primary"}]}
+
+    def respond(request: Any) -> Answer:
+        is_list = request.target == "AmazonAthena.ListWorkGroups"
+        return Answer(HTTPStatus.OK, groups if is_list else PAGE)
+
+    with SilentServer(respond) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_ATHENA", proxy.url)
+        answer = await read("athena://workgroups")
+    assert answer["workgroups"][0]["details_error"] == NOT_FROM_AWS
+    assert answer["recommended"]["tabulator_data_catalog_exists"] is None
+
+
+async def test_aws_may_leave_out_an_empty_list(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No list of Athena or Glue but the databases of Glue is required in the service models."""
+    with SilentServer(lambda _: EMPTY_LIST) as aws:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", aws.url)
+        answer = await read("athena://databases/acme_sequencing/tables")
+    assert (answer["tables"], answer["count"], answer["count_is_exact"]) == ([], 0, True)

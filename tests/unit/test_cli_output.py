@@ -1,0 +1,108 @@
+"""What the command does if stdout has another encoding, is closed or full, and if Ctrl-C comes early."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quilt_mcp.commands.cli import main
+from quilt_mcp.commands.install import executable
+
+SMILE = "\N{GRINNING FACE}"
+WINDOWS = {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"}
+"""Lets Python encode stdout as it does on Windows if it is a file or a pipe."""
+BY_SHELL = ("/bin/sh", "-c", 'exec "$0" "$@" >&-')
+
+
+@pytest.fixture
+def environment(data_dir: Path, tmp_path: Path) -> dict[str, str]:
+    """Leads to requirements with an epic that has a title in no Windows encoding."""
+    file = tmp_path / "epics.jsonl"
+    file.write_text(json.dumps({"kind": "epic", "reference_id": "EP-001", "title": f"Title {SMILE}"}))
+    assert main(["requirements", "import", str(file)]) == 0
+    return os.environ | {"QUILT_MCP_DATA_DIR": str(data_dir)}
+
+
+def run(*command: str, environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(command, env=environment, capture_output=True, check=False)
+
+
+def test_a_file_or_pipe_gets_utf_8(environment: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / f"{SMILE}.jsonl"
+    file.write_text(json.dumps({"kind": "epic", "reference_id": "EP-001", "title": f"Later {SMILE}"}))
+    found = run(executable(), "requirements", "import", str(file), "--update", environment=environment | WINDOWS)
+    assert (found.returncode, found.stderr) == (0, b"")
+    assert f"'Title {SMILE}' → 'Later {SMILE}'" in found.stdout.decode("utf-8")
+    for arguments in (["get", "requirements://epics"], ["get", "requirements://epics", "--json"]):
+        found = run(executable(), *arguments, environment=environment | WINDOWS)
+        assert (found.returncode, found.stderr) == (0, b"")
+        assert f"Later {SMILE}" in found.stdout.decode("utf-8")
+    found = run(executable(), "requirements", "import", f"none {SMILE}", environment=environment | WINDOWS)
+    assert (found.returncode, found.stderr.decode("utf-8")) == (1, f"none {SMILE}: No such file or directory.\n")
+
+
+def test_a_terminal_gets_escapes_for_what_it_cannot_show(environment: dict[str, str]) -> None:
+    ours, of_command = pty.openpty()
+    command = [executable(), "get", "requirements://epics", "--json"]
+    with subprocess.Popen(command, env=environment | WINDOWS, stdout=of_command, stderr=subprocess.PIPE) as process:
+        os.close(of_command)
+        shown = b""
+        try:
+            while chunk := os.read(ours, 4096):
+                shown += chunk
+        except OSError:  # Linux reports the other end as closed so
+            pass
+        _, problems = process.communicate()
+    os.close(ours)
+    assert (process.returncode, problems) == (0, b"")
+    assert rb"Title \U0001f600" in shown
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["list", "--json"], ["--help"], ["requirements", "export"]], ids=" ".join)
+def test_a_full_stdout_gives_one_line(arguments: list[str], unbuffered: str, environment: dict[str, str]) -> None:
+    variables = environment | {"PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("wb") as full:
+        command = [executable(), *arguments]
+        found = subprocess.run(command, env=variables, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (found.returncode, found.stderr) == (1, b"stdout: No space left on device.\n")
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["get", "requirements://epics", "--json"], ["serve"]], ids=" ".join)
+def test_without_stdout_a_command_works(arguments: list[str], environment: dict[str, str]) -> None:
+    quiet = environment | {"QUILT_MCP_LOG_LEVEL": "ERROR"}
+    found = subprocess.run(
+        [*BY_SHELL, executable(), *arguments], env=quiet, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")
+
+
+def test_without_stderr_problems_are_not_printed_to_stdout(environment: dict[str, str]) -> None:
+    command = ["/bin/sh", "-c", 'exec "$0" "$@" 2>&-', executable(), "get", "requirements://none"]
+    found = run(*command, environment=environment)
+    assert (found.returncode, found.stdout) == (1, b"")
+
+
+EARLY = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "quilt_mcp.commands.cli":
+            signal.raise_signal(signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["quilt-mcp", "list"]
+from quilt_mcp.commands.entry import main
+sys.exit(main())
+"""
+
+
+def test_ctrl_c_during_the_imports_gives_no_traceback(environment: dict[str, str]) -> None:
+    found = run(sys.executable, "-c", EARLY, environment=environment)
+    assert (found.returncode, found.stdout, found.stderr) == (130, b"", b"")

@@ -1,0 +1,265 @@
+"""The demo's stack answers GraphQL queries as strictly as a real one of the same age."""
+
+import ast
+from collections.abc import Iterator
+from http import HTTPStatus
+from importlib import import_module
+from pathlib import Path
+from types import NoneType
+from typing import get_args
+
+import pytest
+import quilt3
+import quilt3.admin
+import quilt3.util
+import requests
+from graphql import (
+    GraphQLObjectType,
+    GraphQLSchema,
+    GraphQLUnionType,
+    OperationDefinitionNode,
+    assert_valid_schema,
+    get_named_type,
+    is_non_null_type,
+    parse,
+    validate,
+)
+from pydantic import BaseModel
+
+from quilt_mcp.commands.demo.graphql import Endpoint
+from quilt_mcp.commands.demo.people import ADMIN, MEMBER, NEWCOMER
+from quilt_mcp.commands.demo.schema import Age, load_schema
+from quilt_mcp.commands.demo.stack import Grant
+from quilt_mcp.commands.demo.world import World, demo_world
+from quilt_mcp.commands.demo.worlds import WORLDS
+
+SERVICES = Path(str(import_module("quilt_mcp.services").__file__)).parent
+# private, because quilt3 has no public name for its queries
+CLIENT = Path(str(import_module("quilt3._graphql_client.client").__file__))
+
+AGES: tuple[Age, ...] = get_args(Age)
+NOT_SERVED = {"apiKeysList", "apiKeyGet", "adminApiKeysList", "adminApiKeyGet"}
+"""quilt3's queries about API keys, which this project does not send. It sends no mutation either."""
+FROM: dict[str, Age] = {
+    "rolesList": "2023",
+    "roleGet": "2023",
+    "defaultRoleGet": "2023",
+    "policiesList": "2023",
+    "policyGet": "2023",
+    "usersList": "2024-06",
+    "usersGet": "2024-06",
+    "ssoConfigGet": "2024-10",
+    "bucketTabulatorTablesList": "2024-10",
+    "tabulatorGetOpenQuery": "2024-12",
+    "bucketGet": "today",
+    "bucketsList": "today",
+}
+"""For each query of quilt3, the first of our ages with a stack that accepts it."""
+FIELDS: dict[str, tuple[Age, ...]] = {
+    "{ bucketConfigs { name title description tags } }": AGES,
+    "{ bucketConfigs { collaborators { collaborator { username email } permissionLevel } } }": AGES[:-1],
+    "{ buckets { name collaborators { collaborator { username } permissionLevel } } }": AGES[-1:],
+    "{ me { name email isAdmin role { name } roles { name } } }": AGES[2:],
+    "{ bucketConfigs { name tabulatorTables { name config } } }": AGES[3:],
+    "{ admin { ssoConfig { text timestamp uploader { name } } } }": AGES[3:],
+    "{ bucketConfigs { browsable } }": AGES[1:],
+    "{ bucketConfigs { prefixes } }": AGES[-1:],
+}
+"""For each query, the ages with a stack that accepts it."""
+
+
+def read_texts(file: Path) -> list[str]:
+    """Return the string constants of a Python file."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+
+
+def read_operations(file: Path) -> dict[str, str]:
+    """Return the GraphQL queries in a Python file, by their names."""
+    return {
+        text.split("{")[0].split("(")[0].split()[1]: text
+        for text in read_texts(file)
+        if text.strip().startswith("query ") and "{" in text
+    }
+
+
+OURS = {name: text for file in sorted(SERVICES.rglob("*.py")) for name, text in read_operations(file).items()}
+QUILT3 = {name: text for name, text in read_operations(CLIENT).items() if name not in NOT_SERVED}
+
+
+def accepts(schema: GraphQLSchema, text: str) -> bool:
+    return not validate(schema, parse(text))
+
+
+def find_models(annotation: object) -> list[type[BaseModel]]:
+    """Return the models in an annotation."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in find_models(argument)]
+
+
+def find_differences(model: type[BaseModel], kind: GraphQLObjectType) -> Iterator[str]:
+    """Yield the fields of a model that are nullable where those of the schema are not, or the reverse."""
+    for name, field in model.model_fields.items():
+        alias = field.alias or name
+        if alias == "__typename":
+            continue
+        found = kind.fields[alias].type
+        if (NoneType in get_args(field.annotation)) is is_non_null_type(found):
+            yield f"{kind.name}.{alias}"
+        named = get_named_type(found)
+        kinds = named.types if isinstance(named, GraphQLUnionType) else [named]
+        for nested in find_models(field.annotation):
+            [inner] = [one for one in kinds if len(kinds) == 1 or nested.__name__.endswith(one.name)]
+            assert isinstance(inner, GraphQLObjectType)
+            yield from find_differences(nested, inner)
+
+
+class TestSchema:
+    @pytest.mark.parametrize("age", AGES)
+    def test_each_age_has_a_valid_schema(self, age: Age) -> None:
+        assert_valid_schema(load_schema(age))
+
+    def test_quilt3_has_no_other_queries(self) -> None:
+        assert QUILT3.keys() == FROM.keys()
+
+    @pytest.mark.parametrize("age", AGES)
+    def test_quilt3s_queries_are_valid_from_their_age_on(self, age: Age) -> None:
+        accepted = {name for name, text in QUILT3.items() if accepts(load_schema(age), text)}
+        assert accepted == {name for name, first in FROM.items() if AGES.index(first) <= AGES.index(age)}
+
+    @pytest.mark.parametrize("text", FIELDS)
+    def test_fields_exist_at_their_ages_only(self, text: str) -> None:
+        assert tuple(age for age in AGES if accepts(load_schema(age), text)) == FIELDS[text]
+
+    @pytest.mark.parametrize("name", OURS)
+    def test_each_query_of_ours_is_valid_at_some_age(self, name: str) -> None:
+        assert isinstance(parse(OURS[name]).definitions[0], OperationDefinitionNode)
+        assert any(accepts(load_schema(age), OURS[name]) for age in AGES)
+
+    @pytest.mark.parametrize("name", QUILT3)
+    def test_the_same_fields_are_nullable_as_in_quilt3s_models(self, name: str) -> None:
+        # private, as above
+        model = getattr(import_module("quilt3._graphql_client"), name[0].upper() + name[1:])
+        query_type = load_schema("today").query_type
+        assert query_type is not None
+        assert list(find_differences(model, query_type)) == []
+
+    def test_our_queries_are_found(self) -> None:
+        assert "me" in OURS
+
+
+def post(world: World, query: str, user: str = ADMIN, **variables: object) -> requests.Response:
+    """Send a query as a user."""
+    record = world.company.find_user(user)
+    world.stack.grants[user] = Grant(record, record.is_admin, float("inf"))
+    body, headers = {"query": query, "variables": variables}, {"Authorization": f"Bearer {user}"}
+    return requests.post(f"{world.registry_url}/graphql", json=body, headers=headers, timeout=5)
+
+
+def list_names(rows: list[dict[str, str]]) -> set[str]:
+    return {row["name"] for row in rows}
+
+
+@pytest.fixture(scope="class")
+def seen_world() -> Iterator[World]:
+    """The admin world, for tests that only read."""
+    with demo_world("admin") as world:
+        yield world
+
+
+class TestAnswers:
+    def test_an_administrator_reads_everything_with_quilt3(self, seen_world: World) -> None:
+        assert len(quilt3.admin.users.list()) == len(seen_world.company.users)
+        assert quilt3.admin.users.get(MEMBER).role.name == "Researcher"
+        assert quilt3.admin.users.get("nobody") is None
+        roles = {role.name: role for role in quilt3.admin.roles.list()}
+        assert quilt3.admin.roles.get(roles["Researcher"].id).name == "Researcher"
+        policies = {policy.title: policy for policy in quilt3.admin.policies.list()}
+        assert {role.name for role in policies["Sequencing readers"].roles} == {"Researcher", "ClinicalOperations"}
+        assert quilt3.admin.buckets.get("acme-raw-sequencing").title
+        assert quilt3.admin.sso_config.get().uploader.name == ADMIN
+
+    @pytest.mark.parametrize(
+        ("query", "path", "data"),
+        [
+            ("{ admin { tabulatorOpenQuery } }", ["admin"], None),
+            ("{ roles { __typename } }", ["roles"], None),
+            ("{ defaultRole { __typename } }", ["defaultRole"], {"defaultRole": None}),
+            ("{ bucketConfigs { name prefixes } }", ["bucketConfigs", 0, "prefixes"], None),
+        ],
+    )
+    def test_a_refusal_has_the_path_of_the_marked_field(
+        self, seen_world: World, query: str, path: list[object], data: object
+    ) -> None:
+        answer = post(seen_world, query, MEMBER)
+        assert answer.status_code == HTTPStatus.OK
+        assert answer.json()["errors"][0]["path"] == path
+        assert answer.json()["data"] == data
+
+    def test_a_nullable_marked_field_is_null_and_the_rest_is_data(self, seen_world: World) -> None:
+        answer = post(seen_world, "{ bucketConfigs { name indexContentBytes } }", MEMBER).json()
+        assert len(answer["errors"]) == len(answer["data"]["bucketConfigs"]) == 2
+        assert answer["data"]["bucketConfigs"][0] == {"name": "acme-raw-sequencing", "indexContentBytes": None}
+
+    def test_buckets_are_those_of_the_role_and_bucket_configs_are_all_for_administrators(
+        self, seen_world: World
+    ) -> None:
+        seen = {}
+        for user in (ADMIN, MEMBER, "partner_helix", NEWCOMER):
+            data = post(seen_world, "{ buckets { name } bucketConfigs { name } }", user).json()["data"]
+            seen[user] = list_names(data["buckets"]), list_names(data["bucketConfigs"])
+        stack = {bucket.name for bucket in seen_world.company.buckets if bucket.in_stack}
+        own = {"acme-raw-sequencing", "acme-analysis-results"}
+        assert seen == {
+            ADMIN: (own | {"acme-imaging-eu", "acme-partner-exchange"}, stack),
+            MEMBER: (own, own),
+            "partner_helix": (stack, stack),  # a role that Quilt does not manage
+            NEWCOMER: (set(), set()),
+        }
+        hidden = post(seen_world, '{ bucketConfig(name: "acme-clinical-trials") { name } }', MEMBER).json()
+        assert hidden == {"data": {"bucketConfig": None}}
+
+    def test_collaborators_have_the_level_of_their_role(self, seen_world: World) -> None:
+        query = "query ($name: String!) { bucket(name: $name) { collaborators {"
+        query += " collaborator { username } permissionLevel } } potentialCollaborators { username } }"
+        data = post(seen_world, query, MEMBER, name="acme-raw-sequencing").json()["data"]
+        rows = data["bucket"]["collaborators"]
+        levels = {row["collaborator"]["username"]: row["permissionLevel"] for row in rows}
+        assert (levels[ADMIN], levels[MEMBER]) == ("READ_WRITE", "READ")
+        assert not {"partner_helix", "sofia_petrova", NEWCOMER} & levels.keys()
+        assert {row["username"] for row in data["potentialCollaborators"]} == {"partner_helix", "svc_ingest"}
+
+    def test_a_user_without_a_role_is_null_with_an_error(self, seen_world: World) -> None:
+        answer = post(seen_world, "{ me { name role { name } } }", NEWCOMER).json()
+        assert answer["data"] == {"me": None}
+        assert answer["errors"][0]["path"] == ["me", "role"]
+
+    def test_wrong_variables_are_refused(self, seen_world: World) -> None:
+        query = "query ($name: String!) { bucket(name: $name) { name } }"
+        for given in ({}, {"name": None}, {"name": 3}):
+            answer = post(seen_world, query, **given)
+            assert "$name" in answer.json()["errors"][0]["message"]
+
+
+class TestAges:
+    @pytest.mark.parametrize(("world", "status"), [("admin", 200), ("graphql_400", 400)])
+    def test_only_invalid_queries_have_another_status(self, world: str, status: int) -> None:
+        with demo_world(world) as entered:
+            for invalid in ("{ me { nickname } }", "{ me", ""):
+                answer = post(entered, invalid)
+                assert answer.status_code == status
+                assert answer.json().keys() == {"errors"}
+            assert post(entered, "{ admin { tabulatorOpenQuery } }", MEMBER).status_code == HTTPStatus.OK
+
+    @pytest.mark.parametrize("age", AGES[:-1])
+    def test_an_old_stack_does_not_know_later_fields(self, age: Age) -> None:
+        for suffix, status in (("", HTTPStatus.OK), ("_400", HTTPStatus.BAD_REQUEST)):
+            name = f"stack_{age.replace('-', '_')}{suffix}"
+            assert WORLDS[name].endpoint == Endpoint(age, status)
+        with demo_world(f"stack_{age.replace('-', '_')}") as world:
+            answer = post(world, "{ buckets { name } }").json()
+            assert "buckets" in answer["errors"][0]["message"]
+            assert "data" not in answer
+            config = requests.get(f"{world.url}/config.json", timeout=5).json()
+            assert config.get("stackVersion") == ("1.57.0" if age == "2024-12" else None)

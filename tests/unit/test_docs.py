@@ -1,0 +1,225 @@
+"""The documents: generated parts are up to date, examples run, and everything that they name exists."""
+
+import ast
+import io
+import json
+import re
+import shlex
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quilt_mcp.app.secret_files import can_be_in_file
+from quilt_mcp.commands.cli import COMMANDS, complete_demo, create_app
+from quilt_mcp.commands.demo.world import World
+from quilt_mcp.commands.install import executable
+from quilt_mcp.settings import Settings
+from tests.bench import document
+from tests.contract.test_parity import ERRORS, REASONS
+from tests.support.docs import (
+    COMMAND,
+    DOCSTRING,
+    LIVE_SECTIONS,
+    ROOT,
+    SECTIONS,
+    documents,
+    find_outdated,
+    with_resource_list,
+)
+from tests.support.pages import anchors, blocks, code_spans, links, prose, shell_lines
+from tests.support.settings_tables import grouped_settings, name_variable
+from tests.support.worlds import in_world
+
+PAGES = documents()
+README_LINES = 120
+NAMED_PATH = re.compile(r"(?<![\w./-])(?:tests|src|docs|golden|\.github|\.ci)/[\w./-]*[\w/]")
+
+
+def by_name(page: Path) -> str:
+    return page.name
+
+
+def test_every_generated_part_is_up_to_date() -> None:
+    source = DOCSTRING.read_text(encoding="utf-8")
+    assert [path.name for path, _ in find_outdated(SECTIONS)] == [], f"run `make mcp-list` or `{COMMAND}`"
+    assert with_resource_list(source) == source, f"run `make mcp-list` or `{COMMAND}`"
+
+
+def test_every_section_that_is_marked_is_generated() -> None:
+    marked = [
+        name for page in PAGES for name in re.findall(r"<!-- generated: (\S+) -->", page.read_text(encoding="utf-8"))
+    ]
+    assert sorted(marked) == sorted({**SECTIONS, **LIVE_SECTIONS, document.SECTION: None})
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= README_LINES
+
+
+def test_every_setting_is_in_one_group() -> None:
+    grouped = [name for names in grouped_settings().values() for name in names]
+    assert sorted(grouped) == sorted(Settings.model_fields)
+
+
+def test_the_errors_page_has_every_name_and_every_reason() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    assert [name for name in ERRORS if f"| `{name}`" not in page] == []
+    assert [reason for reason in REASONS if f"({reason})" not in page] == []
+    internal = ("HEAD request", "conditional request")  # only probes see these
+    assert [words for words in internal if words in page] == []
+
+
+@in_world("admin")
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if any(b.language == "python" for b in blocks(page))], ids=by_name
+)
+async def test_python_examples_run_and_json_examples_are_true(page: Path, world: World) -> None:
+    names: dict[str, Any] = {"json": json}
+    for block in blocks(page):
+        if block.language == "python":
+            await run(block.text.replace(".venv/bin/quilt-mcp", executable()), names)
+        elif block.equals:
+            names["shown"] = json.loads(block.text)
+            assert eval(f"{block.equals} == shown", names), block.text  # noqa: S307 - the document's own expression
+
+
+async def run(source: str, names: dict[str, Any]) -> None:
+    """Run source that can await at its top level, in these names."""
+    code = compile(source, "<example>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    if (awaited := eval(code, names)) is not None:  # noqa: S307 - the document's own code
+        await awaited
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
+def test_json_examples_are_json_and_configurations_start_the_server(page: Path) -> None:
+    for block in blocks(page):
+        if block.language in {"json", "jsonl"}:
+            for text in block.text.splitlines() if block.language == "jsonl" else [block.text]:
+                value = json.loads(text)
+                for server in (value.get("mcpServers") or value.get("servers") or {}).values():
+                    assert Path(server["command"]).name == "quilt-mcp"
+                    parse(server["args"])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
+def test_every_shell_command_exists_with_its_options(page: Path) -> None:
+    for line in shell_lines(page):
+        check_command(shlex.split(line))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
+def test_every_command_in_a_sentence_exists_with_its_options(page: Path) -> None:
+    for span in code_spans(page):
+        if span.startswith("quilt-mcp "):
+            check_options(shlex.split(span)[1:])
+        elif span.startswith("make "):
+            check_command(shlex.split(span))
+        elif span.startswith("--") and page.name == "deploy.md":
+            assert span.split()[0] in options_of("serve") | options_of("workflows"), span
+
+
+def check_command(words: list[str]) -> None:
+    """Check a command line of a document as far as is possible without running it."""
+    match words:
+        case ["quilt-mcp", *rest]:
+            parse(rest)
+        case ["make", *rest]:
+            targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+            assert {word for word in rest if "=" not in word} <= targets, words
+            check_extras(" ".join(word.removeprefix("EXTRAS=") for word in rest if word.startswith("EXTRAS=")).split())
+        case ["pipx", "install", source] | ["uv", "tool", "install", source]:
+            assert source.startswith("."), words
+            check_extras(re.findall(r"\w+", source))
+        case ["export", *assignments]:
+            assert {word.partition("=")[0] for word in assignments} <= variables(), words
+        case ["quilt3", "config" | "login", *_]:
+            pass
+        case _:
+            pytest.fail(f"nothing checks {shlex.join(words)}")
+
+
+def check_extras(names: list[str]) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(names) <= project["optional-dependencies"].keys()
+
+
+def parse(words: list[str]) -> None:
+    """Parse a command line of quilt-mcp; an unknown command or option raises CycloptsError."""
+    create_app().parse_args(list(complete_demo(words)))
+
+
+def check_options(words: list[str]) -> None:
+    """Check that a command of quilt-mcp exists and has these options."""
+    command = words[0]
+    assert command in COMMANDS or command.startswith("--"), words
+    given = {word.partition("=")[0] for word in words[1:] if word.startswith("--")}
+    assert given <= options_of(command), words
+
+
+def options_of(command: str) -> set[str]:
+    if command == "requirements" or command.startswith("--"):
+        return set()
+    if command == "workflows":
+        collections = [create_app()[command][name].assemble_argument_collection() for name in ("backup", "restore")]
+        return {name for collection in collections for argument in collection for name in argument.names}
+    return {name for argument in create_app()[command].assemble_argument_collection() for name in argument.names}
+
+
+def variables() -> set[str]:
+    in_files = {f"{name_variable(name)}_FILE" for name, field in Settings.model_fields.items() if can_be_in_file(field)}
+    return in_files | {name_variable(name) for name in Settings.model_fields}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
+def test_every_setting_that_is_named_exists(page: Path) -> None:
+    named = set(re.findall(r"\bQUILT_[A-Z][A-Z_]*", page.read_text(encoding="utf-8")))
+    assert named - variables() == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in links(page):
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, following = set[Path](), [ROOT / "README.md"]
+    while following:
+        page = following.pop()
+        if page not in reached and page.suffix == ".md":
+            reached.add(page)
+            targets = [link.partition("#")[0] for link in links(page) if not link.startswith("https://")]
+            following += [(page.parent / target).resolve() for target in targets if target]
+    assert set(PAGES) - reached == set()
+
+
+def test_every_path_that_a_document_a_comment_or_a_docstring_names_exists() -> None:
+    sources = [path for folder in ("src", "tests", ".github") for path in (ROOT / folder).rglob("*.py")]
+    texts = [(page, prose(page)) for page in PAGES] + [(path, text) for path in sources for text in notes(path)]
+    missing = {
+        f"{path.relative_to(ROOT)}: {named}"
+        for path, text in texts
+        for named in NAMED_PATH.findall(text)
+        if not (ROOT / named).exists()
+    }
+    assert missing == set()
+
+
+def notes(path: Path) -> Iterator[str]:
+    """Yield the comments and the docstrings of a Python file."""
+    source = path.read_text(encoding="utf-8")
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value.value

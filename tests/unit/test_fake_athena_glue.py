@@ -1,0 +1,162 @@
+"""The rights, the tables and the quotas of Athena and Glue in the worlds of AWS, seen with plain boto3."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import quilt3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from quilt_mcp.commands.demo.company import ACME
+from quilt_mcp.commands.demo.moto_gaps.behaviour import Throttle
+from quilt_mcp.commands.demo.world import World
+from tests.support.worlds import in_world
+
+CATALOG, SEQUENCING = "AwsDataCatalog", "acme_sequencing"
+ONE_TRY = Config(retries={"mode": "standard", "total_max_attempts": 1})
+
+
+def create_client(service: str) -> Any:
+    return quilt3.get_boto3_session().client(service, config=ONE_TRY)
+
+
+def find_error(call: Callable[[], object]) -> dict[str, str]:
+    with pytest.raises(ClientError) as caught:
+        call()
+    return dict(caught.value.response["Error"])
+
+
+@pytest.fixture
+def glue(world: World) -> Any:
+    del world
+    return create_client("glue")
+
+
+@pytest.fixture
+def athena(world: World) -> Any:
+    del world
+    return create_client("athena")
+
+
+@in_world("admin")
+class TestTables:
+    def test_a_table_has_columns_partitions_and_a_location(self, glue: Any) -> None:
+        table = glue.get_table(DatabaseName=SEQUENCING, Name="run_metrics")["Table"]
+        assert table["PartitionKeys"] == [{"Name": "run", "Type": "string", "Comment": "Date of the run, YYMMDD"}]
+        assert table["StorageDescriptor"]["Location"] == "s3://acme-raw-sequencing/warehouse/run_metrics/"
+        columns = {one["Name"]: one for one in table["StorageDescriptor"]["Columns"]}
+        assert columns["tags"] == {"Name": "tags", "Type": "map<string,string>"}
+        assert columns["q30"]["Comment"].startswith("Share of bases")
+        assert table["TableType"] == "EXTERNAL_TABLE"
+
+    def test_a_view_has_an_empty_location(self, glue: Any) -> None:
+        view = glue.get_table(DatabaseName=SEQUENCING, Name="runs_below_q30")["Table"]
+        assert (view["TableType"], view["StorageDescriptor"]["Location"]) == ("VIRTUAL_VIEW", "")
+        assert view["PartitionKeys"] == []
+
+    def test_unknown_names_are_not_found(self, glue: Any, athena: Any) -> None:
+        for call in (
+            lambda: glue.get_database(Name="nowhere"),
+            lambda: glue.get_tables(DatabaseName="nowhere"),
+            lambda: glue.get_table(DatabaseName=SEQUENCING, Name="nothing"),
+        ):
+            assert find_error(call)["Code"] == "EntityNotFoundException"
+        error = find_error(lambda: athena.list_table_metadata(CatalogName=CATALOG, DatabaseName="nowhere"))
+        assert error["Code"] == "MetadataException"
+        assert "Error Code: EntityNotFoundException" in error["Message"]
+
+    def test_athena_describes_the_same_tables(self, glue: Any, athena: Any) -> None:
+        of_glue = glue.get_tables(DatabaseName=SEQUENCING)["TableList"]
+        of_athena = athena.list_table_metadata(CatalogName=CATALOG, DatabaseName=SEQUENCING)["TableMetadataList"]
+        assert (
+            [one["Name"] for one in of_athena]
+            == [one["Name"] for one in of_glue]
+            == sorted(table.name for table in ACME.databases[0].tables)
+        )
+        assert of_athena[0]["Columns"] == of_glue[0]["StorageDescriptor"]["Columns"]
+        assert of_athena[0]["Parameters"]["location"] == of_glue[0]["StorageDescriptor"]["Location"]
+
+    def test_lists_have_pages(self, glue: Any) -> None:
+        pages = glue.get_paginator("get_databases").paginate(PaginationConfig={"PageSize": 3})
+        assert [len(page["DatabaseList"]) for page in pages] == [3, 1]
+        pages = glue.get_paginator("get_tables").paginate(DatabaseName=SEQUENCING, PaginationConfig={"PageSize": 2})
+        assert [len(page["TableList"]) for page in pages] == [2, 1]
+        assert find_error(lambda: glue.get_databases(MaxResults=101))["Code"] == "InvalidInputException"
+
+
+@in_world("glue_denied")
+class TestGlueDenied:
+    def test_athena_passes_on_the_refusal_by_glue(self, athena: Any, glue: Any) -> None:
+        refusal = find_error(glue.get_databases)
+        assert refusal["Code"] == "AccessDeniedException"
+        error = find_error(lambda: athena.list_databases(CatalogName=CATALOG))
+        assert error["Code"] == "MetadataException"
+        assert error["Message"].startswith(f"{refusal['Message']} (Service: AmazonDataCatalog; Status Code: 400;")
+        error = find_error(lambda: athena.list_table_metadata(CatalogName=CATALOG, DatabaseName=SEQUENCING))
+        assert error["Code"] == "MetadataException"
+        assert "glue:GetTables on resource" in error["Message"]
+
+    def test_the_rest_of_athena_works(self, athena: Any) -> None:
+        assert athena.list_databases(CatalogName="quilt-acme-tabulator")["DatabaseList"]
+        assert athena.list_work_groups()["WorkGroups"]
+
+    def test_athenas_own_refusal_names_the_action_but_no_user(self, athena: Any) -> None:
+        error = find_error(lambda: athena.get_work_group(WorkGroup="primary"))
+        assert error["Code"] == "AccessDeniedException"
+        assert error["Message"].startswith("You are not authorized to perform: athena:GetWorkGroup on the resource.")
+
+
+def count_admitted(throttle: Throttle, operation: str, calls: int) -> int:
+    return sum(throttle.admit(operation) for _ in range(calls))
+
+
+def test_a_quota_has_a_burst_and_then_a_rate() -> None:
+    seconds = [0.0]
+    throttle = Throttle(lambda: seconds[0])
+    assert count_admitted(throttle, "ListQueryExecutions", 30) == 10
+    assert count_admitted(throttle, "BatchGetQueryExecution", 60) == 40
+    seconds[0] = 0.4
+    assert count_admitted(throttle, "ListQueryExecutions", 30) == 2
+    seconds[0] = 1000
+    assert count_admitted(throttle, "ListQueryExecutions", 30) == 10
+
+
+def list_until_refused(athena: Any, groups: list[str]) -> None:
+    for group in groups:
+        athena.list_query_executions(WorkGroup=group)
+
+
+@in_world("athena_throttled")
+class TestThrottled:
+    def test_too_many_calls_are_refused(self, athena: Any, world: World) -> None:
+        assert len(world.company.work_groups) == 60
+        world.account.behaviour.throttle = Throttle()  # other tests of this world have used its burst
+        groups = [group.name for group in world.company.work_groups]
+        for group in groups[:10]:
+            athena.list_query_executions(WorkGroup=group)
+        with pytest.raises(ClientError) as caught:
+            list_until_refused(athena, groups[10:])
+        assert caught.value.response["Error"] == {"Code": "ThrottlingException", "Message": "Rate exceeded"}
+        assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
+
+    def test_each_workgroup_has_a_query(self, athena: Any, world: World) -> None:
+        world.account.behaviour.throttle = Throttle()
+        for group in world.company.work_groups[:10]:
+            assert len(athena.list_query_executions(WorkGroup=group.name)["QueryExecutionIds"]) == 1
+
+    def test_adaptive_retries_go_on_although_the_clock_stands_still(self, world: World) -> None:
+        del world
+        before = time.time()
+        retries = {"mode": "adaptive", "total_max_attempts": 10}
+        athena = quilt3.get_boto3_session().client("athena", config=Config(retries=retries))
+        answers = [athena.list_query_executions(WorkGroup=f"team-{number:02}") for number in range(20)]
+        assert len(answers) == 20
+        assert time.time() == before
+
+
+@in_world("admin")
+def test_other_worlds_have_no_quotas(athena: Any) -> None:
+    for _ in range(50):
+        athena.list_query_executions(WorkGroup="primary")

@@ -1,0 +1,161 @@
+"""The JSON texts of answers: the same texts, and the same refusals, as json.dumps."""
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Flag, IntEnum, StrEnum
+from pathlib import PurePosixPath
+from typing import NamedTuple
+from uuid import UUID
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from quilt_mcp.core.answers import GetResourceSuccess, ResourceMetadata, to_json
+
+
+class Color(StrEnum):
+    RED = "red"
+
+
+class Level(IntEnum):
+    LOW = 1
+
+
+class Renamed(StrEnum):
+    """A text with another text as its value."""
+
+    ONE = "one"
+
+    def __init__(self, _: str) -> None:
+        self._value_ = "another"
+
+
+class Rights(Flag):
+    READ = 1
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+class Row(BaseModel):
+    since: datetime
+    ratio: float = 0.5
+
+
+def dumps(value: object) -> str:
+    def default(found: object) -> object:
+        if isinstance(found, BaseModel):
+            return found.model_dump(mode="json")
+        raise TypeError(f"{type(found).__name__} is not a JSON type")
+
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=default)
+
+
+def outcome(write: Callable[[object], str], value: object) -> str | type[Exception]:
+    try:
+        return write(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        return type(error)
+
+
+NEAR_ZERO = st.floats(min_value=-1e-3, max_value=1e-3)
+TEXTS = st.text(st.characters()) | st.text(st.characters(categories=["Cs", "Cc", "L"]))
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.integers(-(2**200), 2**200), TEXTS, st.floats(), NEAR_ZERO
+)
+FOREIGN = st.sampled_from(
+    [
+        *(
+            datetime(2026, 1, 2, tzinfo=UTC),
+            date(2026, 1, 2),
+            timedelta(1),
+            Decimal("1.5"),
+            UUID(int=1),
+            PurePosixPath("a"),
+        ),
+        *(b"bytes", bytearray(b"bytes"), {1}, frozenset({"a"}), 1j, ..., object, len),
+        *(Color.RED, Level.LOW, Renamed.ONE, Rights.READ, Point(1, 2), (1, "a"), (), {}.keys()),
+        *(Row(since=datetime(2026, 1, 2, tzinfo=UTC)), Row(since=datetime(2026, 1, 2, tzinfo=UTC), ratio=float("nan"))),
+    ]
+)
+KEYS = st.one_of(TEXTS, st.integers(), st.floats(), NEAR_ZERO, st.booleans(), st.none()) | st.sampled_from(
+    [Color.RED, Level.LOW, Renamed.ONE, b"a", (1, 2), date(2026, 1, 2), UUID(int=1)]
+)
+
+
+def nest(leaves: st.SearchStrategy[object], keys: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
+    return st.recursive(leaves, lambda inner: st.lists(inner) | st.dictionaries(keys, inner), max_leaves=12)
+
+
+@given(nest(SCALARS, TEXTS))
+@example({"id": "0b9f2c1e-6a", "e-6": "e-7}", "zero": "0.0000"})
+@example([1e-5, -1.5e-5, 1e-6, 9.99e-9, 1e-10, 1e16, 1e22, 123456789012345680.0, 5e-324, -0.0])
+@example([1e-5])
+@example(-9.9e-5)
+@example(1e-7)
+@example(2**64)
+@example("\ud800")
+@example({"a": [float("inf")]})
+def test_values_have_the_text_of_json_dumps(value: object) -> None:
+    assert outcome(to_json, value) == outcome(dumps, value)
+
+
+@given(nest(SCALARS | FOREIGN, KEYS))
+def test_values_of_other_types_are_written_or_refused_as_json_dumps_does(value: object) -> None:
+    assert outcome(to_json, value) == outcome(dumps, value)
+
+
+def circular() -> object:
+    found: list[object] = []
+    found.append({"a": found})
+    return found
+
+
+def nested(depth: int) -> object:
+    found: object = 1
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+def moved() -> object:
+    found = OrderedDict(a=1, b=2)
+    found.move_to_end("a")
+    return found
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        circular,
+        moved,
+        lambda: nested(300),
+        lambda: nested(100_000),
+        lambda: 10**5000,
+        lambda: {1: "a", "1": "b"},
+        lambda: {"a": (one for one in "ab")},
+    ],
+    ids=["circular", "order", "deep", "too deep", "long number", "two equal keys", "generator"],
+)
+def test_unusual_values_are_written_or_refused_as_json_dumps_does(make: Callable[[], object]) -> None:
+    assert outcome(to_json, make()) == outcome(dumps, make())
+
+
+def test_what_is_not_json_is_named() -> None:
+    with pytest.raises(TypeError, match="datetime is not a JSON type"):
+        to_json({"since": datetime(2026, 1, 2, tzinfo=UTC)})
+
+
+def test_discovery_has_the_text_of_json_dumps() -> None:
+    row = ResourceMetadata(
+        uri="a://b", name='"B" ☃', description="\n", is_template=False, requires_admin=True, category="a"
+    )
+    discovery = GetResourceSuccess(uri="", resource_name="Available Resources", data={"a": [row]})
+    assert discovery.data_json == dumps({"a": [row]})

@@ -1,0 +1,107 @@
+"""permissions://buckets/{bucket}/access, and what users see in the demo worlds."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from quilt_mcp.commands.demo.people import MEMBER
+from quilt_mcp.commands.demo.world import World
+from quilt_mcp.core.answers import GetResourceError, GetResourceSuccess
+from quilt_mcp.services.bucket_access import take_snapshot
+from quilt_mcp.services.one_bucket import list_stack_buckets
+from quilt_mcp.services.permissions_service import bucket_recommendations_get, discover_permissions
+from quilt_mcp.settings import Settings
+from quilt_mcp.tools.resource_access import get_resource
+from tests.support import apps
+from tests.support.worlds import in_world
+
+
+@in_world("member")
+def test_a_member_learns_where_writing_is_stated(world: World) -> None:
+    rows = {row["name"]: row for row in discover_permissions()["bucket_permissions"]}
+    row = rows["acme-analysis-results"]
+    assert (row["permission_level"], row["can_write"]) == ("full_access", True)
+    assert row["write_evidence"] == f"collaborators: READ_WRITE for {MEMBER}; not tried in S3"
+    [first, *_] = bucket_recommendations_get()["recommendations"]["primary_recommendations"]
+    assert (first["bucket_name"], first["write"]) == ("acme-analysis-results", "stated")
+    assert first["evidence"] == [row["write_evidence"], row["read_evidence"]]
+
+
+@in_world("admin")
+def test_buckets_of_the_stack_are_probed_first_and_the_cut_is_told(world: World) -> None:
+    snapshot = take_snapshot(max_buckets=6)
+    assert "acme-athena-results" not in [bucket.name for bucket in snapshot.buckets]  # it is not in the stack
+    assert snapshot.not_probed == 1
+    assert snapshot.not_probed_note
+    assert "7 buckets were found and 6 were probed: 6 of the 6 in the Quilt stack" in snapshot.not_probed_note
+    assert "permissions://buckets/{bucket}/access" in snapshot.not_probed_note
+    assert discover_permissions()["not_probed_note"] is None
+
+
+async def read_bucket(name: str) -> Any:
+    return await get_resource(f"permissions://buckets/{name}/access")
+
+
+@in_world("member")
+async def test_one_bucket_is_described_with_all_evidence(world: World) -> None:
+    answer = await read_bucket("acme-raw-sequencing")
+    assert isinstance(answer, GetResourceSuccess)
+    data = answer.data
+    assert (data["can_read"], data["can_write"], data["write"], data["in_stack"]) == (True, None, "unverified", True)
+    assert [row["prefix"] for row in data["prefixes"]][-1] == ""
+    assert {row["can_read"] for row in data["prefixes"]} == {True}
+    assert (data["prefixes_not_tried"], data["prefixes_complete"]) == (0, True)
+    assert {one["source"] for one in data["evidence"]} == {"s3", "collaborators"}
+    assert data["user_identity"]["user_name"] == MEMBER
+
+
+@in_world("member")
+async def test_a_bucket_that_nobody_lists_can_be_asked_for(world: World) -> None:
+    answer = await read_bucket("acme-athena-results")
+    assert isinstance(answer, GetResourceSuccess)
+    assert (answer.data["named_by"], answer.data["in_stack"]) == ([], False)
+    assert answer.data["read_evidence"] == "not tried: the bucket is empty"
+
+
+@in_world("admin")
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("acme-no-such-bucket", "NotFound"),
+        ("No_Such.Legacy-Name", "NotFound"),
+        ("ab", "InvalidTemplateVariable"),
+        ("-acme", "InvalidTemplateVariable"),
+        ("acme~data", "InvalidTemplateVariable"),
+        ("acme%20data", "InvalidTemplateVariable"),
+        ("a" * 129, "InvalidTemplateVariable"),
+        ("arn%3Aaws%3As3%3A%3A%3Aacme", "InvalidTemplateVariable"),
+    ],
+)
+async def test_a_name_that_no_bucket_has_is_refused(name: str, error: str, world: World) -> None:
+    answer = await read_bucket(name)
+    assert isinstance(answer, GetResourceError)
+    assert answer.error == error
+    assert answer.suggested_actions
+
+
+@in_world("admin")
+def test_the_names_of_the_stacks_buckets_complete_the_uri(world: World) -> None:
+    world.stack.calls.clear()
+    assert list_stack_buckets("acme-c") == ["acme-clinical-trials"]
+    assert [call.operation for call in world.stack.calls] == ["stackBucketNames"]
+
+
+@in_world("admin")
+async def test_one_bucket_is_tried_with_one_put(
+    world: World, aws_calls: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUILT_MCP_PROBE_WRITES", "true")
+    apps.use_settings(Settings())
+    answer = await read_bucket("acme-raw-sequencing")
+    assert isinstance(answer, GetResourceSuccess)
+    assert (answer.data["can_write"], answer.data["write"]) == (True, "verified")
+    assert [one["result"] for one in answer.data["evidence"] if one["call"] == "PutObject"] == ["allowed"]
+    assert len(answer.data["prefixes"]) > 1
+    assert aws_calls["s3:PutObject"] == 1
+    assert aws_calls.total() <= 20

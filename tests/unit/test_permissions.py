@@ -1,0 +1,336 @@
+"""permissions://: what a user sees in the demo's account, and which buckets are recommended."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import quilt3
+
+from quilt_mcp.commands.demo.world import World, demo_world
+from quilt_mcp.core.errors import NotFound, Unavailable
+from quilt_mcp.services.bucket_access import BucketAccess, CallerIdentity, Snapshot, take_snapshot
+from quilt_mcp.services.bucket_claims import Probe, Statement
+from quilt_mcp.services.bucket_listing import Buckets, SourceName, describe_cut
+from quilt_mcp.services.bucket_probes import probe_bucket
+from quilt_mcp.services.bucket_verdicts import judge
+from quilt_mcp.services.permissions_service import bucket_recommendations_get, discover_permissions, parse_identity
+from quilt_mcp.services.recommendations import group_by_purpose, recommend_buckets
+from quilt_mcp.services.registry_rights import StackBuckets
+from quilt_mcp.services.stack.aws_clients import AWSClients
+from quilt_mcp.services.stack.caller import Caller
+from quilt_mcp.services.stack.callers import current_caller
+from quilt_mcp.settings import Settings
+from tests.support import apps
+from tests.support.quilt_fakes import answer_queries
+from tests.support.scripted_s3 import ScriptedS3
+
+WRITABLE = Statement("role R: READ_WRITE", "READ_WRITE", can_write=True)
+READ_ONLY = Statement("collaborators: READ for ann", "READ", source="collaborators")
+NO_WRITING = Statement("role R: READ", "READ", can_write=False)
+UNKNOWN = Statement("the role is custom")
+DATA = ("README.md", "data/1")
+
+
+def read_rows() -> dict[str, Any]:
+    return {row["name"]: row for row in discover_permissions()["bucket_permissions"]}
+
+
+def enable_write_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUILT_MCP_PROBE_WRITES", "true")
+    apps.use_settings(Settings())
+
+
+def replace_call(monkeypatch: pytest.MonkeyPatch, answer: Callable[[str, dict[str, Any]], Any]) -> None:
+    """Let `answer` respond to AWS calls. Those for which it returns None are carried out."""
+    original = AWSClients.call
+
+    def call(self: AWSClients, service: str, operation: str, **given: Any) -> Any:
+        found = answer(operation, given)
+        if isinstance(found, Exception):
+            raise found
+        return original(self, service, operation, **given) if found is None else found
+
+    monkeypatch.setattr(AWSClients, "call", call)
+
+
+def test_the_stack_is_not_believed_where_s3_refuses(fresh_world: World) -> None:
+    fresh_world.account.refuse("DataPlatform", "s3:GetObject")
+    row = read_rows()["acme-raw-sequencing"]
+    assert (row["can_read"], row["can_write"], row["permission_level"]) == (None, None, "list_only")
+    assert row["write_evidence"].startswith("role DataPlatform: READ_WRITE; but S3 refused every read")
+    fresh_world.account.refuse("DataPlatform", "s3:GetObject", "s3:ListBucket")
+    rows = read_rows()
+    assert {(row["permission_level"], row["can_write"]) for row in rows.values()} == {("no_access", None)}
+    assert bucket_recommendations_get()["recommendations"]["primary_recommendations"] == []
+
+
+def test_an_administrator_with_a_custom_role_gets_unverified_recommendations(fresh_world: World) -> None:
+    company = fresh_world.stack.company
+    custom = tuple(
+        replace(role, external_arn=company.make_role_arn(role)) if role.name == "DataPlatform" else role
+        for role in company.roles
+    )
+    fresh_world.stack.company = replace(company, roles=custom)
+    found = bucket_recommendations_get()["recommendations"]["primary_recommendations"]
+    assert [(row["bucket_name"], row["write"]) for row in found] == [
+        ("acme-analysis-results", "unverified"),
+        ("acme-imaging-eu", "unverified"),
+        ("acme-partner-exchange", "unverified"),
+    ]
+    assert "the role DataPlatform, which it does not manage" in found[0]["evidence"][0]
+
+
+def test_the_write_probe_is_correct_and_stores_nothing(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    enable_write_probe(monkeypatch)
+    rows = read_rows()
+    assert {name: row["can_write"] for name, row in rows.items()} == {
+        "acme-analysis-results": True,
+        "acme-athena-results": True,
+        "acme-clinical-trials": None,  # other prefixes were not tried
+        "acme-finance-archive": None,  # the list is refused, so a refused put proves nothing
+        "acme-imaging-eu": None,
+        "acme-partner-exchange": None,  # it is empty, and another prefix can be new
+        "acme-raw-sequencing": True,
+    }
+    assert {row["write_evidence"].partition(" ")[0] for row in rows.values()} == {"PutObject"}
+    writes = {row["write"] for row in bucket_recommendations_get()["recommendations"]["primary_recommendations"]}
+    assert writes == {"verified"}
+    for name in ("acme-analysis-results", "acme-raw-sequencing", "acme-athena-results"):
+        listed = current_caller().aws.call("s3", "list_objects_v2", Bucket=name)
+        assert not [item for item in listed.get("Contents", []) if "probe" in item["Key"]]
+
+
+def test_a_write_probe_without_the_right_to_read_proves_nothing(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh_world.account.refuse("DataPlatform", "s3:GetObject")
+    enable_write_probe(monkeypatch)
+    row = read_rows()["acme-raw-sequencing"]
+    assert row["can_write"] is None
+    assert "refused, but without the right to read S3 can refuse the condition" in row["write_evidence"]
+    s3 = quilt3.get_boto3_session().client("s3")
+    s3.put_object(Bucket="acme-raw-sequencing", Key="new", Body=b"")  # allowed, because it has no condition
+
+
+@pytest.mark.parametrize("failure", [Unavailable("too slow"), NotFound("Not found in AWS.")])
+def test_a_bucket_that_could_not_be_probed_is_unknown(
+    failure: Exception, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace_call(monkeypatch, lambda operation, _: failure if operation == "list_objects_v2" else None)
+    answer = discover_permissions()
+    assert {row["permission_level"] for row in answer["bucket_permissions"]} == {"unknown"}
+    assert {row["error_message"] for row in answer["bucket_permissions"]} == {str(failure)}
+    assert answer["categorized_buckets"]["no_access"] == []
+    recommended = bucket_recommendations_get()["recommendations"]
+    assert (recommended["primary_recommendations"], len(recommended["access_unknown"])) == ([], 7)
+
+
+def test_a_failed_read_keeps_the_result_of_the_list(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_call(monkeypatch, lambda operation, _: Unavailable("too slow") if operation == "head_object" else None)
+    row = read_rows()["acme-imaging-eu"]
+    assert (row["can_list"], row["can_read"], row["permission_level"]) == (True, None, "unknown")
+    assert row["read_evidence"] == "HeadObject: 0 of 0 keys read; 2 keys not read: too slow"
+
+
+def test_a_slow_bucket_affects_its_own_row_only(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "2")
+    apps.use_settings(Settings())
+    release = threading.Event()
+
+    def wait(operation: str, given: dict[str, Any]) -> None:
+        if operation == "list_objects_v2" and given["Bucket"] == "acme-imaging-eu":
+            release.wait(10)
+
+    replace_call(monkeypatch, wait)
+    rows = read_rows()
+    release.set()
+    assert rows["acme-imaging-eu"]["error_message"] == "not reached in time"
+    assert rows["acme-raw-sequencing"]["permission_level"] == "full_access"
+
+
+def test_a_late_stack_is_named_and_the_account_is_used(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+
+    def late(*_: Any) -> Any:
+        release.wait(10)
+        raise Unavailable("too late")
+
+    monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "2")
+    apps.use_settings(Settings())
+    monkeypatch.setattr(Caller, "send_query", late)
+    answer = discover_permissions()
+    release.set()
+    assert answer["sources"] == {"registry": "not read: not reached in time", "s3": "read"}
+    assert answer["total_buckets_checked"] == 6
+
+
+def test_a_failure_to_read_the_roles_keeps_the_names(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        raise Unavailable("an unknown type of role")
+
+    monkeypatch.setattr(Caller, "query_stack", fail)
+    answer = discover_permissions()
+    assert (answer["sources"]["registry"], answer["total_buckets_checked"]) == ("read", 7)
+    assert "could not be read: an unknown type of role" in str(answer["bucket_permissions"])
+
+
+def test_the_stack_comes_first_in_a_large_account() -> None:
+    buckets = Buckets(StackBuckets(("z-2", "z-1")), {f"a-{number:04}": None for number in range(1500)})
+    probed = buckets.names[:1000]
+    assert probed[:3] == ["z-2", "z-1", "a-0000"]
+    assert "2 of the 2 in the Quilt stack, and 998 of the others" in str(describe_cut(buckets, probed))
+    assert describe_cut(buckets, buckets.names) is None
+
+
+def make_bucket(
+    name: str, statement: Statement | None, *, named_by: tuple[SourceName, ...] = ("registry",), **rights: Any
+) -> BucketAccess:
+    """Return a bucket with this statement; with None, the write probe is sent, and the stack states nothing."""
+    probe = probe_bucket(ScriptedS3(DATA, **rights).as_clients(), name, writes=statement is None)
+    return BucketAccess(name, judge(probe, statement or UNKNOWN), named_by)
+
+
+def recommend(*buckets: BucketAccess) -> list[tuple[str, str, int]]:
+    snapshot = Snapshot({"UserId": "", "Account": "", "Arn": ""}, list(buckets), {})
+    found = recommend_buckets(snapshot)["recommendations"]
+    return [(row["bucket_name"], row["write"], row["score"]) for row in found["primary_recommendations"]]
+
+
+def refuse(_: str) -> bool:
+    return False
+
+
+def test_verified_ranks_before_stated_and_that_before_unverified() -> None:
+    assert recommend(
+        make_bucket("quilt-packages", UNKNOWN),
+        make_bucket("b-data", WRITABLE),
+        make_bucket("a-scratch", None, named_by=("s3",)),
+    ) == [("a-scratch", "verified", 40), ("b-data", "stated", 80), ("quilt-packages", "unverified", 60)]
+
+
+def test_buckets_without_a_right_to_write_or_to_list_are_never_recommended() -> None:
+    assert recommend(make_bucket("a", NO_WRITING), make_bucket("b", WRITABLE, lists=refuse)) == []
+
+
+def test_a_bucket_that_is_probably_wrong_is_recommended_only_if_there_is_no_other() -> None:
+    refused_put = make_bucket("c", None, writes=refuse)
+    doubtful = [make_bucket("a", READ_ONLY), make_bucket("b", UNKNOWN, reads=refuse), refused_put]
+    assert recommend(*doubtful) == [("a", "unverified", 40), ("b", "unverified", 40), ("c", "unverified", 40)]
+    assert recommend(*doubtful, make_bucket("d", UNKNOWN, named_by=("s3",))) == [("d", "unverified", 10)]
+
+
+def test_recommendations_prefer_the_stack_and_break_ties_by_name() -> None:
+    buckets = [
+        make_bucket("b-data", WRITABLE),
+        make_bucket("a-data", WRITABLE),
+        make_bucket("quilt-packages", WRITABLE),
+        make_bucket("scratch-space", WRITABLE),
+        make_bucket("elsewhere", WRITABLE, named_by=("s3",)),
+        make_bucket("read-only", NO_WRITING),
+    ]
+    snapshot = Snapshot({"UserId": "", "Account": "", "Arn": ""}, buckets, {"registry": "read", "s3": "read"})
+    assert recommend(*buckets) == [
+        ("quilt-packages", "stated", 100),
+        ("a-data", "stated", 80),
+        ("b-data", "stated", 80),
+    ]
+    answer = recommend_buckets(snapshot)
+    others = [(row["bucket_name"], row["write"]) for row in answer["recommendations"]["alternative_options"]]
+    assert others == [("scratch-space", "stated"), ("elsewhere", "stated"), ("read-only", "no")]
+    assert (answer["total_writable_buckets"], answer["total_accessible_buckets"]) == (5, 6)
+    assert group_by_purpose(snapshot) == {
+        "package_creation": ["quilt-packages", "a-data", "b-data"],
+        "data_storage": ["quilt-packages", "a-data", "b-data", "elsewhere"],
+        "temporary_storage": ["scratch-space"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("resource", "user_type", "user_name", "role_name"),
+    [
+        ("user/ann", "iam_user", "ann", None),
+        ("user/data/team/ann", "iam_user", "ann", None),
+        ("assumed-role/Quilt-Reader/ann@example.com", "assumed_role", "ann@example.com", "Quilt-Reader"),
+        ("role/service/Loader", "iam_role", "Loader", None),
+        ("federated-user/ann", "federated_user", "ann", None),
+        ("root", "root", None, None),
+    ],
+)
+def test_an_arn_is_parsed(resource: str, user_type: str, user_name: str | None, role_name: str | None) -> None:
+    identity = parse_identity({"UserId": "AIDA", "Account": "1", "Arn": f"arn:aws:iam::1:{resource}"})
+    assert (identity["user_type"], identity["user_name"], identity["role_name"]) == (user_type, user_name, role_name)
+
+
+def test_a_user_with_a_prefix_policy_gets_the_bucket_of_the_prefix() -> None:
+    with demo_world("prefix_policy"):
+        found = bucket_recommendations_get()["recommendations"]
+    assert [row["bucket_name"] for row in found["primary_recommendations"]] == ["acme-raw-sequencing"]
+    assert found["note"] is None
+
+
+def test_a_user_to_whom_no_bucket_is_listed_learns_how_to_read_one() -> None:
+    with demo_world("prefix_policy_hidden"):
+        found = bucket_recommendations_get()["recommendations"]
+    assert found["primary_recommendations"] == []
+    assert "permissions://buckets/{bucket}/access" in str(found["note"])
+
+
+def test_recommendations_claim_nothing_about_buckets_that_could_not_be_read() -> None:
+    with demo_world("member") as world:
+        assert world.user
+        world.account.refuse(world.user.role or "", "s3:ListAllMyBuckets")
+        world.stack.endpoint = replace(world.stack.endpoint, failing_fields={"Query.bucketConfigs", "Query.buckets"})
+        answer, discovered = bucket_recommendations_get(), discover_permissions()
+    assert answer["sources"] == discovered["sources"]
+    assert all(state.startswith("not read: ") for state in answer["sources"].values())
+    assert answer["recommendations"]["primary_recommendations"] == []
+    assert str(answer["recommendations"]["note"]).startswith("It is not known whether there is a bucket to try")
+    assert (answer["total_writable_buckets"], answer["total_accessible_buckets"]) == (None, None)
+
+
+def test_buckets_are_listed_although_their_collaborators_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    with demo_world("member"):
+        before = discover_permissions()
+        answer_queries(monkeypatch, {"stackBuckets": {}}, status=503)
+        answer = discover_permissions()
+    assert answer["sources"]["registry"] == "read"
+    names, expected = ([row["name"] for row in one["bucket_permissions"]] for one in (answer, before))
+    assert names == expected != []
+    evidence = {row["write_evidence"] for row in answer["bucket_permissions"]}
+    assert all("collaborators: The Quilt stack could not process the request." in one for one in evidence)
+
+
+def test_recommendations_say_which_buckets_are_left_out(fresh_world: World) -> None:
+    snapshot = take_snapshot(max_buckets=3)
+    answer = recommend_buckets(snapshot)
+    assert (answer["buckets_not_probed"], answer["not_probed_note"]) == (4, snapshot.not_probed_note)
+    assert "7 buckets were found and 3 were probed" in str(answer["not_probed_note"])
+    assert (answer["total_writable_buckets"], answer["total_accessible_buckets"]) == (1, 1)
+    complete = bucket_recommendations_get()
+    assert (complete["buckets_not_probed"], complete["not_probed_note"]) == (0, None)
+    assert complete["sources"] == {"registry": "read", "s3": "read"}
+    assert complete["total_accessible_buckets"] == 4
+
+
+def test_no_candidate_is_only_claimed_if_every_bucket_was_probed() -> None:
+    nobody: CallerIdentity = {"UserId": "", "Account": "", "Arn": ""}
+    notes = [
+        recommend_buckets(Snapshot(nobody, buckets, {"registry": "read", "s3": "read"}))["recommendations"]["note"]
+        for buckets in ([], [BucketAccess("a", judge(Probe(error="too slow"), UNKNOWN), error="too slow")])
+    ]
+    assert [str(note).partition(" bucket to try")[0] for note in notes] == [
+        "There is no",
+        "It is not known whether there is a",
+    ]
+
+
+def test_a_put_does_not_prove_a_right_under_a_kms_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    with demo_world("denied_by_kms"):
+        monkeypatch.setenv("QUILT_MCP_PROBE_WRITES", "true")
+        apps.use_settings(Settings())
+        rows = read_rows()
+    for name in ("acme-raw-sequencing", "acme-analysis-results"):
+        assert rows[name]["can_write"] is None
+        assert "KMS key" in rows[name]["write_evidence"]

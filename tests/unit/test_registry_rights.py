@@ -1,0 +1,218 @@
+"""What the Quilt stack states about writing, on stacks of any age, and when it counts."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from quilt_mcp.core.errors import ResourceFailure, Unavailable
+from quilt_mcp.services.registry_rights import (
+    StackBuckets,
+    Statements,
+    fetch_buckets,
+    fetch_own_role,
+    is_session_of,
+    state_rights,
+)
+from quilt_mcp.services.stack.errors import NotSignedInToQuilt, QueryRefused, RefusedByStack
+from quilt_mcp.services.stack.standing import Standing
+
+ARN = "arn:aws:sts::123456789012:assumed-role/Quilt-Lab/ann"
+ROLE_ARN = "arn:aws:iam::123456789012:role/quilt/acme/Quilt-Lab"
+ANN = Standing(known=True, name="ann", email="ann@example.com", is_admin=False, role="Lab", roles=("Lab",))
+ADMIN = ANN._replace(is_admin=True)
+SHARED = [
+    {
+        "name": "data",
+        "collaborators": [
+            {"collaborator": {"username": "ann"}, "permissionLevel": "READ_WRITE"},
+            {"collaborator": {"username": "bob"}, "permissionLevel": "READ"},
+        ],
+    },
+    {"name": "archive", "collaborators": [{"collaborator": {"username": "ann"}, "permissionLevel": "READ"}]},
+]
+STACK = StackBuckets(
+    ("archive", "data", "other"), {"data": {"ann": "READ_WRITE"}, "archive": {"ann": "READ"}, "other": {}}
+)
+WHY = "it is not needed"
+
+
+class Stack:
+    """A caller with a stack that answers some queries, and refuses all others."""
+
+    def __init__(self, answers: dict[str, Any], roles: Any = ()) -> None:
+        self.asked: list[str] = []
+        self._answers, self._roles = answers, roles
+
+    def send_query(self, operation: str, _query: str, form: type[Any]) -> Any:
+        self.asked.append(operation)
+        if isinstance(self._answers.get(operation), Exception):
+            raise self._answers[operation]
+        if operation not in self._answers:
+            raise QueryRefused("The Quilt stack rejected the query.")
+        return TypeAdapter(form).validate_python(self._answers[operation])
+
+    def query_stack(self, query: Any) -> Any:
+        if isinstance(self._roles, Exception):
+            raise self._roles
+        return query(SimpleNamespace(roles_list=lambda: self._roles))
+
+
+def make_role(name: str = "Lab", *, kind: str = "ManagedRole", custom_policy: bool = False, **levels: str) -> Any:
+    permissions = [
+        SimpleNamespace(bucket=SimpleNamespace(name=bucket), level=SimpleNamespace(value=level))
+        for bucket, level in levels.items()
+    ]
+    policies = [SimpleNamespace(managed=True), *([SimpleNamespace(managed=False)] if custom_policy else [])]
+    return SimpleNamespace(name=name, arn=ROLE_ARN, typename__=kind, policies=policies, permissions=permissions)
+
+
+def states(statements: Statements) -> dict[str, tuple[Any, Any]]:
+    return {name: (found.level, found.can_write) for name in STACK.names for found in [statements.find(name)]}
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked", "has_collaborators"),
+    [
+        (
+            {"stackBuckets": {"buckets": SHARED, "bucketConfigs": [{"name": "data"}, {"name": "other"}]}},
+            ["stackBuckets"],
+            True,
+        ),
+        ({"stackBucketConfigs": {"bucketConfigs": SHARED}}, ["stackBuckets", "stackBucketConfigs"], True),
+        (
+            {"stackBucketNames": {"bucketConfigs": [{"name": "data"}, {"name": "archive"}]}},
+            ["stackBuckets", "stackBucketConfigs", "stackBucketNames"],
+            False,
+        ),
+    ],
+    ids=["today", "2022 to 2026", "without collaborators"],
+)
+def test_names_come_from_a_stack_of_any_age(
+    answers: dict[str, Any], asked: list[str], *, has_collaborators: bool
+) -> None:
+    stack = Stack(answers)
+    found = fetch_buckets(stack)  # type: ignore[arg-type]  # a double: it has only `send_query`
+    assert stack.asked == asked
+    assert {"archive", "data"} <= set(found.names)
+    assert list(found.names) == sorted(found.names)
+    assert (found.collaborators is not None) is has_collaborators
+    assert found.refusals == (() if has_collaborators else ("The Quilt stack rejected the query.",))
+
+
+def test_the_names_are_fetched_without_the_collaborators_if_those_cannot_be_read() -> None:
+    names = {"bucketConfigs": [{"name": "data"}, {"name": "archive"}]}
+    stack = Stack({"stackBuckets": Unavailable("The response is too large."), "stackBucketNames": names})
+    found = fetch_buckets(stack)  # type: ignore[arg-type]  # a double
+    assert stack.asked == ["stackBuckets", "stackBucketNames"]
+    assert found == StackBuckets(("archive", "data"), refusals=("The response is too large.",))
+
+
+@pytest.mark.parametrize("failure", [NotSignedInToQuilt("The login has expired."), RefusedByStack("Not allowed.")])
+def test_a_caller_whom_the_stack_refuses_is_not_asked_about_again(failure: ResourceFailure) -> None:
+    stack = Stack({"stackBuckets": failure})
+    with pytest.raises(type(failure)):
+        fetch_buckets(stack)  # type: ignore[arg-type]  # a double
+    assert stack.asked == ["stackBuckets"]
+
+
+def test_an_administrator_also_sees_the_buckets_outside_the_role() -> None:
+    stack = Stack({"stackBuckets": {"buckets": SHARED[:1], "bucketConfigs": [{"name": "data"}, {"name": "other"}]}})
+    assert fetch_buckets(stack).names == ("data", "other")  # type: ignore[arg-type]  # a double
+
+
+def test_a_stack_that_refuses_the_names_is_a_failure() -> None:
+    with pytest.raises(QueryRefused):
+        fetch_buckets(Stack({}))  # type: ignore[arg-type]  # a double
+
+
+def test_collaborators_count_for_a_user_with_one_role() -> None:
+    found = state_rights(STACK, ANN, WHY, ARN)
+    assert states(found) == {"data": ("READ_WRITE", True), "archive": ("READ", None), "other": (None, None)}
+    assert found.find("data").evidence == "collaborators: READ_WRITE for ann"
+    assert "a policy that Quilt does not manage can add rights" in found.find("archive").evidence
+    assert found.find("other").evidence == f"{WHY}; ann is not among the collaborators"
+
+
+@pytest.mark.parametrize(
+    ("stack", "standing", "reason"),
+    [
+        (STACK, ANN._replace(roles=("Lab", "Other")), "you do not have exactly one role"),
+        (STACK, ANN._replace(roles=None), "you do not have exactly one role"),
+        (STACK, Standing(known=False), "the stack does not say who you are"),
+        (STACK, None, "the stack does not say who you are"),
+        (StackBuckets(STACK.names), ANN, "no query returned collaborators"),
+        (StackBuckets(error="not read: too slow"), ANN, "the stack's buckets with their collaborators were not read: "),
+        (StackBuckets(STACK.names, refusals=("No.", "Never.")), ANN, "no query returned collaborators: No. Never."),
+    ],
+)
+def test_collaborators_do_not_count_without_a_single_known_role(
+    stack: StackBuckets, standing: Standing | None, reason: str
+) -> None:
+    found = state_rights(stack, standing, WHY, ARN)
+    assert set(states(found).values()) == {(None, None)}
+    assert reason in found.find("data").evidence
+
+
+def test_a_managed_role_states_where_it_may_write() -> None:
+    role = make_role(data="READ_WRITE", archive="READ")
+    found = state_rights(STACK, ADMIN, role, ARN)
+    assert states(found) == {"data": ("READ_WRITE", True), "archive": ("READ", False), "other": ("none", False)}
+    assert found.find("data").evidence == "role Lab: READ_WRITE"
+    assert "outside the stack" in found.find("elsewhere").evidence
+
+
+def test_a_managed_role_counts_if_the_list_of_buckets_was_not_read() -> None:
+    unread = StackBuckets(error="not read: too slow")
+    found = state_rights(unread, ADMIN, make_role(data="READ_WRITE"), ARN)
+    assert states(found) == {"data": ("READ_WRITE", True), "archive": (None, None), "other": (None, None)}
+    assert found.find("other").evidence == (
+        "the role Lab does not name it, and the stack's list of buckets was not read: too slow"
+    )
+
+
+def test_a_policy_outside_quilt_can_add_rights() -> None:
+    found = state_rights(STACK, ADMIN, make_role(custom_policy=True, data="READ_WRITE", archive="READ"), ARN)
+    assert states(found) == {"data": ("READ_WRITE", True), "archive": ("READ", None), "other": ("none", None)}
+
+
+@pytest.mark.parametrize(
+    ("role", "arn", "reason"),
+    [
+        (make_role(kind="UnmanagedRole"), ARN, "which it does not manage"),
+        (make_role(kind="FutureRole"), ARN, "which it does not manage"),
+        (make_role(data="READ_WRITE"), ARN.replace("Quilt-Lab", "Quilt-Finance"), "your AWS identity is not"),
+        (make_role(data="READ_WRITE"), ARN.replace("123456789012", "210987654321"), "your AWS identity is not"),
+        (make_role(data="READ_WRITE"), "arn:aws:iam::123456789012:user/Quilt-Lab", "your AWS identity is not"),
+    ],
+)
+def test_a_role_that_is_custom_or_not_in_use_states_nothing(role: Any, arn: str, reason: str) -> None:
+    found = state_rights(STACK, ADMIN, role, arn)
+    assert set(states(found).values()) == {(None, None)}
+    assert reason in found.find("data").evidence
+
+
+@pytest.mark.parametrize("partition", ["aws", "aws-cn", "aws-us-gov"])
+def test_a_session_belongs_to_the_role_with_its_name_and_account(partition: str) -> None:
+    session, role = ARN.replace(":aws:", f":{partition}:"), ROLE_ARN.replace(":aws:", f":{partition}:")
+    assert is_session_of(session, role)
+    assert not is_session_of(session, "no ARN")
+
+
+def test_only_an_administrators_role_is_fetched() -> None:
+    roles = [make_role("Other"), make_role("Lab")]
+    assert fetch(Stack({}, roles), ADMIN) is roles[1]
+    assert fetch(Stack({}, roles[:1]), ADMIN) == "the stack does not list the role Lab"
+    assert fetch(Stack({}, roles), ANN) == "only administrators may see the rights of the role Lab"
+    assert fetch(Stack({}, roles), ADMIN._replace(role=None)) == "the stack does not say which role you have"
+    assert fetch(Stack({}, roles), None) == "the stack does not say which role you have"
+
+
+@pytest.mark.parametrize("failure", [Unavailable("too slow"), QueryRefused("an unknown type of role")])
+def test_a_failure_to_fetch_the_role_is_a_reason(failure: ResourceFailure) -> None:
+    assert fetch(Stack({}, failure), ADMIN) == f"the stack's roles could not be read: {failure.message}"
+
+
+def fetch(stack: Stack, standing: Standing | None) -> Any:
+    return fetch_own_role(stack, standing)  # type: ignore[arg-type]  # a double: it has only `query_stack`

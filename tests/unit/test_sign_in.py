@@ -1,0 +1,410 @@
+"""How the local user signs in: an API key, the environment, quilt3's login; and addresses that get no token."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from http import HTTPStatus
+
+import pytest
+import quilt3
+import quilt3.session
+import quilt3.util
+import time_machine
+from pydantic import ValidationError
+
+from quilt_mcp.app import identity
+from quilt_mcp.app.identity import Identity
+from quilt_mcp.commands.cli import describe_setting
+from quilt_mcp.commands.demo.addresses import FOREIGN, NORTHWIND_REGISTRY
+from quilt_mcp.commands.demo.http_server import Answer
+from quilt_mcp.commands.demo.sign_in_mishaps import FAR_FUTURE, add_login
+from quilt_mcp.commands.demo.stack import Grant
+from quilt_mcp.commands.demo.world import World, demo_world
+from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, Unavailable
+from quilt_mcp.services.auth_metadata import auth_status, catalog_info
+from quilt_mcp.services.governance_service import admin_users_list
+from quilt_mcp.services.stack import quilt_files, stack_search
+from quilt_mcp.services.stack.callers import current_caller
+from quilt_mcp.services.stack.errors import NotSignedInToQuilt, RefusedByStack
+from quilt_mcp.services.stack.local_sign_in import LocalSignIn
+from quilt_mcp.services.stack.login import Stack
+from quilt_mcp.settings import Settings
+from tests.support import apps
+from tests.support.silent_server import SilentServer
+from tests.support.worlds import NOW
+
+KEY = "qk_L0CAL"
+THREADS = 10
+SECONDS = 60
+ROLE = "FinanceAudit"
+
+
+def list_calls(world: World) -> list[str]:
+    return [call.operation or call.path for call in world.stack.calls]
+
+
+def find_role() -> str:
+    arn: str = current_caller().aws.call("sts", "get_caller_identity")["Arn"]
+    return arn.split("/")[1].removeprefix("Quilt-")
+
+
+@pytest.fixture
+def key_world(fresh_world: World) -> World:
+    """The admin's world. KEY belongs to another user, with another role."""
+    user = next(user for user in fresh_world.company.users if user.role == ROLE)
+    fresh_world.stack.grants[KEY] = Grant(user, is_admin=False, expires_at=float("inf"))
+    fresh_world.stack.calls.clear()
+    return fresh_world
+
+
+@pytest.fixture
+def entered(request: pytest.FixtureRequest) -> Iterator[World]:
+    """The world that the test names, for one test."""
+    with time_machine.travel(NOW, tick=False), demo_world(request.param) as world:
+        yield world
+
+
+def enter(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("entered", [name], indirect=True)
+
+
+def test_an_api_key_is_used_instead_of_the_login(key_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUILT_API_KEY", KEY)
+    apps.use_settings(Settings())
+    status = auth_status()
+    assert status["user_info"]
+    assert status["user_info"]["role"] == ROLE
+    assert status["credentials"]["source"] == "api_key"
+    assert status["catalog_url"] == key_world.url
+    assert find_role() == ROLE
+    assert "/api/token" not in list_calls(key_world)
+
+
+@enter("api_key")
+def test_an_api_key_and_a_catalog_need_nothing_of_quilt3(entered: World) -> None:
+    assert auth_status()["credentials"]["source"] == "api_key"
+    assert find_role() == "DataPlatform"
+    assert current_caller().login.stack.registry_url == entered.registry_url
+    assert current_caller().login.stack.region == "us-east-1"
+    find_role()
+    assert list_calls(entered).count("/config.json") == 1
+    assert not quilt3.util.CONFIG_PATH.exists()
+    assert not quilt3.session.AUTH_PATH.exists()
+
+
+def test_an_api_key_of_this_process_is_seen_and_its_removal_too(key_world: World) -> None:
+    """quilt3 has no public name for it: this test fails if an upgrade moves it."""
+    assert find_role() == "DataPlatform"
+    quilt3.login_with_api_key(KEY)
+    assert find_role() == ROLE
+    assert auth_status()["credentials"]["source"] == "api_key"
+    quilt3.clear_api_key()
+    assert find_role() == "DataPlatform"
+
+
+def test_a_key_of_this_process_comes_before_that_of_the_environment(key_world: World) -> None:
+    apps.use_settings(Settings(api_key="qk_unknown"))
+    quilt3.login_with_api_key(KEY)
+    assert find_role() == ROLE
+
+
+@pytest.mark.parametrize("key", ["qk_revoked", "qk_\nX-Evil: 1", "schl\u00fcssel"])
+def test_a_rejected_api_key_is_not_renewed_and_the_advice_is_about_the_key(key: str, key_world: World) -> None:
+    apps.use_settings(Settings(api_key=key))
+    assert auth_status()["status"] == "expired"
+    with pytest.raises(NotSignedInToQuilt, match="API key") as caught:
+        admin_users_list()
+    advice = " ".join(caught.value.suggested_actions)
+    assert "QUILT_API_KEY" in advice
+    assert "quilt3 login" not in advice
+    assert "/api/token" not in list_calls(key_world)
+    assert key not in str(vars(caught.value))
+    with pytest.raises(NotSignedInToQuilt):  # neither the login nor the credentials of this machine replace it
+        find_role()
+
+
+@pytest.mark.parametrize("key", ["", "  "])
+def test_an_empty_api_key_is_none(key: str, key_world: World) -> None:
+    apps.use_settings(Settings(api_key=key, local_catalog_url=""))
+    assert auth_status()["credentials"]["source"] == "login"
+    assert find_role() == "DataPlatform"
+
+
+def test_the_settings_do_not_show_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUILT_API_KEY", KEY)
+    settings = Settings()
+    assert settings.api_key
+    assert settings.api_key.get_secret_value() == KEY
+    assert KEY not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
+
+
+def test_callers_who_sign_in_over_http_never_get_the_local_key(
+    key_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUILT_API_KEY", KEY)
+    monkeypatch.setattr(identity, "current", lambda: Identity("ann", "https://idp.example"))
+    monkeypatch.setattr(identity, "header_token", lambda _: None)
+    for settings in (Settings(), Settings(catalog_url=key_world.url)):
+        apps.use_settings(settings)
+        assert auth_status()["status"] == "not_authenticated"
+        with pytest.raises(NotSignedIn, match="no Quilt token"):
+            find_role()
+    assert set(list_calls(key_world)) == {"/config.json"}
+
+
+def test_the_registry_comes_from_the_catalog_or_from_the_environment(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quilt3.util.CONFIG_PATH.unlink()
+    monkeypatch.setenv("QUILT_CATALOG_URL", f"{fresh_world.url}/")
+    apps.use_settings(Settings())
+    assert auth_status()["status"] == "authenticated"  # quilt3 has stored a login to this registry
+    monkeypatch.setenv("QUILT_REGISTRY_URL", "https://other-registry.acme.example.com")
+    apps.use_settings(Settings())
+    assert current_caller().login.stack.registry_url == "https://other-registry.acme.example.com"
+    assert auth_status()["status"] == "not_authenticated"
+    monkeypatch.delenv("QUILT_CATALOG_URL")
+    monkeypatch.setenv("QUILT_REGISTRY_URL", fresh_world.registry_url)
+    apps.use_settings(Settings())
+    assert auth_status()["status"] == "authenticated"
+
+
+def test_a_catalog_that_does_not_respond_is_unreachable_and_is_asked_again(
+    key_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apps.use_settings(Settings(api_key=KEY, local_catalog_url=key_world.url))
+    key_world.stack.forced["/config.json"] = Answer(HTTPStatus.BAD_GATEWAY, b"")
+    status = auth_status()
+    assert (status["status"], status["catalog_url"], status["registry_url"]) == ("unreachable", key_world.url, None)
+    with pytest.raises(Unavailable):
+        find_role()
+    assert list_calls(key_world) == ["/config.json"]  # the failure is remembered
+    key_world.stack.forced.clear()
+    monkeypatch.setattr(stack_search, "RETRY_SECONDS", 0.0)
+    apps.use_settings(Settings(api_key=KEY, local_catalog_url=key_world.url))
+    key_world.stack.forced["/config.json"] = Answer(HTTPStatus.BAD_GATEWAY, b"")
+    assert auth_status()["status"] == "unreachable"
+    key_world.stack.forced.clear()
+    assert find_role() == ROLE
+
+
+@pytest.mark.parametrize("signs_in_over_http", [False, True])
+def test_readers_share_one_request_to_a_catalog_that_does_not_respond(
+    signs_in_over_http: bool,  # noqa: FBT001 - a column of the table
+    fresh_world: World,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if signs_in_over_http:
+        monkeypatch.setattr(identity, "current", lambda: Identity("ann", "https://idp.example"))
+        monkeypatch.setattr(identity, "header_token", lambda _: KEY)
+    with SilentServer() as catalog:
+        apps.use_settings(
+            Settings(
+                read_timeout_seconds=0.5,
+                catalog_url=catalog.url if signs_in_over_http else None,
+                local_catalog_url=None if signs_in_over_http else catalog.url,
+            )
+        )
+        barrier = threading.Barrier(THREADS)
+
+        def read(_: int) -> str:
+            barrier.wait()
+            return auth_status()["status"]
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            assert set(pool.map(read, range(THREADS))) == {"unreachable"}
+        assert catalog.asked == ["GET /config.json"]
+    assert fresh_world.stack.calls == []
+
+
+SECRET_ADDRESSES = (
+    "https://bob:s3cretpw@quilt.acme.example.com",
+    "https://s3cretpw@quilt.acme.example.com",
+    "https://quilt.acme.example.com?token=s3cretpw",
+    "https://quilt.acme.example.com/#s3cretpw",
+)
+
+
+@pytest.mark.parametrize("key", ["navigator_url", "registryUrl"])
+@pytest.mark.parametrize("address", SECRET_ADDRESSES)
+@pytest.mark.parametrize("read", [admin_users_list, catalog_info])
+def test_a_secret_in_an_address_of_quilt3_is_not_shown(
+    read: Callable[[], object], address: str, key: str, fresh_world: World
+) -> None:
+    config = dict(quilt3.util.load_config())
+    quilt3.util.write_yaml(config | {key: address}, quilt3.util.CONFIG_PATH)
+    with pytest.raises(ResourceExecutionError, match="cannot be used") as caught:
+        read()
+    assert "s3cretpw" not in str(vars(caught.value))
+    assert key in str(caught.value.details)
+    status = auth_status()
+    assert (status["status"], "s3cretpw" in str(status), key in str(status["details"])) == ("unknown", False, True)
+    assert fresh_world.stack.calls == []
+
+
+@pytest.mark.parametrize("variable", ["QUILT_CATALOG_URL", "QUILT_REGISTRY_URL"])
+@pytest.mark.parametrize("address", [*SECRET_ADDRESSES, "https://quilt.example.com/b/bucket", "quilt.example.com"])
+def test_another_form_of_address_in_the_settings_is_explained_and_not_shown(
+    address: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, address)
+    with pytest.raises(ValidationError) as caught:
+        Settings()
+    assert describe_setting(caught.value) == (
+        f"Invalid environment variable {variable}: it must be like https://quilt.example.com, without a path."
+    )
+
+
+def test_blanks_around_an_address_in_the_settings_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUILT_CATALOG_URL", " https://quilt.example.com/ ")
+    monkeypatch.setenv("QUILT_REGISTRY_URL", "  ")
+    settings = Settings()
+    assert (settings.local_catalog_url, settings.local_registry_url) == ("https://quilt.example.com", None)
+
+
+def check_refusal(world: World) -> None:
+    with pytest.raises(ResourceExecutionError, match="does not belong to the catalog") as caught:
+        find_role()
+    assert FOREIGN in caught.value.message
+    assert world.url in caught.value.message
+    assert caught.value.suggested_actions
+    with pytest.raises(ResourceExecutionError, match="does not belong to the catalog"):
+        admin_users_list()
+    assert set(list_calls(world)) <= {"/config.json"}
+
+
+@enter("foreign_registry")
+def test_a_foreign_registry_in_the_configuration_gets_no_token(entered: World) -> None:
+    check_refusal(entered)
+
+
+@enter("foreign_registry")
+def test_a_foreign_registry_of_a_catalog_gets_no_token(entered: World) -> None:
+    apps.use_settings(Settings(api_key=KEY, local_catalog_url=entered.url))
+    check_refusal(entered)
+
+
+def test_a_foreign_registry_in_the_environment_gets_no_token(key_world: World) -> None:
+    apps.use_settings(Settings(api_key=KEY, local_catalog_url=key_world.url, local_registry_url=FOREIGN))
+    check_refusal(key_world)
+    assert list_calls(key_world) == []
+
+
+@enter("foreign_registry")
+@pytest.mark.parametrize("is_set", [True, False])
+def test_a_foreign_registry_gets_no_token_of_a_request(
+    is_set: bool,  # noqa: FBT001 - a column of the table
+    entered: World,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(identity, "current", lambda: Identity("ann", "https://idp.example"))
+    monkeypatch.setattr(identity, "header_token", lambda _: KEY)
+    apps.use_settings(Settings(catalog_url=entered.url) if is_set else Settings())
+    check_refusal(entered)
+    with pytest.raises(ResourceExecutionError) as caught:
+        find_role()
+    assert "operator" in caught.value.suggested_actions[0]
+
+
+REJECTIONS = [
+    Answer(HTTPStatus.UNAUTHORIZED, {"message": "No"}),
+    Answer(HTTPStatus.OK, {"error": "No"}),
+    Answer(HTTPStatus.BAD_REQUEST, b"<!doctype html>"),
+    Answer(HTTPStatus.FORBIDDEN, {}),
+]
+
+
+@enter("renewal_race")
+@pytest.mark.parametrize("rejection", REJECTIONS)
+def test_tokens_that_another_process_stores_later_are_used(rejection: Answer, entered: World) -> None:
+    entered.stack.spent_token = rejection
+    assert admin_users_list()["count"] > 0
+    assert list_calls(entered).count("/api/token") == 1
+
+
+@enter("revoked")
+@pytest.mark.parametrize("rejection", REJECTIONS)
+def test_a_rejected_refresh_token_needs_a_new_login(rejection: Answer, entered: World) -> None:
+    entered.stack.spent_token = rejection
+    status = auth_status()
+    assert (status["status"], status["user_info"]) == ("expired", None)
+    assert "quilt3 login" in status["suggested_actions"][0]
+    with pytest.raises(NotSignedInToQuilt, match="no longer valid"):
+        admin_users_list()
+
+
+@enter("revoked")
+def test_a_registry_that_fails_during_a_renewal_is_unreachable(entered: World) -> None:
+    entered.stack.spent_token = Answer(HTTPStatus.BAD_GATEWAY, b"")
+    assert auth_status()["status"] == "unreachable"
+
+
+@enter("renewal_race")
+def test_only_readers_of_the_renewed_token_wait_for_it(entered: World) -> None:
+    add_login(NORTHWIND_REGISTRY, {"access_token": "valid", "refresh_token": "-", "expires_at": FAR_FUTURE})
+    other = LocalSignIn(Stack(None, NORTHWIND_REGISTRY, None), quilt_files.take_fingerprint(), (9.0, 9.0))
+    store, is_renewing, may_end = entered.stack.on_spent_token, threading.Event(), threading.Event()
+
+    def store_later() -> None:
+        is_renewing.set()
+        may_end.wait(SECONDS)
+        store()
+
+    entered.stack.on_spent_token = store_later
+    with ThreadPoolExecutor() as threads:
+        readers = [threads.submit(admin_users_list) for _ in range(3)]
+        try:
+            assert is_renewing.wait(SECONDS)
+            session = threads.submit(other.open).result(SECONDS)
+            assert other.open() is session
+            assert not any(reader.done() for reader in readers)
+        finally:
+            may_end.set()
+        assert [reader.result(SECONDS)["count"] > 0 for reader in readers] == [True] * 3
+    assert list_calls(entered).count("/api/token") == 1
+
+
+@enter("two_stacks")
+def test_with_two_logins_the_credentials_are_those_of_the_configured_stack(entered: World) -> None:
+    assert entered.user
+    assert find_role() == entered.user.role
+    assert current_caller().login.stack.registry_url == entered.registry_url
+
+
+@enter("role_switched")
+def test_after_a_switch_of_the_role_the_credentials_are_those_of_the_new_one(entered: World) -> None:
+    user = auth_status()["user_info"]
+    assert user
+    assert user["role"] == find_role()
+    assert entered.user
+    entered.stack.grants.update(
+        {key: replace(one, user=replace(one.user, role=ROLE)) for key, one in entered.stack.grants.items()}
+    )
+    assert find_role() == ROLE
+
+
+@enter("no_role")
+def test_a_user_without_a_role_is_signed_in(entered: World) -> None:
+    status = auth_status()
+    assert entered.user
+    assert status["user_info"]
+    assert (status["user_info"]["username"], status["user_info"]["role"]) == (entered.user.name, None)
+
+
+@enter("stack_forbidden")
+def test_a_403_is_refused_by_the_stack_and_keeps_the_login(entered: World) -> None:
+    before = quilt3.session.AUTH_PATH.read_text(encoding="utf-8")
+    with pytest.raises(RefusedByStack):
+        find_role()
+    assert "/api/token" not in list_calls(entered)
+    assert json.loads(before) == json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("entered", ["stack_redirects", "stack_endless"], indirect=True)
+def test_a_stack_that_redirects_or_never_ends_is_a_failure_of_the_stack(entered: World) -> None:
+    apps.use_settings(Settings(read_timeout_seconds=2))
+    with pytest.raises(ResourceExecutionError):
+        find_role()
+    assert "/api/token" not in list_calls(entered)

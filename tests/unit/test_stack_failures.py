@@ -1,0 +1,258 @@
+"""The rows for foreign exceptions: each row names an existing class, and each class has a row."""
+
+import ast
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import botocore.exceptions
+import botocore.parsers
+import botocore.session
+import pytest
+import requests.exceptions
+import urllib3.exceptions
+from botocore import xform_name
+from botocore.exceptions import ClientError
+from botocore.model import OperationModel
+from pydantic import TypeAdapter, ValidationError
+
+# private, so this test fails if an upgrade moves it
+from quilt3._graphql_client import exceptions as graphql
+
+from quilt_mcp import services
+from quilt_mcp.core.errors import NotFound, ResourceExecutionError, ResourceFailure, Unavailable, find_failure
+from quilt_mcp.services.stack.aws_errors import ACTIONS, BY_CODE, UnexplainedByS3
+from quilt_mcp.services.stack.errors import (
+    AWSKeysExpired,
+    NotSignedInToQuilt,
+    QueryRefused,
+    RefusedByAWS,
+    RefusedByStack,
+    TokenRejected,
+)
+from quilt_mcp.services.stack.failures import FAILURES, map_failure
+
+
+def client_error(code: str, operation: str = "GetWorkGroup", status: int = 400) -> ClientError:
+    return ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_every_row_names_an_existing_exception(name: str) -> None:
+    module, _, cls = name.rpartition(".")
+    assert issubclass(getattr(import_module(module), cls), Exception)
+
+
+def descendants(cls: type[BaseException]) -> Iterator[type[BaseException]]:
+    yield cls
+    for child in cls.__subclasses__():
+        yield from descendants(child)
+
+
+FOREIGN = [
+    ClientError,
+    *descendants(botocore.exceptions.BotoCoreError),
+    *descendants(botocore.parsers.ResponseParserError),
+    *descendants(requests.exceptions.RequestException),
+    urllib3.exceptions.ReadTimeoutError,
+    urllib3.exceptions.ProtocolError,
+    urllib3.exceptions.DecodeError,
+    graphql.GraphQLClientGraphQLMultiError,
+    graphql.GraphQLClientInvalidResponseError,
+]
+
+
+@pytest.mark.parametrize("cls", FOREIGN, ids=lambda cls: cls.__qualname__)
+def test_each_exception_of_the_libraries_has_a_row(cls: type[Exception]) -> None:
+    names = {f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__}
+    assert names & FAILURES.keys()
+
+
+@pytest.mark.parametrize(
+    ("code", "failure", "transient"),
+    [
+        ("AccessDenied", RefusedByAWS, False),
+        ("AccessDeniedException", RefusedByAWS, False),
+        ("403", RefusedByAWS, False),
+        ("ExpiredToken", AWSKeysExpired, False),
+        ("ExpiredTokenException", AWSKeysExpired, False),
+        ("InvalidClientTokenId", NotSignedInToQuilt, False),
+        ("SignatureDoesNotMatch", NotSignedInToQuilt, False),
+        ("ThrottlingException", Unavailable, True),
+        ("SlowDown", Unavailable, True),
+        ("InternalServerException", Unavailable, True),
+        ("503", Unavailable, True),
+        ("NoSuchKey", NotFound, False),
+        ("404", NotFound, False),
+        ("RequestTimeTooSkewed", ResourceExecutionError, False),
+        ("InvalidRequestException", ResourceExecutionError, False),
+        ("FederationSourceRetryableException", Unavailable, True),
+        ("MetadataException", ResourceExecutionError, False),
+        ("GlueEncryptionException", ResourceExecutionError, False),
+        ("KMS.DisabledException", ResourceExecutionError, False),
+        ("PreconditionFailed", ResourceExecutionError, False),
+        ("412", ResourceExecutionError, False),
+        ("400", ResourceExecutionError, False),
+        ("UnknownCode", ResourceExecutionError, False),
+    ],
+)
+def test_an_aws_error_code_maps_to_its_failure(code: str, failure: type[ResourceFailure], transient: bool) -> None:  # noqa: FBT001 - a column of the table
+    translated = find_failure(client_error(code), FAILURES)
+    assert type(translated) is failure
+    assert translated.transient is transient
+    assert f"athena:GetWorkGroup ({code})" in (translated.details or "")
+
+
+def test_a_400_without_a_body_has_several_causes() -> None:
+    """The credentials can have expired, or the object has a key of its owner (SSE-C)."""
+    assert type(find_failure(client_error("400", "HeadObject"), FAILURES)) is UnexplainedByS3
+
+
+NOT_MAPPED = {
+    "InvalidWriteOffset": "the only PutObject of this server appends nothing",
+    "TooManyParts": "the only PutObject of this server appends nothing",
+    "EncryptionTypeMismatch": "the only PutObject of this server stores nothing",
+}
+NEW_OPERATIONS = {
+    ("s3", "list_objects_v2"),
+    ("s3", "head_object"),
+    ("s3", "put_object"),
+    ("glue", "get_tables"),
+    ("glue", "get_table"),
+    ("athena", "list_data_catalogs"),
+    ("athena", "get_data_catalog"),
+}
+"""Operations with names that are not literals of a call, or with callers that are not written yet."""
+
+
+def find_operations() -> set[tuple[str, str]]:
+    """Return the service and operation of each call in the services, and those above."""
+    found = set(NEW_OPERATIONS)
+    for path in Path(services.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(attr="call" | "list_items"),
+                    args=[ast.Constant(value=str(service)), ast.Constant(value=str(operation)), *_],
+                ):
+                    found.add((service, operation))
+    return found
+
+
+def describe_operations() -> Iterator[OperationModel]:
+    session = botocore.session.get_session()
+    for service, operation in sorted(find_operations()):
+        model = session.get_service_model(service)
+        names = {xform_name(name): name for name in model.operation_names}
+        yield model.operation_model(names[operation])
+
+
+@pytest.mark.parametrize("operation", list(describe_operations()), ids=lambda operation: operation.name)
+def test_every_error_code_of_an_operation_is_mapped_or_listed(operation: OperationModel) -> None:
+    codes = {shape.metadata.get("error", {}).get("code") or shape.name for shape in operation.error_shapes}
+    mapped = {code for row in BY_CODE for code in row.codes}
+    assert codes - mapped - NOT_MAPPED.keys() == set()
+    assert not mapped & NOT_MAPPED.keys()
+    assert operation.name in ACTIONS
+
+
+def test_no_action_is_left_over() -> None:
+    assert ACTIONS.keys() == {operation.name for operation in describe_operations()}
+
+
+def test_an_unknown_code_with_a_5xx_status_is_transient() -> None:
+    assert type(find_failure(client_error("UnknownCode", status=502), FAILURES)) is Unavailable
+
+
+def test_each_code_is_in_one_row_only() -> None:
+    codes = [code for row in BY_CODE for code in row.codes]
+    assert sorted(codes) == sorted(set(codes))
+
+
+def test_an_operation_without_an_iam_action_is_named_itself() -> None:
+    translated = find_failure(client_error("AccessDenied", operation="MakeCoffee"), FAILURES)
+    assert translated is not None
+    assert translated.details == "refused by AWS: MakeCoffee (AccessDenied)"
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (botocore.exceptions.NoCredentialsError(), NotSignedInToQuilt),
+        (botocore.exceptions.NoRegionError(), ResourceExecutionError),
+        (botocore.exceptions.EndpointConnectionError(endpoint_url="https://x"), Unavailable),
+        (botocore.exceptions.ConnectTimeoutError(endpoint_url="https://x"), Unavailable),
+        (botocore.exceptions.ReadTimeoutError(endpoint_url="https://x"), Unavailable),
+        (botocore.exceptions.ParamValidationError(report="x"), ResourceExecutionError),
+        (requests.exceptions.ConnectTimeout(), Unavailable),
+        (requests.exceptions.ConnectionError(), Unavailable),
+        (requests.exceptions.JSONDecodeError("x", "y", 0), Unavailable),
+        (requests.exceptions.InvalidURL(), ResourceExecutionError),
+        (urllib3.exceptions.ProtocolError(), Unavailable),
+        (graphql.GraphQLClientInvalidResponseError(requests.Response()), Unavailable),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_an_exception_of_a_library_maps_to_its_failure(error: Exception, failure: type[ResourceFailure]) -> None:
+    assert type(find_failure(error, FAILURES)) is failure
+
+
+def test_the_failure_of_a_graphql_error_has_its_fields_but_not_its_text() -> None:
+    error = graphql.GraphQLClientGraphQLMultiError.from_errors_dicts(
+        [{"message": "secret", "path": ["admin", "user"]}, {"message": "secret"}], data={}
+    )
+    translated = find_failure(error, FAILURES)
+    assert type(translated) is QueryRefused
+    assert translated.details == "GraphQL error at admin.user, query"
+
+
+@pytest.mark.parametrize(
+    ("status", "failure"),
+    [
+        (401, TokenRejected),
+        (302, ResourceExecutionError),
+        (403, RefusedByStack),
+        (404, ResourceExecutionError),
+        (429, Unavailable),
+        (500, Unavailable),
+        (503, Unavailable),
+    ],
+)
+def test_an_http_status_maps_to_its_failure(status: int, failure: type[ResourceFailure]) -> None:
+    assert type(find_failure(http_error(status), FAILURES)) is failure
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "action"),
+    [
+        ("17", "Repeat the call in 17 seconds."),
+        ("soon", "Repeat the call in a minute."),
+        ("9" * 9, "Repeat the call in a minute."),
+        ("-1", "Repeat the call in a minute."),
+    ],
+)
+def test_the_retry_after_header_becomes_an_action(retry_after: str, action: str) -> None:
+    failure = find_failure(http_error(503, retry_after), FAILURES)
+    assert failure is not None
+    assert failure.suggested_actions == [action]
+
+
+def http_error(status: int, retry_after: str = "") -> requests.HTTPError:
+    response = requests.Response()
+    response.status_code, response.headers["Retry-After"] = status, retry_after
+    return requests.HTTPError(response=response)
+
+
+def test_a_validation_error_is_the_stacks_fault_only_during_a_call_to_it() -> None:
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(int).validate_python("S3CRET")
+    during_a_call = map_failure(caught.value)
+    assert type(during_a_call) is ResourceExecutionError
+    assert "S3CRET" not in str(vars(during_a_call))
+    assert find_failure(caught.value, FAILURES) is None
+
+
+def test_an_exception_without_a_row_is_a_bug() -> None:
+    bug = KeyError("x")
+    assert find_failure(bug, FAILURES) is None
+    assert map_failure(bug) is bug

@@ -1,0 +1,187 @@
+"""tabulator://: tables of a bucket, with good and bad configurations, and stacks that are too old for them."""
+
+from http import HTTPStatus
+
+import pytest
+
+from quilt_mcp.app import App
+from quilt_mcp.commands.demo.http_server import Answer
+from quilt_mcp.commands.demo.world import World
+from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.server import create_manager
+from quilt_mcp.settings import Settings
+from tests.support.python_caller import read, read_error
+from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries
+
+TABLES = "bucketTabulatorTablesList"
+GOOD = r"""
+schema:
+  - {name: "yes", type: BOOLEAN}
+  - {name: "on", type: DATE, nullable: false}
+source:
+  type: quilt-packages
+  package_name: '^study/(?<study_id>[^/]+)_(?P<day>\d+)$'
+  logical_key: '^(?<sample>[^/]+)/(?<!x)(?=y)quant\.csv$'
+parser: {format: csv, delimiter: "\t", header: true}
+continue_on_error: true
+"""
+
+
+def make_payload(**configs: str) -> dict[str, object]:
+    tables = [{"name": name, "config": config} for name, config in configs.items()]
+    return {"data": {"bucketConfig": {"tabulatorTables": tables}}}
+
+
+async def read_table(monkeypatch: pytest.MonkeyPatch, config: str) -> JSONObject:
+    answer_queries(monkeypatch, {TABLES: make_payload(it=config)})
+    [table] = (await read("tabulator://buckets/acme-raw-sequencing/tables"))["tables"]
+    assert isinstance(table, dict)
+    return table
+
+
+async def test_the_tables_of_a_bucket_have_columns_and_sources(fresh_world: World) -> None:
+    answer = await read("tabulator://buckets/acme-raw-sequencing/tables")
+    assert (answer["bucket"], answer["count"]) == ("acme-raw-sequencing", 2)
+    metrics, sheets = answer["tables"]
+    assert (metrics["name"], sheets["name"]) == ("run_metrics", "sample_sheets")
+    assert metrics["columns"][1] == {"name": "read_count", "type": "BIGINT"}
+    assert metrics["source"]["type"] == "quilt-packages"
+    assert metrics["captured_columns"] == ["run"]
+    assert metrics["config"].startswith("schema:")
+    assert (metrics["format"], metrics["config_truncated"], metrics["config_error"]) == ("csv", False, None)
+
+
+async def test_a_bucket_without_tables_has_none(fresh_world: World) -> None:
+    assert (await read("tabulator://buckets/acme-imaging-eu/tables"))["tables"] == []
+
+
+async def test_words_of_yaml_stay_text_and_groups_become_columns(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = await read_table(monkeypatch, GOOD.replace('"yes"', "yes").replace('"on"', "2024-01-01"))
+    assert table["columns"] == [{"name": "yes", "type": "BOOLEAN"}, {"name": "2024-01-01", "type": "DATE"}]
+    assert table["captured_columns"] == ["study_id", "day", "sample"]
+
+
+LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
+BROKEN = {
+    "empty": ("", "documented form"),
+    "text": ("hello", "documented form"),
+    "not YAML": ("schema: [\n", "not valid YAML at line 2"),
+    "tab": ("schema:\n\t- x", "not valid YAML at line 2"),
+    "control": ("schema: \x00", "not valid YAML"),
+    "no source": ("schema: []\nparser: {format: csv}", "source: Field required"),
+    "column without type": (GOOD.replace(", type: BOOLEAN", ""), "schema.0.type: Field required"),
+    "column is a list": (GOOD.replace('"yes"', "[a, b]"), "schema.0.name: Input should be a valid string"),
+    "alias": (LAUGHS, "YAML alias"),
+    "merge": ("a: &a {b: c}\n<<: *a", "YAML alias"),
+    "deep": ("[" * 1000, "nested more than 20 levels"),
+    "code point": ('schema: "\\U00110000"', "out of range"),
+    "version": ("%YAML 1." + "9" * 5000 + "\n---\na: 1", "out of range"),
+    "python": ("!!python/object/apply:os.system ['true']", "documented form"),
+}
+
+
+@pytest.mark.parametrize(("config", "error"), BROKEN.values(), ids=BROKEN)
+async def test_a_broken_configuration_is_shown_with_the_error(
+    config: str, error: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = await read_table(monkeypatch, config)
+    assert error in table["config_error"]
+    assert table["config"] == config
+    assert {table[key] for key in ("columns", "captured_columns", "source", "format")} == {None}
+
+
+async def test_a_long_configuration_is_cut_and_not_parsed(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = await read_table(monkeypatch, GOOD + "#" * 20_000)
+    assert (len(table["config"]), table["config_truncated"], table["columns"]) == (20_000, True, None)
+    assert "more than 20,000 characters" in table["config_error"]
+
+
+@pytest.mark.parametrize(("depth", "is_parsed"), [(20, True), (21, False)])
+async def test_a_configuration_may_be_nested_20_levels_deep(
+    *, depth: int, is_parsed: bool, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = "[" * (depth - 1) + "]" * (depth - 1)
+    table = await read_table(monkeypatch, f"{GOOD}more: {lists}\n")
+    assert (table["config_error"] is None) is is_parsed
+
+
+async def test_a_configuration_of_20000_characters_is_whole(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = await read_table(monkeypatch, GOOD + "#" * (20_000 - len(GOOD)))
+    assert (len(table["config"]), table["config_truncated"], table["config_error"]) == (20_000, False, None)
+
+
+async def test_tables_are_sorted(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_queries(monkeypatch, {TABLES: make_payload(b=GOOD, c=GOOD, a=GOOD)})
+    answer = await read("tabulator://buckets/acme-raw-sequencing/tables")
+    assert [table["name"] for table in answer["tables"]] == ["a", "b", "c"]
+
+
+async def test_an_unknown_bucket_is_not_found(fresh_world: World) -> None:
+    error = await read_error("tabulator://buckets/elsewhere/tables")
+    assert (error.error, error.message) == ("NotFound", "The bucket 'elsewhere' was not found in the Quilt stack.")
+
+
+@pytest.mark.parametrize("status", [200, 400])
+async def test_a_stack_that_is_too_old_for_tables_says_so(
+    status: int, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_queries(monkeypatch, {TABLES: NOT_UNDERSTOOD}, status)
+    error = await read_error("tabulator://buckets/acme-raw-sequencing/tables")
+    assert (error.error, error.message) == ("ResourceExecutionError", "The Quilt stack rejected the query.")
+    assert "version of the stack" in error.suggested_actions[0]
+
+
+@pytest.mark.parametrize("status", [200, 400])
+async def test_buckets_of_an_old_stack_come_from_athena(
+    status: int, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_queries(monkeypatch, {"tabulatorBuckets": NOT_UNDERSTOOD}, status)
+    answer = await read("tabulator://buckets")
+    assert answer["source"] == "athena"
+    assert [row["name"] for row in answer["buckets"]] == ["acme-analysis-results", "acme-raw-sequencing"]
+    assert {row["tables"] for row in answer["buckets"]} == {None}
+
+
+async def test_a_failed_fallback_does_not_hide_that_the_stack_is_too_old(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_queries(monkeypatch, {"tabulatorBuckets": NOT_UNDERSTOOD})
+    fresh_world.account.refuse("DataPlatform", "athena:ListDatabases")
+    error = await read_error("tabulator://buckets")
+    assert error.message == "The Quilt stack rejected the query."
+    assert error.details == (
+        "GraphQL error at query; then Athena: refused by AWS: athena:ListDatabases (AccessDeniedException)"
+    )
+
+
+async def test_buckets_with_tables_are_completed(fresh_world: World) -> None:
+    manager = create_manager(App(Settings()))
+    template = "tabulator://buckets/{bucket}/tables"
+    assert await manager.complete(template, "bucket", "acme-r") == ["acme-raw-sequencing"]
+
+
+@pytest.mark.parametrize("uri", ["admin://roles", "admin://users"])
+async def test_a_kind_of_role_that_quilt3_does_not_know_is_a_clear_failure(
+    uri: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role = {"__typename": "FederatedRole", "id": "1", "name": "New", "arn": "arn:aws:iam::1:role/new"}
+    dates = dict.fromkeys(("dateJoined", "lastLogin"), "2025-01-01T00:00:00Z")
+    flags = dict.fromkeys(("isActive", "isAdmin", "isSsoOnly", "isService"), True)
+    user = {"name": "a", "email": "b", **dates, **flags, "role": role, "extraRoles": []}
+    users = {"data": {"admin": {"user": {"list": [user]}}}}
+    answer_queries(monkeypatch, {"rolesList": {"data": {"roles": [role]}}, "usersList": users})
+    error = await read_error(uri)
+    assert error.message == "The Quilt stack sent a response in an unexpected format."
+    assert error.suggested_actions[0].startswith("Upgrade quilt3 and this server")
+
+
+async def test_an_unknown_setting_of_open_query_is_not_false(fresh_world: World) -> None:
+    fresh_world.stack.forced["/graphql"] = Answer(HTTPStatus.OK, {"data": {"admin": {"tabulatorOpenQuery": None}}})
+    error = await read_error("admin://config/tabulator")
+    assert error.message == "The Quilt stack sent a response in an unexpected format."

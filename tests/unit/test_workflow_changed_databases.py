@@ -1,0 +1,66 @@
+"""A workflow database that changes under a running server is noticed by the next call, without a restart."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from quilt_mcp.core.errors import ResourceExecutionError
+from quilt_mcp.workflows.service import workflow_create, workflow_list_all
+
+pytestmark = pytest.mark.usefixtures("data_dir")
+
+
+def names() -> list[str]:
+    return [one["id"] for one in workflow_list_all()["workflows"]]
+
+
+@pytest.fixture
+def file(data_dir: Path) -> Path:
+    """The workflow file, with one workflow in it."""
+    workflow_create("old", "Title")
+    return data_dir / "workflows.sqlite3"
+
+
+def copy_of(file: Path, directory: Path) -> Path:
+    copy = directory / "copy.sqlite3"
+    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    return copy
+
+
+def test_a_file_that_replaces_another_is_read_next(file: Path, tmp_path: Path) -> None:
+    backup = copy_of(file, tmp_path)
+    workflow_create("new", "Title")
+    assert len(names()) == 2
+    backup.rename(file)
+    assert names() == ["old"]
+
+
+def test_a_file_that_was_damaged_and_restored_is_read_again(file: Path, tmp_path: Path) -> None:
+    backup = copy_of(file, tmp_path)
+    file.write_bytes(b"no database" * 5000)
+    with pytest.raises(ResourceExecutionError, match="damaged"):
+        names()
+    backup.rename(file)
+    assert names() == ["old"]
+
+
+def test_a_deleted_file_is_empty_and_can_be_written_again(file: Path) -> None:
+    file.unlink()
+    assert names() == []
+    workflow_create("new", "Title")
+    assert names() == ["new"]
+
+
+def test_tables_of_a_newer_version_are_refused_until_they_are_back(file: Path) -> None:
+    def set_revision(revision: str) -> None:
+        with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+            connection.execute("UPDATE workflows_schema_version SET version_num = ?", (revision,))
+
+    set_revision("0999")
+    with pytest.raises(ResourceExecutionError, match="newer version"):
+        names()
+    set_revision("0001")
+    assert names() == ["old"]
