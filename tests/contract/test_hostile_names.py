@@ -63,9 +63,10 @@ def check_refusal(answer: Answer, errors: set[str] = REFUSALS) -> None:
 
 @pytest.fixture
 def glue() -> Iterator[GlueBackend]:
-    """The data catalog. Afterwards it has its former databases only."""
+    """The data catalog, empty: a drawn name could be one of its databases. Afterwards it has its former databases."""
     backend = glue_backends[ACCOUNT_ID][REGION]
     before = dict(backend.databases)
+    backend.databases.clear()
     yield backend
     backend.databases.clear()
     backend.databases.update(before)
