@@ -63,10 +63,9 @@ def check_refusal(answer: Answer, errors: set[str] = REFUSALS) -> None:
 
 @pytest.fixture
 def glue() -> Iterator[GlueBackend]:
-    """The data catalog, empty: a drawn name could be one of its databases. Afterwards it has its former databases."""
+    """The data catalog. Afterwards it has its former databases only."""
     backend = glue_backends[ACCOUNT_ID][REGION]
     before = dict(backend.databases)
-    backend.databases.clear()
     yield backend
     backend.databases.clear()
     backend.databases.update(before)
@@ -102,9 +101,9 @@ async def test_a_name_that_glue_allows_is_read_exactly(
     if len(uri) + len(encode(name)) >= 1000:  # a URI has at most 1,024 characters
         check_refusal(await ask(client, f"{uri}/{encode(name)}"), {"InvalidURI", "NotFound"})
         return
-    if name not in glue.databases:
-        glue.create_database(name, {"Name": name})
-        glue.create_table(name, name, {"Name": name})
+    glue.databases.clear()  # a drawn name can be that of a database of this world
+    glue.create_database(name, {"Name": name})
+    glue.create_table(name, name, {"Name": name})
     tables = (await ask(client, uri)).body
     assert (tables["data"]["database"], [row["name"] for row in tables["data"]["tables"]]) == (name, [name])
     table = (await ask(client, f"{uri}/{encode(name)}")).body
