@@ -78,8 +78,9 @@ mcpb: setup ## Build the bundle for Claude Desktop: dist/quilt.mcpb
 	$(BIN)/python .github/scripts/packages.py bundle dist/quilt.mcpb
 
 soak: setup ## The tests that are too slow for every push; prints their figures
-	$(PARALLEL) -q -m soak tests/contract/test_parity.py
-	$(BIN)/pytest -n 0 -m soak -rP --ignore tests/contract/test_parity.py tests
+	cd mcp-parity && ../$(PARALLEL) -m soak --timeout 600
+	$(PARALLEL) -m 'soak and not alone' -rP --timeout 1200 tests
+	$(BIN)/pytest -n 0 -m 'soak and alone' -rP --timeout 7200 tests
 
 contract: setup ## Only the contract: both surfaces against the goldens
 	$(PARALLEL) $(CONTRACT)

@@ -275,6 +275,7 @@ async def test_each_signed_in_caller_has_a_share_of_its_own(monkeypatch: pytest.
     assert sandbox.callers == [ann.key, None, ""]
 
 
+@pytest.mark.soak
 async def test_coverage_threshold_is_the_maximum_number_of_paths() -> None:
     loop = 'def f(x: int) -> int:\n    """post: _ <= 0"""\n    while x > 0:\n        x -= 1\n    return x\n'
     async with connect(App(Settings(analysis_coverage_threshold=100))) as client:
@@ -338,6 +339,7 @@ async def test_server_without_the_extra_has_no_tools_and_prompts(monkeypatch: py
         assert (await client.list_tools(), await client.list_prompts()) == ([], [])
 
 
+@pytest.mark.soak
 def test_registration_imports_no_engine_and_starts_no_process() -> None:
     program = """
 import os, sys

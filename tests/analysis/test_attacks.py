@@ -99,6 +99,7 @@ def _texts_in(directory: Path) -> list[tuple[str, str]]:
     return [(one.name, one.read_text()) for one in directory.iterdir()]
 
 
+@pytest.mark.soak
 async def test_gate_refuses_or_sandbox_survives_every_attack(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -86,6 +86,7 @@ def take_too_long(_: object) -> None:
     raise PathTimeout
 
 
+@pytest.mark.soak
 def test_undecided_path_does_not_hide_what_prevents_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quilt_mcp.analysis.engine.crosshair.gen_args", take_too_long)
     code = "from collections.abc import Hashable\ndef f(x: Hashable):\n    return 1\n"
@@ -96,6 +97,7 @@ def test_undecided_path_does_not_hide_what_prevents_a_claim(monkeypatch: pytest.
     assert answer["coverage"]["all_paths"] is False
 
 
+@pytest.mark.soak
 def test_message_about_a_path_that_took_too_long_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quilt_mcp.analysis.engine.crosshair.gen_args", take_too_long)
     answer = search("def f(x: int):\n    return 1\n", "ValueError")
@@ -567,6 +569,7 @@ def test_answer_about_unstable_code_names_what_changes(code: str, line: int | No
     assert [(one["line"], one["operation"]) for one in answer["undecided"]] == [(line, operation)]
 
 
+@pytest.mark.soak
 def test_answer_about_few_arguments_names_the_line_that_takes_too_long() -> None:
     code = "def f(x: bool) -> int:\n    'post: _ >= 0'\n    n = 1\n    while n > 0:\n        n += 1\n    return n\n"
     answer = check(code, seconds=8)

@@ -162,6 +162,7 @@ def test_arguments_are_created_and_become_concrete() -> None:
     assert [type(value) for value in found.arguments.arguments.values()] == [int, str, bool]
 
 
+@pytest.mark.soak
 def test_all_paths_differ_from_some_paths() -> None:
     straight = explore_calls(load("def f(x: int):\n    return x if x > 3 else 0"))
     assert (straight.end, straight.paths, straight.decided) == (End.ALL_PATHS, 2, 2)
@@ -170,6 +171,7 @@ def test_all_paths_differ_from_some_paths() -> None:
     assert explore_calls(loop, budget=Budget(seconds=0.3, paths=10**6)).end is End.TIME
 
 
+@pytest.mark.soak
 def test_path_that_crosshair_gives_up_is_undecided() -> None:
     signature = resolve_types(load("def f(x: int): pass"))
     assert signature is not None
@@ -224,6 +226,7 @@ def f(p: Point):
     assert explore_calls(load(code), raises(KeyError)).end is End.ALL_PATHS
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "code",
     [

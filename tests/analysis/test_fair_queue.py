@@ -222,6 +222,7 @@ async def test_another_caller_gets_an_answer_beside_six_long_analyses() -> None:
         await asyncio.wait(hog)
 
 
+@pytest.mark.soak
 async def test_the_timeout_includes_the_time_in_the_queue() -> None:
     async with running(settings=Settings(analysis_concurrency=1)) as sandbox:
         await ask(sandbox, "x = 1")

@@ -118,6 +118,7 @@ async def test_close_leaves_no_process_and_the_next_call_starts_a_zygote() -> No
     assert descendants(os.getpid()) == before
 
 
+@pytest.mark.soak
 async def test_killed_server_leaves_no_process() -> None:
     command = [sys.executable, "-c", SERVER]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: ASYNC220 - starting does not block
@@ -130,6 +131,7 @@ async def test_killed_server_leaves_no_process() -> None:
     await until(lambda: not any(map(is_running, processes)))
 
 
+@pytest.mark.soak
 def test_server_without_analyses_starts_no_process() -> None:
     root = Path(__file__).parents[2]
     environment = os.environ | {"QUILT_MCP_LIST_PROVIDER_SECONDS": "60"}  # for the first list on a busy machine
@@ -138,6 +140,7 @@ def test_server_without_analyses_starts_no_process() -> None:
     assert server.stdout == "[] []\n"
 
 
+@pytest.mark.soak
 async def test_honest_call_succeeds_after_a_hundred_hostile_calls() -> None:
     hostile = [LOOP, "def g(): return g()\ng()", "x = 'a' * 10**11", "x = 9**9**9", "raise SystemError"] * 20
     settings = Settings(analysis_concurrency=16, analysis_memory_limit_mb=256)

@@ -152,6 +152,7 @@ def test_walk_finds_what_the_gate_would_let_through(
     assert found in str(outside)
 
 
+@pytest.mark.soak
 @settings(
     max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.explicit, Phase.generate)
 )

@@ -241,6 +241,7 @@ async def test_read_without_a_server_is_a_typed_error() -> None:
             await function()
 
 
+@pytest.mark.soak
 def test_two_processes_return_the_same() -> None:
     program = """
 import asyncio

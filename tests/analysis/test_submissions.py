@@ -401,6 +401,7 @@ async def test_methods_of_two_versions_that_agree(before: str, after: str, name:
     assert answer["status"] == "equivalent", answer
 
 
+@pytest.mark.soak
 async def test_objects_of_two_versions_prevent_a_claim_about_methods(sandbox: Sandbox) -> None:
     answer = await compare(sandbox, CLASS, CLASS.replace("self.n + x", "x + self.n"), "C.other", seconds=5)
     assert answer["status"] in {"unknown", "timeout"}
@@ -444,6 +445,7 @@ UNDECIDED: dict[str, tuple[str, int | None, str]] = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", UNDECIDED)
 async def test_undecided_answer_names_lines_and_operations(name: str, sandbox: Sandbox) -> None:
     code, line, operation = UNDECIDED[name]

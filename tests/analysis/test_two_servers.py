@@ -6,6 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 from fastmcp import Client
 from fastmcp.client.transports import FastMCPTransport
 from mcp_types import TextResourceContents
@@ -70,6 +71,7 @@ async def test_two_servers_in_one_event_loop_use_their_own_settings() -> None:
     assert (of_first, of_second) == (OF_SMALL, OF_LARGE)
 
 
+@pytest.mark.soak
 def test_two_servers_in_two_threads_use_their_own_settings() -> None:
     async def serve(settings: Settings) -> dict[str, Any]:
         async with Client(create_server(settings)) as client:

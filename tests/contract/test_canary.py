@@ -33,6 +33,7 @@ def test_no_golden_contains_the_form_of_a_secret() -> None:
     assert {name: found for name, found in forms.items() if found} == {}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("worlds", [LOUD_WORLDS, pytest.param(MORE_LOUD_WORLDS, marks=pytest.mark.soak)])
 def test_no_secret_is_printed_or_logged_even_at_debug(worlds: tuple[str, ...]) -> None:
     """Run in a separate process with the log of `quilt-mcp serve`. The output of libraries counts too."""

@@ -25,6 +25,7 @@ def observe(hash_seed: str, time_zone: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, encoding="utf-8")
 
 
+@pytest.mark.soak
 def test_answers_do_not_depend_on_the_process(runs: list[str]) -> None:
     first, second = runs
     assert first == second

@@ -298,6 +298,7 @@ def probing_server(world: World, *, probe_writes: bool) -> QuiltServer:
     return create_server()
 
 
+@pytest.mark.soak
 @in_world("member")
 @settings(
     deadline=None,

@@ -116,6 +116,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     return machine
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("messages", [legacy(), sessionless()], ids=["handshake", "sessionless"])
 def test_known_answers_are_sent_while_the_server_is_imported(machine: Machine, messages: list[Message]) -> None:
     by_server = {answer["id"]: answer["result"] for answer in Machine(machine.home).serve(messages)}
@@ -125,6 +126,7 @@ def test_known_answers_are_sent_while_the_server_is_imported(machine: Machine, m
     assert len(by_server) == len([message for message in messages if "id" in message])
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("messages", [legacy(), sessionless()], ids=["handshake", "sessionless"])
 def test_a_client_gets_each_answer_once_and_then_those_of_the_server(machine: Machine, messages: list[Message]) -> None:
     envelope = {"_meta": ENVELOPE} if messages == sessionless() else {}
@@ -158,6 +160,7 @@ def test_answers_with_other_settings_of_fastmcp_are_not_sent(machine: Machine) -
     assert set(map(str, received.values())) == {"['server']"}
 
 
+@pytest.mark.soak
 def test_answers_of_other_code_are_not_sent(tmp_path: Path) -> None:
     shutil.copytree(Path(quilt_mcp.__file__).parent, tmp_path / "quilt_mcp")
     machine = Machine(tmp_path)
@@ -169,6 +172,7 @@ def test_answers_of_other_code_are_not_sent(tmp_path: Path) -> None:
     assert machine.ask_slow_server(legacy()[:1])[1] == ["server"]
 
 
+@pytest.mark.soak
 def test_server_with_an_invalid_setting_answers_nothing(machine: Machine) -> None:
     command = [executable(), "serve"]
     answers, log = machine.talk(command, legacy(), {"QUILT_MCP_LIST_PAGE_SIZE": "0"}, status=2)
@@ -177,6 +181,7 @@ def test_server_with_an_invalid_setting_answers_nothing(machine: Machine) -> Non
     assert log.count("\n") == 1
 
 
+@pytest.mark.soak
 def test_nothing_is_kept_for_a_server_with_a_sign_in(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.json"
     tokens.write_text('{"a-token-of-32-characters-or-more-x": {"client_id": "ann", "scopes": []}}', encoding="utf-8")
@@ -185,6 +190,7 @@ def test_nothing_is_kept_for_a_server_with_a_sign_in(tmp_path: Path) -> None:
     assert machine.files == []
 
 
+@pytest.mark.soak
 def test_answers_that_are_out_of_date_are_replaced(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     true = machine.serve(legacy()[:2])[0]["result"]
@@ -196,6 +202,7 @@ def test_answers_that_are_out_of_date_are_replaced(tmp_path: Path) -> None:
     assert machine.ask_slow_server(legacy()[:2])[1][0] == true
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("result", ["{", "[]", "1", '{"a":\n1}', '{"a": "\\ud800"}\ud800', '{"a": "é"}', None, {}])
 def test_results_that_are_not_json_objects_in_one_line_are_not_sent(machine: Machine, result: object) -> None:
     before = {file: file.read_text(encoding="utf-8") for file in machine.files}
@@ -219,6 +226,7 @@ def _make_foreign_file(file: Path) -> None:
     os.chown(file, 54321, 54321)
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither named pipes in folders nor user ids")
 @pytest.mark.parametrize("make", [Path.mkdir, _make_pipe, _make_foreign_file])
 def test_only_a_file_of_this_user_is_read(tmp_path: Path, make: Callable[[Path], None]) -> None:
@@ -260,6 +268,7 @@ def test_damaged_file_is_written_again(machine: Machine, content: str) -> None:
             file.write_text(text, encoding="utf-8")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("is_installed", [False, True], ids=["new", "installed before"])
 def test_installing_the_server_in_a_client_keeps_its_first_answers(tmp_path: Path, *, is_installed: bool) -> None:
     machine = Machine(tmp_path)
@@ -290,6 +299,7 @@ def test_files_are_readable_by_their_owner_only(machine: Machine) -> None:
         assert file.parent.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.soak
 def test_a_client_can_turn_to_the_handshake_after_discovery(tmp_path: Path) -> None:
     """A client that does not wait long enough for `server/discover` sends `initialize` on the same stream."""
     machine = Machine(tmp_path)
@@ -300,6 +310,7 @@ def test_a_client_can_turn_to_the_handshake_after_discovery(tmp_path: Path) -> N
         assert all("result" in answer for answer in answers)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "before",
     [
@@ -318,6 +329,7 @@ def test_a_client_can_ask_again_before_it_turns_to_the_handshake(machine: Machin
 WAITING = {"QUILT_MCP_DEADLINE_SECONDS": str(4 * SECONDS)}  # which is longer than a test may take
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "messages",
     [
@@ -345,6 +357,7 @@ def test_each_of_many_requests_gets_one_answer(machine: Machine) -> None:
     assert [answer["id"] for answer in answers] == [message["id"] for message in messages if "id" in message]
 
 
+@pytest.mark.soak
 def test_discovery_alone_does_not_start_a_session_with_handshake(tmp_path: Path) -> None:
     answers = Machine(tmp_path).serve([*sessionless(), request("i", "initialize", **SHAKE)])
     assert "error" in answers[-1]
@@ -379,6 +392,7 @@ def ai_sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("options", [(), ("--demo",)], ids=["serve", "demo"])
 def test_ai_sdk_connects_to_a_first_start_and_to_the_next(
     ai_sdk: Path, tmp_path: Path, options: tuple[str, ...]

@@ -217,6 +217,7 @@ async def read_pages(client: AnyClient, uri: str, key: str) -> tuple[list[str], 
     return names, counts
 
 
+@pytest.mark.soak
 @in_world("admin")
 async def test_all_of_1001_tables_are_reached_each_once(world: World, client: AnyClient, glue: GlueBackend) -> None:
     names = sorted(f"{'語' if at % 3 else 't'}{at * 7919 % 1001:04}" for at in range(1001))

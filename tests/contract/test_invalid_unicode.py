@@ -102,6 +102,7 @@ async def test_stdio_answers_each_request_with_its_id() -> None:
     assert "Traceback" not in log
 
 
+@pytest.mark.soak
 async def test_stdio_answers_for_every_tool_and_every_method() -> None:
     assert len(METHODS) > 10
     async with serve_stdio() as server:
@@ -115,6 +116,7 @@ async def test_stdio_answers_for_every_tool_and_every_method() -> None:
             check_error((await server.ask(method, _meta={"more": HALF}))["error"], "params._meta.more")
 
 
+@pytest.mark.soak
 async def test_stdio_answers_bytes_that_are_not_utf8_and_messages_around_them() -> None:
     async with serve_stdio() as server:
         ping = b'{"jsonrpc":"2.0","id":%d,"method":"ping","params":{"_meta":{"x":"%s"}}}\n'
@@ -130,6 +132,7 @@ async def test_stdio_answers_bytes_that_are_not_utf8_and_messages_around_them() 
     assert "Traceback" not in log
 
 
+@pytest.mark.soak
 async def test_large_answers_and_errors_do_not_mix_over_stdio() -> None:
     async with serve_stdio() as server:
         for number in range(0, 200, 2):

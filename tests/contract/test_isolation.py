@@ -264,7 +264,10 @@ async def run_person(watch: Watch, url: str, crowd: Crowd, person: Person, reads
 
 @pytest.mark.parametrize(
     ("crowd", "reads"),
-    [pytest.param(PEOPLE, 20, id="short"), pytest.param(MORE_PEOPLE, 1000, id="long", marks=pytest.mark.soak)],
+    [
+        pytest.param(PEOPLE, 20, id="short"),
+        pytest.param(MORE_PEOPLE, 1000, id="long", marks=(pytest.mark.soak, pytest.mark.alone)),
+    ],
     indirect=["crowd"],
 )
 async def test_concurrent_callers_get_no_data_of_each_other(reads: int, crowd: Crowd) -> None:

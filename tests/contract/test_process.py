@@ -24,6 +24,7 @@ IDENTITY = (
 )
 
 
+@pytest.mark.soak
 async def test_stdout_is_json_rpc_and_the_log_has_one_line_a_request() -> None:
     async with serve_stdio("--demo") as server:
         assert len((await server.ask("tools/list"))["result"]["tools"]) > 1
@@ -79,6 +80,7 @@ async def reading(aws: SilentServer, home: Path, *, deadline: int) -> AsyncItera
         yield server, number
 
 
+@pytest.mark.soak
 async def test_sigterm_ends_the_server_during_a_read(silent_aws: SilentServer, tmp_path: Path) -> None:
     async with reading(silent_aws, tmp_path, deadline=600) as (server, _):
         server.terminate()
@@ -87,6 +89,7 @@ async def test_sigterm_ends_the_server_during_a_read(silent_aws: SilentServer, t
     assert "Traceback" not in log
 
 
+@pytest.mark.soak
 async def test_the_server_answers_the_pending_read_after_stdin_is_closed_and_ends(
     silent_aws: SilentServer, tmp_path: Path
 ) -> None:
@@ -99,6 +102,7 @@ async def test_the_server_answers_the_pending_read_after_stdin_is_closed_and_end
     assert READ.findall(log) == [("resource", WAITING, "ok")]
 
 
+@pytest.mark.soak
 async def test_the_server_ends_when_the_client_dies_during_a_read(silent_aws: SilentServer, tmp_path: Path) -> None:
     async with reading(silent_aws, tmp_path, deadline=10) as (server, _):
         server.stdin.close()
@@ -108,6 +112,7 @@ async def test_the_server_ends_when_the_client_dies_during_a_read(silent_aws: Si
     assert "Traceback" not in log
 
 
+@pytest.mark.soak
 async def test_a_cancelled_read_ends_at_once_and_the_next_is_answered(silent_aws: SilentServer, tmp_path: Path) -> None:
     async with reading(silent_aws, tmp_path, deadline=600) as (server, number):
         await server.notify("notifications/cancelled", requestId=number)

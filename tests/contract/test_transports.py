@@ -131,6 +131,7 @@ async def test_after_a_request_too_large_for_http_the_next_is_answered(mode: str
         assert (await ask(client, "metadata://templates")).body["success"]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("mode", PROTOCOLS)
 async def test_over_stdio_the_answers_equal_the_goldens_also_for_eight_concurrent_readers(
     mode: str, tmp_path: Path

@@ -36,6 +36,7 @@ def manifest_of(bundle: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(NPM is None or shutil.which("node") is None, reason="node and npm are not installed")
 def test_mcpb_accepts_the_bundle_and_passes_the_users_settings(bundle: Path, tmp_path: Path) -> None:
     run_or_skip(str(NPM), "install", "--silent", "--no-audit", "--no-fund", "--prefix", tmp_path, MCPB)
@@ -88,6 +89,7 @@ def test_the_bundle_installs_the_tested_versions(unpacked: Path) -> None:
     assert versions == [line for line in tested if line and not line.startswith("#")]
 
 
+@pytest.mark.soak
 async def test_the_unpacked_bundle_serves_a_user_without_settings(unpacked: Path, bundle: Path, tmp_path: Path) -> None:
     """With this Python instead of uv."""
     manifest = manifest_of(bundle)

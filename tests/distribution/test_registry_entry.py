@@ -28,6 +28,7 @@ def test_the_entry_is_up_to_date(tmp_path: Path) -> None:
     assert (tmp_path / "server.json").read_text("utf-8") == COMMITTED.read_text("utf-8"), "run `make mcp-list`"
 
 
+@pytest.mark.soak
 def test_the_entry_of_a_release_names_its_repository_and_its_bundle(bundle: Path, tmp_path: Path) -> None:
     entry = build(tmp_path / "server.json", "--repository", "someone/quilt-mcp", "--bundle", bundle)
     [package] = entry["packages"]
@@ -70,6 +71,7 @@ def test_the_entry_describes_the_settings_of_a_local_user() -> None:
         assert variable["description"] == fields[name].description
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("arguments", [["--repository", "someone/quilt-mcp"], ["--bundle", "quilt.mcpb"]])
 def test_half_of_a_release_is_refused(arguments: list[str], tmp_path: Path) -> None:
     with pytest.raises(Exception, match="returned non-zero exit status 2"):

@@ -17,6 +17,7 @@ COMMIT = "quilt_mcp/app/commit.txt"
 INSTALLERS = {"pipx": ["install"], "uv": ["tool", "install"]}
 
 
+@pytest.mark.soak
 def test_the_wheel_has_every_file_of_the_package_and_nothing_else(wheel: Path) -> None:
     names = {name for name in ZipFile(wheel).namelist() if not name.partition("/")[0].endswith(".dist-info")}
     sources = {path for path in (ROOT / "src" / "quilt_mcp").rglob("*") if path.is_file() and path.suffix != ".pyc"}

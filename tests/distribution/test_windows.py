@@ -96,12 +96,14 @@ async def test_it_serves_over_stdio_and_reads_every_resource(tmp_path: Path) -> 
     assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
 
 
+@pytest.mark.soak
 def test_the_demo_compares_both_surfaces(tmp_path: Path) -> None:
     done = run(tmp_path, "demo")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.soak
 def test_workers_are_refused_with_what_to_do_instead(tmp_path: Path) -> None:
     done = run(tmp_path, "serve", "--transport", "http", "--workers", "2")
     assert (done.returncode, done.stdout) == (2, "")

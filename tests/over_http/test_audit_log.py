@@ -395,6 +395,7 @@ async def test_a_connection_over_the_limit_has_a_line(tmp_path: Path) -> None:
     assert (alive.status_code, second["path"], second["outcome"]) == (200, "/health", "ok")
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="sends SIGHUP, and looks into /proc")
 async def test_sighup_keeps_the_audit_log_and_opens_the_file_once(tmp_path: Path) -> None:
     lines, renewals = Lines(tmp_path / "audit.jsonl"), 3

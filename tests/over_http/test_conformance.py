@@ -69,6 +69,7 @@ def checks_of(directory: Path, scenario: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(NPX is None or sys.platform == "win32", reason="npx is not installed")
 async def test_the_server_conforms_to_the_protocol(tmp_path: Path) -> None:
     version = await run_suite("--version", directory=tmp_path, seconds=INSTALL_SECONDS)

@@ -128,6 +128,7 @@ def test_accept_errors_are_logged_once_a_minute(caplog: pytest.LogCaptureFixture
     loop.close()
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="changes the limits of a running process")
 async def test_a_server_without_descriptors_does_not_flood_its_log_and_serves_again(tmp_path: Path) -> None:
     """1,100 silent connections wrote 24,000 messages in 8 s, and a read took 8 s."""
@@ -147,6 +148,7 @@ async def test_a_server_without_descriptors_does_not_flood_its_log_and_serves_ag
         assert "Traceback" not in server.log
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("workers", ["1", "2"])
 async def test_the_limit_of_descriptors_is_raised(workers: str, tmp_path: Path) -> None:
@@ -160,6 +162,7 @@ async def test_the_limit_of_descriptors_is_raised(workers: str, tmp_path: Path) 
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("limit", "advice"), [(1024, "or set QUILT_MCP_MAX_CONNECTIONS to at most 736"), (200, "systemd unit).")]
 )

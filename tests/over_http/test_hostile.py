@@ -134,11 +134,13 @@ def test_the_names_of_the_rows_are_unique() -> None:
     assert {row.name.partition(":")[0] for row in table} >= {HANDSHAKE, "2026-07-28"}
 
 
+@pytest.mark.soak
 async def test_hostile_requests_without_sign_in(tmp_path: Path) -> None:
     async with serve_http(tmp_path) as server:
         assert await run_table(server, list(rows()), {}) == {}
 
 
+@pytest.mark.soak
 async def test_hostile_requests_with_sign_in_and_two_workers(tmp_path: Path) -> None:
     """With a valid token, without a token, and with bad ones."""
     ann = tokens.sign(tokens.claims())

@@ -225,6 +225,7 @@ print(lane.is_known(mcp))
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("version", ["4.1.3", fastmcp.__version__])
 def test_a_version_with_other_names_serves_without_the_lane(version: str, data_dir: Path) -> None:
     del data_dir

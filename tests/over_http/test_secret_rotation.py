@@ -59,6 +59,7 @@ async def metrics(client: httpx2.AsyncClient, token: str) -> int:
     return (await client.get("/metrics", headers=bearer(token))).status_code
 
 
+@pytest.mark.soak
 async def test_sighup_reads_the_files_again(tmp_path: Path) -> None:
     static, metric = tmp_path / "tokens", tmp_path / "metrics"
     for file, text in ((static, tokens(OLD)), (metric, OLD)):
@@ -107,6 +108,7 @@ async def test_sighup_reads_the_files_again(tmp_path: Path) -> None:
     assert (OLD in log, NEW in log, "Traceback" in log) == (False, False, False)
 
 
+@pytest.mark.soak
 async def test_workers_that_replace_others_read_the_files(tmp_path: Path) -> None:
     file = tmp_path / "metrics"
     file.write_text(OLD)

@@ -86,6 +86,7 @@ async def is_refusing(server: HTTPServerProcess) -> bool:
         return False
 
 
+@pytest.mark.soak
 @BOTH
 async def test_reads_in_progress_are_answered_after_sigterm(workers: str, tmp_path: Path) -> None:
     with SlowAWS() as aws:
@@ -105,6 +106,7 @@ async def test_reads_in_progress_are_answered_after_sigterm(workers: str, tmp_pa
     assert {answer.json()["error"]["data"]["error"] for answer in answers} == {"Unauthorized"}
 
 
+@pytest.mark.soak
 @BOTH
 async def test_ready_is_503_and_requests_are_still_answered_during_the_pause(workers: str, tmp_path: Path) -> None:
     with SilentServer() as aws:
@@ -124,6 +126,7 @@ async def test_ready_is_503_and_requests_are_still_answered_during_the_pause(wor
             assert "Traceback" not in server.log
 
 
+@pytest.mark.soak
 async def test_a_read_that_does_not_end_is_given_up(tmp_path: Path) -> None:
     with SilentServer() as aws:
         limits = {"QUILT_MCP_DEADLINE_SECONDS": "10", "QUILT_MCP_PROBE_SECONDS": "2"}
@@ -216,6 +219,7 @@ def token(name: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {name}"}
 
 
+@pytest.mark.soak
 async def test_sighup_reads_the_settings_of_one_process_again(tmp_path: Path) -> None:
     """Reads in progress continue. Invalid settings change nothing."""
     tokens = tmp_path / "tokens.json"

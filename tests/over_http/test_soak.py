@@ -33,6 +33,7 @@ async def one_round(server: HTTPServerProcess) -> int:
 
 
 @pytest.mark.soak
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the memory in /proc")
 async def test_many_requests_cause_no_error_and_no_memory_leak(tmp_path: Path) -> None:
     async with serve_http(tmp_path, "--workers", "2") as server:

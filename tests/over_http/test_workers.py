@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the worke
 CONNECTIONS, REQUESTS = 16, 2000
 
 
+@pytest.mark.soak
 async def test_no_read_is_lost_when_a_worker_is_killed_or_all_are_replaced(tmp_path: Path) -> None:
     async with serve_http(tmp_path, "--workers", "2", TMPDIR=str(tmp_path)) as server:
         before = server.workers
@@ -47,6 +48,7 @@ async def test_no_read_is_lost_when_a_worker_is_killed_or_all_are_replaced(tmp_p
         assert "Traceback" not in server.log
 
 
+@pytest.mark.soak
 async def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     async with serve_http(tmp_path, "--workers", "2") as server:
         workers = server.workers
@@ -58,6 +60,7 @@ def gauges_of(pid: int, directory: Path) -> list[Path]:
     return list(directory.rglob(f"gauge_live*_{pid}.db"))
 
 
+@pytest.mark.soak
 async def test_the_metrics_are_those_of_all_workers(tmp_path: Path) -> None:
     """A killed worker leaves its counters, and no gauge."""
     read = request("resources/read", uri="metadata://examples")

@@ -39,6 +39,7 @@ async def select_pairs(settings: Settings, child: Any) -> set[tuple[str, str]]:
         }
 
 
+@pytest.mark.soak
 async def test_every_descendant_of_a_big_epic_can_be_reached_and_no_page_states_a_falsehood(
     settings_with_tables: Settings,
 ) -> None:

@@ -59,6 +59,7 @@ def open_and_count(directory: str, go: Any) -> int:
     return asyncio.run(count())
 
 
+@pytest.mark.soak
 async def test_several_processes_can_create_the_file_at_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager, context.Pool(3) as pool:

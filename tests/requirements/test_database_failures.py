@@ -206,6 +206,7 @@ async def test_a_read_only_file(make_settings: Callable[..., Settings]) -> None:
             await write(database)
 
 
+@pytest.mark.soak
 async def test_a_server_that_stops_and_starts_again() -> None:
     with postgres_server() as server:
         url = SecretStr(server.create("reborn"))
@@ -272,6 +273,7 @@ async def keep_reading(database: Database) -> ResourceFailure:
             return failure
 
 
+@pytest.mark.soak
 async def test_a_server_that_starts_later_is_found() -> None:
     with postgres_server() as server:
         url = SecretStr(server.create("late"))

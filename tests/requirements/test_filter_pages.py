@@ -253,6 +253,7 @@ def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(selected_pages, "MOST_VALUES", request.param[1])
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("strategy")
 @hypothesis_settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), data=st.data())

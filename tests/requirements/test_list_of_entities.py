@@ -48,7 +48,8 @@ async def write_epics(settings: Settings, number: int) -> None:
             await connection.execute(insert(tables.epics), [one | planned | times for one in rows])
 
 
-@pytest.mark.parametrize("number", [MANY, pytest.param(MORE, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("number", [MANY, pytest.param(MORE, marks=pytest.mark.alone)])
 async def test_the_pages_of_many_entities_are_sorted_and_complete_while_earlier_rows_are_deleted(
     number: int, make_settings: Callable[[str, Contents], Settings]
 ) -> None:
@@ -203,6 +204,7 @@ async def test_a_damaged_database_fails_the_list_and_each_read(tmp_path: Path) -
     assert body["transient"] is False
 
 
+@pytest.mark.soak
 async def test_a_stopped_database_gives_transient_errors_until_it_is_back(
     make_settings: Callable[[str, Contents], Settings], postgres: PostgresServer
 ) -> None:

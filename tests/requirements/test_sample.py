@@ -71,6 +71,7 @@ async def test_new_numbers_continue_after_the_sample(database: Database) -> None
     assert dict(counters) == {"EP": 9, "US": 36, "AC": 72, "REQ": 180}
 
 
+@pytest.mark.soak
 def test_the_sample_is_the_same_in_every_process(tmp_path: Path) -> None:
     outputs = [
         subprocess.run(

@@ -125,6 +125,7 @@ async def walk(settings: Settings, question: Question) -> list[str]:
         await store.close()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("most_projects", [facets.MOST_PROJECTS, 0], ids=["project in the index", "project compared"])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
 async def test_each_walk_finds_what_matches_the_query_and_the_filters(

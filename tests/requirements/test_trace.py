@@ -92,6 +92,7 @@ def as_stored(graph: Graph, settings: Settings, *, is_existing: bool) -> Graph:
     return graph
 
 
+@pytest.mark.soak
 async def test_a_trace_has_the_links_that_brute_force_finds(settings: Settings) -> None:
     graph = make_graph(7)
     random_ = Random(7)  # noqa: S311 - for tests
@@ -109,6 +110,7 @@ async def test_a_trace_has_the_links_that_brute_force_finds(settings: Settings) 
                             check(result, graph, start, depth, user)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1, 13))
 async def test_random_graphs(seed: int, make_settings: Callable[..., Settings]) -> None:
     graph = make_graph(seed, size=1 + seed % 5)
@@ -203,6 +205,7 @@ async def test_a_trace_that_is_cut_by_size_is_the_beginning_of_the_whole(setting
                     check_rest(cut, followed(edges_of(graph, user), start))
 
 
+@pytest.mark.soak
 async def test_every_small_maximum_is_exact(make_settings: Callable[..., Settings]) -> None:
     graph = make_graph(4, size=5)
     unknown = 0
@@ -309,6 +312,7 @@ async def test_a_long_cycle_is_cut(settings_with_tables: Settings) -> None:
     assert cycle["closed_by"] in {link["relationship_id"] for link in trace["links"]}
 
 
+@pytest.mark.soak
 async def test_hidden_entities_change_nothing(make_settings: Callable[..., Settings], dialect: str) -> None:
     """The answers are equal to those of a database that does not have what the user may not see."""
     graph = make_graph(13)

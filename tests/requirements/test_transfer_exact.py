@@ -88,6 +88,7 @@ def check_exact(source: tuple[Form, Settings], target: tuple[Form, Settings], ro
     assert found == generated.sort(expected)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("form", "version", "suffix"),
     [
@@ -111,6 +112,7 @@ def test_a_large_database_is_exported_exactly(
 
 
 @pytest.mark.soak
+@pytest.mark.alone
 def test_a_hundred_thousand_rows_are_exported_exactly(make_empty: Callable[[Form], Settings], tmp_path: Path) -> None:
     rows = generated.generate(2, HUGE, [text[:40] for text in UNUSUAL], version=7)
     assert sum(map(len, rows.values())) > 100_000

@@ -367,6 +367,7 @@ def test_a_full_temporary_directory_is_reported(
     assert not export(capsys)[-1].get("title")
 
 
+@pytest.mark.soak
 async def test_a_killed_import_leaves_nothing(
     data_dir: Path, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -111,6 +111,7 @@ def without_time(rows: Cells, changed: set[int]) -> Cells:
     return [{**row, "updated_at": ""} if number in changed else row for number, row in enumerate(rows)]
 
 
+@pytest.mark.soak
 @given(
     seed=st.integers(0, 2**32),
     text=texts,
@@ -472,6 +473,7 @@ def test_options_that_contradict_each_other_are_refused(file: Path, capsys: pyte
     assert "needs --mapping" in capsys.readouterr().err
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("tables")
 def test_many_changes_are_counted(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     epics = [{**EPIC, "reference_id": f"EP-{number:03d}"} for number in range(1, 1102)]

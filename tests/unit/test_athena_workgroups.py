@@ -96,6 +96,7 @@ async def test_a_failed_fallback_does_not_hide_the_refusal_of_glue(
     assert error.details == f"refused by AWS: glue:GetDatabases (AccessDeniedException); then Athena: {fallback}"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("uri", ["athena://query/history", "athena://workgroups"])
 async def test_all_of_60_workgroups_are_read_although_athena_limits_the_rate(
     uri: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch

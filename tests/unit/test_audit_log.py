@@ -64,6 +64,7 @@ async def test_a_closed_log_can_be_used_again(tmp_path: Path) -> None:
     assert [line["name"] for line in lines_of(tmp_path / "audit.jsonl")] == ["one", "two"]
 
 
+@pytest.mark.soak
 def test_what_is_waiting_is_written_at_exit_and_several_processes_share_a_file(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     script = (
@@ -94,6 +95,7 @@ print(len(lost))
 """
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of file sizes")
 def test_lines_after_a_full_disk_are_whole(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
@@ -165,6 +167,7 @@ ENVELOPE = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -235,6 +238,7 @@ async def test_each_of_two_refused_requests_with_one_id_has_a_line(tmp_path: Pat
     ]
 
 
+@pytest.mark.soak
 async def test_a_request_without_an_answer_has_a_line_after_sigterm(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     environment = os.environ | {"QUILT_MCP_AUDIT_LOG": str(path), "QUILT_MCP_DATA_DIR": str(tmp_path)}
@@ -247,6 +251,7 @@ async def test_a_request_without_an_answer_has_a_line_after_sigterm(tmp_path: Pa
     assert "unanswered" in {line["error"] for line in lines_of(path)}
 
 
+@pytest.mark.soak
 async def test_standard_error_in_non_blocking_mode_loses_no_line(tmp_path: Path) -> None:
     """A pipe that is full until all records are written."""
     script = (
@@ -271,6 +276,7 @@ async def test_standard_error_in_non_blocking_mode_loses_no_line(tmp_path: Path)
     assert len([json.loads(line) for line in log.splitlines()]) == 1000
 
 
+@pytest.mark.soak
 async def test_the_log_can_be_standard_error(tmp_path: Path) -> None:
     environment = os.environ | {"QUILT_MCP_AUDIT_LOG": "stderr", "QUILT_MCP_LOG_FORMAT": "json"}
     async with serve_stdio(environment=environment) as server:
@@ -281,6 +287,7 @@ async def test_the_log_can_be_standard_error(tmp_path: Path) -> None:
     assert [line["method"] for line in lines if line["logger"] == "audit"][-1] == "resources/read"
 
 
+@pytest.mark.soak
 async def test_workers_share_one_file(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     async with serve_http(tmp_path, "--workers", "2", QUILT_MCP_AUDIT_LOG=str(path)) as server:
@@ -294,6 +301,7 @@ async def test_workers_share_one_file(tmp_path: Path) -> None:
     assert (line["path"], line["outcome"]) == ("/health", "ok")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_file_that_cannot_be_written_stops_the_start(transport: str, tmp_path: Path) -> None:
     environment = os.environ | {"QUILT_MCP_AUDIT_LOG": str(tmp_path / "missing" / "audit.jsonl")}

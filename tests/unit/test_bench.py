@@ -27,6 +27,7 @@ SECONDS = 600
 
 
 @pytest.mark.soak
+@pytest.mark.alone
 def test_every_benchmark_runs_and_writes_its_results(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.bench", "--quick", f"--output={tmp_path}"]
 
@@ -48,6 +49,7 @@ def test_every_benchmark_runs_and_writes_its_results(tmp_path: Path) -> None:
     assert {chart.tag for chart in charts} == {"{http://www.w3.org/2000/svg}svg"}
 
 
+@pytest.mark.soak
 def test_an_unknown_benchmark_is_refused(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.bench", "speed", f"--output={tmp_path}"]
 
@@ -79,6 +81,7 @@ def test_a_comparison_with_itself_shows_no_difference(
     assert (tmp_path / "comparison.md").read_text(encoding="utf-8") == page
 
 
+@pytest.mark.soak
 def test_a_benchmark_that_does_not_run_on_the_base_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -245,6 +245,7 @@ def test_macos_and_windows_install_without_make_and_run_the_contract() -> None:
     assert {path for path in named if path.startswith("tests/")} == {contract[0] + name for name in contract[1].split()}
 
 
+@pytest.mark.soak
 def test_the_script_that_asks_over_stdio_reads_a_resource(tmp_path: Path) -> None:
     script = ROOT / ".github" / "scripts" / "ask_over_stdio.py"
     environment = os.environ | {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}

@@ -244,6 +244,7 @@ def test_an_invalid_setting_of_fastmcp_gives_one_line() -> None:
     assert found.stderr.count("\n") == 1
 
 
+@pytest.mark.soak
 def test_without_moto_the_error_names_the_extra() -> None:
     code = "import sys; sys.modules['moto'] = None; from quilt_mcp.commands.cli import main; "
     code += "sys.exit(main(['get', '--demo']))"
@@ -282,6 +283,7 @@ def test_the_parser_imports_no_heavy_library() -> None:
     assert not found & {*HEAVY, "fastmcp", "pydantic"}
 
 
+@pytest.mark.soak
 def test_the_server_starts_without_heavy_libraries() -> None:
     found = imported_by("quilt_mcp.main, quilt_mcp.commands.serve")
     assert "fastmcp" in found
@@ -297,6 +299,7 @@ def closed_pipe() -> Iterator[int]:
     os.close(writing)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("arguments", [["list", "--json"], ["--help"]], ids=" ".join)
 def test_a_closed_stdout_gives_no_traceback(arguments: list[str], closed_pipe: int) -> None:
     found = start(executable(), *arguments, stdout=closed_pipe)

@@ -137,6 +137,7 @@ def test_a_path_that_cannot_be_written_is_named(home: Path, capsys: pytest.Captu
     assert str(home / ".cursor") in capsys.readouterr().err
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("is_installed", [False, True], ids=["new", "installed before"])
 def test_nothing_is_written_if_the_server_cannot_start(home: Path, *, is_installed: bool) -> None:
     wrong = {"QUILT_MCP_LIST_PAGE_SIZE": "x"}

@@ -31,6 +31,7 @@ def run(*command: str, environment: dict[str, str]) -> subprocess.CompletedProce
     return subprocess.run(command, env=environment, capture_output=True, check=False)
 
 
+@pytest.mark.soak
 def test_a_file_or_pipe_gets_utf_8(environment: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / f"{SMILE}.jsonl"
     file.write_text(json.dumps({"kind": "epic", "reference_id": "EP-001", "title": f"Later {SMILE}"}))
@@ -45,6 +46,7 @@ def test_a_file_or_pipe_gets_utf_8(environment: dict[str, str], tmp_path: Path) 
     assert (found.returncode, found.stderr.decode("utf-8")) == (1, f"none {SMILE}: No such file or directory.\n")
 
 
+@pytest.mark.soak
 def test_a_terminal_gets_escapes_for_what_it_cannot_show(environment: dict[str, str]) -> None:
     ours, of_command = pty.openpty()
     command = [executable(), "get", "requirements://epics", "--json"]
@@ -62,6 +64,7 @@ def test_a_terminal_gets_escapes_for_what_it_cannot_show(environment: dict[str, 
     assert rb"Title \U0001f600" in shown
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["list", "--json"], ["--help"], ["requirements", "export"]], ids=" ".join)
 def test_a_full_stdout_gives_one_line(arguments: list[str], unbuffered: str, environment: dict[str, str]) -> None:
@@ -72,6 +75,7 @@ def test_a_full_stdout_gives_one_line(arguments: list[str], unbuffered: str, env
     assert (found.returncode, found.stderr) == (1, b"stdout: No space left on device.\n")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("arguments", [["list"], ["get", "requirements://epics", "--json"], ["serve"]], ids=" ".join)
 def test_without_stdout_a_command_works(arguments: list[str], environment: dict[str, str]) -> None:
     quiet = environment | {"QUILT_MCP_LOG_LEVEL": "ERROR"}
@@ -81,6 +85,7 @@ def test_without_stdout_a_command_works(arguments: list[str], environment: dict[
     assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")
 
 
+@pytest.mark.soak
 def test_without_stderr_problems_are_not_printed_to_stdout(environment: dict[str, str]) -> None:
     command = ["/bin/sh", "-c", 'exec "$0" "$@" 2>&-', executable(), "get", "requirements://none"]
     found = run(*command, environment=environment)

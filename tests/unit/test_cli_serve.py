@@ -95,6 +95,7 @@ def test_stdout_contains_messages_only_and_the_server_exits_when_stdin_ends() ->
     assert "Traceback" not in log
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(sys.platform == "win32", reason="no non-blocking pipes")
 def test_streams_in_non_blocking_mode_are_read_and_written() -> None:
     """A program that has the same streams can set the mode, for example ssh."""
@@ -139,6 +140,7 @@ run_stdio(mcp, open_front([]), seconds_to_finish=60, audit=StdioAudit(AuditLog(N
 """
 
 
+@pytest.mark.soak
 def test_requests_in_progress_are_answered_after_stdin_ends() -> None:
     """As with `printf ... | quilt-mcp serve`. The MCP library alone returns errors for them."""
     calls = [message(number, "tools/call", name=name) for number, name in ((3, "in_loop"), (4, "in_thread"))]
@@ -156,6 +158,7 @@ def test_requests_in_progress_are_answered_after_stdin_ends() -> None:
     assert found.returncode == 0
 
 
+@pytest.mark.soak
 def test_the_log_level_is_a_setting() -> None:
     command = [executable(), "serve"]
     environment = os.environ | {"QUILT_MCP_LOG_LEVEL": "ERROR"}
@@ -165,6 +168,7 @@ def test_the_log_level_is_a_setting() -> None:
     assert (found.returncode, found.stderr) == (0, "")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_server_while_stdin_is_open(number: signal.Signals, status: int, tmp_path: Path) -> None:
     with serving("--demo", TMPDIR=str(tmp_path)) as server:
@@ -177,6 +181,7 @@ def test_a_signal_ends_the_server_while_stdin_is_open(number: signal.Signals, st
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.soak
 def test_the_server_ends_when_the_client_disconnects_before_its_answer() -> None:
     with serving(QUILT_MCP_DEADLINE_SECONDS=str(2 * SECONDS)) as server:  # it does not wait for the answer
         assert server.process.stdout
@@ -188,6 +193,7 @@ def test_the_server_ends_when_the_client_disconnects_before_its_answer() -> None
     assert "Traceback" not in log
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("transport", ["http", "sse"])
 async def test_http_serves_only_requests_to_this_host(transport: str) -> None:
     with serving("--transport", transport, "--port", "0", "--demo") as server:

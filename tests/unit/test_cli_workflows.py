@@ -119,6 +119,7 @@ while True:
 """
 
 
+@pytest.mark.soak
 def test_a_backup_during_writes_contains_every_write_that_was_acknowledged_before(
     file: Path, tmp_path: Path, capsys: Captured
 ) -> None:
@@ -295,6 +296,7 @@ def test_for_postgresql_its_own_tools_are_named(
     assert (status, tool in text, "zq-secret" in text) == (1, True, False)
 
 
+@pytest.mark.soak
 def test_a_lock_that_is_held_too_long_is_unavailable(file: Path, tmp_path: Path) -> None:
     settings = Settings(data_dir=file.parent, database_timeout_seconds=0.01)
     work.backup(settings, tmp_path / "copy")

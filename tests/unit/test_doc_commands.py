@@ -49,6 +49,7 @@ def test_a_command_runs(
     assert capsys.readouterr().out
 
 
+@pytest.mark.soak
 def test_the_picture_shows_what_the_commands_print() -> None:
     drawn: dict[float, str] = {}
     for y, text in re.findall(r'<text[^>]* y="([\d.]+)"[^>]*>([^<]*)</text>', PICTURE.read_text(encoding="utf-8")):

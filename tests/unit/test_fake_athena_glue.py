@@ -146,6 +146,7 @@ class TestThrottled:
         for group in world.company.work_groups[:10]:
             assert len(athena.list_query_executions(WorkGroup=group.name)["QueryExecutionIds"]) == 1
 
+    @pytest.mark.soak
     def test_adaptive_retries_go_on_although_the_clock_stands_still(self, world: World) -> None:
         del world
         before = time.time()

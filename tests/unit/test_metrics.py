@@ -186,6 +186,7 @@ async def test_lists_are_counted_by_status_and_provider(watched: Watched) -> Non
     assert shown["quilt_mcp_reads_total", "partial", "list", "resources/list"] == 1
 
 
+@pytest.mark.soak
 def test_every_process_reports_the_sum_over_all(tmp_path: Path) -> None:
     environment = os.environ | {MULTIPROCESS: str(tmp_path)}
     with subprocess.Popen(
@@ -211,6 +212,7 @@ def test_every_process_reports_the_sum_over_all(tmp_path: Path) -> None:
     assert shown["quilt_mcp_events_total", "rate_limit"] == 2
 
 
+@pytest.mark.soak
 def test_gauges_of_dead_processes_are_removed(tmp_path: Path) -> None:
     environment = os.environ | {MULTIPROCESS: str(tmp_path)}
     subprocess.run(

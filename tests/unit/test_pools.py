@@ -234,6 +234,7 @@ async def test_many_greedy_callers_leave_a_thread_for_another(greedy: int) -> No
         assert greedy <= one.stall.running < PLACES["stack"]
 
 
+@pytest.mark.soak
 async def test_a_silent_catalog_costs_few_threads_and_is_asked_once(tmp_path: Path) -> None:
     """320 reads made 273 threads when the threads of abandoned reads did not count."""
     before = threading.active_count()

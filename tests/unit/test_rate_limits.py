@@ -82,6 +82,7 @@ async def test_several_limits_all_apply() -> None:
     assert found == [2, 2, 1, 0]
 
 
+@pytest.mark.soak
 async def test_memory_is_bounded_for_any_number_of_identities() -> None:
     memory = BoundedMemory()
     limiter = RateLimiter("2/day", memory=memory)

@@ -137,6 +137,7 @@ async def send(request: Send) -> object:
         return error
 
 
+@pytest.mark.soak
 async def test_each_request_leaves_one_log_line_and_one_metric(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

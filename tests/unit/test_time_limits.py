@@ -105,6 +105,7 @@ async def test_resources_that_do_not_need_the_stack_return_data_if_it_is_silent(
         await check_requests(stack, ["POST /graphql", "GET /config.json", "POST /graphql"])
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("service", "uri", "call"),
     [
@@ -134,6 +135,7 @@ async def test_buckets_of_the_stack_are_unknown_if_s3_is_silent(monkeypatch: pyt
         assert Counter(s3.asked) == dict.fromkeys(calls, ATTEMPTS)
 
 
+@pytest.mark.soak
 async def test_a_silent_bucket_affects_its_own_row_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def answer(request: Request) -> Answer | None:
         _, bucket, *key = request.path.split("/")
@@ -167,6 +169,7 @@ def respond_for_workgroups(silent: str) -> Answers:
     return answer
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("limit", "reason"), [("READ_TIMEOUT", AWS_LATE), ("PROBE", "not reached in time")])
 async def test_a_silent_workgroup_affects_its_own_row_only(
     limit: str, reason: str, monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,8 @@ import sys
 from functools import cache
 from typing import Any
 
+import pytest
+
 from tests.support.waiting import SECONDS
 
 SECRET = "top-secret-value"
@@ -94,6 +96,7 @@ def test_a_read_is_a_child_span_of_fastmcp_s_and_each_call_a_child_of_the_read()
     assert {span["parent_id"] for span in by_name("sql select")} == {ids[2]}
 
 
+@pytest.mark.soak
 def test_a_failed_read_is_an_error_span_without_client_text() -> None:
     reads = reads_of_the_tool()[3:]
     assert [read["attributes"]["mcp.read.uri"] for read in reads] == [

@@ -237,6 +237,7 @@ def use_at_once(tmp_path: Path, **environment: str) -> None:
             assert user.wait(timeout=SECONDS) == 0
 
 
+@pytest.mark.soak
 def test_processes_that_start_at_once_migrate_once(data_dir: Path, tmp_path: Path) -> None:
     file = put("workflows-v1.sqlite3", data_dir)
     before = rows_of(file)
@@ -279,6 +280,7 @@ workflow_create("another", "Title")
 """
 
 
+@pytest.mark.soak
 def test_a_migration_that_is_killed_changes_nothing(file: Path, version: str) -> None:
     before = rows_of(file)
     with subprocess.Popen([sys.executable, "-c", KILLED]) as killed:
@@ -428,6 +430,7 @@ def test_a_new_postgresql_has_the_same_tables(postgres: PostgresServer, url: str
         assert old
 
 
+@pytest.mark.soak
 def test_processes_that_start_at_once_migrate_postgresql_once(url: str, tmp_path: Path) -> None:
     before, _ = dump(url)
     use_at_once(tmp_path, QUILT_MCP_WORKFLOWS_URL=url)

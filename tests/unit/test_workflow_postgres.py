@@ -138,6 +138,7 @@ UPDATES = st.tuples(st.just(workflow_update_step), st.tuples(IDS, IDS, st.sample
 READS = st.tuples(st.just(workflow_get_status), st.tuples(IDS))
 
 
+@pytest.mark.soak
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=st.lists(CREATES | ADDS | UPDATES | READS, min_size=5, max_size=25))
 def test_any_sequence_of_calls_gives_the_same_answers_as_a_file(
@@ -199,6 +200,7 @@ def test_a_write_that_raises_is_rolled_back() -> None:
     assert workflow_ids() == ["w"]
 
 
+@pytest.mark.soak
 def test_processes_that_write_at_once_lose_nothing(shared: str, tmp_path: Path) -> None:
     environment = os.environ | {"QUILT_MCP_WORKFLOWS_URL": shared, "QUILT_MCP_DATA_DIR": str(tmp_path / "none")}
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, name], env=environment) for name in "abc"]
@@ -212,6 +214,7 @@ def failing() -> list[str]:
     return asyncio.run(Readiness(WORKFLOWS.checks).find_failing())
 
 
+@pytest.mark.soak
 def test_a_database_that_is_down_is_unavailable_and_no_failure_contains_the_password(tmp_path: Path) -> None:
     with postgres_server() as own:
         address = own.create("w").replace("tests@", "tests:hidden@")

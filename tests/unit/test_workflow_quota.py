@@ -163,6 +163,7 @@ for number in range(10):
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("limit", "most"), [({"WORKFLOWS_PER_CALLER": "12"}, 12), ({"WORKFLOW_BYTES_PER_CALLER": "65536"}, 64)]
 )

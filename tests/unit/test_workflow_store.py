@@ -193,6 +193,7 @@ def process(script: str, *arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.soak
 def test_processes_that_start_and_write_at_once_lose_nothing(tmp_path: Path) -> None:
     names, go = ["a", "b", "c"], tmp_path / "go"
     writers = [process(WRITER, name, str(go)) for name in names]
@@ -227,6 +228,7 @@ with current_app().part(Workflows).writing() as store:
 """
 
 
+@pytest.mark.soak
 def test_only_committed_writes_survive_a_kill(data_dir: Path) -> None:
     with process(KILLED) as killed:
         assert killed.wait(timeout=60) == -signal.SIGKILL

@@ -4,7 +4,6 @@ Imported on first use by `callers.py`, because it imports requests.
 """
 
 import time
-from copy import copy
 
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
@@ -12,7 +11,7 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unauthorized
 from quilt_mcp.services.settings import Timeout
 from quilt_mcp.services.stack.session import call_stack, open_session
-from quilt_mcp.services.stack.shared_attempts import SharedAttempts
+from quilt_mcp.services.stack.shared_attempts import SharedAttempts, copy_failure
 
 RETRY_SECONDS = 5.0
 """How long a failure is remembered."""
@@ -55,7 +54,7 @@ class CatalogConfigs:
     def _attempt(self, catalog_url: str) -> CatalogConfig:
         until, known = self._failures.get(catalog_url, (0.0, None))
         if known and time.monotonic() < until:
-            raise copy(known)  # a raised exception keeps its traceback, and other threads raise it too
+            raise copy_failure(known)
         try:
             return fetch_catalog_config(catalog_url, self._timeout)
         except ResourceFailure as failure:

@@ -3,12 +3,12 @@
 import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
-from copy import copy
 from typing import Generic, TypeVar
 
 from quilt_mcp.core.tracing import ReadIsOver
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 
 
 class SharedAttempts(Generic[T]):
@@ -42,7 +42,7 @@ class SharedAttempts(Generic[T]):
             if failure is None:
                 return running.result()
             if isinstance(failure, Exception) and not isinstance(failure, ReadIsOver):
-                raise copy(failure)  # a raised exception keeps its traceback, and other threads raise it too
+                raise copy_failure(failure)
             # Only the other thread's read has ended, so this thread makes the next attempt.
 
     def _run(self, key: Hashable, future: Future[T], attempt: Callable[[], T]) -> T:
@@ -59,3 +59,13 @@ class SharedAttempts(Generic[T]):
     def _end(self, key: Hashable) -> None:
         with self._lock:
             del self._running[key]
+
+
+def copy_failure(failure: E) -> E:
+    """Return the failure without a traceback: a raised exception keeps its own, and other threads raise it too.
+
+    `copy.copy` would call the constructor, which can need other arguments than those in `args`.
+    """
+    copied = failure.__class__.__new__(failure.__class__, *failure.args)
+    copied.__dict__.update(failure.__dict__)
+    return copied

@@ -5,7 +5,6 @@ Imported on first use by `callers.py`, because it imports requests.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from copy import copy
 from typing import TypeVar
 
 import requests
@@ -16,6 +15,7 @@ from quilt_mcp.services.stack.credentials import AWSKeys
 from quilt_mcp.services.stack.errors import TokenRejected
 from quilt_mcp.services.stack.login import Login
 from quilt_mcp.services.stack.session import call_stack
+from quilt_mcp.services.stack.shared_attempts import copy_failure
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class SignIn(ABC):
             ResourceFailure: as `call_stack`, or `problem`.
         """
         if self.problem:
-            raise copy(self.problem)  # a raised exception keeps its traceback, and other threads raise it too
+            raise copy_failure(self.problem)
         try:
             session = call_stack(self.open)
             try:
