@@ -28,22 +28,30 @@ collect_ignore = ["analysis"] if sys.version_info >= (3, 14) else []
 hypothesis_settings.register_profile("tests", deadline=None)  # a busy machine is not a failure
 hypothesis_settings.load_profile("tests")
 
-ON_POSTGRESQL = {"test_resources.py", "test_existing_databases.py", "test_workflow_postgres.py"}
-"""The modules that `make test` also runs on PostgreSQL. `make soak` runs all tests of PostgreSQL."""
+ON_POSTGRESQL = (
+    "tests/requirements/test_resources.py",
+    "tests/requirements/test_existing_databases.py",
+    "tests/unit/test_workflow_postgres.py::test_the_answers_are_those_of_a_file",
+)
+"""What `make test` also runs on PostgreSQL. `make soak` runs all tests of PostgreSQL."""
+
+POSTGRESQL = {"postgresql", "existing", "earlier"}
+"""The parameters of tests that start it."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave most tests of PostgreSQL to `make soak`: a server and a database for each test take most of their time."""
     for item in items:
-        if item.path.name not in ON_POSTGRESQL and _uses_postgresql(item):
+        if not item.nodeid.startswith(ON_POSTGRESQL) and _uses_postgresql(item):
             item.add_marker(pytest.mark.soak)
 
 
 def _uses_postgresql(item: pytest.Item) -> bool:
     callspec = getattr(item, "callspec", None)
     params = [value for value in callspec.params.values() if isinstance(value, str)] if callspec else []
-    return "postgres" in getattr(item, "fixturenames", ()) or not {"postgresql", "existing"}.isdisjoint(params)
+    fixtures = getattr(item, "fixturenames", ())
+    return not {"postgres", "existing_settings"}.isdisjoint(fixtures) or not POSTGRESQL.isdisjoint(params)
 
 
 @pytest.fixture(scope="session", autouse=True)

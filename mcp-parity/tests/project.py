@@ -64,6 +64,8 @@ CONFIGURATION = """
 mcp_server = "server:mcp"
 mcp_examples = ["shop://orders/{number} = shop://orders/7"]
 """
+# Plugins that a small project does not need. Hypothesis's imports hundreds of modules, and again in each run.
+QUIET = [f"-pno:{name}" for name in ("randomly", "cacheprovider", "asyncio", "hypothesispytest", "timeout", "xdist")]
 LIE = """
 class Lie(Middleware):
     async def on_call_tool(self, context, call_next):
@@ -119,7 +121,7 @@ class Project:
 
     def run(self, *arguments: str) -> tuple[int, str]:
         """Run pytest in this process, and return the exit status and the output."""
-        quiet = ["-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:asyncio", "-W", "default"]
+        quiet = [*QUIET, "-W", "default"]
         result = self.pytester.runpytest_inprocess(*quiet, *arguments)
         return int(result.ret), result.stdout.str() + result.stderr.str()
 

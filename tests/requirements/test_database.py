@@ -85,6 +85,7 @@ async def test_a_reader_sees_one_snapshot(database: Database) -> None:
         assert await connection.scalar(select(tables.generation.c.number)) == before
 
 
+@pytest.mark.soak
 async def test_a_reader_cannot_write_to_postgresql(
     make_settings: Callable[..., Settings],
 ) -> None:
@@ -94,6 +95,7 @@ async def test_a_reader_cannot_write_to_postgresql(
                 await connection.execute(tables.epics.delete())
 
 
+@pytest.mark.soak
 async def test_a_read_never_migrates_postgresql(make_settings: Callable[..., Settings]) -> None:
     async with opened(make_settings("postgresql", "nothing")) as database:
         failure = await failure_of(database)

@@ -93,6 +93,7 @@ async def test_an_unknown_database_is_not_transient(postgres: PostgresServer) ->
     assert failure.details == "SQLSTATE 3D000"
 
 
+@pytest.mark.soak
 async def test_a_user_without_privileges(make_settings: Callable[..., Settings], postgres: PostgresServer) -> None:
     settings = make_settings("postgresql", "sample")
     assert settings.database_url
@@ -104,6 +105,7 @@ async def test_a_user_without_privileges(make_settings: Callable[..., Settings],
     assert "not allowed to do this" in failure.message
 
 
+@pytest.mark.soak
 async def test_a_statement_that_takes_too_long_is_ended(make_settings: Callable[..., Settings]) -> None:
     settings = make_settings("postgresql", "tables").model_copy(update={"database_timeout_seconds": 0.2})
     async with opened(settings) as database:
@@ -115,10 +117,10 @@ async def test_a_statement_that_takes_too_long_is_ended(make_settings: Callable[
 
 
 async def test_a_writer_stops_waiting_for_another(settings_with_tables: Settings) -> None:
-    settings = settings_with_tables.model_copy(update={"database_timeout_seconds": 0.2})
-    async with opened(settings) as database, database.writing():
+    impatient = settings_with_tables.model_copy(update={"database_timeout_seconds": 0.2})
+    async with opened(settings_with_tables) as database, opened(impatient) as other, database.writing():
         with pytest.raises(Unavailable):
-            async with database.writing():
+            async with other.writing():
                 pytest.fail("two writers at once")
 
 
@@ -223,6 +225,7 @@ async def test_a_server_that_stops_and_starts_again() -> None:
             assert await epics(database) == 0
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("readers", [1, 10, 40])  # the pool has ten connections
 async def test_connections_that_the_server_ended_while_they_were_idle_are_not_used(
     readers: int, make_settings: Callable[..., Settings], postgres: PostgresServer
@@ -234,6 +237,7 @@ async def test_connections_that_the_server_ended_while_they_were_idle_are_not_us
             assert "t" in await asyncio.to_thread(postgres.sql, END_CONNECTIONS)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("ended", ["first", "last"])
 async def test_a_write_uses_no_connection_that_the_server_ended_alone(
     ended: str, make_settings: Callable[..., Settings], postgres: PostgresServer
@@ -250,6 +254,7 @@ async def test_a_write_uses_no_connection_that_the_server_ended_alone(
             await create_project(connection, "Project")
 
 
+@pytest.mark.soak
 async def test_a_write_after_the_server_ended_the_connection_is_not_lost(
     make_settings: Callable[..., Settings], postgres: PostgresServer
 ) -> None:

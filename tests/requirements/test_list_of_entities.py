@@ -114,6 +114,7 @@ async def test_a_setting_lists_no_entities_and_does_not_use_the_database(tmp_pat
         assert {uri.count("/") for uri in await list_uris(client)} == {2}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("obstacle", ["REVOKE SELECT ON {} FROM {}", "LOCK TABLE {} IN ACCESS EXCLUSIVE MODE"])
 async def test_if_no_table_of_entities_can_be_read_the_list_fails(
     obstacle: str, make_settings: Callable[[str, Contents], Settings], postgres: PostgresServer
@@ -243,6 +244,7 @@ async def test_a_wrong_password_appears_in_no_answer_or_log(tmp_path: Path, capl
     assert "hunter2" not in answers + caplog.text
 
 
+@pytest.mark.soak
 async def test_a_database_of_the_earlier_system_is_served_unchanged(
     make_settings: Callable[[str, Contents], Settings], postgres: PostgresServer
 ) -> None:

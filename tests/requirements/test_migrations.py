@@ -238,6 +238,7 @@ def test_status_of_a_server_that_does_not_exist(
     assert PASSWORD not in out + err
 
 
+@pytest.mark.soak
 def test_status_names_no_user_and_no_password(
     use: Callable[[Settings], None],
     make_settings: Callable[..., Settings],

@@ -115,6 +115,7 @@ async def both(both_settings: list[Settings]) -> AsyncIterator[list[AsyncConnect
         await database.close()
 
 
+@pytest.mark.soak
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(corpus=CORPORA, query=QUERIES)
 async def test_both_databases_find_what_the_query_language_defines(

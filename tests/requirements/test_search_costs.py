@@ -112,6 +112,7 @@ def test_the_projects_of_a_member_of_many_are_compared() -> None:
     assert many.facets == []
 
 
+@pytest.mark.soak
 async def test_postgresql_makes_a_plan_for_each_search(
     make_settings: Callable[[str, Contents], Settings], statements: Callable[[], list[str]]
 ) -> None:

@@ -89,6 +89,7 @@ def file_settings(make_settings: Callable[[str, Contents], Settings]) -> Setting
     return make_settings("sqlite", "sample")
 
 
+@pytest.mark.soak
 async def test_reads_of_postgresql_continue_while_its_index_is_copied(
     make_settings: Callable[[str, Contents], Settings],
 ) -> None:

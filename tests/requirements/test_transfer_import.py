@@ -112,6 +112,7 @@ def test_the_local_user_is_the_author_until_there_are_others(
     assert main([*write(file, {"kind": "epic", "title": "Third"}), "--creator", "ada"]) == 0
 
 
+@pytest.mark.soak
 def test_a_shared_database_gets_no_local_user(
     make_settings: Callable[..., Settings],
     set_settings: Callable[[Settings], None],

@@ -282,6 +282,7 @@ async def test_if_a_page_of_workgroups_is_late_the_total_is_unknown(
     assert answer.get("is_complete", False) is False
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("uri", "operation"), [("athena://query/history", "ListQueryExecutions"), ("athena://workgroups", "GetWorkGroup")]
 )
@@ -304,6 +305,7 @@ async def test_reads_of_one_caller_at_the_same_time_share_their_calls(
     assert (athena.calls["ListWorkGroups"], athena.calls[operation]) == (2, 8)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("uri", "operation"), [("athena://query/history", "ListQueryExecutions"), ("athena://workgroups", "GetWorkGroup")]
 )

@@ -154,7 +154,7 @@ def post(world: World, query: str, user: str = ADMIN, **variables: object) -> re
     record = world.company.find_user(user)
     world.stack.grants[user] = Grant(record, record.is_admin, float("inf"))
     body, headers = {"query": query, "variables": variables}, {"Authorization": f"Bearer {user}"}
-    return requests.post(f"{world.registry_url}/graphql", json=body, headers=headers, timeout=5)
+    return requests.post(f"{world.registry_url}/graphql", json=body, headers=headers, timeout=60)
 
 
 def list_names(rows: list[dict[str, str]]) -> set[str]:
@@ -261,5 +261,5 @@ class TestAges:
             answer = post(world, "{ buckets { name } }").json()
             assert "buckets" in answer["errors"][0]["message"]
             assert "data" not in answer
-            config = requests.get(f"{world.url}/config.json", timeout=5).json()
+            config = requests.get(f"{world.url}/config.json", timeout=60).json()
             assert config.get("stackVersion") == ("1.57.0" if age == "2024-12" else None)

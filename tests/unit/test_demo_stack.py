@@ -29,7 +29,7 @@ def post(world: World, query: str, user: str = ADMIN, **variables: object) -> re
     record = world.company.find_user(user)
     world.stack.grants[user] = Grant(record, record.is_admin, float("inf"))
     body, headers = {"query": query, "variables": variables}, {"Authorization": f"Bearer {user}"}
-    return requests.post(f"{world.registry_url}/graphql", json=body, headers=headers, timeout=5)
+    return requests.post(f"{world.registry_url}/graphql", json=body, headers=headers, timeout=60)
 
 
 @pytest.fixture(scope="class")
@@ -54,7 +54,7 @@ class TestTokens:
             assert not quilt3.util.CONFIG_PATH.exists()
             headers = {"Authorization": f"Bearer {os.environ['QUILT_API_KEY']}"}
             keys_url = f"{world.registry_url}/api/auth/get_credentials"
-            assert requests.get(keys_url, headers=headers, timeout=5).json()["AccessKeyId"]
+            assert requests.get(keys_url, headers=headers, timeout=60).json()["AccessKeyId"]
 
     def test_new_tokens_are_in_the_file_when_the_stack_has_rejected_the_spent_one(self) -> None:
         with demo_world("renewal_race") as world:
@@ -67,7 +67,7 @@ class TestTokens:
     def test_a_user_without_a_role_gets_no_credentials(self) -> None:
         with demo_world("no_role") as world:
             headers = {"Authorization": f"Bearer {read_tokens(world)['access_token']}"}
-            answer = requests.get(f"{world.registry_url}/api/auth/get_credentials", headers=headers, timeout=5)
+            answer = requests.get(f"{world.registry_url}/api/auth/get_credentials", headers=headers, timeout=60)
             assert answer.status_code == HTTPStatus.FORBIDDEN
             assert not quilt3.session.CREDENTIALS_PATH.exists()
 
@@ -79,7 +79,7 @@ def read_tokens(world: World) -> dict[str, str]:
 
 
 def request_tokens(world: World, refresh_token: str) -> requests.Response:
-    return requests.post(f"{world.registry_url}/api/token", data={"refresh_token": refresh_token}, timeout=5)
+    return requests.post(f"{world.registry_url}/api/token", data={"refresh_token": refresh_token}, timeout=60)
 
 
 def read_stored_identity() -> str:
@@ -109,17 +109,17 @@ class TestOtherHosts:
     def test_a_token_that_is_sent_to_another_host_is_recorded(self) -> None:
         with demo_world("stack_redirects") as world:
             for followed in (True, False):
-                answer = requests.post(f"{world.registry_url}/graphql", allow_redirects=followed, timeout=5)
+                answer = requests.post(f"{world.registry_url}/graphql", allow_redirects=followed, timeout=60)
                 assert answer.status_code == (HTTPStatus.OK if followed else HTTPStatus.FOUND)
             headers = {"Authorization": "Bearer mine"}
-            assert requests.get(FOREIGN, headers=headers, timeout=5).content == FOREIGN_PAGE
+            assert requests.get(FOREIGN, headers=headers, timeout=60).content == FOREIGN_PAGE
             hosts = [(call.host, call.has_token) for call in world.stack.calls]
         own, foreign = "quilt-registry.acme.example.com", "quilt-registry.elsewhere.example.net"
         assert hosts == [(own, False), (foreign, False), (own, False), (foreign, True)]
 
     def test_a_catalog_can_name_a_registry_on_another_domain(self) -> None:
         with demo_world("foreign_registry") as world:
-            assert requests.get(f"{world.url}/config.json", timeout=5).json()["registryUrl"] == FOREIGN
+            assert requests.get(f"{world.url}/config.json", timeout=60).json()["registryUrl"] == FOREIGN
             assert quilt3.session.get_registry_url() == FOREIGN
             assert FOREIGN in json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8"))
 
@@ -133,24 +133,24 @@ class TestHosts:
         found = {}
         for url in seen_world.stack.addresses:
             method = "GET" if path == "/config.json" else "POST"
-            found[url.split("/")[2]] = requests.request(method, f"{url}{path}", timeout=5).status_code
+            found[url.split("/")[2]] = requests.request(method, f"{url}{path}", timeout=60).status_code
         assert {name for name, status in found.items() if status != HTTPStatus.NOT_FOUND} == {f"{host}.example.com"}
 
     def test_the_addresses_are_those_of_the_catalogs_configuration(self, seen_world: World) -> None:
-        config = requests.get("https://quilt.acme.example.com/config.json", timeout=5).json()
+        config = requests.get("https://quilt.acme.example.com/config.json", timeout=60).json()
         assert (config["registryUrl"], config["s3Proxy"]) == seen_world.stack.addresses[1:]
         assert quilt3.session.get_registry_url() == "https://quilt-registry.acme.example.com"
 
     def test_no_other_host_is_reached(self, seen_world: World) -> None:
         for url in ("https://example.com", "https://quilt.acme.example.com.evil.example"):
             with pytest.raises(requests.exceptions.ProxyError, match="403"):
-                requests.get(url, timeout=5)
-        assert requests.get("http://example.com/x", timeout=5).content == FOREIGN_PAGE
+                requests.get(url, timeout=60)
+        assert requests.get("http://example.com/x", timeout=60).content == FOREIGN_PAGE
         assert seen_world.stack.calls[-1] == Call("GET", "/x", None, "example.com", has_token=False)
 
     def test_clients_must_trust_the_certificate_of_the_world(self, seen_world: World) -> None:
         with pytest.raises(requests.exceptions.SSLError):
-            requests.get(seen_world.url, timeout=5, verify=certifi.where())
+            requests.get(seen_world.url, timeout=60, verify=certifi.where())
 
 
 class TestResponses:
@@ -162,21 +162,21 @@ class TestResponses:
 
     def test_a_body_without_an_end_lasts_until_the_client_leaves(self) -> None:
         with demo_world("stack_endless") as world:
-            answer = requests.post(f"{world.registry_url}/graphql", stream=True, timeout=5)
+            answer = requests.post(f"{world.registry_url}/graphql", stream=True, timeout=60)
             assert sum(len(chunk) for chunk, _ in zip(answer.iter_content(65_536), range(20), strict=False)) > 1_000_000
             answer.close()
 
     def test_a_token_is_forbidden_everywhere(self) -> None:
         with demo_world("stack_forbidden") as world:
             assert post(world, ME).status_code == HTTPStatus.FORBIDDEN
-            assert requests.get(f"{world.registry_url}/api/auth/get_credentials", timeout=5).status_code == 403
+            assert requests.get(f"{world.registry_url}/api/auth/get_credentials", timeout=60).status_code == 403
 
     @pytest.mark.parametrize("name", ["admin", "stack_endless"])
     def test_leaving_a_world_ends_all_threads_and_closes_all_sockets(self, name: str) -> None:
         threads = set(threading.enumerate())
         with ExitStack() as clients, demo_world(name) as world:
             session = clients.enter_context(requests.Session())
-            session.post(f"{world.registry_url}/graphql", stream=True, timeout=5)  # stays open
+            session.post(f"{world.registry_url}/graphql", stream=True, timeout=60)  # stays open
             address = ("127.0.0.1", world.stack.port)
             clients.enter_context(socket.create_connection(address))  # has not asked for a tunnel
             tunnel = clients.enter_context(socket.create_connection(address))

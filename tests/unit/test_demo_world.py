@@ -418,9 +418,11 @@ class TestStack:
     def test_an_unknown_token_gets_401_and_an_unknown_path_404(self, admin: World) -> None:
         stranger = {"Authorization": "Bearer made-up"}
         keys_url = f"{admin.registry_url}/api/auth/get_credentials"
-        assert requests.get(keys_url, headers=stranger, timeout=5).status_code == 401
-        assert requests.post(f"{admin.registry_url}/graphql", data=b"{", headers=stranger, timeout=5).status_code == 401
-        assert requests.get(f"{admin.url}/nowhere", timeout=5).status_code == 404
+        assert requests.get(keys_url, headers=stranger, timeout=60).status_code == 401
+        assert (
+            requests.post(f"{admin.registry_url}/graphql", data=b"{", headers=stranger, timeout=60).status_code == 401
+        )
+        assert requests.get(f"{admin.url}/nowhere", timeout=60).status_code == 404
 
     def test_a_closed_stack_closes_open_connections(self, admin: World) -> None:
         assert quilt3.admin.users.list()

@@ -27,6 +27,7 @@ from quilt_mcp.core.registry import Values, build_registry, define
 from quilt_mcp.core.surfaces import add_surfaces
 from quilt_mcp.core.tracing import Read, count_call
 from quilt_mcp.services.fan_out import fan_out
+from tests.support.waiting import SECONDS
 
 
 class Price(BaseModel):
@@ -164,11 +165,11 @@ async def test_the_deadline_ends_a_read_with_a_transient_error() -> None:
     finish = threading.Event()
 
     def slow() -> dict[str, Any]:
-        finish.wait(10)
+        finish.wait(SECONDS)
         return {}
 
     async def slow_async() -> dict[str, Any]:
-        await asyncio.sleep(10)
+        await asyncio.sleep(SECONDS)
         return {}
 
     for function in (slow, slow_async):
@@ -282,11 +283,11 @@ async def test_a_cancelled_read_raises() -> None:
 
     async def slow() -> dict[str, Any]:
         started.set()
-        await asyncio.sleep(10)
+        await asyncio.sleep(SECONDS)
         return {}
 
     reading = asyncio.create_task(respond(slow))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(SECONDS):
         await started.wait()
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):

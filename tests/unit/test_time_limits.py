@@ -89,6 +89,7 @@ def respond_except(path: str) -> Answers:
     return lambda request: None if request.path == path else Answer(HTTPStatus.OK, {"data": {"me": me}})
 
 
+@pytest.mark.soak
 async def test_fetching_aws_credentials_has_a_time_limit() -> None:
     with SilentServer(respond_except("/api/auth/get_credentials")) as stack:
         move_stack(stack.url)
@@ -124,6 +125,7 @@ async def test_a_call_to_aws_has_a_time_limit(
         await check_requests(aws, [call] * (ATHENA_ATTEMPTS if service == "ATHENA" else ATTEMPTS))
 
 
+@pytest.mark.soak
 async def test_buckets_of_the_stack_are_unknown_if_s3_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     with SilentServer() as s3:
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", s3.url)
@@ -202,6 +204,7 @@ async def test_a_cancelled_read_requests_no_more_pages(monkeypatch: pytest.Monke
     def answer(_: Request) -> Answer:
         return Answer(HTTPStatus.OK, {"DatabaseList": [], "NextToken": str(next(tokens))})
 
+    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "60")
     with SilentServer(answer) as glue:
         monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", glue.url)
         reading = asyncio.create_task(read("athena://databases"))
@@ -213,7 +216,7 @@ async def test_a_cancelled_read_requests_no_more_pages(monkeypatch: pytest.Monke
 
 
 async def test_a_throttled_call_is_retried_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "10")
+    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "60")
     throttled = Answer(HTTPStatus.BAD_REQUEST, {"__type": "ThrottlingException", "message": "Rate exceeded"})
     with SilentServer(lambda _: throttled) as glue:
         monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", glue.url)
@@ -225,7 +228,7 @@ async def test_a_throttled_call_to_athena_ends_while_the_clock_of_the_machine_st
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """botocore's adaptive retry mode would wait for the clock of the machine."""
-    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "10")
+    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "60")
     throttled = Answer(HTTPStatus.BAD_REQUEST, {"__type": "ThrottlingException", "message": "Rate exceeded"})
     with SilentServer(lambda _: throttled) as athena:
         monkeypatch.setenv("AWS_ENDPOINT_URL_ATHENA", athena.url)
@@ -237,7 +240,7 @@ async def test_a_throttled_call_to_athena_ends_while_the_clock_of_the_machine_st
 async def test_a_request_to_a_failing_stack_is_not_repeated(
     status: HTTPStatus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "10")
+    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "60")
     with SilentServer(lambda _: Answer(status, {})) as stack:
         move_stack(stack.url)
         check_late(await read("admin://users"), "The Quilt stack could not process the request.")

@@ -235,9 +235,9 @@ def test_a_database_that_is_down_is_unavailable_and_no_failure_contains_the_pass
 
 
 def test_a_writer_stops_waiting_for_another(shared: str, tmp_path: Path) -> None:
-    use(shared, tmp_path, database_timeout_seconds=0.2)
+    impatient = Settings(workflows_url=SecretStr(shared), data_dir=tmp_path, database_timeout_seconds=0.2)
     with workflows().writing(), pytest.raises(Unavailable, match="in time") as refused:
-        workflow_create("w", "Title")
+        write(Workflows(impatient))
     assert refused.value.transient
 
 
