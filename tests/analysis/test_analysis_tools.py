@@ -197,6 +197,7 @@ REFUSALS: list[tuple[str, dict[str, Any], str, str]] = [
 ]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("tool", "changed", "error_type", "advice"), REFUSALS)
 async def test_answer_says_what_to_change_if_an_analysis_is_impossible(
     tool: str, changed: dict[str, Any], error_type: str, advice: str, client: Connected

@@ -59,6 +59,7 @@ def f(s: str) -> bool:
     assert (answer["status"], answer["counterexamples"][0]["args"]) == ("counterexample", {"s": "a\n"})
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "operation",
     ["re.sub('^a', '', s)", "re.search('x*', s)", "s.upper()", "s.split()", "'%s' % s", "json.loads(s)"],
@@ -211,6 +212,7 @@ def test_nothing_is_claimed_about_code_that_uses_the_time_zone(call: str) -> Non
     assert find_reason(load(f"from datetime import datetime\ndef f(x: int): return {call}").tree)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("code", "status"),
     [
@@ -264,6 +266,7 @@ def test_fingerprint_contains_the_decimal_context() -> None:
     assert state() == before
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("left", "right"),
     [
@@ -304,6 +307,7 @@ def test_comparison_finds_differences_of_content(left: str, right: str) -> None:
     assert compare(f"{CLASSES}def a(x: int): return {left}\ndef b(x: int): return {right}\n")["status"] == "different"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("left", "right"),
     [
@@ -377,6 +381,7 @@ def f(x: int) -> int:
     assert search(code, "KeyError", seconds=60)["status"] == "unreachable"
 
 
+@pytest.mark.soak
 def test_undecided_answer_about_a_float_names_the_model() -> None:
     code = "def f(x: int) -> float:\n    return float(x) if -1000 < x < 1000 else 0.0\n"
     answer = search(code, "KeyError", seconds=SHORT)
@@ -404,6 +409,7 @@ def f(x: list[int], y: list[int]) -> int:
 _HELD = [(tool, program) for tool, programs in STATES.items() for program in programs if program.right == OPEN]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("tool", "program"), _HELD, ids=[f"{tool}: {program.name}" for tool, program in _HELD])
 def test_nothing_is_claimed_about_states_that_no_new_object_has(tool: str, program: Program) -> None:
     request = {"tool": tool, "code": program.code, **program.arguments}
@@ -486,6 +492,7 @@ def test_class_method_changes_its_class() -> None:
     assert find_changes(ast.parse(code)).names == {"C"}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("annotation", ["list[int]", "dict[str, int]", "list[int] | None"])
 def test_claim_about_two_parameters_of_a_type_includes_the_same_object(annotation: str) -> None:
     code = f"def f(x: {annotation}, y: {annotation}) -> bool:\n    'post: _'\n    return x is not y or x is None\n"
@@ -493,6 +500,7 @@ def test_claim_about_two_parameters_of_a_type_includes_the_same_object(annotatio
     assert answer["status"] in OPEN
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("annotation", ["list[list[int]]", "tuple[list[int], list[int]]", "dict[int, list[int]]"])
 def test_claim_about_a_container_includes_the_same_item_twice(annotation: str) -> None:
     items = "list(xs.values())" if annotation.startswith("dict") else "list(xs)"

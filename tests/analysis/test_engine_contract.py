@@ -97,6 +97,7 @@ def f(a: A) -> int:
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("error", ["ValueError", "RecursionError", "TypeError"])
 def test_arguments_that_cannot_be_copied_leave_the_path_undecided(error: str) -> None:
     explored = explore_calls(load(NO_COPY.format(error=error)), budget=Budget(seconds=20, paths=3))
@@ -104,6 +105,7 @@ def test_arguments_that_cannot_be_copied_leave_the_path_undecided(error: str) ->
     assert explored.undecided == explored.paths > 0
 
 
+@pytest.mark.soak
 def test_path_that_ends_before_the_code_runs_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     def take_too_long(_: object) -> None:
         raise PathTimeout
@@ -182,6 +184,7 @@ def test_path_that_crosshair_gives_up_is_undecided() -> None:
     assert explore(gives_up, signature, ENOUGH).end is End.UNDECIDED
 
 
+@pytest.mark.soak
 def test_concrete_run_overrides_symbolic_run() -> None:
     signature = resolve_types(load("def f(x: int): pass"))
     assert signature is not None
@@ -196,6 +199,7 @@ def test_concrete_run_overrides_symbolic_run() -> None:
     assert explore(stops_only_symbolically, signature, ENOUGH).end is not End.STOPPED
 
 
+@pytest.mark.soak
 def test_boundary_values_are_tried_before_a_claim() -> None:
     found = explore_calls(load("def f(x: int):\n    return float(x)"), raises(OverflowError))
     assert found.end is End.STOPPED

@@ -59,6 +59,7 @@ async def test_killed_zygote_is_replaced() -> None:
         assert zygote_of(sandbox) != first
 
 
+@pytest.mark.soak
 async def test_analysis_gets_an_answer_when_its_zygote_is_killed() -> None:
     async with running() as sandbox:
         await ask(sandbox, "x = 1")
@@ -82,6 +83,7 @@ async def test_cancelled_call_leaves_no_child() -> None:
         assert descendants(zygote_of(sandbox)) == set()
 
 
+@pytest.mark.soak
 async def test_calls_cancelled_at_different_moments_leave_no_child() -> None:
     async with running() as sandbox:
         await ask(sandbox, "x = 1")
@@ -94,6 +96,7 @@ async def test_calls_cancelled_at_different_moments_leave_no_child() -> None:
         assert (await ask(sandbox, HONEST["code"], seconds=60))["status"] == "counterexample"
 
 
+@pytest.mark.soak
 async def test_call_cancelled_while_the_zygote_starts_leaves_no_process() -> None:
     before = descendants(os.getpid())
     async with running() as sandbox:
@@ -153,6 +156,7 @@ async def test_honest_call_succeeds_after_a_hundred_hostile_calls() -> None:
     assert honest["status"] == "counterexample"
 
 
+@pytest.mark.soak
 async def test_concurrency_limits_the_number_of_children() -> None:
     # each child returns when it started and ended, by a clock that all processes share
     sleep = "import time\nstarted = time.monotonic()\ntime.sleep(0.2)\nR = (started, time.monotonic())"
@@ -163,6 +167,7 @@ async def test_concurrency_limits_the_number_of_children() -> None:
     assert max(at_once) <= 2
 
 
+@pytest.mark.soak
 async def test_concurrent_analyses_run_at_the_same_time() -> None:
     async with running(settings=Settings(analysis_concurrency=2)) as sandbox:
         await ask(sandbox, "x = 1")
@@ -184,6 +189,7 @@ async def test_zygote_that_does_not_start_is_not_started_again_at_once(tmp_path:
     assert starts.read_text() == "x"
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("allowed", [False, True])
 async def test_missing_layer_stops_analyses_unless_the_operator_allows_it(
     allowed: bool,  # noqa: FBT001 - pytest passes parameters by name
@@ -214,6 +220,7 @@ async def test_code_that_is_not_a_string_is_refused(code: object) -> None:
     assert answer["error_type"] == "InvalidCode"
 
 
+@pytest.mark.soak
 async def test_partial_answer_is_returned_only_at_the_timeout() -> None:
     async with running(UNGATED) as sandbox:
         code = "report({'status': 'timeout', 'found': 1})\nreport({'status': 'timeout', 'found': 2})\n" + LOOP

@@ -36,6 +36,7 @@ async def test_sandbox_enforces_what_it_publishes() -> None:
     assert await _find_contradictions(COMMAND) == []
 
 
+@pytest.mark.soak
 async def test_gate_with_another_policy_is_detected() -> None:
     assert await _find_contradictions(script("lenient_gate.py")) == ["exact size", "import os", "builtin eval"]
 
@@ -107,6 +108,7 @@ async def test_child_has_the_published_limits() -> None:
     assert answer["value"] == str([(limit, limit), (19, 19)])
 
 
+@pytest.mark.soak
 async def test_settings_change_what_is_published_and_enforced() -> None:
     large = "x = 'a' * (280 << 20)"
     settings = Settings(analysis_memory_limit_mb=300, analysis_code_size_bytes=1024, analysis_coverage_threshold=100)
@@ -121,6 +123,7 @@ async def test_settings_change_what_is_published_and_enforced() -> None:
         assert (await ask(sandbox, large, seconds=60))["error_type"] == "FunctionNotFound"
 
 
+@pytest.mark.soak
 async def test_minimum_memory_is_enough_for_an_analysis() -> None:
     async with running(settings=Settings(analysis_memory_limit_mb=128)) as sandbox:
         answer = await ask(sandbox, "def f(x: int) -> int:\n    'post: _ != 42'\n    return x * 2", seconds=60)

@@ -129,6 +129,7 @@ CHECKS: dict[str, tuple[str, str, str]] = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", CHECKS)
 async def test_pasted_test_fails_and_passes_after_the_correction(name: str, sandbox: Sandbox) -> None:
     code, wrong, right = (dedent(part) for part in CHECKS[name])
@@ -171,6 +172,7 @@ class Point:
 '''
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("name", "called"),
     [
@@ -188,6 +190,7 @@ async def test_methods_are_found_by_name_and_their_tests_fail(name: str, called:
     assert isinstance(run_pasted(example["test"], {"submitted": METHODS}), AssertionError)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["Counter.down", "Counter.n", "Missing.up"])
 async def test_missing_method_is_an_error_that_names_the_others(name: str, sandbox: Sandbox) -> None:
     answer = await ask(sandbox, METHODS, seconds=SECONDS, function_name=name)
@@ -195,6 +198,7 @@ async def test_missing_method_is_an_error_that_names_the_others(name: str, sandb
     assert "Counter.up" in answer["message"] or "class" in answer["message"]
 
 
+@pytest.mark.soak
 async def test_branches_of_a_method_with_super_have_examples(sandbox: Sandbox) -> None:
     code = """
     class Base:
@@ -241,6 +245,7 @@ PAIRS: dict[str, str] = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", PAIRS)
 async def test_test_of_a_pair_fails_and_passes_if_both_are_the_same(name: str, sandbox: Sandbox) -> None:
     code = PAIRS[name]
@@ -275,6 +280,7 @@ VERSIONS: dict[str, tuple[str, str, str]] = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", VERSIONS)
 async def test_test_of_two_versions_fails_and_passes_after_the_correction(name: str, sandbox: Sandbox) -> None:
     old, text, replacement = VERSIONS[name]
@@ -284,6 +290,7 @@ async def test_test_of_two_versions_fails_and_passes_after_the_correction(name: 
     assert run_pasted(example["test"], {"submitted_old": old, "submitted": old}) is None
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("kind", ["static", "class"])
 async def test_methods_without_an_object_are_compared_in_both_versions(kind: str, sandbox: Sandbox) -> None:
     first = "cls, " if kind == "class" else ""
@@ -294,6 +301,7 @@ async def test_methods_without_an_object_are_compared_in_both_versions(kind: str
     assert run_pasted(example["test"], {"submitted_old": old, "submitted": old}) is None
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("old", "text", "replacement"),
     [
@@ -341,6 +349,7 @@ def f(x: int) -> int:
 '''
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "request_",
     [
@@ -380,6 +389,7 @@ async def test_functions_are_not_compared_after_the_calls(sandbox: Sandbox) -> N
     assert example["test"] is None
 
 
+@pytest.mark.soak
 async def test_module_name_is_the_one_in_the_request(sandbox: Sandbox, tmp_path: Path) -> None:
     code = 'def f(x: int) -> int:\n    """post: _ != 42"""\n    return x\n'
     example = await find(sandbox, code, module_name="shop.prices")

@@ -42,6 +42,7 @@ async def test_verdict_is_repeated_in_a_second_process() -> None:
             assert "records" not in answer
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("zone", ["UTC0", "AWAY5"], ids=["verified first", "refuted first"])
 async def test_verdict_that_the_second_process_does_not_share_is_withdrawn(zone: str) -> None:
     other = {"UTC0": "AWAY5", "AWAY5": "UTC0"}[zone]
@@ -56,6 +57,7 @@ async def test_verdict_that_the_second_process_does_not_share_is_withdrawn(zone:
     assert "confirmed_by_replay" not in answer
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("tool", ["find_path_to_exception", "compare_functions", "analyze_branches"])
 async def test_claims_of_the_other_tools_are_withdrawn_too(tool: str) -> None:
     code = LOCAL.replace("'''post: _'''", "pass") + (
@@ -88,6 +90,7 @@ def test_progress_is_reported_between_the_parts() -> None:
     assert runs[0] == 0 < runs[-1]
 
 
+@pytest.mark.soak
 def test_coverage_does_not_estimate_the_share_of_an_endless_set() -> None:
     endless = check("def f(x: int) -> int:\n    '''post: True'''\n    while x > 0: x -= 1\n    return x", seconds=2)
     assert endless["coverage_estimate"] is None

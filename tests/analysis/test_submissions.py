@@ -128,6 +128,7 @@ EVERYDAY: dict[str, str] = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", EVERYDAY)
 async def test_everyday_code_is_analysed_and_its_test_fails(name: str, sandbox: Sandbox) -> None:
     code = EVERYDAY[name]
@@ -168,6 +169,7 @@ def test_everyday_rules_stay_narrow(code: str) -> None:
         admit(code, Policy())
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", ["__class__", "__globals__", "gi_frame", "mro"])
 async def test_hasattr_refuses_names_of_the_interpreter(name: str, sandbox: Sandbox) -> None:
     code = CHECK.replace("return x", f"return hasattr(f, {name!r})")
@@ -207,6 +209,7 @@ async def test_code_imports_other_files_of_the_project(sandbox: Sandbox) -> None
     assert "from shop.models import Pos\nfrom submitted import f\n" in found["test"]
 
 
+@pytest.mark.soak
 async def test_relative_imports_are_those_of_the_module(sandbox: Sandbox) -> None:
     code = USER.replace("from shop import models", "from . import models").replace("from shop.models", "from .models")
     answer = await ask(sandbox, code, seconds=SECONDS, files=FILES, module_name="shop.main")
@@ -214,6 +217,7 @@ async def test_relative_imports_are_those_of_the_module(sandbox: Sandbox) -> Non
     assert (await ask(sandbox, code, seconds=SECONDS, files=FILES))["rule"] == "import"
 
 
+@pytest.mark.soak
 async def test_a_class_of_another_file_that_the_code_does_not_import_is_an_argument(sandbox: Sandbox) -> None:
     shapes = "class Base:\n    def sides(self) -> int:\n        return 1\n"
     shapes += "class Square(Base):\n    def sides(self) -> int:\n        return 4\n"
@@ -366,6 +370,7 @@ class D:
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("before", "after", "name"),
     [
@@ -387,6 +392,7 @@ async def test_methods_of_two_versions_that_differ(before: str, after: str, name
         assert run_pasted(found["test"], {"submitted": CLASS, "submitted_old": CLASS}) is None
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("before", "after", "name"),
     [
@@ -407,6 +413,7 @@ async def test_objects_of_two_versions_prevent_a_claim_about_methods(sandbox: Sa
     assert answer["status"] in {"unknown", "timeout"}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -423,6 +430,7 @@ async def test_versions_that_make_other_objects_are_not_compared(before: str, af
     assert (answer["error_type"], "constructors" in answer["message"]) == ("SignatureMismatch", True)
 
 
+@pytest.mark.soak
 async def test_static_methods_of_two_versions_are_compared(sandbox: Sandbox) -> None:
     static = "class C:\n    @staticmethod\n    def g(x: int) -> int: return x\n"
     answer = await compare(sandbox, static, static.replace("return x", "return x + (x == 5)"), "C.g")
@@ -462,6 +470,7 @@ async def test_undecided_answer_names_lines_and_operations(name: str, sandbox: S
 PARAMETERS = ["datetime", "Iterator[int]", "timezone", "Exception", "Literal[1, 2, 'a']", "date", "time", "timedelta"]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("annotation", PARAMETERS)
 async def test_parameters_of_these_types_are_analysed(annotation: str, sandbox: Sandbox) -> None:
     code = f"""
@@ -583,6 +592,7 @@ def test_nothing_is_claimed_about_the_configuration_of_logging(question: str) ->
         assert (answer["status"], answer["counterexamples"]) == ("unknown", [])
 
 
+@pytest.mark.soak
 def test_question_about_the_configuration_of_logging_is_named() -> None:
     code = "import logging\ndef f(x: int) -> bool:\n    'post: _'\n    return logging.getLogger().isEnabledFor(40)\n"
     answer = check(code, seconds=2)

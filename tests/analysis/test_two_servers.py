@@ -82,6 +82,7 @@ def test_two_servers_in_two_threads_use_their_own_settings() -> None:
     assert found == [OF_SMALL, OF_LARGE]
 
 
+@pytest.mark.soak
 async def test_each_server_closes_its_own_sandbox() -> None:
     before = descendants(os.getpid())
     async with Client(create_server(LARGE)) as first:

@@ -32,6 +32,7 @@ def test_answers_do_not_depend_on_the_process(runs: list[str]) -> None:
     assert json.loads(first).keys() == {row.example_uri for row in RESOURCES}
 
 
+@pytest.mark.soak
 def test_the_answers_are_the_goldens(runs: list[str]) -> None:
     observed: dict[str, Any] = json.loads(runs[0])
     for row in RESOURCES:

@@ -37,6 +37,7 @@ REACHABLE = (
     "glue_denied",
     "stack_2023",
 )
+IN_EVERY_RUN = ("member", "custom_role", "prefix_policy_404", "denied_by_kms")
 RAW, RESULTS = "acme-raw-sequencing", "acme-analysis-results"
 RANKS = ("verified", "stated", "unverified")
 EXPECTED = {
@@ -89,7 +90,7 @@ async def read_all(client: AnyClient, names: Iterable[str]) -> Reading:
     )
 
 
-@pytest.fixture(params=[False, True], ids=["write probe off", "write probe on"])
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.soak)], ids=["write probe off", "write probe on"])
 def probe_writes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Whether the write probe is on."""
     monkeypatch.setenv("QUILT_MCP_PROBE_WRITES", str(request.param))
@@ -104,7 +105,7 @@ def truths(world: World) -> Mapping[str, Truth]:
     return {bucket.name: find_truth(world, s3, bucket.name) for bucket in world.company.buckets}
 
 
-@in_world(*REACHABLE)
+@in_world(*IN_EVERY_RUN, soak=[name for name in REACHABLE if name not in IN_EVERY_RUN])
 async def test_no_claim_says_more_than_what_really_works(
     world: World, truths: Mapping[str, Truth], *, probe_writes: bool
 ) -> None:

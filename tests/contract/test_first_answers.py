@@ -256,6 +256,7 @@ def test_nothing_is_kept_if_what_decides_the_answers_cannot_be_read(
     assert not open_answers(tmp_path, ["serve"]).is_kept
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"a": 1}', "[" * 100_000])
 def test_damaged_file_is_written_again(machine: Machine, content: str) -> None:
     before = {file: file.read_text(encoding="utf-8") for file in machine.files}

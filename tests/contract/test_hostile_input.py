@@ -134,6 +134,7 @@ async def test_any_arguments_are_answered_with_a_body(
     check_log(caplog)
 
 
+@pytest.mark.soak
 @in_world("admin")
 @reproducible
 @given(st.sampled_from(STATIC).flatmap(lambda uri: st.tuples(st.just(uri), mutate([uri], TYPO, edits=1))))
@@ -145,6 +146,7 @@ async def test_a_uri_with_one_edit_suggests_the_original_first(
     assert find_suggested_uri((await ask(client, asked)).body["suggested_actions"]) == meant
 
 
+@pytest.mark.soak
 @in_world("admin")
 @reproducible
 @given(TEXT)

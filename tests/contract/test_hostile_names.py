@@ -79,6 +79,7 @@ GLUE_NAMES = st.text(
 ).map(str.lower)
 
 
+@pytest.mark.soak
 @in_world("admin")
 @reproducible
 @example("a b").via("a space")
@@ -158,6 +159,7 @@ S3_NAMES = st.from_regex(r"[a-z0-9](?:[a-z0-9]|-(?=[a-z0-9])|\.(?=[a-z0-9])){1,6
 )
 
 
+@pytest.mark.soak
 @in_world("admin")
 @settings(reproducible, max_examples=10)
 @example("abc").via("the shortest")

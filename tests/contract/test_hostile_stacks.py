@@ -26,6 +26,7 @@ SOME_URIS = (
     "permissions://buckets/acme-raw-sequencing/access",
 )
 EVERYWHERE = ("html", "data null", "data and errors", "errors of null", "deep", "me without a name")
+LARGE = ("10 MB", "many errors")
 STATUS = "auth://status"
 ENDPOINTS = ("/graphql", "/config.json", "/api/auth/get_credentials")
 LARGEST_ANSWER = 20_000_000
@@ -148,7 +149,9 @@ async def check_all(
 
 
 @in_world("admin")
-@pytest.mark.parametrize("kind", BODIES)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.soak) if kind in LARGE else kind for kind in BODIES]
+)
 async def test_a_wrong_body_is_an_error_or_unknown(
     kind: str, world: World, client: AnyClient, forced: dict[str, Response], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -89,6 +89,7 @@ def test_only_requests_are_answered(message: dict[str, Any], expected: tuple[obj
     assert json.loads(invalid.to_error())["id"] == expected[0]
 
 
+@pytest.mark.soak
 async def test_stdio_answers_each_request_with_its_id() -> None:
     async with serve_stdio() as server:
         for method, parameters in CALLS:

@@ -262,6 +262,7 @@ async def run_person(watch: Watch, url: str, crowd: Crowd, person: Person, reads
         await read_many(watch, client, person, reads - reads // 2, chance)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("crowd", "reads"),
     [

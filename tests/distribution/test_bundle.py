@@ -75,6 +75,7 @@ def test_the_manifest_follows_from_the_project_and_its_settings(bundle: Path) ->
     assert {key: option["sensitive"] for key, option in asked.items()} == {"catalog_url": False, "api_key": True}
 
 
+@pytest.mark.soak
 def test_the_same_sources_give_the_same_bytes(bundle: Path, tmp_path: Path) -> None:
     run_script("bundle", tmp_path / "again.mcpb")
     assert (tmp_path / "again.mcpb").read_bytes() == bundle.read_bytes()

@@ -70,6 +70,7 @@ def test_what_is_hidden_exists_here() -> None:
     assert {"fork", "getuid", "O_NOFOLLOW"} <= NAMES["os"]
 
 
+@pytest.mark.soak
 async def test_it_serves_over_stdio_and_reads_every_resource(tmp_path: Path) -> None:
     environment = os.environ | {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
     transport = StdioTransport(

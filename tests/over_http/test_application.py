@@ -99,6 +99,7 @@ async def test_unknown_origins_are_refused(origin: str, status: int) -> None:
     assert answer.status_code == status
 
 
+@pytest.mark.soak
 def test_objects_of_the_startup_are_excluded_from_garbage_collection() -> None:
     """In a separate process, because it cannot be undone."""
     text = "from quilt_mcp.commands.http_server import tune_garbage_collection as tune; import gc; tune(); "

@@ -361,6 +361,7 @@ def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(http_server, "AuditedProtocol", request.param)
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("parser")
 @pytest.mark.parametrize(
     ("sent", "endings"),
@@ -382,6 +383,7 @@ async def test_what_is_no_request_has_a_line_too(sent: bytes, endings: set[tuple
     assert CANARY not in lines.path.read_text()
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("parser")
 async def test_a_connection_over_the_limit_has_a_line(tmp_path: Path) -> None:
     async with audited(tmp_path, max_connections=1) as (client, lines), connected(client.base_url) as (reader, writer):
@@ -420,6 +422,7 @@ async def test_sighup_keeps_the_audit_log_and_opens_the_file_once(tmp_path: Path
     assert [line["status"] for line in lines.all()] == [400, 200] * renewals
 
 
+@pytest.mark.soak
 async def test_a_renewal_ends_the_streams_whose_sessions_the_new_application_does_not_know(tmp_path: Path) -> None:
     lines, servers = Lines(tmp_path / "audit.jsonl"), list[WebServer]()
     settings = Settings(audit_log=str(lines.path), data_dir=tmp_path)
@@ -442,6 +445,7 @@ async def test_a_renewal_ends_the_streams_whose_sessions_the_new_application_doe
     assert (line["path"], line["status"]) == ("/sse", 200)
 
 
+@pytest.mark.soak
 async def test_a_silent_connection_has_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AuditedProtocol, "limits", ConnectionLimits(head_seconds=0.05))
     async with audited(tmp_path) as (client, lines):
@@ -453,6 +457,7 @@ async def test_a_silent_connection_has_no_line(tmp_path: Path, monkeypatch: pyte
     assert (line["status"], line["outcome"]) == (408, "limit")
 
 
+@pytest.mark.soak
 async def test_messages_over_sse_have_one_line_when_they_end(tmp_path: Path) -> None:
     async with audited(tmp_path, "sse") as (client, lines):
         transport = SSETransport(f"{client.base_url}/sse".replace("//sse", "/sse"), headers=ANN)
@@ -481,6 +486,7 @@ async def test_messages_over_sse_have_one_line_when_they_end(tmp_path: Path) -> 
     assert CANARY not in lines.path.read_text()
 
 
+@pytest.mark.soak
 async def test_without_sign_in_the_caller_is_the_local_user(tmp_path: Path) -> None:
     async with audited(tmp_path, static_tokens=None, required_scopes=()) as (client, lines):
         await client.post(**READ)
@@ -488,6 +494,7 @@ async def test_without_sign_in_the_caller_is_the_local_user(tmp_path: Path) -> N
     assert (line["subject"], line["issuer"], line["outcome"]) == ("local", None, "ok")
 
 
+@pytest.mark.soak
 async def test_concurrent_requests_keep_their_lines_apart(tmp_path: Path) -> None:
     uris = ["metadata://examples", "metadata://templates", "metadata://nothing"] * 10
     async with audited(tmp_path, rate_limit="none", concurrent_reads=0) as (client, lines):
@@ -504,6 +511,7 @@ def random_text(numbers: Random, alphabet: bytes) -> bytes:
     return bytes(numbers.choices(alphabet, k=numbers.randrange(60))) + CANARY.encode()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3))
 async def test_no_header_or_body_forges_a_line_or_leaks_into_one(seed: int, tmp_path: Path) -> None:
     numbers = Random(seed)  # noqa: S311 - not for security
@@ -549,6 +557,7 @@ async def test_nothing_is_written_unless_the_setting_is_set(tmp_path: Path) -> N
     assert not lines.path.exists()
 
 
+@pytest.mark.soak
 async def test_the_path_of_a_sign_in_is_a_pattern(tmp_path: Path) -> None:
     settings = {
         "jwt_issuer": "https://id.example.com",

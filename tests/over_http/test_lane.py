@@ -86,6 +86,7 @@ async def find_difference(
     return None
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("seed", "has_sign_in"), [(1, False), (2, True)])
 async def test_the_answers_are_those_of_the_mcp_library(
     seed: int, *, has_sign_in: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -41,6 +41,7 @@ def debug_log(form: Format, capsys: pytest.CaptureFixture[str]) -> Iterator[Call
         yield read
 
 
+@pytest.mark.soak
 async def test_hostile_requests_leave_none_of_their_texts(
     form: Format, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -54,6 +55,7 @@ async def test_hostile_requests_leave_none_of_their_texts(
         assert leaks(log, FORMS) == []
 
 
+@pytest.mark.soak
 async def test_messages_over_sse_leave_none_of_their_texts(
     form: Format, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -116,6 +116,7 @@ async def proxying(
             await process.wait()
 
 
+@pytest.mark.soak
 async def test_no_read_is_lost_when_one_of_two_servers_is_killed(tmp_path: Path) -> None:
     """nginx repeats the reads; the client does not."""
     async with (

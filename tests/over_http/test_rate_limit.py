@@ -48,6 +48,7 @@ async def read_often(client: Client[Any], times: int) -> None:
         await client.read_resource("metadata://examples")
 
 
+@pytest.mark.soak
 async def test_every_kind_of_request_counts_once() -> None:
     async with limited(rate_limit="4/day") as url:
         asked = (READ, LIST_TOOLS, READ, request("tools/call", name="get_resource", arguments={}), LIST_TOOLS, READ)
@@ -56,6 +57,7 @@ async def test_every_kind_of_request_counts_once() -> None:
         assert (await post(url, READ, BEN)).status_code == HTTPStatus.OK
 
 
+@pytest.mark.soak
 async def test_tokens_that_do_not_name_their_owner_count_together() -> None:
     pair = RSAKeyPair.generate()
     settings = {"jwt_public_key": pair.public_key, "jwt_issuer": ISSUER, "jwt_audience": "quilt-mcp"}
@@ -94,6 +96,7 @@ async def test_clients_of_both_protocols_receive_the_error(mode: Any) -> None:
     assert refused.value.error.data["retry_after_seconds"] > 0
 
 
+@pytest.mark.soak
 async def test_each_message_over_sse_counts_once() -> None:
     async with limited("sse", rate_limit="9/hour") as url, Client(SSETransport(f"{url}/sse", headers=ANN)) as client:
         # one request opens the stream, two messages initialize the session
@@ -113,12 +116,14 @@ async def test_a_request_is_refused_before_its_body_is_read() -> None:
         await writer.wait_closed()
 
 
+@pytest.mark.soak
 async def test_without_sign_in_there_is_no_limit() -> None:
     async with limited(rate_limit="1/day", concurrent_reads=1, static_tokens=None) as url:
         statuses = [(await post(url, READ, {})).status_code for _ in range(5)]
     assert statuses == [HTTPStatus.OK] * 5
 
 
+@pytest.mark.soak
 async def test_the_metrics_count_reads_and_refusals() -> None:
     async with limited(rate_limit="2/day", metrics_token=SecretStr("m")) as url:
         for _ in range(4):

@@ -237,6 +237,7 @@ def store_of(found: Any) -> SignInStore:
     return store
 
 
+@pytest.mark.soak
 async def test_sign_ins_stay_valid_while_the_client_secret_is_replaced(provider: Provider) -> None:
     async with shop(provider.settings(OLD)) as (client, found):
         signed_in = await sign_in(client, store_of(found), provider)
@@ -264,6 +265,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 async def test_a_refresh_gets_503_while_the_provider_fails(
     failure: Answer, provider: Provider, caplog: pytest.LogCaptureFixture
@@ -359,6 +361,7 @@ def test_keys_encrypt_with_the_newest_secret() -> None:
     assert new.decrypt(both.encrypt(b"x"), 1) == b"x"
 
 
+@pytest.mark.soak
 async def test_a_renewal_frees_the_old_server_with_its_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """FastMCP keeps the functions of all tools and prompts, which referred to the app of their server."""
     apps: list[ReferenceType[App]] = []

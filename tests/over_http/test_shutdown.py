@@ -158,6 +158,7 @@ async def test_a_request_that_is_cancelled_gets_503() -> None:
     assert (b"connection", b"close") in sent[0]["headers"]
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 async def test_no_request_is_lost_behind_nginx_when_a_server_ends(tmp_path: Path) -> None:
     """As in a deployment: nginx and its clients go to the other server."""

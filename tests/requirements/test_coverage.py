@@ -223,6 +223,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     return found
 
 
+@pytest.mark.soak
 async def test_the_number_of_statements_does_not_depend_on_the_rows(
     make_settings: Callable[..., Settings], dialect: str, statements: list[tuple[str, Any]]
 ) -> None:
@@ -267,6 +268,7 @@ async def explain(database: Database, statement: str, parameters: Any) -> str:
         return "\n".join(str(row[0]) for row in rows)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("user", [None, "two"])
 async def test_every_statement_can_use_indexes(
     user: str | None, settings_with_tables: Settings, dialect: str, statements: list[tuple[str, Any]]

@@ -186,6 +186,7 @@ async def test_a_recursive_query_reaches_the_same_entities(settings: Settings) -
                         assert found == await reach_by_query(connection, start, depth, user, has_projects=has_projects)
 
 
+@pytest.mark.soak
 async def test_a_trace_that_is_cut_by_size_is_the_beginning_of_the_whole(settings: Settings) -> None:
     graph = make_graph(3)
     async with opened(settings) as database:
@@ -245,6 +246,7 @@ async def read_whole(client: Any, path: str, limit: int) -> dict[str, Any]:
         cursor = f"&cursor={page['next_cursor']}"
 
 
+@pytest.mark.soak
 async def test_pages_contain_each_link_and_each_cycle_once(settings_with_tables: Settings) -> None:
     graph = make_graph(11)
     async with opened(settings_with_tables) as database:
@@ -270,6 +272,7 @@ def relate(graph: Graph, pairs: Iterable[tuple[Row, Row]]) -> None:
     ]
 
 
+@pytest.mark.soak
 async def test_a_page_with_more_cycles_than_it_names_leads_to_the_rest(settings_with_tables: Settings) -> None:
     graph = make_graph(11)
     relate(graph, permutations(graph.entities["requirement"][:9], 2))
@@ -292,6 +295,7 @@ async def test_a_page_with_more_cycles_than_it_names_leads_to_the_rest(settings_
             assert all(cycle in named for cycle in page["cycles"])
 
 
+@pytest.mark.soak
 async def test_a_long_cycle_is_cut(settings_with_tables: Settings) -> None:
     graph = make_graph(2, size=MAX_PATH + 20)
     ring = graph.entities["requirement"]

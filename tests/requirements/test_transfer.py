@@ -270,6 +270,7 @@ def test_records_that_conflict_with_the_database_are_rejected(file: Path, capsys
     assert found == {2: "email: The user 'ada' in the database has the same email. Change one of the two."}
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("tables")
 def test_entities_of_two_kinds_do_not_have_the_same_id(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(write(file, *FAMILY[:2], {**STORY, "id": UUID}, CRITERION)) == 0

@@ -402,6 +402,7 @@ values = st.one_of(
 )
 
 
+@pytest.mark.soak
 @given(kind=st.sampled_from(sorted(TABLES)), fields=st.dictionaries(st.sampled_from(NAMES), values, max_size=8))
 def test_every_reason_is_in_our_own_words(kind: str, fields: dict[str, Any]) -> None:
     try:

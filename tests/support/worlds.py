@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from unittest.mock import patch
@@ -20,9 +20,15 @@ PATIENCE = {"many_buckets": {"QUILT_MCP_PROBE_SECONDS": "240", "QUILT_MCP_DEADLI
 """Time limits that a busy machine does not reach: at the default, some of a thousand buckets were not probed."""
 
 
-def in_world(*names: str) -> pytest.MarkDecorator:
-    """Run the test once in each of these worlds. pytest runs the tests of one module and world one after the other."""
-    return pytest.mark.parametrize("world", names, indirect=True)
+def in_world(*names: str, soak: Iterable[str] = ()) -> pytest.MarkDecorator:
+    """Run the test once in each of these worlds. pytest runs the tests of one module and world one after the other.
+
+    Args:
+        names: the worlds.
+        soak: the worlds in which only `make soak` runs it.
+    """
+    rare = [pytest.param(name, marks=pytest.mark.soak) for name in soak]
+    return pytest.mark.parametrize("world", [*names, *rare], indirect=True)
 
 
 @contextmanager

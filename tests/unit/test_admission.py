@@ -120,6 +120,7 @@ async def test_limits_can_be_turned_off(rate: str) -> None:
         assert [await try_read(admission) for _ in range(1000)] == ["ok"] * 1000
 
 
+@pytest.mark.soak
 def test_the_local_user_is_never_limited_and_imports_no_limiter() -> None:
     done = subprocess.run([sys.executable, "-c", STDIO], capture_output=True, text=True, timeout=SECONDS, check=True)
     assert done.stdout == "[]\n"

@@ -140,6 +140,7 @@ async def test_workgroups_that_were_not_reached_are_listed_without_details(
     assert {row["enforce_workgroup_config"] for row in late} == {None}
 
 
+@pytest.mark.soak
 async def test_above_the_maximum_the_total_is_unknown(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     add_workgroups(1000)
     allow_seconds(monkeypatch, 60)
@@ -270,6 +271,7 @@ async def test_a_list_of_workgroups_that_is_late_is_a_failure(
     assert (error.message, error.transient) == ("The workgroups were not listed in time.", True)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("uri", ["athena://query/history", "athena://workgroups"])
 async def test_if_a_page_of_workgroups_is_late_the_total_is_unknown(
     uri: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
@@ -455,6 +457,7 @@ def sign_in_as(monkeypatch: pytest.MonkeyPatch, role: str | None, *, is_admin: b
     answer_queries(monkeypatch, {"me": {"data": {"me": me}}})
 
 
+@pytest.mark.soak
 async def test_the_workgroup_with_the_name_of_the_role_is_recommended(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -278,6 +278,7 @@ def test_a_403_for_credentials_is_refused_by_the_stack(either_world: World) -> N
         discover_permissions()
 
 
+@pytest.mark.soak
 def test_without_a_login_the_credentials_of_this_machine_are_used(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,6 +306,7 @@ def write_aws_keys(world: World, role: str, variable: str = "AWS_SHARED_CREDENTI
     )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("variable", ["AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"])
 def test_other_aws_keys_in_the_files_of_this_machine_are_noticed(variable: str, fresh_world: World) -> None:
     quilt3.logout()

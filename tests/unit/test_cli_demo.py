@@ -26,6 +26,7 @@ def cases_of(world: str, capsys: pytest.CaptureFixture[str]) -> list[Case]:
     return cases
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("world", PEOPLE)
 def test_both_surfaces_agree_on_every_resource(world: str, capsys: pytest.CaptureFixture[str]) -> None:
     cases = cases_of(world, capsys)
@@ -42,11 +43,13 @@ def test_the_same_error_on_both_surfaces_is_parity(capsys: pytest.CaptureFixture
     assert refused == ADMIN_ONLY
 
 
+@pytest.mark.soak
 def test_a_template_without_values_is_read_with_a_placeholder(capsys: pytest.CaptureFixture[str]) -> None:
     [case] = [one for one in cases_of("empty", capsys) if one["uri"] == "workflow://workflows/none/status"]
     assert (case["resource"], case["tool"]) == (False, False)
 
 
+@pytest.mark.soak
 def test_the_table_has_one_row_per_uri_and_the_next_steps(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "member"]) == 0
     shown = capsys.readouterr().out

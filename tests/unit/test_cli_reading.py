@@ -52,6 +52,7 @@ def test_an_unknown_uri_gives_the_nearest_uris(capsys: pytest.CaptureFixture[str
     assert "auth://status" in capsys.readouterr().err
 
 
+@pytest.mark.soak
 def test_rows_are_shown_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     lines = read_output(capsys, "get", "admin://users", "--demo").splitlines()
     [row] = [line for line in lines if line.strip().startswith("svc_retired_etl ")]

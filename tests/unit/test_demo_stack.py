@@ -96,6 +96,7 @@ class TestIdentities:
             assert quilt3.session.get_registry_url() == world.registry_url
             assert read_stored_identity() == "Quilt-Analyst/amara_osei"
 
+    @pytest.mark.soak
     def test_the_stored_keys_can_belong_to_the_role_before_a_switch(self) -> None:
         with demo_world("role_switched") as world:
             assert read_stored_identity() == "Quilt-DataPlatform/amara_osei"

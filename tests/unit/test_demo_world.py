@@ -357,6 +357,7 @@ class TestQueries:
             with pytest.raises(quilt3.util.QuiltException, match="Authentication failed"):
                 quilt3.admin.users.list()
 
+    @pytest.mark.soak
     def test_the_empty_world_has_no_data(self) -> None:
         with demo_world("empty"):
             assert [user.name for user in quilt3.admin.users.list()] == ["amara_osei"]
@@ -456,6 +457,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 
 class TestIsolation:
+    @pytest.mark.soak
     def test_the_users_files_and_environment_are_not_used_or_changed(self, home: Path) -> None:
         before = (dict(os.environ), vars(quilt3.util).copy(), vars(quilt3.session).copy(), vars(quilt3.api).copy())
         files = sorted(quilt3.util.BASE_PATH.rglob("*"))
@@ -572,6 +574,7 @@ def read_everything(world: World) -> str:
     return text.replace(str(world.directory), "<directory>")
 
 
+@pytest.mark.soak
 def test_the_same_world_gives_the_same_responses_twice() -> None:
     texts = []
     for _ in range(2):

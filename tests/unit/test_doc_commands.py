@@ -26,6 +26,7 @@ def commands() -> list[list[str]]:
     return [call[1:] for call in calls if call[1] not in PARSED_ONLY]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("command", commands(), ids=" ".join)
 def test_a_command_runs(
     command: list[str],

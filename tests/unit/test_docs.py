@@ -73,6 +73,7 @@ def test_the_errors_page_has_every_name_and_every_reason() -> None:
     assert [words for words in internal if words in page] == []
 
 
+@pytest.mark.soak
 @in_world("admin")
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if any(b.language == "python" for b in blocks(page))], ids=by_name

@@ -67,6 +67,7 @@ class TestTables:
         assert error["Code"] == "MetadataException"
         assert "Error Code: EntityNotFoundException" in error["Message"]
 
+    @pytest.mark.soak
     def test_athena_describes_the_same_tables(self, glue: Any, athena: Any) -> None:
         of_glue = glue.get_tables(DatabaseName=SEQUENCING)["TableList"]
         of_athena = athena.list_table_metadata(CatalogName=CATALOG, DatabaseName=SEQUENCING)["TableMetadataList"]
@@ -88,6 +89,7 @@ class TestTables:
 
 @in_world("glue_denied")
 class TestGlueDenied:
+    @pytest.mark.soak
     def test_athena_passes_on_the_refusal_by_glue(self, athena: Any, glue: Any) -> None:
         refusal = find_error(glue.get_databases)
         assert refusal["Code"] == "AccessDeniedException"

@@ -145,6 +145,7 @@ def test_the_administrator_has_an_unmanaged_role_that_the_stack_can_assume(s3: A
     assert find_list(s3, "acme-finance-archive") == "allowed"
 
 
+@pytest.mark.soak
 @in_world("many_buckets")
 def test_the_stacks_buckets_sort_last_among_1500(s3: Any) -> None:
     pages = list(s3.get_paginator("list_buckets").paginate(PaginationConfig={"PageSize": 1000}))

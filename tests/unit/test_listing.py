@@ -144,6 +144,7 @@ async def test_only_the_page_of_an_empty_list_is_empty(number: int) -> None:
     assert [len(page) for page in pages] == [2] * ((number + 1) // 2) + [1] * ((number + 1) % 2)
 
 
+@pytest.mark.soak
 @given(
     ids=st.lists(st.lists(st.text("abc-0", min_size=1, max_size=3), unique=True, max_size=8), min_size=1, max_size=3),
     size=st.integers(1, 5),

@@ -130,6 +130,7 @@ def raise_secret() -> None:
         raise ExceptionGroup(SECRET, [ValueError(SECRET), OSError(5, SECRET)]) from error
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("form", ["console", "json"])
 def test_no_logger_of_a_library_writes_data(form: Format, capsys: pytest.CaptureFixture[str]) -> None:
     log_to_stderr("DEBUG", form)

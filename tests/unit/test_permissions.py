@@ -102,6 +102,7 @@ def test_the_write_probe_is_correct_and_stores_nothing(fresh_world: World, monke
         assert not [item for item in listed.get("Contents", []) if "probe" in item["Key"]]
 
 
+@pytest.mark.soak
 def test_a_write_probe_without_the_right_to_read_proves_nothing(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ with App(Settings()).active():
 """
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(sys.platform == "win32", reason="no module `resource`")
 def test_a_directory_in_which_nothing_can_be_written_is_not_writable(tmp_path: Path) -> None:
     environment = os.environ | {

@@ -208,6 +208,7 @@ def _reference(patterns: list[str], uri: str) -> tuple[str, dict[str, str]] | No
     return best, {segment[1:-1]: given for segment, given in pairs if segment.startswith("{")}
 
 
+@pytest.mark.soak
 @settings(deadline=None, derandomize=True, max_examples=300)
 @given(REGISTRIES.map(_distinct), ASKED)
 def test_the_index_agrees_with_plain_matching(patterns: list[str], uri: str) -> None:

@@ -268,6 +268,7 @@ async def test_an_invalid_prompt_is_an_invalid_argument(tmp_path: Path) -> None:
     assert ended[1].outcome == "NotFound"
 
 
+@pytest.mark.soak
 def test_each_request_has_one_span_that_describes_it() -> None:
     done = subprocess.run(
         [sys.executable, "-c", SPANS],

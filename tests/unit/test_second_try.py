@@ -70,6 +70,7 @@ def test_a_test_that_fails_once_passes_and_is_printed_last_with_its_message(tmp_
     assert "2 passed" not in output.split("Second try of 1 in")[1].partition("Passed on")[0]  # only the one that failed
 
 
+@pytest.mark.soak
 def test_an_error_in_a_fixture_gets_a_second_try_too(tmp_path: Path) -> None:
     fixture = FAILS_ONCE.replace("def test_fails_once", "import pytest\n@pytest.fixture\ndef thing")
     status, output = run(toy(tmp_path, once=fixture + "def test_uses_it(thing):\n    pass\n"))
@@ -83,6 +84,7 @@ def test_a_test_that_fails_twice_fails_the_run(tmp_path: Path) -> None:
     assert output.endswith("Failed on the second try: test_fails.py::test_fails.\n")
 
 
+@pytest.mark.soak
 def test_a_test_that_is_skipped_on_its_second_try_has_not_passed(tmp_path: Path) -> None:
     skips = FAILS_ONCE.replace("assert seen", "import pytest\n    if seen: pytest.skip('now')\n    assert seen")
     status, output = run(toy(tmp_path, once=skips))
@@ -96,6 +98,7 @@ def test_six_failures_get_no_second_try(tmp_path: Path) -> None:
     assert output.endswith("No second try: 6 tests failed, and at most 5 get one.\n")
 
 
+@pytest.mark.soak
 def test_the_limit_counts_the_failures_of_all_directories(tmp_path: Path) -> None:
     five = SIX.replace("range(6)", "range(5)")
     status, output = run(toy(tmp_path / "first", five=five), toy(tmp_path / "second", once=FAILS_ONCE))
@@ -103,6 +106,7 @@ def test_the_limit_counts_the_failures_of_all_directories(tmp_path: Path) -> Non
     assert "No second try: 6 tests failed, and at most 5 get one.\n" in output
 
 
+@pytest.mark.soak
 def test_a_module_that_cannot_be_collected_fails_the_run(tmp_path: Path) -> None:
     status, output = run(toy(tmp_path, passes=PASSES, broken="import no_such_module\n"), workers=2)
     assert status != 0
@@ -110,6 +114,7 @@ def test_a_module_that_cannot_be_collected_fails_the_run(tmp_path: Path) -> None
     assert "Second try of" not in output
 
 
+@pytest.mark.soak
 def test_a_crashed_worker_fails_the_run(tmp_path: Path) -> None:
     crash = FAILS_ONCE.replace("assert seen", "import os\n    seen or os._exit(3)\n    assert seen")
     status, output = run(toy(tmp_path, passes=PASSES, once=crash), workers=2)
@@ -117,6 +122,7 @@ def test_a_crashed_worker_fails_the_run(tmp_path: Path) -> None:
     assert output.endswith("No second try: a worker crashed during test_once.py::test_fails_once.\n")
 
 
+@pytest.mark.soak
 def test_ctrl_c_ends_the_run(tmp_path: Path) -> None:
     process = start(toy(tmp_path, passes=PASSES, endless=ENDLESS), workers=0)
     while process.poll() is None and not (tmp_path / "test_endless.on").exists():
@@ -128,6 +134,7 @@ def test_ctrl_c_ends_the_run(tmp_path: Path) -> None:
     assert output.endswith("No second try: interrupted.\n")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("modules", [{}, {"nothing": "x = 1\n"}], ids=["no file", "no test"])
 def test_a_suite_without_tests_fails(modules: dict[str, str], tmp_path: Path) -> None:
     status, output = run(toy(tmp_path, **modules))

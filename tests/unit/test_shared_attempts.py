@@ -12,7 +12,7 @@ from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.services.stack.errors import RoleChanged
 from quilt_mcp.services.stack.shared_attempts import SharedAttempts, copy_failure
 
-GIVEN = {"message": "It failed.", "details": "why", "retry_after_seconds": 7}
+GIVEN: dict[str, Any] = {"message": "It failed.", "details": "why", "retry_after_seconds": 7}
 
 
 def failure_types(above: type[ResourceFailure] = ResourceFailure) -> Iterator[type[ResourceFailure]]:

@@ -192,6 +192,7 @@ def test_a_response_has_at_most_16_megabytes_after_decompression() -> None:
         assert caught.value.details == "more than 16777216 bytes"
 
 
+@pytest.mark.soak
 def test_a_response_that_grows_a_thousandfold_does_not_fill_the_memory() -> None:
     bomb = gzip.compress(b"0" * 200_000_000)
     with (

@@ -77,6 +77,7 @@ def reads_of_the_tool() -> list[Span]:
     return [read for read in by_name("read") if read["attributes"]["mcp.read.surface"] == "tool"]
 
 
+@pytest.mark.soak
 def test_a_read_is_a_child_span_of_fastmcp_s_and_each_call_a_child_of_the_read() -> None:
     reads = reads_of_the_tool()[:3]
     assert [read["attributes"]["mcp.read.uri"] for read in reads] == [

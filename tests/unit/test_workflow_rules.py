@@ -87,6 +87,7 @@ def histories(draw: st.DrawFn) -> list[tuple[str, Any]]:
 
 
 # all examples can share the file, because each has its own workflow
+@pytest.mark.soak
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=histories())
 def test_after_any_history_the_status_obeys_the_rules(history: list[tuple[str, Any]]) -> None:

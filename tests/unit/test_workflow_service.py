@@ -358,6 +358,7 @@ def test_the_list_counts_all_by_status() -> None:
     assert totals == {"total_workflows": 4, "active_workflows": 2, "completed_workflows": 1}
 
 
+@pytest.mark.soak
 def test_the_list_has_at_most_200_workflows_and_counts_all() -> None:
     for number in range(203):
         workflow_create(f"w{number:03}", "Title")
@@ -367,6 +368,7 @@ def test_the_list_has_at_most_200_workflows_and_counts_all() -> None:
     assert len(workflow_ids()) == 203
 
 
+@pytest.mark.soak
 def test_a_workflow_has_at_most_100_steps_and_100_log_entries() -> None:
     create("a", workflow_id="other")
     other = workflow_update_step("other", "a", "completed")
