@@ -21,7 +21,7 @@ def failure_types(above: type[ResourceFailure] = ResourceFailure) -> Iterator[ty
         yield from failure_types(one)
 
 
-@pytest.mark.parametrize("kind", sorted({*failure_types()}, key=lambda kind: kind.__qualname__))
+@pytest.mark.parametrize("kind", sorted({*failure_types()}, key=str))
 def test_every_failure_can_be_raised_in_another_thread(kind: type[ResourceFailure]) -> None:
     wanted = inspect.signature(kind).parameters
     failure = kind(**{name: value for name, value in GIVEN.items() if name in wanted})
