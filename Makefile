@@ -43,6 +43,7 @@ check: setup ## Lint, format, types and import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	cd mcp-parity && ../$(BIN)/mypy
+	@$(BIN)/python -m tests.support.second_try --last .
 
 test: setup ## All tests; what fails runs once more, alone
 	$(BIN)/python -m tests.support.second_try --workers $(WORKERS) mcp-parity . $(FIXED)

@@ -65,7 +65,7 @@ mcp_server = "server:mcp"
 mcp_examples = ["shop://orders/{number} = shop://orders/7"]
 """
 # Plugins that a small project does not need. Hypothesis's imports hundreds of modules, and again in each run.
-QUIET = [f"-pno:{name}" for name in ("randomly", "cacheprovider", "asyncio", "hypothesispytest", "timeout", "xdist")]
+QUIET = [f"-pno:{name}" for name in ("randomly", "cacheprovider", "asyncio", "hypothesispytest", "timeout")]
 LIE = """
 class Lie(Middleware):
     async def on_call_tool(self, context, call_next):

@@ -52,6 +52,8 @@ def test_an_update_with_a_server_that_does_not_import_changes_nothing(
     assert pinned.files == before
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(0)  # its signal is the one that interrupts the import
 @pytest.mark.skipif(sys.platform == "win32", reason="an import cannot be interrupted on Windows")
 @pytest.mark.parametrize(
     "wait",
@@ -71,6 +73,7 @@ def test_a_server_that_hangs_while_it_is_imported_is_reported_in_one_line(pinned
     assert pinned.files == before
 
 
+@pytest.mark.soak
 def test_a_run_with_a_server_that_hangs_ends(pinned: Project) -> None:
     """A function that waits in a thread does not keep the process alive."""
     pinned.change('    return json.dumps({"open"', '    time.sleep(3600)\n    return json.dumps({"open"')
@@ -99,6 +102,7 @@ def test_the_event_loop_of_a_server_that_hangs_ends(monkeypatch: pytest.MonkeyPa
     hangs.set()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("wait", ["time.sleep(600)", "await asyncio.sleep(600)", "time.sleep(20)"])
 def test_a_server_that_hangs_is_reported_in_one_line(pinned: Project, wait: str) -> None:
     """The last one blocks the server's event loop."""
@@ -393,6 +397,7 @@ def test_a_server_without_tools_and_templates_can_refuse_to_list_them(project: P
         assert status == 0, output
 
 
+@pytest.mark.soak
 def test_a_server_can_be_a_command(pinned: Project) -> None:
     pinned.add("if __name__ == '__main__':\n    mcp.run(show_banner=False)")
     pinned.change('"server:mcp"', f'"{sys.executable} server.py"', "pyproject.toml")

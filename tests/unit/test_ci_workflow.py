@@ -116,6 +116,17 @@ def test_every_night_the_long_tests_run_and_the_suite_without_constraints() -> N
     assert set(NIGHTLY["newest"]["strategy"]["matrix"]["python-version"]) == {CLASSIFIERS[0], CLASSIFIERS[-1]}
 
 
+def test_a_change_of_what_the_long_tests_test_runs_them_and_no_other_job_of_the_night() -> None:
+    paths = WORKFLOWS["nightly"][True]["pull_request"]["paths"]
+    folders = [path.removesuffix("/**") for path in paths]
+    assert [folder for folder in folders if not (ROOT / folder).is_dir()] == []
+    assert {Path(folder).name for folder in folders} == {
+        *("http", "commands", "analysis", "app", "requirements", "workflows")
+    }
+    assert [name for name, job in NIGHTLY.items() if "if" not in job] == ["soak"]
+    assert {job["if"] for job in NIGHTLY.values() if "if" in job} == {"github.event_name != 'pull_request'"}
+
+
 def test_the_closing_job_always_runs_and_looks_at_every_other_job() -> None:
     closing = JOBS[CLOSING]
     assert closing["if"] == "always()"

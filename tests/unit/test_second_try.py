@@ -1,5 +1,6 @@
 """`python -m tests.support.second_try` on toy projects: exit status and messages."""
 
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import children
+from tests.support.second_try import LAST_RUN, main
 
 ROOT = Path(__file__).parent.parent.parent
 PASSES = "def test_passes():\n    pass\n"
@@ -103,7 +105,7 @@ def test_the_limit_counts_the_failures_of_all_directories(tmp_path: Path) -> Non
     five = SIX.replace("range(6)", "range(5)")
     status, output = run(toy(tmp_path / "first", five=five), toy(tmp_path / "second", once=FAILS_ONCE))
     assert status == 1
-    assert "No second try: 6 tests failed, and at most 5 get one.\n" in output
+    assert output.endswith("No second try: 6 tests failed, and at most 5 get one.\n")
 
 
 @pytest.mark.soak
@@ -132,6 +134,27 @@ def test_ctrl_c_ends_the_run(tmp_path: Path) -> None:
     output, _ = process.communicate()
     assert process.returncode == 128 + signal.SIGINT
     assert output.endswith("No second try: interrupted.\n")
+
+
+def test_the_ten_slowest_tests_the_cpu_seconds_and_what_was_skipped_are_printed(tmp_path: Path) -> None:
+    skips = "import pytest\n@pytest.mark.parametrize('n', range(12))\ndef test_skips(n):\n    pytest.skip('no nginx')\n"
+    status, output = run(toy(tmp_path, passes=PASSES, skips=skips))
+    assert status == 0
+    figures, *slowest = output[output.index("CPU seconds") :].split("\n\n")[0].splitlines()
+    assert figures == "CPU seconds (budget: 240). The slowest tests:"
+    assert len(slowest) == 10
+    assert output.endswith("Skipped:\n  12 x no nginx\n")
+
+
+def test_a_run_above_the_budget_is_a_warning_until_the_next(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for seconds, shown in ((239.0, ""), (241.0, "the last `make test` took 241 CPU seconds, and the budget is 240.")):
+        (tmp_path / ".pytest_cache").mkdir(exist_ok=True)
+        (tmp_path / LAST_RUN).write_text(json.dumps({"cpu_seconds": seconds}), encoding="utf-8")
+        assert main(["--last", str(tmp_path)]) == 0
+        assert shown in capfd.readouterr().out
+    assert run(toy(tmp_path, passes=PASSES))[0] == 0
+    assert main(["--last", str(tmp_path)]) == 0
+    assert capfd.readouterr().out == ""
 
 
 @pytest.mark.soak
