@@ -29,7 +29,10 @@ hypothesis_settings.register_profile("tests", deadline=None)  # a busy machine i
 hypothesis_settings.load_profile("tests")
 
 ON_POSTGRESQL = (
-    "tests/requirements/test_resources.py",
+    "tests/requirements/test_resources.py::test_a",
+    "tests/requirements/test_resources.py::test_the_",
+    "tests/requirements/test_resources.py::test_users_",
+    "tests/requirements/test_resources.py::test_relationships_",
     "tests/requirements/test_existing_databases.py",
     "tests/unit/test_workflow_postgres.py::test_the_answers_are_those_of_a_file",
 )
