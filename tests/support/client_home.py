@@ -1,0 +1,24 @@
+"""A home directory for the configurations of MCP clients."""
+
+from pathlib import Path
+
+import pytest
+
+from quilt_mcp.commands import install
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home directory."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict[str, str]]]:
+    """Record which servers would be started. tests/contract/test_first_answers.py starts one."""
+    calls: list[tuple[list[str], dict[str, str]]] = []
+    monkeypatch.setattr(install, "keep_first_answers", lambda command, variables: calls.append((command, variables)))
+    return calls
