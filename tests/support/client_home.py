@@ -1,5 +1,6 @@
 """A home directory for the configurations of MCP clients."""
 
+import pwd
 from pathlib import Path
 
 import pytest
@@ -22,3 +23,14 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict[str, 
     calls: list[tuple[list[str], dict[str, str]]] = []
     monkeypatch.setattr(install, "keep_first_answers", lambda command, variables: calls.append((command, variables)))
     return calls
+
+
+def remove_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove what names a home directory: the variables of the environment, and the account."""
+
+    def find_account(number: int) -> None:
+        raise KeyError(number)
+
+    for name in ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", find_account)

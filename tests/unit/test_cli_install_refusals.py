@@ -2,7 +2,6 @@
 
 import json
 import os
-import pwd
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from quilt_mcp.commands import install
 from quilt_mcp.commands.cli import main
-from tests.support.client_home import home, started
+from tests.support.client_home import home, remove_home, started
 
 __all__ = ["home", "started"]
 pytestmark = pytest.mark.usefixtures("started")
@@ -164,8 +163,10 @@ def test_a_file_that_another_program_changes(
 
 def check_home_is_missing(client: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for options in ([], ["--write"], ["--remove"]):
-        assert main(["install", client, *options]) == 1
-        words = "You have no home directory. Set HOME to the absolute path of a directory that you may write.\n"
+        assert main(["install", client, *options]) == 2
+        words = (
+            "quilt-mcp: You have no home directory. Set HOME to the absolute path of a directory that you may write.\n"
+        )
         assert capsys.readouterr() == ("", words)
     assert list_files(home) == {}
 
@@ -174,12 +175,8 @@ def check_home_is_missing(client: str, home: Path, capsys: pytest.CaptureFixture
 def test_no_home_directory(
     client: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def find_account(number: int) -> None:
-        raise KeyError(number)
-
     monkeypatch.chdir(home)
-    monkeypatch.delenv("HOME")
-    monkeypatch.setattr(pwd, "getpwuid", find_account)
+    remove_home(monkeypatch)
     check_home_is_missing(client, home, capsys)
 
 

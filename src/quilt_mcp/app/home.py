@@ -4,9 +4,8 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
-T = TypeVar("T")
+import platformdirs
 
 
 class NoHomeError(RuntimeError):
@@ -19,25 +18,36 @@ class NoHomeError(RuntimeError):
         )
 
 
-def ask_for_directory(find: Callable[[], T]) -> T:
+def ask_for_directory(find: Callable[[], Path]) -> Path:
     """Return what a function of pathlib or platformdirs finds.
 
     Raises:
-        NoHomeError: it needs the home directory, and there is none.
+        NoHomeError: it needs the home directory, and there is none, or the environment names one by a relative path.
     """
     try:
-        return find()
+        directory = find()
     except RuntimeError as error:
         raise NoHomeError from error
+    if not directory.is_absolute():  # earlier versions of platformdirs return ~/… then
+        raise NoHomeError
+    return directory
 
 
 def find_home() -> Path:
     """Return the home directory.
 
     Raises:
-        NoHomeError: there is none, or the environment names one that is not an absolute path.
+        NoHomeError: there is none.
     """
-    home = ask_for_directory(Path.home)
-    if not home.is_absolute() or os.environ.get("HOME") == "":
+    if os.environ.get("HOME") == "":  # it would be the root directory
         raise NoHomeError
-    return home
+    return ask_for_directory(Path.home)
+
+
+def find_data_directory() -> Path:
+    """Return the directory for the data of this program.
+
+    Raises:
+        NoHomeError: the user has no home directory, and the environment names no other place.
+    """
+    return ask_for_directory(lambda: platformdirs.user_data_path("quilt-mcp", appauthor=False))

@@ -14,7 +14,6 @@ from typing import Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from quilt_mcp.app.home import NoHomeError
 from quilt_mcp.commands.cli import MISUSED
 from quilt_mcp.commands.client_entry import COMMAND, SERVER_NAME, ConfigText, Entry
 from quilt_mcp.commands.client_file import ClientFile, ConfigError
@@ -55,11 +54,7 @@ def install(
     entry: Entry = {"command": executable(), "args": ["serve", "--demo", demo] if demo else ["serve"]}
     if variables:
         entry["env"] = variables
-    try:
-        path = CLIENTS[client].find_file()
-    except NoHomeError as error:
-        complain(str(error))
-        return 1
+    path = CLIENTS[client].find_file()
     try:
         if remove:
             _remove(client, path)
