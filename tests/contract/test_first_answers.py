@@ -238,9 +238,9 @@ def test_only_a_file_of_this_user_is_read(tmp_path: Path, make: Callable[[Path],
     assert machine.ask_slow_server(legacy()[:1])[1] == ["server"]
 
 
-@pytest.mark.parametrize("folder", ["~/.cache", "cache"])
-def test_nothing_is_kept_without_a_home_directory(folder: str) -> None:
-    assert not open_answers(Path(folder), ["serve"]).is_kept
+@pytest.mark.parametrize("folder", [None, Path("~/.cache"), Path("cache")])
+def test_nothing_is_kept_without_a_home_directory(folder: Path | None) -> None:
+    assert not open_answers(folder, ["serve"]).is_kept
 
 
 def test_nothing_is_kept_if_what_decides_the_answers_cannot_be_read(

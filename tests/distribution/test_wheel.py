@@ -77,6 +77,10 @@ async def test_the_wheel_alone_serves_and_runs_the_demo(wheel: Path, tmp_path: P
     tools, workflows = await ask_over_stdio(str(commands / "quilt-mcp"), ["serve"], home, cwd=home)
     assert "get_resource" in tools
     assert workflows["workflows"] == []
+    tools, buckets = await ask_over_stdio(
+        str(commands / "quilt-mcp"), ["serve", "--demo"], home, uri="tabulator://buckets", cwd=home
+    )
+    assert buckets["count"] == 2
 
 
 @pytest.mark.install
@@ -95,6 +99,17 @@ def test_a_clone_can_be_installed_as_a_tool(installer: str, clone: Path, tmp_pat
     }
     run_or_skip(program, *INSTALLERS[installer], f"{clone}[demo]", environment=places)
     check_commands(commands / "quilt-mcp", home)
+
+
+@pytest.mark.install
+def test_uvx_runs_the_demo_of_a_clone(clone: Path, tmp_path: Path) -> None:
+    """The command of the README."""
+    program = shutil.which("uvx")
+    if program is None:
+        pytest.skip("uv is not installed")
+    places = {"HOME": str(tmp_path), "UV_TOOL_DIR": str(tmp_path / "tools")}
+    shown = run_or_skip(program, "--from", ".[demo]", "quilt-mcp", "demo", cwd=clone, environment=places)
+    assert "same" in shown
 
 
 @pytest.mark.install

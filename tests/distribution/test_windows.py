@@ -13,7 +13,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
 import quilt_mcp
-from tests.contract.cases import read_rows
+from tests.contract.cases import RESOURCES
 from tests.support.server_process import ROOT
 from tests.support.waiting import SECONDS
 from tests.support.without_unix import MODULES, NAMES
@@ -71,7 +71,7 @@ def test_what_is_hidden_exists_here() -> None:
 
 
 @pytest.mark.soak
-async def test_it_serves_over_stdio_and_reads_every_resource(tmp_path: Path) -> None:
+async def test_it_serves_over_stdio_and_reads_every_resource_and_an_example_of_every_template(tmp_path: Path) -> None:
     environment = os.environ | {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
     transport = StdioTransport(
         sys.executable,
@@ -82,9 +82,11 @@ async def test_it_serves_over_stdio_and_reads_every_resource(tmp_path: Path) -> 
         log_file=tmp_path / "log",
     )
     async with Client(transport, timeout=SECONDS, init_timeout=SECONDS) as client:
-        resources = [str(resource.uri) for resource in await client.list_resources()]
-        for uri in [uri for uri in resources if not uri.startswith("requirements://")]:
-            assert await client.read_resource(uri), uri
+        listed = {str(resource.uri) for resource in await client.list_resources()}
+        templates = {template.uri_template for template in await client.list_resource_templates()}
+        assert {row.uri for row in RESOURCES} <= listed | templates
+        for row in RESOURCES:
+            assert await client.read_resource(row.example_uri or row.uri), row.uri
         written = await client.call_tool("workflow_create", {"workflow_id": "one", "name": "One"})
         assert written.structured_content is not None
         refused = await client.call_tool(
@@ -92,7 +94,6 @@ async def test_it_serves_over_stdio_and_reads_every_resource(tmp_path: Path) -> 
             {"code": "def f(x: int) -> int:\n    return x", "function_name": "f"},
             raise_on_error=False,
         )
-    assert len(resources) > len([row for row in read_rows() if "{" not in row.uri]) / 2
     assert "Linux" in json.dumps(refused.structured_content)
     assert "Traceback" not in (tmp_path / "log").read_text(encoding="utf-8")
 

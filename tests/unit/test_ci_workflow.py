@@ -127,6 +127,14 @@ def test_a_change_of_what_the_long_tests_test_runs_them_and_no_other_job_of_the_
     assert {job["if"] for job in NIGHTLY.values() if "if" in job} == {"github.event_name != 'pull_request'"}
 
 
+def test_what_tests_installations_has_the_installers() -> None:
+    jobs = [job for workflow in WORKFLOWS.values() for job in workflow["jobs"].values()]
+    lines = [[step.get("run", "") for step in job["steps"]] for job in jobs]
+    found = [runs for runs in lines if any("test-install" in run for run in runs)]
+    assert len(found) == 2  # every night, and for a release
+    assert all(re.match(r"python -m pip install uv==\S+ pipx==\S+$", runs[-2]) for runs in found)
+
+
 def test_the_closing_job_always_runs_and_looks_at_every_other_job() -> None:
     closing = JOBS[CLOSING]
     assert closing["if"] == "always()"

@@ -2,32 +2,21 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from quilt_mcp.commands import install
 from quilt_mcp.commands.cli import main
+from quilt_mcp.commands.clients import CLIENTS
 from quilt_mcp.commands.install import executable
+from tests.support.client_home import home, started
+
+__all__ = ["home", "started"]
+pytestmark = pytest.mark.usefixtures("started")
 
 OTHER = {"command": "/usr/bin/other", "args": ["--fast"]}
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict[str, str]]]:
-    """Record which servers would be started. tests/contract/test_first_answers.py starts one."""
-    calls: list[tuple[list[str], dict[str, str]]] = []
-    monkeypatch.setattr(install, "keep_first_answers", lambda command, variables: calls.append((command, variables)))
-    return calls
 
 
 @pytest.fixture
@@ -55,16 +44,101 @@ def test_the_entry_starts_this_server(home: Path, capsys: pytest.CaptureFixture[
     assert list(home.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("client", "name"),
-    [("claude-desktop", "claude_desktop_config.json"), ("claude-code", ".claude.json"), ("cursor", "mcp.json")],
-)
-def test_a_missing_file_is_created(client: str, name: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+LINUX = {
+    "claude-desktop": ".config/Claude/claude_desktop_config.json",
+    "claude-code": ".claude.json",
+    "cursor": ".cursor/mcp.json",
+    "vscode": ".config/Code/User/mcp.json",
+    "windsurf": ".codeium/windsurf/mcp_config.json",
+    "zed": ".config/zed/settings.json",
+    "gemini-cli": ".gemini/settings.json",
+}
+KEYS = {"vscode": "servers", "zed": "context_servers"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="these paths are those of Linux")
+@pytest.mark.parametrize("client", LINUX)
+def test_a_missing_file_is_created_and_removed(client: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["install", client, "--write", "--demo"]) == 0
     [path] = [path for path in home.rglob("*") if path.is_file()]
-    assert path.name == name
-    assert content(path)["mcpServers"]["quilt"]["args"] == ["serve", "--demo", "admin"]
-    assert str(path) in capsys.readouterr().out
+    assert path == home / LINUX[client]
+    written = content(path)
+    entry = written[KEYS.get(client, "mcpServers")]["quilt"]
+    assert written == {KEYS.get(client, "mcpServers"): {"quilt": entry}}
+    assert (entry.pop("type", None), entry) == (
+        "stdio" if client == "vscode" else None,
+        {"command": executable(), "args": ["serve", "--demo", "admin"]},
+    )
+    assert f"+++ {path}\n" in capsys.readouterr().out
+    assert main(["install", client, "--remove"]) == 0
+    assert not path.exists()
+    assert f"Removed the server quilt from {path}." in capsys.readouterr().out
+
+
+def test_zed_has_another_directory_on_macos(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "elsewhere"))
+    assert CLIENTS["zed"].find_file() == home / "elsewhere" / "zed" / "settings.json"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert CLIENTS["zed"].find_file() == home / ".config" / "zed" / "settings.json"
+
+
+def test_the_change_is_shown_before_it_is_written(cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["install", "cursor", "--write", "--env", "A=1"]) == 0
+    capsys.readouterr()
+    before = cursor.read_bytes()
+    assert main(["install", "cursor", "--env", "A=2"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["mcpServers"]["quilt"]["env"] == {"A": "2"}
+    assert cursor.read_bytes() == before
+    assert main(["install", "cursor", "--write", "--env", "A=2"]) == 0
+    shown = capsys.readouterr().out
+    assert [line for line in shown.splitlines() if line[:1] in "+-"] == [
+        f"--- {cursor}",
+        f"+++ {cursor}",
+        '-        "A": "1"',
+        '+        "A": "2"',
+    ]
+    assert "other" not in shown  # it can contain secrets
+    assert shown.index("+++") < shown.index("Added the server")
+
+
+def test_removing_restores_the_file(cursor: Path) -> None:
+    original = cursor.read_bytes()
+    cursor.chmod(0o640)
+    for arguments in (["--env", "A=1"], ["--demo"], []):
+        assert main(["install", "cursor", "--write", *arguments]) == 0
+    installed = cursor.read_bytes()
+    assert main(["install", "cursor", "--remove"]) == 0
+    assert cursor.read_bytes() == original
+    assert cursor.stat().st_mode & 0o777 == 0o640
+    assert installed in [path.read_bytes() for path in cursor.parent.iterdir()]
+
+
+def test_removing_keeps_later_changes(cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["install", "cursor", "--write"]) == 0
+    cursor.write_text(cursor.read_text("utf-8").replace("--fast", "--slow"), "utf-8")
+    assert main(["install", "cursor", "--remove"]) == 0
+    assert content(cursor) == {"theme": "größer", "mcpServers": {"other": OTHER | {"args": ["--slow"]}}}
+    files = set(cursor.parent.iterdir())
+    capsys.readouterr()
+    assert main(["install", "cursor", "--remove"]) == 0
+    assert capsys.readouterr().out == f"{cursor} has no server quilt.\n"
+    assert set(cursor.parent.iterdir()) == files
+
+
+@pytest.mark.parametrize("words", [["--env", "A=1"], ["--demo"]])
+def test_removing_takes_no_other_option(words: list[str], cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["install", "cursor", "--remove", *words]) == 2
+    assert capsys.readouterr().err == "quilt-mcp: --remove takes neither --env nor --demo.\n"
+
+
+def test_what_a_client_adds_to_the_entry_is_kept(cursor: Path) -> None:
+    added = {"disabled": False, "autoApprove": ["get_resource"], "timeout": 1e2, "env": {"B": "1"}}
+    old = {"command": r"C:\old\quilt-mcp.EXE", "args": ["serve", "--demo"], **added}
+    cursor.write_text(json.dumps({"mcpServers": {"quilt": old}}), "utf-8")
+    assert main(["install", "cursor", "--write", "--env", "A=1"]) == 0
+    expected = {"command": executable(), "args": ["serve"], **added, "env": {"B": "1", "A": "1"}}
+    assert content(cursor) == {"mcpServers": {"quilt": expected}}
 
 
 def test_everything_else_in_the_file_is_kept(cursor: Path) -> None:
@@ -114,17 +188,6 @@ def test_a_symbolic_link_to_the_file_is_kept(cursor: Path, home: Path) -> None:
     assert content(kept)["mcpServers"].keys() == {"other", "quilt"}
 
 
-@pytest.mark.parametrize("text", ["{ // no JSON\n}", "[]", '{"mcpServers": []}'])
-def test_an_invalid_file_is_not_changed(text: str, cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cursor.write_text(text)
-    assert main(["install", "cursor", "--write"]) == 1
-    assert cursor.read_text() == text
-    assert list(cursor.parent.iterdir()) == [cursor]
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert str(cursor) in captured.err
-
-
 def test_an_empty_file_with_a_byte_order_mark_is_valid(cursor: Path) -> None:
     cursor.write_bytes(b"\xef\xbb\xbf\n")
     assert main(["install", "cursor", "--write"]) == 0
@@ -144,7 +207,9 @@ def test_nothing_is_written_if_the_server_cannot_start(home: Path, *, is_install
     file = home / ".cursor" / "mcp.json"
     if is_installed:  # the entry keeps its variables
         file.parent.mkdir()
-        file.write_text(json.dumps({"mcpServers": {"quilt": {"command": "old", "env": wrong}}}))
+        file.write_text(
+            json.dumps({"mcpServers": {"quilt": {"command": "/old/quilt-mcp", "args": ["serve"], "env": wrong}}})
+        )
     before = file.read_bytes() if is_installed else None
     options = [] if is_installed else [f"--env={name}={value}" for name, value in wrong.items()]
     command = [executable(), "install", "cursor", "--write", *options]

@@ -9,6 +9,7 @@ from cyclopts import App, CycloptsError
 from pydantic_core import ValidationError
 
 from quilt_mcp import __version__
+from quilt_mcp.app.home import NoHomeError, find_data_directory
 from quilt_mcp.commands.entry import INTERRUPTED
 from quilt_mcp.commands.streams import discard_stdout, is_of_stdout
 
@@ -26,6 +27,8 @@ COMMANDS = {
     "requirements": ("requirements:app", "Import, export, migrate and inspect the requirements database."),
     "workflows": ("workflows:app", "Back up and restore the workflow file."),
 }
+WITHOUT_DATA_DIRECTORY = {"install"}
+"""The commands that import neither FastMCP nor quilt3. The imports of these look for the user's data directory."""
 
 
 def create_app() -> App:
@@ -57,9 +60,12 @@ def main(tokens: Sequence[str] | None = None) -> int:
         130 for an interrupt.
     """
     try:
-        status = create_app()(list(complete_demo(sys.argv[1:] if tokens is None else tokens)))
+        words = list(complete_demo(sys.argv[1:] if tokens is None else tokens))
+        if not WITHOUT_DATA_DIRECTORY.issuperset(words[:1]) and words[0] in COMMANDS:
+            find_data_directory()
+        status = create_app()(words)
         sys.stdout.flush()
-    except CycloptsError as error:
+    except (CycloptsError, NoHomeError) as error:
         return _report_misuse(str(error))
     except ValidationError as error:
         if error.title != "Settings":  # not a setting, so a bug

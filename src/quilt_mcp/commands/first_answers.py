@@ -63,11 +63,16 @@ class Answers:
         _write(self._path, json.dumps(self._results))
 
 
-def open_answers(folder: Path, arguments: Sequence[str]) -> Answers:
-    """Open the file for servers with this code, these packages and settings, and these arguments."""
+def open_answers(folder: Path | None, arguments: Sequence[str]) -> Answers:
+    """Open the file for servers with this code, these packages and settings, and these arguments.
+
+    Args:
+        folder: the cache directory of the user; None if there is none.
+        arguments: those of the command line.
+    """
     if any(name.upper().startswith(UNSTABLE) or name.upper().endswith("_FILE") for name in _list_variables()):
         return Answers(None)
-    if not folder.is_absolute():  # the user has no home directory
+    if folder is None or not folder.is_absolute():  # earlier versions of platformdirs return ~/.cache without a home
         return Answers(None)
     try:
         name = _make_key(arguments)

@@ -1,85 +1,122 @@
 """`quilt-mcp install`: the entry for this server in the configuration file of an MCP client."""
 
+import difflib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
-from typing import Annotated, Literal, NotRequired, TypedDict, cast
+from typing import Annotated
 
-import platformdirs
 from cyclopts import CycloptsError, Parameter
 
 from quilt_mcp.commands.cli import MISUSED
+from quilt_mcp.commands.client_entry import COMMAND, SERVER_NAME, ConfigText, Entry
+from quilt_mcp.commands.client_file import ClientFile, ConfigError
+from quilt_mcp.commands.clients import CLIENTS, ClientName
 from quilt_mcp.commands.first_answers import is_setting
 from quilt_mcp.commands.handshake import make_first_messages
 from quilt_mcp.commands.options import Demo
 from quilt_mcp.commands.output import complain, show, show_json
 
-COMMAND = "quilt-mcp"
 START_SECONDS = 60
-SERVER_NAME = "quilt"
-SERVERS = "mcpServers"
 
-Client = Literal["claude-desktop", "claude-code", "cursor"]
-FILES: dict[Client, Callable[[], Path]] = {
-    "claude-desktop": lambda: (
-        platformdirs.user_config_path("Claude", appauthor=False, roaming=True) / "claude_desktop_config.json"
-    ),
-    "claude-code": lambda: Path.home() / ".claude.json",
-    "cursor": lambda: Path.home() / ".cursor" / "mcp.json",
-}
-
-Which = Annotated[Client, Parameter(help="The MCP client.")]
+Which = Annotated[ClientName, Parameter(help="The MCP client.")]
 Variables = Annotated[
     list[str] | None,
     Parameter(name="--env", negative="", help="KEY=VALUE: an environment variable of the server. Can be repeated."),
 ]
 Write = Annotated[
     bool,
-    Parameter(negative="", show_default=False, help="Write the entry to the file, and keep a copy of the old file."),
+    Parameter(negative="", show_default=False, help="Show the change, write the file, and keep a copy of the old one."),
+]
+Remove = Annotated[
+    bool,
+    Parameter(
+        negative="",
+        show_default=False,
+        help="Remove the entry from the file, and keep a copy. The file is as before if nothing else has changed.",
+    ),
 ]
 
 
-class Entry(TypedDict):
-    """How a client starts a server."""
-
-    command: str
-    args: list[str]
-    env: NotRequired[dict[str, str]]
-
-
-class ConfigError(Exception):
-    """The file is not a valid configuration of an MCP client."""
-
-
-def install(client: Which, /, *, env: Variables = None, demo: Demo = None, write: Write = False) -> int:
+def install(
+    client: Which, /, *, env: Variables = None, demo: Demo = None, write: Write = False, remove: Remove = False
+) -> int:
     """Print the entry that lets an MCP client start quilt-mcp, and the file for it; or write the file."""
-    path, variables = FILES[client](), _parse_variables(env or [])
+    variables = _parse_variables(env or [])
+    if remove and (variables or demo):
+        raise CycloptsError(msg="--remove takes neither --env nor --demo.")
     entry: Entry = {"command": executable(), "args": ["serve", "--demo", demo] if demo else ["serve"]}
     if variables:
         entry["env"] = variables
-    if not write:
-        complain(f"Add this to {path}, or run this command with --write. Then restart {client}.")
-        show_json({SERVERS: {SERVER_NAME: entry}})
-        return 0
+    path = CLIENTS[client].find_file()
     try:
-        environment = _find_environment(_find_servers(_read_config(path.resolve())).get(SERVER_NAME)) | variables
-        keep_first_answers([entry["command"], *entry["args"]], environment)
-        backup = add_server(path, SERVER_NAME, entry)
+        if remove:
+            _remove(client, path)
+        else:
+            _add(client, path, entry, is_written=write)
     except (ConfigError, OSError) as error:
         complain(f"{path} was not changed: {error}")
         return 1
-    show(f"Added the server {SERVER_NAME} to {path}. Restart {client}.")
-    if backup:
-        show(f"The previous file: {backup}")
     return 0
+
+
+def _add(client: ClientName, path: Path, entry: Entry, *, is_written: bool) -> None:
+    file = ClientFile(path)
+    before = ConfigText(file.text, CLIENTS[client], executable())
+    text = before.add(entry)
+    after = ConfigText(text, CLIENTS[client], executable())
+    if not is_written:
+        complain(f"Add this to {path}, or run this command with --write. Then restart {client}.")
+        show_json(_nest(client, after))
+        return
+    file.check_writable()
+    keep_first_answers([entry["command"], *entry["args"]], after.environment)
+    if text == file.text:
+        show(f"{path} already has this server.")
+        return
+    show_change(client, path, before, after)
+    copy = file.replace(text)
+    show(f"Added the server {SERVER_NAME} to {path}. Restart {client}.")
+    show_copy(copy)
+
+
+def _remove(client: ClientName, path: Path) -> None:
+    file = ClientFile(path)
+    before = ConfigText(file.text, CLIENTS[client], executable())
+    if before.entry is None:
+        show(f"{path} has no server {SERVER_NAME}.")
+        return
+    file.check_writable()
+    text = before.remove(file.read_copies())
+    show_change(client, path, before, ConfigText(text or "", CLIENTS[client], executable()))
+    copy = file.replace(text)
+    show(f"Removed the server {SERVER_NAME} from {path}. Restart {client}.")
+    show_copy(copy)
+
+
+def show_change(client: ClientName, path: Path, before: ConfigText, after: ConfigText) -> None:
+    """Print the change of the entry as a unified diff. The rest of the file can contain secrets of other servers."""
+    old, new = (
+        json.dumps(_nest(client, config), ensure_ascii=False, indent=2).splitlines() if config.entry else []
+        for config in (before, after)
+    )
+    show(*difflib.unified_diff(old, new, str(path), str(path), n=max(len(old), len(new)), lineterm=""))
+
+
+def show_copy(copy: Path | None) -> None:
+    """Print where the copy of a file is."""
+    if copy:
+        show(f"The previous file: {copy}")
+
+
+def _nest(client: ClientName, config: ConfigText) -> dict[str, object]:
+    return {CLIENTS[client].servers: {SERVER_NAME: config.entry}}
 
 
 def keep_first_answers(command: Sequence[str], variables: Mapping[str, str]) -> None:
@@ -111,36 +148,6 @@ def executable() -> str:
     return str(Path(beside_python or shutil.which(COMMAND) or sys.argv[0]).absolute())
 
 
-def add_server(path: Path, name: str, entry: Entry) -> Path | None:
-    """Add a server to a client's configuration, or replace it. Keeps everything else, and the server's old `env`.
-
-    Args:
-        path: the file; created if it does not exist.
-        name: the name of the server.
-        entry: how the client starts it. Gets the old `env`.
-
-    Returns:
-        A copy of the previous file; None if there was none, or if nothing changes.
-
-    Raises:
-        ConfigError: the file or its list of servers is not a JSON object.
-        OSError: the file cannot be read or written.
-    """
-    target = path.resolve()  # a symbolic link to the file stays one
-    config = _read_config(target)
-    servers = _find_servers(config)
-    environment = _find_environment(servers.get(name)) | entry.get("env", {})
-    if environment:
-        entry["env"] = environment
-    servers[name] = entry
-    text = json.dumps(config, ensure_ascii=False, indent=2) + "\n"
-    if target.exists() and target.read_text(encoding="utf-8") == text:
-        return None
-    backup = _back_up(target)
-    _replace(target, text)
-    return backup
-
-
 def _parse_variables(pairs: list[str]) -> dict[str, str]:
     variables = {}
     for pair in pairs:
@@ -149,53 +156,3 @@ def _parse_variables(pairs: list[str]) -> dict[str, str]:
             raise CycloptsError(msg=f"--env needs KEY=VALUE, not {pair!r}.")
         variables[key] = value
     return variables
-
-
-def _read_config(path: Path) -> dict[str, object]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        return {}
-    try:
-        config = json.loads(text) if text.strip() else {}
-    except ValueError as error:
-        raise ConfigError(f"it is not valid JSON ({error})") from error
-    if not isinstance(config, dict):
-        raise ConfigError("it is not a JSON object")
-    return config
-
-
-def _find_servers(config: dict[str, object]) -> dict[str, object]:
-    servers = config.setdefault(SERVERS, {})
-    if not isinstance(servers, dict):
-        raise ConfigError(f"its {SERVERS} is not a JSON object")
-    return servers
-
-
-def _find_environment(server: object) -> dict[str, str]:
-    environment = server.get("env") if isinstance(server, dict) else None
-    return cast("dict[str, str]", environment) if isinstance(environment, dict) else {}
-
-
-def _back_up(path: Path) -> Path | None:
-    if not path.exists():
-        return None
-    names = (f"{path.name}.bak{f'-{number}' if number > 1 else ''}" for number in count(1))
-    backup = next(one for one in map(path.with_name, names) if not one.exists())  # the first is the user's own file
-    shutil.copy2(path, backup)
-    return backup
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a temporary file and rename it, so that clients never read an incomplete file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        if path.exists():
-            shutil.copymode(path, temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

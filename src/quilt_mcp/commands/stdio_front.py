@@ -117,7 +117,11 @@ def open_front(arguments: Sequence[str]) -> Front | None:
         return None
     if not usual:
         return None
-    folder = Path(platformdirs.user_cache_dir("quilt-mcp", appauthor=False))
+    folder: Path | None
+    try:
+        folder = platformdirs.user_cache_path("quilt-mcp", appauthor=False)
+    except RuntimeError:  # the user has no home directory; `serve` says so, if it needs one
+        folder = None
     front = Front(open_answers(folder, arguments))
     sys.stdin = io.TextIOWrapper(front, encoding="utf-8")
     return front

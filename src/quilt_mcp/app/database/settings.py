@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
-import platformdirs
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings
+
+from quilt_mcp.app.home import find_data_directory
 
 Seconds = Annotated[float, Field(gt=0, le=600)]
 POSTGRESQL = frozenset({"postgresql", "postgres"})
@@ -39,7 +40,7 @@ class StorageSettings(BaseSettings):
     """Where local databases are, and how long a database may take."""
 
     data_dir: Path = Field(
-        default_factory=lambda: Path(platformdirs.user_data_dir("quilt-mcp", appauthor=False)),
+        default_factory=find_data_directory,
         description="Directory for workflows and the embedded requirements database.",
     )
     database_timeout_seconds: Seconds = Field(

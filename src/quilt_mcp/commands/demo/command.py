@@ -9,8 +9,9 @@ from cyclopts import Parameter
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
+from quilt_mcp.commands.client_entry import COMMAND
 from quilt_mcp.commands.comparison import Case, compare, list_uris
-from quilt_mcp.commands.install import COMMAND, executable
+from quilt_mcp.commands.install import executable
 from quilt_mcp.commands.options import AsJSON, World
 from quilt_mcp.commands.output import console_on, show, show_json
 from quilt_mcp.commands.session import ServerClient, run_session

@@ -1,0 +1,74 @@
+"""The command for a user without a home directory: one line that names the variable to set."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quilt_mcp.commands.cli import COMMANDS, main
+from quilt_mcp.settings import Settings
+from tests.support.client_home import remove_home
+
+LINE = "quilt-mcp: You have no home directory. Set HOME to the absolute path of a directory that you may write.\n"
+WORDS = {
+    "get": ["workflow://workflows"],
+    "install": ["cursor"],
+    "requirements": ["status"],
+    "workflows": ["backup", "x"],
+}
+PROGRAM = """
+import pwd, sys
+from quilt_mcp.commands.entry import main
+def find_account(number):
+    raise KeyError(number)
+pwd.getpwuid = find_account
+sys.exit(main())
+"""
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other variables")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_names_the_variable(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remove_home(monkeypatch)
+    assert main([command, *WORDS.get(command, [])]) == 2
+    assert capsys.readouterr() == ("", LINE)
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["nonsense"], []])
+def test_the_command_itself_needs_no_home(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remove_home(monkeypatch)
+    main(words)
+    captured = capsys.readouterr()
+    assert "home directory" not in captured.out + captured.err
+
+
+def test_a_data_directory_replaces_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remove_home(monkeypatch)
+    monkeypatch.delenv("QUILT_MCP_DATA_DIR", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert Settings().data_dir == tmp_path / "quilt-mcp"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("words", "variable"), [("serve", None), ("serve --demo", None), ("list", "XDG_DATA_HOME")])
+def test_a_process_of_a_user_without_an_account(words: str, variable: str | None, tmp_path: Path) -> None:
+    """The imports of FastMCP and quilt3 look for the data directory."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words.split()],
+        env={"PATH": os.environ["PATH"]} | ({variable: str(tmp_path)} if variable else {}),
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if variable:
+        assert (done.returncode, done.stderr) == (0, "")
+    else:
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", LINE)
