@@ -115,7 +115,7 @@ def copy_again(value: object) -> object:
 
 
 def is_hashable(value: object) -> bool:
-    """Whether a value can be in a set."""
+    """Return whether a value can be in a set."""
     try:
         hash(value)
     except TypeError:
