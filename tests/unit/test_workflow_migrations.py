@@ -341,7 +341,7 @@ def test_a_file_of_another_program_is_refused_and_not_changed(script: str, data_
         connection.execute("PRAGMA journal_mode = WAL")
     before = file.read_bytes()
     for call in CALLS:
-        with pytest.raises(ResourceExecutionError, match="other tables") as failure:
+        with pytest.raises(ResourceExecutionError, match="quilt-mcp did not create") as failure:
             call()
         assert str(failure.value.details).startswith("missing: ")
     assert file.read_bytes() == before
@@ -460,7 +460,7 @@ def test_postgresql_tables_of_another_program_are_refused(postgres: PostgresServ
     postgres.sql(f"CREATE SCHEMA {SCHEMA}; CREATE TABLE {SCHEMA}.workflows (poem TEXT)", database="foreign")
     apps.use_settings(Settings(workflows_url=SecretStr(url), data_dir=data_dir))
     for call in CALLS:
-        with pytest.raises(ResourceExecutionError, match="other tables"):
+        with pytest.raises(ResourceExecutionError, match="quilt-mcp did not create"):
             call()
     assert postgres.sql(f"SELECT count(poem) FROM {SCHEMA}.workflows", database="foreign") == "0"  # noqa: S608 - a constant
 
