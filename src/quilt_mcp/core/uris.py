@@ -74,7 +74,7 @@ def make_unknown_uri(uri: str, known: Mapping[str, ResourceDefinition], paramete
 
 
 def _encode_end(uri: str, known: Mapping[str, ResourceDefinition]) -> list[str]:
-    """Return the URI with its end encoded, if a template has free text there. What looks like a parameter is none."""
+    """Return the URI with its end encoded, if a template has free text there and the end has no parameters."""
     for pattern, definition in known.items():
         start, _, variable = path_of(pattern).rpartition("{")
         text = unquote(uri.removeprefix(start)) if "=" not in uri.partition("?")[2] else ""

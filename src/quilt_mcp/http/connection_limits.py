@@ -150,7 +150,7 @@ class Limited(asyncio.Protocol):
         super().connection_lost(exc)
 
     def _make_room(self, max_connections: int) -> None:
-        """Close the oldest connection without a request. If there is none, this connection gets what is reserved."""
+        """Close the oldest connection without a request. Without such a connection, this one uses the reserve."""
         before = self.opened_at - SILENT_SECONDS
         others = [one for one in self.connections if one is not self and not one.transport.is_closing()]
         silent = [one for one in others if one.cycle is None and one.opened_at < before]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from quilt_mcp.workflows.store import WorkflowStore
 
 RETENTION_SECONDS = 600.0
-"""The time in seconds between two writes that delete old workflows."""
+"""The minimum time in seconds between two deletions of old workflows, while none are left."""
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Workflows:
             self._database.close()
 
     def _delete_expired(self) -> None:
-        """Delete workflows that are too old, at most one batch, and only now and then. Failures are only logged."""
+        """Delete one batch of workflows that are too old, at most every RETENTION_SECONDS. Failures are only logged."""
         days = self._settings.workflow_retention_days
         with self._opening:
             if days is None or time.monotonic() < self._retain_at:

@@ -13,7 +13,7 @@ from quilt_mcp.analysis.engine.crosshair import satisfies_invariants
 from quilt_mcp.analysis.messages import MODULE_NAME
 
 Annotation: TypeAlias = object
-"""What a parameter or an element is annotated with: a class, or a form of `typing`."""
+"""The annotation of a parameter or an element: a class, or a form of `typing`."""
 Maker = Callable[[], object]
 """Makes a new value each time."""
 

@@ -96,7 +96,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 class Refused(BaseException):
     """The code breaks a rule of the gate.
 
-    Code that runs can raise it too. It is no `Exception`, so that neither the code nor an analysis takes it for an
+    Code that runs can raise it too. It is not an `Exception`, so that neither the code nor an analysis takes it for an
     outcome of the code.
 
     Attributes:

@@ -105,7 +105,7 @@ class WatchedFile:
     def _require_other_log(self) -> None:
         """Check that the log beside a file that has replaced another is not the log of the other.
 
-        A log that is none of the known ones was created after the replacement, by a process that uses the new file.
+        An unknown log was created after the replacement, by a process that uses the new file.
         """
         found = _find_logs(self._path)
         is_other = self._logs and _JOURNAL not in found and self._logs.isdisjoint(found.values())
