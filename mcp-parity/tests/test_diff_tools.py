@@ -170,7 +170,7 @@ def test_each_change_of_a_tool_is_one_line_and_breaking_changes_fail(
     assert repository.compare() == (lines, int(any("*breaking*" in line for line in lines)))
 
 
-def test_a_new_uri_in_a_description_is_no_change_of_the_tool(repository: Repository) -> None:
+def test_a_new_uri_in_a_description_does_not_change_the_tool(repository: Repository) -> None:
     """The tool's description changes with each resource. The resource's own line is enough."""
     tool = repository.files[TOOLS][0]
     tool["description"] = "\n".join(["Read any resource.", *URIS])

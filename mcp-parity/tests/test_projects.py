@@ -217,7 +217,7 @@ def test_an_update_in_several_processes_is_refused_if_a_fixture_makes_the_server
     assert pinned.files == before
 
 
-def test_an_inventory_that_is_no_text_is_reported_in_one_line(pinned: Project) -> None:
+def test_an_inventory_that_is_not_text_is_reported_in_one_line(pinned: Project) -> None:
     (pinned.root / "golden/mcp-list.csv").write_bytes(b"type,uri\n\xff\xfe")
     output = pinned.fail("-k", "answer or inventory")
     assert "golden/mcp-list.csv cannot be read: 'utf-8' codec can't decode byte 0xff" in output
@@ -237,7 +237,7 @@ def test_a_golden_that_cannot_be_written_is_reported_in_one_line(pinned: Project
     assert pinned.files == before
 
 
-def test_a_missing_inventory_is_no_empty_contract(pinned: Project) -> None:
+def test_a_missing_inventory_differs_from_an_empty_contract(pinned: Project) -> None:
     (pinned.root / "golden/mcp-list.csv").unlink()
     assert "there is no golden/mcp-list.csv" in pinned.fail()
     pinned.write("golden/mcp-list.csv", "type,uri\nresource,shop://status\n")

@@ -68,7 +68,7 @@ def test_code_cannot_change_anything_else(target: str) -> None:
     assert (caught.value.rule, caught.value.line) == ("store", 4)
 
 
-def test_refusal_is_no_exception_that_code_can_catch() -> None:
+def test_code_cannot_catch_a_refusal() -> None:
     with pytest.raises(Refused):
         _load("import json\ntry:\n    json.JSONEncoder.x = 1\nexcept Exception:\n    pass")
 

@@ -85,7 +85,7 @@ def test_name_that_only_the_real_module_has_is_refused(code: str, name: str) -> 
         "import collections as c\nx = 2 if issubclass(list, c.abc.Sequence) else 3",
     ],
 )
-def test_name_that_the_code_binds_or_that_is_not_withheld_is_no_error(code: str) -> None:
+def test_names_that_the_code_binds_or_may_use_cause_no_error(code: str) -> None:
     assert load_module(admit(code, Policy()).source, Policy()).x == 2
 
 

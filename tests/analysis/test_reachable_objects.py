@@ -1,4 +1,4 @@
-"""Whatever code the gate admits, it reaches no object outside the facades.
+"""Code that the gate admits cannot reach an object outside the facades.
 
 Programs are generated from the admitted grammar: names of facades and builtins, attributes, calls, subscripts, classes,
 decorators, patterns and stores. Each runs in the sandbox's jail, where `walking.py` looks at every value that a program

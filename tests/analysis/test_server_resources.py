@@ -237,7 +237,7 @@ async def test_read_without_a_server_is_a_typed_error() -> None:
     with pytest.raises(RuntimeError):
         get_context()
     for function in (server_resources.server_config, server_resources.capabilities):
-        with pytest.raises(ResourceExecutionError, match="there is none"):
+        with pytest.raises(ResourceExecutionError, match="Only a running server"):
             await function()
 
 

@@ -144,7 +144,7 @@ def _describe(value: Any) -> object:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("start", range(5))
-def test_no_claim_is_wrong_whatever_the_seeds_and_the_time_zone(start: int) -> None:
+def test_no_claim_is_wrong_with_any_seeds_and_time_zone(start: int) -> None:
     measured = asyncio.run(measure(start))
     print(f"start {start}: {measured.share:.0%} of the violations found")  # noqa: T201 - `make soak` shows it
     assert measured.wrong == []

@@ -1,6 +1,6 @@
 """How long a read of auth://status takes beside analyses of endless code, compared with an idle server.
 
-Nobody is signed in, so that the read itself takes little time.
+The world is signed out, so that the read itself takes little time.
 """
 
 import asyncio

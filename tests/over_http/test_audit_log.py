@@ -372,7 +372,7 @@ def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     ],
     ids=["no HTTP", "long headers"],
 )
-async def test_what_is_no_request_has_a_line_too(sent: bytes, endings: set[tuple[int, str]], tmp_path: Path) -> None:
+async def test_an_invalid_request_has_a_line_too(sent: bytes, endings: set[tuple[int, str]], tmp_path: Path) -> None:
     async with audited(tmp_path) as (client, lines):
         async with connected(client.base_url) as (reader, writer):
             writer.write(sent)

@@ -119,7 +119,7 @@ async def test_requests_get_503_while_the_issuer_does_not_answer(
         await client.post(**asking("good"))
         issuer.failure = None
         assert (await client.post(**asking("good"))).status_code == HTTPStatus.OK
-    assert caplog.text.count("the introspection endpoint does not answer") == 1
+    assert caplog.text.count("the introspection endpoint does not respond") == 1
 
 
 async def test_an_issuer_that_cannot_be_reached_gives_503(issuer: Issuer) -> None:

@@ -117,7 +117,7 @@ async def test_a_request_is_refused_before_its_body_is_read() -> None:
 
 
 @pytest.mark.soak
-async def test_without_sign_in_there_is_no_limit() -> None:
+async def test_the_limit_does_not_apply_without_sign_in() -> None:
     async with limited(rate_limit="1/day", concurrent_reads=1, static_tokens=None) as url:
         statuses = [(await post(url, READ, {})).status_code for _ in range(5)]
     assert statuses == [HTTPStatus.OK] * 5

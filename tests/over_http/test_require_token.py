@@ -1,4 +1,4 @@
-"""Requests without a valid token get 401 with a `WWW-Authenticate` header, whatever they request."""
+"""Requests without a valid token get 401 with a `WWW-Authenticate` header, for every URI."""
 
 import json
 from collections.abc import AsyncIterator

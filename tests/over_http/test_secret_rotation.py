@@ -304,7 +304,7 @@ async def expire_at_provider(store: SignInStore, token: str) -> None:
     await store.put(name, stored | {"expires_at": 1.0}, collection="mcp-upstream-tokens", ttl=3600)
 
 
-async def test_a_client_that_nobody_uses_is_forgotten_after_an_hour(provider: Provider) -> None:
+async def test_an_unused_client_is_deleted_after_an_hour(provider: Provider) -> None:
     async with shop(provider.settings(OLD)) as (client, found):
         unused = (await register(client)).json()["client_id"]
         used = (await sign_in(client, store_of(found), provider))["client_id"]

@@ -214,7 +214,7 @@ async def topology(directory: Path, crowd: Crowd) -> AsyncIterator[tuple[int, di
 
 
 @pytest.mark.soak
-async def test_no_confirmed_write_is_lost_and_nobody_gets_foreign_data_while_parts_crash(tmp_path: Path) -> None:
+async def test_no_write_is_lost_and_no_caller_gets_foreign_data_while_parts_crash(tmp_path: Path) -> None:
     visits, stop = Visits(), asyncio.Event()
     with isolate(tmp_path), Crowd(PEOPLE) as crowd:
         async with topology(tmp_path, crowd) as (port, parts):

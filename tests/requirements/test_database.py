@@ -126,9 +126,9 @@ async def test_other_tables_with_our_names_are_refused_and_not_changed(settings_
         async with database.migrating() as connection:
             await connection.exec_driver_sql("CREATE TABLE epics (id INTEGER, poet TEXT)")
         failure = await failure_of(database)
-        assert "other tables" in failure.message
+        assert "quilt-mcp did not create" in failure.message
         assert "epics.reference_id" in str(failure.details)
-        with pytest.raises(ResourceExecutionError, match="other tables"):
+        with pytest.raises(ResourceExecutionError, match="quilt-mcp did not create"):
             await migrating.upgrade(database)
         async with database.migrating() as connection:
             assert await connection.scalar(text("SELECT count(poet) FROM epics")) == 0
@@ -144,7 +144,7 @@ async def test_a_database_of_the_earlier_system_is_read_only(existing_settings: 
             async with database.writing():
                 pass
         for change in (migrating.upgrade, migrating.downgrade):
-            with pytest.raises(ResourceExecutionError, match="never migrated"):
+            with pytest.raises(ResourceExecutionError, match="does not migrate it"):
                 await change(database)
         assert (await database.schema()).state == "existing"
 

@@ -70,7 +70,9 @@ async def test_a_text_has_the_same_limit_in_every_script(settings_with_tables: S
         ("épics", "InvalidURI"),
     ],
 )
-async def test_what_is_no_free_text_stays_refused(path: str, error: str, settings_with_tables: Settings) -> None:
+async def test_other_variables_than_free_text_stay_refused(
+    path: str, error: str, settings_with_tables: Settings
+) -> None:
     async with connect(settings_with_tables) as client:
         body = (await read_failure(client, path)).body
     assert body["error"] == error

@@ -375,7 +375,7 @@ def test_a_pipe_is_refused(mapping: Path) -> None:
 
 @pytest.mark.usefixtures("tables")
 def test_the_example_of_the_documentation_is_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = (ROOT / "docs" / "requirements.md").read_text(encoding="utf-8").partition("## Jira")[2]
+    page = (ROOT / "docs" / "interchange.md").read_text(encoding="utf-8").partition("## Jira")[2]
     blocks = re.findall(r"```(csv|toml)\n(.*?)```", page, re.DOTALL)
     for language, text in blocks:
         (tmp_path / f"jira.{language}").write_text(text)

@@ -306,7 +306,7 @@ def test_all_problems_are_reported_together(file: Path, capsys: pytest.CaptureFi
     ("text", "reason"),
     [
         (b"", "1: The file is empty"),
-        (b"Summary,Issue key\n", "1: This is a file of Jira. Import it with --mapping;"),
+        (b"Summary,Issue key\n", "1: This is a Jira export. Import it with --mapping;"),
         (b"kind,colour\n", "1: The column 'colour' is unknown. Rename or remove it. Columns: kind, id, "),
         (b"kind,,title\n", "1: Column 2 has no name. Name it, or remove it."),
         (b"kind,title,kind\n", "1: The column kind appears twice. Remove one."),

@@ -40,8 +40,8 @@ SCHEMES = {
 
 
 def documents() -> list[Path]:
-    """Return README, CONTRIBUTING, CHANGELOG and the pages of docs."""
-    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+    """Return README, CONTRIBUTING, CHANGELOG, the pages of docs, and the README of mcp-parity."""
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "mcp-parity" / "README.md"]
 
 
 def find_outdated(sections: Mapping[str, Callable[[], str]]) -> Iterator[tuple[Path, str]]:

@@ -41,8 +41,8 @@ async def test_a_part_that_fails_to_close_leaves_no_other_open() -> None:
 def test_a_part_is_created_once_and_a_wrong_settings_class_is_an_error() -> None:
     app = App(NoSettings())
     assert app.part(Part) is app.part(Part)
-    with pytest.raises(TypeError, match="NoSettings, which is not World"):
-        app.settings_as(World)  # type: ignore[type-var]  # a class that is no settings class
+    with pytest.raises(TypeError, match="NoSettings; expected World"):
+        app.settings_as(World)  # type: ignore[type-var]  # a class without settings
 
 
 def test_python_callers_inside_a_servers_app_use_its_manager() -> None:

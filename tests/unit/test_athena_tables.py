@@ -342,7 +342,7 @@ async def test_the_first_example_of_a_database_has_the_first_example_of_a_table(
     assert (await read(f"athena://databases/{database}/tables/{table}"))["name"] == table
 
 
-async def test_nobody_signed_in_completes_nothing(shop: World) -> None:
+async def test_completion_without_sign_in_offers_nothing(shop: World) -> None:
     add_table("orders")
     quilt3.logout()
     assert [await complete(variable) for variable in ("database", "table")] == [[], []]

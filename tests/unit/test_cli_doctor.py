@@ -38,7 +38,7 @@ def test_all_checks_of_a_signed_in_user_succeed(name: str, capsys: pytest.Captur
     assert {"quilt-mcp", "Python", "demo world"} <= checks.keys()
 
 
-def test_a_stack_that_does_not_name_its_users_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stack_that_does_not_name_its_users_passes(capsys: pytest.CaptureFixture[str]) -> None:
     with demo_world("stack_2023"):
         checks = run_doctor(capsys, ok=True)
     assert "does not say who its users are" in checks["sign-in"]["detail"]

@@ -239,7 +239,7 @@ def check_refusal(outcome: tuple[int, str], path: Path) -> str:
     return text
 
 
-def test_a_file_that_is_no_backup_is_refused(file: Path, tmp_path: Path, capsys: Captured) -> None:
+def test_a_file_that_is_not_a_backup_is_refused(file: Path, tmp_path: Path, capsys: Captured) -> None:
     broken = tmp_path / "broken"
     content: dict[str, bytes] = {"damaged": b"SQLite format 3\0" + b"x" * 5000, "text": b"hello" * 1000, "empty": b""}
     for data in content.values():

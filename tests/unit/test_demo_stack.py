@@ -47,7 +47,7 @@ class TestTokens:
         assert answers[0].json()["access_token"] != stored["access_token"]
         assert answers[1].status_code == HTTPStatus.UNAUTHORIZED
 
-    def test_an_api_key_is_a_token_and_there_is_no_login(self) -> None:
+    def test_an_api_key_is_a_token_without_a_login(self) -> None:
         with demo_world("api_key") as world:
             assert os.environ["QUILT_CATALOG_URL"] == world.url
             assert not list(quilt3.util.BASE_PATH.glob("*.json"))

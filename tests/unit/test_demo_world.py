@@ -350,7 +350,7 @@ class TestQueries:
         assert counts["acme-raw-sequencing"] == 2
         assert sum(counts.values()) == 3
 
-    def test_there_is_no_login_when_signed_out(self) -> None:
+    def test_the_signed_out_world_has_no_login(self) -> None:
         with demo_world("signed_out") as world:
             assert quilt3.logged_in() is None
             assert quilt3.session.get_registry_url() == world.registry_url

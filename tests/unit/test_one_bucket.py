@@ -57,7 +57,7 @@ async def test_one_bucket_is_described_with_all_evidence(world: World) -> None:
 
 
 @in_world("member")
-async def test_a_bucket_that_nobody_lists_can_be_asked_for(world: World) -> None:
+async def test_an_unlisted_bucket_can_be_read(world: World) -> None:
     answer = await read_bucket("acme-athena-results")
     assert isinstance(answer, GetResourceSuccess)
     assert (answer.data["named_by"], answer.data["in_stack"]) == ([], False)

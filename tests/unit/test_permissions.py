@@ -215,7 +215,7 @@ def test_buckets_without_a_right_to_write_or_to_list_are_never_recommended() -> 
     assert recommend(make_bucket("a", NO_WRITING), make_bucket("b", WRITABLE, lists=refuse)) == []
 
 
-def test_a_bucket_that_is_probably_wrong_is_recommended_only_if_there_is_no_other() -> None:
+def test_a_bucket_that_is_probably_wrong_is_recommended_only_without_another() -> None:
     refused_put = make_bucket("c", None, writes=refuse)
     doubtful = [make_bucket("a", READ_ONLY), make_bucket("b", UNKNOWN, reads=refuse), refused_put]
     assert recommend(*doubtful) == [("a", "unverified", 40), ("b", "unverified", 40), ("c", "unverified", 40)]

@@ -146,7 +146,7 @@ async def test_completion_offers_the_real_values(
 
 
 @in_world("admin")
-async def test_completion_of_what_is_no_resource_offers_nothing(client: AnyClient) -> None:
+async def test_completion_of_an_unknown_template_offers_nothing(client: AnyClient) -> None:
     reference = PromptReference(type="ref/prompt", name="template")
     assert (await client.complete(reference, {"name": "template", "value": ""})).values == []
 

@@ -306,9 +306,7 @@ def test_a_stack_without_me_has_unknown_callers(status: str, open_caller: Open) 
 
 @pytest.mark.parametrize("status", ["200 OK", "400 Bad Request", "422 Unprocessable"])
 @pytest.mark.parametrize("data", [{}, {"data": None}], ids=["without data", "null"])
-def test_a_stack_that_refuses_every_query_is_no_old_stack(
-    status: str, data: dict[str, None], open_caller: Open
-) -> None:
+def test_a_stack_that_refuses_every_query_is_not_old(status: str, data: dict[str, None], open_caller: Open) -> None:
     caller, stack = open_caller(respond_always(status, {**REFUSAL, **data}))
     with pytest.raises(QueryRefused, match="rejected the query"):
         caller.fetch_standing()
@@ -330,7 +328,7 @@ def test_a_user_whom_the_stack_does_not_know_is_signed_out(open_caller: Open) ->
         {"errors": "no list", "data": None},
     ],
 )
-def test_a_stack_that_fails_to_describe_the_caller_is_no_old_stack(second: object, open_caller: Open) -> None:
+def test_a_stack_that_fails_to_describe_the_caller_is_not_old(second: object, open_caller: Open) -> None:
     caller, _ = open_caller(respond_with_me(None, errors=ROLE_IS_NULL, without_role=second))
     with pytest.raises(QueryRefused):
         caller.fetch_standing()

@@ -30,7 +30,7 @@ from sqlalchemy import Connection, inspect, text
 
 from quilt_mcp.app import App, identity
 from quilt_mcp.app.database import migrating
-from quilt_mcp.app.database.engines import postgresql_engine, sqlite_engine
+from quilt_mcp.app.database.engines import make_postgresql_engine, make_sqlite_engine
 from quilt_mcp.app.identity import LOCAL, Identity
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.settings import Settings
@@ -153,13 +153,13 @@ def test_the_second_use_changes_no_byte(file: Path, data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("origin", ["v1", "v2", "new"])
-def test_the_tables_are_the_same_whatever_their_origin(origin: str, data_dir: Path) -> None:
+def test_the_tables_are_the_same_for_each_origin(origin: str, data_dir: Path) -> None:
     if origin != "new":
         put(f"workflows-{origin}.sqlite3", data_dir)
     workflow_create("another", "Title")
     file = data_dir / "workflows.sqlite3"
     assert execute(file, "PRAGMA user_version")[0][0] == 2  # so that the earlier version can use the file too
-    engine = sqlite_engine(file, 1)
+    engine = make_sqlite_engine(file, 1)
     with engine.connect() as connection:
         assert differences(connection) == []
         assert set(inspect(connection).get_table_names()) == {*TABLES, MIGRATIONS.version_table}
@@ -196,7 +196,7 @@ def test_the_list_of_revisions_is_complete() -> None:
 def test_downgrade_to_nothing_and_upgrade(data_dir: Path) -> None:
     workflow_create("w", "Title")
     file = data_dir / "workflows.sqlite3"
-    engine = sqlite_engine(file, 1)
+    engine = make_sqlite_engine(file, 1)
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         migrating.downgrade(connection, MIGRATIONS, "base")
     assert workflow_ids() == []
@@ -341,7 +341,7 @@ def test_a_file_of_another_program_is_refused_and_not_changed(script: str, data_
         connection.execute("PRAGMA journal_mode = WAL")
     before = file.read_bytes()
     for call in CALLS:
-        with pytest.raises(ResourceExecutionError, match="other tables") as failure:
+        with pytest.raises(ResourceExecutionError, match="quilt-mcp did not create") as failure:
             call()
         assert str(failure.value.details).startswith("missing: ")
     assert file.read_bytes() == before
@@ -380,7 +380,7 @@ def url(postgres: PostgresServer, data_dir: Path) -> str:
 
 def dump(url: str) -> tuple[Rows, list[str]]:
     """Return every row, and the differences between the tables and `tables.py`."""
-    with postgresql_engine(url, SECONDS, lifetime=SECONDS).connect() as connection:
+    with make_postgresql_engine(url, SECONDS, lifetime=SECONDS).connect() as connection:
         connection.execute(text(f"SET search_path = {SCHEMA}"))
         rows = {
             table: [dict(row) for row in connection.execute(text(f"SELECT * FROM {table} ORDER BY {key}")).mappings()]  # noqa: S608 - constants
@@ -460,7 +460,7 @@ def test_postgresql_tables_of_another_program_are_refused(postgres: PostgresServ
     postgres.sql(f"CREATE SCHEMA {SCHEMA}; CREATE TABLE {SCHEMA}.workflows (poem TEXT)", database="foreign")
     apps.use_settings(Settings(workflows_url=SecretStr(url), data_dir=data_dir))
     for call in CALLS:
-        with pytest.raises(ResourceExecutionError, match="other tables"):
+        with pytest.raises(ResourceExecutionError, match="quilt-mcp did not create"):
             call()
     assert postgres.sql(f"SELECT count(poem) FROM {SCHEMA}.workflows", database="foreign") == "0"  # noqa: S608 - a constant
 

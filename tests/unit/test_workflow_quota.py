@@ -192,7 +192,7 @@ def test_creators_at_the_edge_never_exceed_the_quota(
         assert store.count_by_status().total() == answers.count("created") + (most - 12 if most > 20 else 0)
 
 
-def test_only_own_workflows_are_deleted_and_repeating_it_is_no_error(
+def test_only_own_workflows_are_deleted_and_the_call_can_be_repeated(
     storage: dict[str, Any], become: Callable[[str], None]
 ) -> None:
     use(storage)
@@ -212,7 +212,7 @@ def test_only_own_workflows_are_deleted_and_repeating_it_is_no_error(
     assert workflow_get_status("w") == before
 
 
-def test_retention_deletes_what_nobody_has_changed_for_that_time(
+def test_retention_deletes_workflows_that_have_not_changed_for_that_time(
     storage: dict[str, Any], become: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("quilt_mcp.workflows.stores.RETENTION_SECONDS", 0.0)

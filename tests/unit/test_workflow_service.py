@@ -288,7 +288,7 @@ def test_numbers_and_booleans_that_are_equal_in_python_are_different_values(befo
         workflow_add_step("w", "a", "Do a", metadata={"a": after})
 
 
-def test_the_order_of_keys_is_no_difference() -> None:
+def test_the_order_of_keys_does_not_matter() -> None:
     answer = workflow_create("w", "Title", metadata={"a": 1, "b": 2})
     assert workflow_create("w", "Title", metadata={"b": 2, "a": 1}) == answer
 

@@ -46,7 +46,7 @@ def read_rows(settings: Settings) -> list[Row]:
 
 
 def select_resources(rows: list[Row]) -> list[Row]:
-    """Return the rows that are no tools."""
+    """Return the rows of resources and templates."""
     return [row for row in rows if row["type"] != "tool"]
 
 

@@ -38,7 +38,7 @@ class Settings:
         tool: the tool that reads resources; empty to use `get_resource` if the server has it.
         examples: a URI for each template.
         volatile: the values that are not pinned.
-        exclude: patterns of URIs that are no part of the contract.
+        exclude: patterns of URIs that the contract excludes.
         others: patterns of goldens that other tests compare.
         protocol: the protocol era, as FastMCP's client names it.
         timeout: the seconds that an answer may take.
@@ -58,7 +58,7 @@ class Settings:
     timeout: float = 60.0
 
     def excludes(self, uri: str) -> bool:
-        """Return whether the URI is no part of the contract."""
+        """Return whether the contract excludes the URI."""
         return any(fnmatchcase(uri, pattern) for pattern in self.exclude)
 
     def volatile_paths(self, uri: str) -> list[str]:

@@ -117,7 +117,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _is_small(answer: dict[str, object]) -> bool:
-    """Whether every text, list and object has at most the allowed length and depth."""
+    """Return whether every text, list and object has at most the allowed length and depth."""
     level: list[object] = [answer]
     for _ in range(ANSWER_DEPTH + 1):
         if any(isinstance(one, str) and len(one) > ANSWER_TEXT for one in level):

@@ -107,7 +107,7 @@ def _find_server() -> FastMCP:
         return get_context().fastmcp
     except RuntimeError as error:
         raise ResourceExecutionError(
-            "This resource describes the running server, and there is none.",
+            "Only a running server can answer this resource.",
             suggested_actions=["Read it with an MCP client or with `quilt-mcp get`."],
         ) from error
 

@@ -64,7 +64,7 @@ class App:
             TypeError: the settings of this app do not include them.
         """
         if not isinstance(self.settings, kind):
-            raise TypeError(f"The app has {type(self.settings).__name__}, which is not {kind.__name__}")
+            raise TypeError(f"The settings of the app are {type(self.settings).__name__}; expected {kind.__name__}.")
         return self.settings
 
     @contextmanager
@@ -95,7 +95,7 @@ class App:
         """Close all parts, the newest first.
 
         Raises:
-            Exception: the first that a part raised. The other parts are closed all the same.
+            Exception: the first that a part raised. The other parts are closed too.
         """
         with self._lock:
             parts = list(self._parts.values())

@@ -1,4 +1,4 @@
-"""Which commit this installation was built from."""
+"""Finds the commit that this installation was built from."""
 
 import json
 import re

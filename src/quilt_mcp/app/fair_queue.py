@@ -30,7 +30,7 @@ class NoPlace(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one caller can use.
+    """The limits of one caller.
 
     Attributes:
         caller: identifies the caller.

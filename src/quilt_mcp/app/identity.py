@@ -100,7 +100,7 @@ def _is_name(claim: object) -> bool:
 
 
 def _requires_authentication() -> bool:
-    """Whether this is an HTTP request to a server that authenticates. True if the server is unknown."""
+    """Return whether this is an HTTP request to a server that authenticates. True if the server is unknown."""
     try:
         get_http_request()
     except RuntimeError:

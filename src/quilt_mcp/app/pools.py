@@ -1,7 +1,7 @@
 """Threads for blocking calls, in one pool for each kind of system, so that a slow system delays nothing else.
 
 Each caller has a share of the threads of each pool, which is smaller while others use much of the pool. A place in a
-pool is free again when its thread ends, also if nobody waits for the result any more.
+pool is free again when its thread ends, also if the caller no longer waits for the result.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class Pools:
         return await self._run_in_thread(call, partial(queue.release, place))
 
     async def close(self) -> None:
-        """Do nothing: nobody can end a thread from outside."""
+        """Do nothing: Python cannot stop a thread from outside."""
 
     async def _run_in_thread(self, call: Callable[[], T], release: Callable[[], None]) -> T:
         loop, started = asyncio.get_running_loop(), threading.Lock()

@@ -1,4 +1,4 @@
-"""The one path of all requests: limits, log line, metrics and span, whatever the method."""
+"""The one path of all requests: limits, log line, metrics and span, for every method."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.surfaces import TOOL_NAME, ResourceRefused, make_tool_result
 
 FAILED = "error"
-"""The outcome of a request that failed for a reason without a name of ours."""
+"""The outcome of a request that failed with an error of another library."""
 HANDSHAKE = {"initialize", "server/discover", "ping"}
 """The requests that the MCP library answers by itself. Over HTTP they have passed the rate limit."""
 SURFACES = {

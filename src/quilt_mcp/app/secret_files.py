@@ -22,11 +22,11 @@ READABLE_BY_OTHERS = stat.S_IROTH
 
 
 class InFile:
-    """Marks a setting that is no secret, and that can be in a file all the same."""
+    """Marks a setting that can be in a file although it is not a secret."""
 
 
 Text = Annotated[str, InFile()]
-"""For settings such as a public key."""
+"""The type of settings such as a public key."""
 
 
 class SecretFiles(PydanticBaseSettingsSource):

@@ -11,7 +11,7 @@ from quilt_mcp.app.secret_files import find_file, name_variables
 from quilt_mcp.settings import Settings
 
 MASK = "********"
-"""Stands for every secret, whatever its length."""
+"""Replaces every secret, regardless of its length."""
 LOGIN = re.compile(r"(?<=://)[^/?#]*@")
 
 

@@ -1,7 +1,7 @@
-"""What a client of each protocol asks first, and the form of the answers.
+"""Parses the first requests of a client, and formats their stored answers.
 
-These answers depend only on the version of the protocol and on the server. This module imports only the standard
-library.
+The answers to these requests depend only on the version of the protocol and on the server. This module imports only the
+standard library.
 """
 
 import json
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeGuard
 
 METHODS = frozenset({"ping", "tools/list", "resources/templates/list", "prompts/list"})
-"""Besides `initialize` and `server/discover`."""
+"""The methods with stored answers, besides `initialize` and `server/discover`."""
 INITIALIZED = "notifications/initialized"
 SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-"""The server refuses half of a surrogate pair."""
+"""An escaped surrogate. The server refuses half of a pair."""
 MAX_BYTES = 4 * 1024 * 1024
 MAX_ID = 100
 _PREFIX = "io.modelcontextprotocol/"
@@ -27,12 +27,12 @@ _ENVELOPE = {"_meta": {_VERSION: "2026-07-28", _INFO: _CLIENT, _CAPABILITIES: {}
 
 
 class Question(NamedTuple):
-    """A request with an answer that the server gives to every client.
+    """A request that has the same answer for every client.
 
     Attributes:
         request_id: the id of the request.
         method: the method.
-        key: the text of all that the answer depends on.
+        key: everything that the answer depends on, as text.
     """
 
     request_id: str | int
@@ -41,7 +41,7 @@ class Question(NamedTuple):
 
 
 class Conversation:
-    """What a client has sent so far, as far as it decides the answers to its next requests."""
+    """The earlier messages of a client that affect the answers to its next requests."""
 
     def __init__(self) -> None:
         self._session: list[object] | None = None  # of the protocol with a handshake
@@ -49,7 +49,7 @@ class Conversation:
         self._used: set[str | int] = set()
 
     def read(self, line: bytes) -> Question | None:
-        """Return the question in a message; None for every other message, and for each unusual form of a request."""
+        """Return the request in a message if its answer is the same for every client, otherwise None."""
         message = None if SURROGATE.search(line) else parse(line)
         if message is None or message.keys() - {"jsonrpc", "id", "method", "params"} or message.get("jsonrpc") != "2.0":
             return None
@@ -96,7 +96,7 @@ class Conversation:
 
 
 def make_first_messages() -> list[bytes]:
-    """Return what a client of each protocol sends first, as lines."""
+    """Return the first messages of a client of each protocol, as lines."""
     lists = sorted(METHODS - {"ping"})
     with_handshake = _make_requests([("initialize", _SESSION), *((method, {}) for method in lists)])
     sessionless = _make_requests([(method, _ENVELOPE) for method in ("server/discover", *lists)])

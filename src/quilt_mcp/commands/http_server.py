@@ -85,7 +85,7 @@ def _shut_down(shutdown: Shutdown, number: int, _: FrameType | None) -> None:
 
 def _exit_if_overdue(shutdown: Shutdown) -> None:
     if shutdown.is_overdue:
-        logger.warning("some work did not end in time and is given up")
+        logger.warning("background work did not finish in time: the process exits without waiting for it")
         sys.exit(0)
 
 

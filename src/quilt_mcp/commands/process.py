@@ -1,4 +1,4 @@
-"""How a command runs in its process: its log, its demo world, and how a signal ends it."""
+"""Sets up the process of a command: its log, its demo world, and its signal handlers."""
 
 import logging
 from collections.abc import Callable, Iterator

@@ -68,7 +68,7 @@ class StdioAudit(Middleware):
                 self._write(record, f"JSON-RPC {error.get('code')}")
 
     def close(self) -> None:
-        """Audit the requests that nobody has answered."""
+        """Audit the requests without an answer."""
         with self._lock:
             unanswered = [record for records in self._requests.values() for record in records]
             self._requests.clear()

@@ -1,7 +1,7 @@
 """Answers a client's first requests over stdio while the server is imported, then hands the streams over to it.
 
-The server reads every message all the same, so that it is in the state that the client expects. Its answers to the
-questions that were answered here are compared and not sent. This module imports only the standard library.
+The server also reads every message, so that it is in the state that the client expects. Its answers to
+requests that were answered here are compared and not sent. This module imports only the standard library.
 """
 
 import io
@@ -138,7 +138,7 @@ def write_all(descriptor: int, content: bytes | memoryview) -> None:
 
 
 def has_reader(descriptor: int) -> bool:
-    """Return whether somebody can read what is written. On Windows, only a write shows that nobody can."""
+    """Return whether the other end of the pipe is open. On Windows, only a write shows that it is closed."""
     if sys.platform == "win32":
         return True
     poll = select.poll()

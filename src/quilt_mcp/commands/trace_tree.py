@@ -15,7 +15,7 @@ _ARROWS = {"outgoing": "→", "incoming": "←"}
 
 
 def is_trace(data: JSONObject) -> bool:
-    """Whether it is the answer of a trace."""
+    """Return whether it is the answer of a trace."""
     return {"start", "links", "cycles"} <= data.keys()
 
 

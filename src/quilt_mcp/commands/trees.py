@@ -17,7 +17,7 @@ _NAMES = ("reference_id", "title", "name", "description")
 
 
 def is_tree(value: object) -> TypeGuard[list[object]]:
-    """Whether it is a list of objects that have reference IDs, and some of them contain lists of objects."""
+    """Return whether it is a list of objects that have reference IDs, and some of them contain lists of objects."""
     rows = _objects(value)
     return all("reference_id" in row for row in rows) and any(map(_branches, rows))
 

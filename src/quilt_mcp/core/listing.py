@@ -181,7 +181,7 @@ class Listing:
 
 @dataclass
 class Asked:
-    """A provider that is asked for a page, and what became of it."""
+    """A provider that is asked for a page, and its result."""
 
     provider: ListingProvider
     scope: Hashable
@@ -196,5 +196,5 @@ def _uri(resource: Resource) -> str:
 
 
 def _end(prefix: str) -> str:
-    """The smallest text that is greater than every text with this prefix."""
+    """Return the smallest text that is greater than every text with this prefix."""
     return prefix[:-1] + chr(ord(prefix[-1]) + 1)

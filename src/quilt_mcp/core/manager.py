@@ -96,7 +96,7 @@ class ResourceManager:
     async def respond(
         self, uri: object, *, surface: str, unknown_arguments: Collection[str] = ()
     ) -> GetResourceSuccess | GetResourceError:
-        """Answer a client, whatever it sent. Logs one line. Raises only on cancellation."""
+        """Answer any request of a client. Logs one line. Raises only on cancellation."""
 
         async def answer(read: Read) -> GetResourceSuccess:
             return self._check_answer(await self._read(_check_arguments(uri, unknown_arguments), read))
@@ -199,15 +199,10 @@ class ResourceManager:
             answer = GetResourceSuccess(uri=answer.uri, resource_name=answer.resource_name, data=data)
             size = len(answer.data_json.encode())
         if size > self._max_bytes:
-            raise errors.ResourceExecutionError(
-                "The answer is too long to send.",
-                details=f"{size} bytes of JSON; the maximum is {self._max_bytes}.",
-                suggested_actions=[
-                    "Read it in parts, if its URI takes a limit.",
-                    "Read a narrower resource.",
-                    errors.DISCOVER,
-                ],
-            )
+            details = f"{size} bytes of JSON; the maximum is {self._max_bytes}."
+            actions = ["Read it in parts, if its URI takes a limit.", "Read a narrower resource.", errors.DISCOVER]
+            message = "The answer is too long to send."
+            raise errors.ResourceExecutionError(message, details=details, suggested_actions=actions)
         return answer
 
     def make_error(self, uri: object, error: Exception, read: Read) -> GetResourceError:

@@ -23,17 +23,14 @@ from quilt_mcp.core.tracing import Read
 TOOL_NAME = "get_resource"
 PARAMETERS = {
     "type": "object",
-    "properties": {
-        "uri": {"type": "string", "default": "", "description": "URI of the resource. Omit it to list all resources."}
-    },
+    "properties": {"uri": {"type": "string", "default": "", "description": "Omit it to list all resources."}},
     "additionalProperties": False,
 }
 _COMPLETIONS = 100  # what MCP allows
 
 _TEXT = {"type": "string"}
-# One flat object for success and error, because some clients validate errors too, and fail on $ref or anyOf. It has
-# only what a model must know before it calls, because each field costs every client bytes in every conversation.
-# answers.py describes all fields.
+# One flat object: some clients validate errors too, and fail on $ref or anyOf. It has only what a model must know
+# before it calls, because every conversation contains it. answers.py describes all fields.
 OUTPUT_SCHEMA: JSONObject = {
     "type": "object",
     "required": ["success", "uri"],
@@ -133,7 +130,7 @@ def add_surfaces(mcp: FastMCP, manager: ResourceManager) -> None:
         GetResourceTool(
             name=TOOL_NAME,
             title="Get resource",
-            description=tool_description(manager),
+            description=describe_tool(manager),
             parameters=PARAMETERS,
             output_schema=OUTPUT_SCHEMA,
             annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, destructive_hint=False),
@@ -157,10 +154,10 @@ def add_surfaces(mcp: FastMCP, manager: ResourceManager) -> None:
         return mcp_types.Completion(values=shown[:_COMPLETIONS], has_more=len(shown) > _COMPLETIONS or None)
 
     mcp.add_completion_handler(complete)
-    logging.getLogger("fastmcp.server.server").addFilter(_is_no_refusal)
+    logging.getLogger("fastmcp.server.server").addFilter(_should_log)
 
 
-def tool_description(manager: ResourceManager) -> str:
+def describe_tool(manager: ResourceManager) -> str:
     """Build the tool's description. It is short, because each client pays for it in every conversation."""
     definitions = sorted(manager.registry.values(), key=lambda definition: definition["uri"])
     open_to_all = (one["uri"] for one in definitions if not one["requires_admin"] and not one["is_template"])
@@ -168,29 +165,33 @@ def tool_description(manager: ResourceManager) -> str:
     categories = groupby(definitions, key=lambda definition: definition["category"])
     return "\n".join(
         [
-            "Read any resource of this server: the same data as resources/read, for clients that only use tools.",
-            "",
-            "Without `uri` it lists all resources with descriptions. URIs, by scheme:",
-            *(f"{scheme}:// {', '.join(_short(one) for one in rows)}" for scheme, rows in categories),
-            f'Example: {{"uri": "{example}"}}. Replace each {{variable}} with a value.{_optional(definitions)}',
-            "",
-            "If `success` is true, the answer has `data`. If not, `error` is the kind of failure, `suggested_actions`",
-            "says what to do next, and `transient` is true if the same call can succeed later.",
+            "Read any resource of this server.\n",
+            "Without `uri`, it lists all with descriptions. URIs ([/x|/y] are optional):",
+            *(f"{scheme}:// {_list_paths(rows)}" for scheme, rows in categories),
+            f'Example: {{"uri": "{example}"}}. Replace {{variables}}.{_optional(definitions)}',
+            "On failure, follow `suggested_actions`; if `transient`, the same call can succeed later.",
         ]
     )
 
 
-def _short(definition: ResourceDefinition) -> str:
-    """Shorten a URI: without its scheme and parameter names, with a mark if it is for administrators."""
-    uri = path_of(definition["uri"])
-    parameters = "{?}" if uri != definition["uri"] else ""
-    return uri.partition("://")[2] + parameters + (" (admin)" if definition["requires_admin"] else "")
+def _list_paths(definitions: Iterable[ResourceDefinition]) -> str:
+    """List paths with their marks: {?} and (admin). Brackets contain what can be appended to the path before them."""
+    listed, start = list[str](), "/"
+    for one in definitions:
+        path = path_of(one["uri"]).partition("://")[2]
+        marks = ("{?}" if optional_parameters(one["uri"]) else "") + (" (admin)" if one["requires_admin"] else "")
+        if path.startswith(f"{start}/"):
+            listed[-1] += f"[{path.removeprefix(start)}{marks}]"
+        else:
+            listed.append(path + marks)
+            start = path
+    return ", ".join(listed).replace("][", "|")
 
 
 def _optional(definitions: Iterable[ResourceDefinition]) -> str:
     """Explain `{?}`, if any URI takes parameters."""
     names = dict.fromkeys(name for one in definitions for name in optional_parameters(one["uri"]))
-    return f" {{?}} can be ?{'&'.join(f'{name}=…' for name in names)}." if names else ""
+    return f" {{?}}, as in ?x=…&y=…, can have {', '.join(names)}." if names else ""
 
 
 def _common(definition: ResourceDefinition) -> JSONObject:
@@ -216,6 +217,6 @@ def _template(definition: ResourceDefinition) -> ResourceTemplate:
     return ResourceTemplate(uri_template=definition["uri"], parameters=parameters, **_common(definition))
 
 
-def _is_no_refusal(record: logging.LogRecord) -> bool:
+def _should_log(record: logging.LogRecord) -> bool:
     """Drop the traceback that FastMCP logs for a refused read, which has its own log line already."""
     return not (record.exc_info and isinstance(record.exc_info[1], ResourceRefused))

@@ -74,7 +74,7 @@ def make_unknown_uri(uri: str, known: Mapping[str, ResourceDefinition], paramete
 
 
 def _encode_end(uri: str, known: Mapping[str, ResourceDefinition]) -> list[str]:
-    """Return the URI with its end encoded, if a template has free text there. What looks like a parameter is none."""
+    """Return the URI with its end encoded, if a template has free text there and the end has no parameters."""
     for pattern, definition in known.items():
         start, _, variable = path_of(pattern).rpartition("{")
         text = unquote(uri.removeprefix(start)) if "=" not in uri.partition("?")[2] else ""
@@ -102,7 +102,7 @@ def _segments(uri: str) -> list[str]:
 
 
 def _likeness(asked: Sequence[str], candidate: str) -> tuple[float, str]:
-    """Return the similarity from 0 to 1, whatever the values of variables, and the candidate with those values."""
+    """Return the similarity from 0 to 1, without values of variables, and the candidate with those values."""
     given, pattern = list(asked), _segments(candidate)
     for at, segment in enumerate(pattern[: len(given)]):
         if VARIABLE_SEGMENT.fullmatch(segment) and given[at] not in pattern:
@@ -117,7 +117,7 @@ def _likeness(asked: Sequence[str], candidate: str) -> tuple[float, str]:
 
 
 def _is_within(given: Iterable[str], pattern: Iterable[str]) -> bool:
-    """Whether the URI only lacks segments of the pattern."""
+    """Return whether the URI only lacks segments of the pattern."""
     left = iter(pattern)
     return all(segment in left for segment in given)
 
@@ -155,7 +155,7 @@ def _is_text(text: str) -> bool:
 
 
 def is_value(text: str) -> bool:
-    """Whether a variable that is not free text can have this value."""
+    """Return whether a variable that is not free text can have this value."""
     return bool(re.fullmatch(VALUE_PATTERN, text)) and text not in (".", "..")
 
 

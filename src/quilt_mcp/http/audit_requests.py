@@ -1,4 +1,4 @@
-"""Middleware that writes one line of the audit log for each HTTP request, whatever answers it."""
+"""Middleware that writes one line of the audit log for each HTTP request, with every kind of answer."""
 
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -77,7 +77,7 @@ class AuditRequests:
                 self._log.write(record)
 
     def _is_answered_later(self, record: AuditRecord) -> bool:
-        """Whether a message was accepted and its answer goes to the stream of its session. AuditMessages writes it."""
+        """Return whether AuditMessages writes the line: the message was accepted, and its answer goes to a stream."""
         return self._transport == "sse" and record.status == HTTPStatus.ACCEPTED and record.method is not None
 
 

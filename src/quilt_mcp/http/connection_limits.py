@@ -48,7 +48,7 @@ class ConnectionLimits:
 
 
 class RequestCycle(Protocol):
-    """What this module uses of uvicorn's request."""
+    """The part of uvicorn's request that this module uses."""
 
     response_complete: bool
     more_body: bool
@@ -150,7 +150,7 @@ class Limited(asyncio.Protocol):
         super().connection_lost(exc)
 
     def _make_room(self, max_connections: int) -> None:
-        """Close the oldest connection without a request. If there is none, this connection gets what is reserved."""
+        """Close the oldest connection without a request. Without such a connection, this one uses the reserve."""
         before = self.opened_at - SILENT_SECONDS
         others = [one for one in self.connections if one is not self and not one.transport.is_closing()]
         silent = [one for one in others if one.cycle is None and one.opened_at < before]
@@ -171,7 +171,7 @@ class Limited(asyncio.Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _is_discarding(self) -> bool:
-        """Whether the data is the body of a request that was refused. Some clients read only after they sent it."""
+        """Return whether the data is the body of a refused request. Some clients read only after sending it."""
         return self.cycle is not None and self.cycle.more_body
 
     def _start_head_timer(self) -> None:

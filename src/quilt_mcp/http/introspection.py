@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Answer(TypedDict):
-    """What every answer of an issuer contains."""
+    """The required part of every answer of an issuer."""
 
     active: bool
 
@@ -85,9 +85,9 @@ class _CheckedAnswers(httpx2.AsyncBaseTransport):
             note_sign_in_failure()
             if not self._has_failed:
                 reason = str(error) if type(error) is httpx2.HTTPError else type(error).__name__
-                logger.warning("cannot verify tokens: the introspection endpoint does not answer (%s)", reason)
+                logger.warning("cannot verify tokens: the introspection endpoint does not respond (%s)", reason)
             self._has_failed = True
-            raise httpx2.TransportError("the token issuer does not answer") from None
+            raise httpx2.TransportError("the token issuer does not respond") from None
         self._has_failed = False
         return httpx2.Response(response.status_code, content=response.content)
 

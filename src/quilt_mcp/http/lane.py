@@ -63,7 +63,7 @@ ASKS_FASTMCP = {"config", "info"}
 PROVIDERS = [LocalProvider, surfaces.ResourceSurface]
 TOOL = f"tool:{surfaces.TOOL_NAME}@"
 SHADOWS = (TOOL, "resource:", "template:")
-"""With these begin the keys of components that could answer instead of ours."""
+"""Prefixes of the keys of components that could answer instead of ours."""
 HANDLERS = {CALL: "_on_call_tool", READ: "_on_read_resource"}
 ORIGINALS = {
     name: getattr(FastMCP, name, None)
@@ -78,7 +78,7 @@ LOGGERS = [
 
 
 def is_known(mcp: FastMCP) -> bool:
-    """Whether the server would do nothing for a plain request but run its middleware and ask the manager."""
+    """Return whether the server would do nothing for a plain request but run its middleware and ask the manager."""
     if INSTALLED not in TESTED:
         return False
     sdk, local = mcp._mcp_server, mcp.local_provider
@@ -162,7 +162,7 @@ class Lane:
         return request if request and self._is_ours(request) else None
 
     def _is_ours(self, request: PlainRequest) -> bool:
-        """Whether the component that is requested is the one of `add_surfaces`, and open to every caller."""
+        """Return whether the component that is requested is the one of `add_surfaces`, and open to every caller."""
         local, surface = cast("tuple[LocalProvider, surfaces.ResourceSurface]", self._mcp.providers)
         is_call = request.method == CALL
         found = local._components[TOOL] if is_call else surface._by_uri.get(request.uri, surface._any)

@@ -41,7 +41,7 @@ OTHER_LISTS = {"resources/templates/list", "tools/list", "prompts/list"}
 NO_PATTERNS = OTHER_LISTS | {UNKNOWN, "discovery", "resources/list"}
 SURFACES = {*request_guard.SURFACES.values(), "list"}
 PATHS = ("lane", "pipeline")
-"""What answers a message: the fast lane (lane.py), or FastMCP and the MCP library."""
+"""The handlers of messages: the fast lane (lane.py), or FastMCP with the MCP library."""
 SYSTEMS = {"aws", "stack", "sql"}
 OUTCOMES = (
     DONE

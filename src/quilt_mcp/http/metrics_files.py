@@ -19,7 +19,7 @@ ENDED = "ended"
 
 @contextmanager
 def without_ended_processes(directory: Path) -> Iterator[None]:
-    """Add up the counters of the processes that ended, and remove their gauges. Nobody else does so in the context."""
+    """Add up the counters of the processes that ended, and remove their gauges. No other process does so meanwhile."""
     with (directory / "lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for path in directory.glob("gauge_live*.db"):

@@ -150,7 +150,7 @@ class _ProviderClient(AsyncOAuth2Client):
                 reason = type(error).__name__
                 break
         note_sign_in_failure()
-        raise SignInStoreError(f"the OpenID provider does not respond with tokens ({reason})")
+        raise SignInStoreError(f"The OpenID provider returned no tokens ({reason}).")
 
 
 def _derive_key(secret: str) -> bytes:

@@ -62,7 +62,7 @@ class FinishRequests:
             return
         try:
             await self._app(scope, receive, send_closing)
-        except ClientDisconnect:  # in the middle of the body: nobody receives an answer
+        except ClientDisconnect:  # in the middle of the body: no client is left to receive an answer
             return
         except asyncio.CancelledError:  # by uvicorn, at the end of its time
             if is_started:

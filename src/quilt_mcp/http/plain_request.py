@@ -89,7 +89,7 @@ class RequestReader:
         return uri if match and match[1] in self._schemes else None
 
     def _is_known_client(self, version: str, method: str, params: JSONObject) -> bool:
-        """Whether the MCP library accepts what the request says about its client. It is asked once for each client."""
+        """Return whether the MCP library accepts the client description in the request. Checked once per client."""
         meta = params.get("_meta", {})
         if not isinstance(meta, dict) or not _is_plain_id(meta.get("progressToken", 0)):
             return False
@@ -128,7 +128,7 @@ def _find_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes] 
 
 
 def _is_routed(headers: dict[bytes, bytes], method: str, name: str | None) -> bool:
-    """Whether the headers have a version, and in the sessionless protocol also the method and the name."""
+    """Return whether the headers have a version, and in the sessionless protocol also the method and the name."""
     version = headers.get(VERSION, b"").decode("latin-1")
     if version == LATEST_MODERN_VERSION:
         return headers.get(METHOD) == method.encode() and headers.get(NAME) == (name or "").encode()

@@ -3,7 +3,7 @@
 admission.py imports this module on first use, because it imports limits.
 
 The window slides: an identity has two counters for each limit. If the shared state does not respond, each process
-counts by itself until it responds again. So nobody is locked out, and nobody is without a limit.
+counts by itself until it responds again. So callers keep access, and the limits still apply.
 """
 
 import hashlib

@@ -59,7 +59,7 @@ def _may_read_metrics(request: Request, token: SecretStr | None) -> bool:
 
 
 def _is_from_here(request: Request) -> bool:
-    """Whether the client is on this machine."""
+    """Return whether the client is on this machine."""
     try:
         return request.client is not None and ip_address(request.client.host).is_loopback
     except ValueError:  # a trusted proxy can forward something that is not an address

@@ -1,6 +1,6 @@
 """Stored sign-ins through an OpenID provider: encrypted, and for a limited time.
 
-FastMCP would keep a registered client forever, and anyone can register. Here, a client that nobody signs in with is
+FastMCP would keep a registered client forever, and anyone can register. Here, a client that is not used to sign in is
 forgotten after an hour.
 """
 
@@ -28,7 +28,7 @@ from key_value.aio.wrappers.ttl_clamp import TTLClampWrapper
 CLIENTS = "mcp-oauth-proxy-clients"
 """FastMCP's collection of registered clients. A test fails if it has another name."""
 UNUSED_SECONDS = 3600.0
-"""How long a client stays registered before somebody signs in with it."""
+"""The time in seconds for which a new client stays registered until its first sign-in."""
 REGISTRATION_SECONDS = 365 * 86_400.0
 """How long a client stays registered after it was last used to sign in."""
 SWEEP_SECONDS = 600.0

@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 from quilt_mcp.http.sign_ins import note_sign_in_failure
 
 LEEWAY_SECONDS = 60
-"""How far the issuer's clock may be ahead of ours."""
+"""The number of seconds that the issuer's clock may be ahead of ours."""
 ACCESS_TOKEN_TYPES = {"", "JWT", "AT+JWT"}
 """The values of `typ` for access tokens, in upper case. Issuers sign other tokens with the same keys."""
 MAX_STALE_SECONDS = 86_400
@@ -43,7 +43,7 @@ KEY_SET = TypeAdapter(_KeySet)
 
 
 class StrictJWTVerifier(JWTVerifier):
-    """Also refuses tokens that never expire, that are not valid yet, that are no access tokens, or that are malformed.
+    """Also refuses tokens that never expire, that are not valid yet, that are not access tokens, or that are malformed.
 
     If the issuer does not publish its keys at the moment, the last ones are used for a day. A token with another key
     cannot be verified then: the request gets 503 instead of 401, because clients discard a token after 401.
@@ -115,7 +115,7 @@ def _is_access_token(header: Mapping[str, object]) -> bool:
 
 
 def _is_current(claims: Mapping[str, object]) -> bool:
-    """Whether a token expires, and was valid a moment ago. FastMCP has compared `exp` with the clock."""
+    """Return whether a token expires, and was valid a moment ago. FastMCP has compared `exp` with the clock."""
     latest = time.time() + LEEWAY_SECONDS
     starts = [claims[name] for name in ("nbf", "iat") if name in claims]
     return _is_time(claims.get("exp")) and all(_is_time(start) and start <= latest for start in starts)

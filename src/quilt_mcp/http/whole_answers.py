@@ -16,7 +16,7 @@ class WholeAnswers(asyncio.Transport):
     """
 
     MAX_BYTES = 65_536
-    """More is sent at once, so that a long answer does not fill the memory."""
+    """The maximum size of an answer that is collected. A longer answer is sent in parts, which limits the memory."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__()

@@ -91,7 +91,7 @@ class Workers(Multiprocess):
         self._next_respawn = self._last_respawn + self._respawn_pause
 
     def terminate_all(self) -> None:
-        """Ask the workers to end. Their listening sockets are the last: new connections are refused then."""
+        """Close our listening sockets and ask the workers to end. When they end, new connections are refused."""
         for listener in self.sockets:
             listener.close()
         super().terminate_all()

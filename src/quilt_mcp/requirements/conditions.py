@@ -43,7 +43,7 @@ class Selection:
     sort: Sort | None = None
 
     def __bool__(self) -> bool:
-        """Whether it filters or sorts at all."""
+        """Return whether it filters or sorts at all."""
         return any(getattr(self, one.name) for one in fields(self))
 
     def limit(self, kind: Kind, dialect: str, *, hidden: Collection[str] = ()) -> Conditions | None:

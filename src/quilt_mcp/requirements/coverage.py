@@ -31,7 +31,7 @@ Conditions = list[ColumnElement[bool]]
 
 @dataclass(frozen=True)
 class Filter:
-    """What the answer is limited to, besides what the caller may see.
+    """The limits of the answer, besides the rights of the caller.
 
     Attributes:
         epic: an epic and its descendants; None for all epics.
@@ -200,7 +200,7 @@ async def _read_gap(  # noqa: PLR0913, PLR0917 - one caller
     limit: int,
     counter: "_Counter",
 ) -> tuple[Gap, _Position | None]:
-    """Read one category. Return also its last entity if others follow."""
+    """Return the gaps of one category, and the position of the next page; None if this is the last page."""
     conditions = {kind: [*limited.limit(kind), lacks] for kind, lacks in _CONDITIONS[category](reader).items()}
     if position:
         count, total = position.count, position.total

@@ -212,7 +212,7 @@ class Database:
 
     @asynccontextmanager
     async def _connect_open(self, **options: object) -> AsyncIterator[AsyncConnection]:
-        """Yield a connection that was not closed since its last use. `_read_snapshot` notices that itself."""
+        """Yield a connection, opened again if PostgreSQL has closed it. `_read_snapshot` does not need this check."""
         async with self._connect(**options) as connection:
             if self.dialect == "postgresql":
                 await begin_reading(connection, "SELECT 1")

@@ -159,10 +159,9 @@ class FilterNames:
         return tuple(sorted({known[value] for value in values}))
 
     def _select_colleagues(self) -> Conditions:
-        """Return the conditions for the users that the caller may know.
+        """Return the conditions that select the users that the caller may see.
 
-        They are the members of the caller's projects, the assignees of these projects, and the
-        caller.
+        These are the caller, the members of the caller's projects, and the assignees in these projects.
         """
         scope = self._reader.scope
         if scope.projects is None:
@@ -190,8 +189,8 @@ class FilterNames:
         if all(map(_is_id, values)):
             return tuple(sorted(values))
         raise InvalidTemplateVariable(
-            "`assignee` must be the ID of a user, because the server may not read the names of users.",
-            suggested_actions=["Use an `assignee_id`.", "Grant the user of the database SELECT on `users`."],
+            "`assignee` must be the ID of a user, because the database user cannot read the table `users`.",
+            suggested_actions=["Use an `assignee_id`.", "Grant the database user SELECT on `users`."],
         )
 
 

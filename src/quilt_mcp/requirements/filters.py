@@ -19,9 +19,9 @@ from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.requirements.kinds import KINDS, REQUIREMENT, Kind
 
 ME = "me"
-"""As an assignee: the caller."""
+"""The value of `assignee` for the caller."""
 NOBODY = "none"
-"""As an assignee: entities without one."""
+"""The value of `assignee` for entities without an assignee."""
 PRIORITIES = {"critical": 1, "high": 2, "medium": 3, "low": 4}
 """The priorities by their names. Both can be written."""
 MAX_SHOWN = 20
@@ -82,7 +82,7 @@ class Filters:
     sort: Sort | None = None
 
     def __bool__(self) -> bool:
-        """Whether it filters or sorts at all."""
+        """Return whether it filters or sorts at all."""
         return any(getattr(self, one.name) for one in fields(self))
 
 

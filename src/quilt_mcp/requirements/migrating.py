@@ -65,6 +65,6 @@ def _downgrade(connection: Connection, revision: str) -> None:
 def _refuse(schema: Schema) -> None:
     require_readable(schema)
     raise ResourceExecutionError(
-        "This database belongs to another requirements system. It is never migrated.",
+        "This database belongs to another requirements system. quilt-mcp does not migrate it.",
         suggested_actions=["Set QUILT_MCP_DATABASE_URL to an empty database."],
     )

@@ -14,7 +14,7 @@ from quilt_mcp.requirements.tables import requirement_types, users
 
 
 class _Named(NamedTuple):
-    """Where a name comes from: the column with the ID, and the table and the column with the name."""
+    """The source of a name: the column with the ID, and the table and the column with the name."""
 
     id_column: str
     table: Table
@@ -35,10 +35,10 @@ _MAY_READ_USERS = (
 
 
 async def may_read_users(connection: AsyncConnection) -> bool:
-    """Return whether the database lets us read the names of users. Asks once for each connection of the pool.
+    """Return whether the database user may read the names of users. Queries once for each connection of the pool.
 
-    All else can be read without this privilege, for example in a database of the earlier requirements system. So the
-    names are null without it.
+    Without this privilege the names of users are null. Everything else can be read, for example in a database of the
+    earlier requirements system.
     """
     if connection.dialect.name != "postgresql":
         return True

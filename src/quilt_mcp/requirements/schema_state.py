@@ -1,4 +1,4 @@
-"""What a database contains: our tables, none, those of the earlier requirements system, or something else."""
+"""Examines the tables of a database: ours, none, those of the earlier requirements system, or others."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -34,7 +34,7 @@ _RENAMED_FROM, _RENAMED = "last_modified", "updated_at"
 
 
 def examine(connection: Connection) -> Schema:
-    """Return what a new connection sees. Changes nothing."""
+    """Examine the tables with a new connection. Changes nothing."""
     inspector = inspect(connection)
     found = set(inspector.get_table_names())
     if schema := MIGRATIONS.find_schema(connection, found):
@@ -50,7 +50,7 @@ def examine(connection: Connection) -> Schema:
 
 
 def _is_too_early(inspector: Inspector, missing: Collection[str]) -> bool:
-    """Whether the tables are those of the earlier system before its migration 4, which renamed a column of each."""
+    """Return whether the tables are older than migration 4 of the earlier system, which renamed a column of each."""
     lacking = {name.removesuffix(f".{_RENAMED}") for name in missing if name.endswith(f".{_RENAMED}")}
     return (
         len(lacking) == len(missing)
@@ -60,7 +60,7 @@ def _is_too_early(inspector: Inspector, missing: Collection[str]) -> bool:
 
 
 def _find_migration(connection: Connection, found: Collection[str]) -> str | None:
-    """Return which migration of the earlier system the tables have; None if the user may not know."""
+    """Return the migration of the earlier system that the tables have; None if the user may not read it."""
     name = "schema_migrations"
     if name not in found or not connection.scalar(select(func.has_table_privilege(name, "SELECT"))):
         return None
@@ -79,7 +79,7 @@ def require_readable(schema: Schema) -> None:
     if schema.state == "empty":
         raise ResourceExecutionError("The requirements database has no tables yet.", suggested_actions=[MIGRATE])
     if schema.state == "unknown":
-        raise FAILURES.foreign(schema.problem)
+        raise FAILURES.make_foreign(schema.problem)
     if schema.state == "too_early":
         raise ResourceExecutionError(
             "The requirements database belongs to the earlier requirements system, before its migration 4.",
@@ -90,7 +90,7 @@ def require_readable(schema: Schema) -> None:
             ],
         )
     if schema.state == "newer":
-        raise FAILURES.newer(str(schema.revision), MIGRATIONS.newest)
+        raise FAILURES.make_newer(str(schema.revision), MIGRATIONS.newest)
     raise ResourceExecutionError(
         "The requirements database was written by an older version of quilt-mcp.",
         details=f"schema {schema.revision}; this version needs {MIGRATIONS.newest}",

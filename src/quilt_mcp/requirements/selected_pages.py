@@ -28,7 +28,7 @@ A = TypeVar("A")
 FEW = 5000
 """Up to this number of rows, all of them are found and sorted."""
 MOST_VALUES = 20
-"""Up to this number of values of the lead, each is read on its own."""
+"""The maximum number of values of the lead for which each value has its own query."""
 _LEADS = {
     "assignee_id": "assignee_ids",
     "project_id": "project_ids",
@@ -82,7 +82,7 @@ class SelectedPages(Generic[A]):
 
     @property
     def sort_key(self) -> SortKey | None:
-        """By which the list is sorted; None for the order of the IDs."""
+        """The key by which the list is sorted; None for the order of the IDs."""
         return self._sort and self._sort.key
 
     async def read(self, mark: Mark | None, limit: int) -> SelectedRows[A]:

@@ -15,7 +15,7 @@ def _check_url(url: SecretStr) -> SecretStr:
 
 
 class RequirementsSettings(StorageSettings):
-    """The requirements database, and what callers see of it."""
+    """Settings of the requirements database, and of the access to it."""
 
     database_url: Annotated[SecretStr, AfterValidator(_check_url)] | None = Field(
         None,

@@ -1,4 +1,4 @@
-"""How rows become answers. Needs no SQLAlchemy, so that a server can start without it."""
+"""Converts rows to answers. Does not import SQLAlchemy, so that a server can start without it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -86,7 +86,7 @@ class RequirementsStore:
             yield Reader(connection, scope, has_users=await may_read_users(connection))
 
     def _username(self, caller: identity.Identity) -> str | None:
-        """The caller's name in the database; None for an administrator, which a local caller is by default."""
+        """Return the caller's name in the database; None for an administrator, which a local caller is by default."""
         if caller.is_local:
             return self.settings.requirements_user
         return str(caller.claims.get(self.settings.requirements_user_claim, caller.subject))
@@ -258,7 +258,7 @@ class RequirementsStore:
         return Page(found.rows, found.total, encode_mark(found.last, tag) if found.last else None)
 
     async def _parse_id(self, kind: Kind, text: str) -> EntityId:
-        """Parse an ID. If it is not valid, suggest the entity that it nearly names, if the caller may see that.
+        """Parse an ID. If it is not valid, suggest the most similar entity that the caller may see.
 
         Raises:
             InvalidTemplateVariable: it is not valid for this kind.

@@ -140,7 +140,7 @@ def _indexes(kind: Kind) -> list[Index]:
 
 
 def _planned(kind: Kind) -> tuple[SchemaItem, ...]:
-    """The columns and constraints that all kinds share except acceptance criteria."""
+    """Return the columns and constraints that all kinds share except acceptance criteria."""
     return (
         _user("creator_id"),
         _user("assignee_id"),

@@ -46,7 +46,7 @@ class Step:
 
 @dataclass
 class Walk:
-    """What was reached from an entity.
+    """The entities that were reached from a start.
 
     Attributes:
         nodes: the entities by ID, nearest first.

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Quota(NamedTuple):
-    """How often an operation may be called: calls per second, after a first burst."""
+    """The rate limit of an operation: calls per second, after a first burst."""
 
     operation: str
     per_second: float

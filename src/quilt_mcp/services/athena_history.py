@@ -69,12 +69,12 @@ class _Described:
 
 
 def athena_query_history() -> HistoryAnswer:
-    """The 50 newest Athena queries in all workgroups that you may use, newest first.
+    """The 50 newest Athena queries in workgroups that you may use.
 
-    Athena limits the rate of calls, so in an account with many workgroups the time is not enough for all of them:
-    Quilt's come first, `workgroups_unavailable` gives the reason for each workgroup with unreadable queries, and
-    `is_complete` is then false. `unprocessed` is the number of queries that Athena listed but did not describe.
-    Query text is cut at 4000 characters. Athena keeps queries for 45 days.
+    The newest query comes first. Athena limits the rate of calls, so in an account with many workgroups the time is not
+    enough for all of them: Quilt's come first, `workgroups_unavailable` gives the reason for each workgroup with
+    unreadable queries, and `is_complete` is then false. `unprocessed` is the number of queries that Athena listed but
+    did not describe. Query text is cut at 4000 characters. Athena keeps queries for 45 days.
     """
     return share_read(_read_history, current_caller().aws)
 

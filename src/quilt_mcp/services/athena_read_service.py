@@ -20,10 +20,11 @@ __all__ = ["athena_databases_list", "athena_query_history", "athena_workgroups_l
 
 
 def athena_databases_list() -> DatabasesAnswer:
-    """The databases of the Glue data catalog, with name, description, location, creation time and parameters.
+    """The databases of the Glue data catalog.
 
-    If you may not list databases in Glue, Athena is asked, which in most accounts needs the same right. If Athena lists
-    them, `source` is "athena", and the location and creation time are null, because Athena does not return them.
+    Each has its name, description, location, creation time and parameters. If you may not list databases in Glue,
+    Athena is asked, which in most accounts needs the same right. If Athena lists them, `source` is "athena", and the
+    location and creation time are null, because Athena does not return them.
     """
     aws = current_caller().aws
     source: Literal["glue", "athena"] = "glue"

@@ -1,4 +1,4 @@
-"""Which workgroup and data catalog a caller's queries should use.
+"""Recommends a workgroup and data catalogs for a caller's queries.
 
 Quilt gives each managed role its own workgroup, and one workgroup to all other roles. AWS returns the details of a
 workgroup only to a role that may use it. So a workgroup is chosen from those that AWS described.

@@ -27,11 +27,12 @@ MAX_EXAMPLE_DATABASES = 5
 
 
 def athena_tables_list(database: str, cursor: str | None = None, limit: str | None = None) -> TablesAnswer:
-    """The tables and views of a database of the Glue data catalog, sorted by name, 50 per page.
+    """The tables and views of a database, 50 per page.
 
-    Each has its type, description, location, number of columns, partition keys and times. Glue cannot start a list in
-    the middle, so each page reads all tables of the database, 100 per call and at most 5,000. If there are more,
-    `count_is_exact` is false; the others can still be read by name.
+    They come from the Glue data catalog and are sorted by name. Each has its type, description, location, number of
+    columns, partition keys and times. Glue cannot start a list in the middle, so each page reads all tables of the
+    database, 100 per call and at most 5,000. If there are more, `count_is_exact` is false; the others can still be read
+    by name.
     """
     name = _check_name("database", database)
     aws = current_caller().aws
@@ -61,10 +62,10 @@ def athena_tables_list(database: str, cursor: str | None = None, limit: str | No
 
 
 def athena_table_get(database: str, table: str) -> TableAnswer:
-    """One table or view of the Glue data catalog: columns with types and comments, partition keys, location, format.
+    """The columns, partition keys and location of a table or view.
 
-    `sql_name` is the name to use in a query. Long lists and values are cut, and the answer says so. For a view,
-    `view_sql` is its query.
+    Columns have their types and comments. The answer also has the format. `sql_name` is the name to use in a query.
+    Long lists and values are cut, and the answer says so. For a view, `view_sql` is its query.
     """
     names = _check_name("database", database), _check_name("table", table)
     aws = current_caller().aws

@@ -45,11 +45,12 @@ class WorkgroupList(NamedTuple):
 
 
 def athena_workgroups_list() -> WorkgroupsAnswer:
-    """The enabled Athena workgroups, with their result locations, and the workgroup and data catalog for your role.
+    """Athena workgroups, and the workgroup and data catalog for your role.
 
-    Quilt's own workgroups come first. If AWS does not return the details of a workgroup, its `details_available` is
-    false, `details_error` is the reason, and the values from the details are null. `recommended` names the workgroup to
-    use for your queries, and the data catalogs of tabulator tables and of all other tables, each with its evidence.
+    Only enabled workgroups are listed. Each has the location of its results. Quilt's own workgroups come first. If AWS
+    does not return the details of a workgroup, its `details_available` is false, `details_error` is the reason, and the
+    values from the details are null. `recommended` names the workgroup to use for your queries, and the data catalogs
+    of tabulator tables and of all other tables, each with its evidence.
     """
     caller = current_caller()
     standing = caller.fetch_standing() if caller.login.signed_in else None

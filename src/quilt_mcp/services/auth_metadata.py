@@ -147,7 +147,7 @@ class CatalogInfoAnswer(TypedDict):
 
 
 def auth_status() -> AuthStatusAnswer:
-    """Whether you are signed in to a Quilt catalog, with the catalog, the user, and when the credentials expire.
+    """Your sign-in to the Quilt catalog: status, user and expiry.
 
     `status` is one of not_configured, not_authenticated, authenticated, expired, refused, unreachable, unknown; if the
     login could not be checked, `details` gives the reason. `user_info` contains username, email, is_admin, role and
@@ -244,12 +244,12 @@ def _find_status(failure: ResourceFailure) -> Status:
 
 
 def catalog_info() -> CatalogInfoAnswer:
-    """The configured Quilt catalog: addresses, AWS region, stack version and tabulator data catalog.
+    """The addresses, AWS region and version of the Quilt catalog.
 
-    The values come from quilt3's configuration and from the catalog's public config.json. `config_json` is "read" if
-    that could be read, otherwise it gives the reason. `is_authenticated` is true if there is a login, which is not
-    checked; auth://status checks it. Unknown values are null. Sends one request if a catalog is configured, otherwise
-    none.
+    The answer also names the data catalog of tabulator. The values come from quilt3's configuration and from the
+    catalog's public config.json. `config_json` is "read" if that could be read, otherwise it gives the reason.
+    `is_authenticated` is true if there is a login, which is not checked; auth://status checks it. Unknown values are
+    null. Sends one request if a catalog is configured, otherwise none.
     """
     caller = current_caller()
     login, stack = caller.login, caller.login.stack

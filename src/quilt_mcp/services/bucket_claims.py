@@ -1,4 +1,4 @@
-"""What the calls to S3 and the Quilt stack showed about one bucket, and the claims that follow from it."""
+"""The results of calls to S3 and the Quilt stack for one bucket, and the claims that follow from them."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -31,7 +31,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Listing:
-    """What the list calls returned.
+    """The results of the list calls.
 
     Attributes:
         root: whether S3 allowed the list of the root.
@@ -84,7 +84,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class Statement:
-    """What the Quilt stack states about writing to one bucket.
+    """The Quilt stack's statement about writing to one bucket.
 
     Attributes:
         evidence: what the stack states, or why nothing is known.

@@ -1,4 +1,4 @@
-"""Which buckets there are: those of the Quilt stack, then those of the AWS account."""
+"""Lists the buckets of the Quilt stack, then those of the AWS account."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -56,7 +56,7 @@ class Buckets:
 
 
 class Reader(NamedTuple):
-    """Who reads: the caller, AWS in the caller's name, and the caller's standing in the stack.
+    """The reader: the caller, AWS with the caller's credentials, and the caller's standing in the stack.
 
     A local user without a login has no standing, and calls AWS with the AWS configuration of this machine.
     """

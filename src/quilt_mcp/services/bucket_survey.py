@@ -51,7 +51,7 @@ class Survey:
 
     @property
     def listing(self) -> Listing:
-        """What the list calls returned."""
+        """The results of the list calls."""
         return self.probe.listing or Listing(root=False)
 
 

@@ -1,4 +1,4 @@
-"""What the calls to S3 and the statements of the Quilt stack prove about the caller's rights in a bucket.
+"""Decides which rights in a bucket the calls to S3 and the statements of the Quilt stack prove.
 
 Only pure functions. Each claim comes with its evidence: a text that names the source, the call and the result.
 """

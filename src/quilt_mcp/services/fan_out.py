@@ -10,7 +10,7 @@ from typing import TypeVar
 
 WORKERS = 32
 NOT_IN_TIME = "not reached in time"
-"""What answers say about an item if its call did not finish in time."""
+"""The reason in answers for an item whose call did not finish in time."""
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")

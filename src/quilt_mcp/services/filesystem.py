@@ -12,7 +12,7 @@ from quilt_mcp.services.stack.callers import find_quilt_paths
 
 GIB = 2**30
 PROBE = bytes(4096)
-"""What is written to each directory. A file system that is full can still create an empty file."""
+"""The content of the test file. A full file system can still create an empty file."""
 
 
 class DirectoryStatus(TypedDict):
@@ -46,7 +46,7 @@ class FilesystemAnswer(TypedDict):
 
 
 def filesystem_status() -> FilesystemAnswer:
-    """Whether this server can write to the directories that Quilt and its workflows use, and their free space.
+    """Whether the server can write to Quilt's directories.
 
     For each directory: `path`, `exists`, `writable` (tested with an unnamed temporary file that leaves nothing behind,
     in the nearest existing parent if the directory does not exist yet), `free_gib` (whole GiB) and `error`. `status` is

@@ -124,7 +124,10 @@ class OpenQueryAnswer(TypedDict):
 
 
 def admin_users_list() -> UsersAnswer:
-    """The users of the stack with their roles and state, sorted by name. For administrators."""
+    """The users of the stack, with roles and state.
+
+    They are sorted by name.
+    """
     found = current_caller().query_as_admin(lambda stack: stack.users_list(), "the stack's users")
     users = sorted(found, key=lambda user: str(user.name))
     return {"users": [_user_row(user) for user in users], "count": len(users)}
@@ -146,10 +149,10 @@ def _user_row(user: "QuiltUser") -> UserRow:
 
 
 def admin_roles_list() -> RolesAnswer:
-    """The roles of the stack with their policies and rights in each bucket, sorted by name. For administrators.
+    """The roles of the stack, with policies and rights in each bucket.
 
-    `type` is "managed" (Quilt manages its policies, which are listed) or "unmanaged" (an IAM role that was created
-    outside Quilt; Quilt does not know its policies and permissions, which are null).
+    They are sorted by name. `type` is "managed" (Quilt manages its policies, which are listed) or "unmanaged" (an IAM
+    role that was created outside Quilt; Quilt does not know its policies and permissions, which are null).
     """
     found = current_caller().query_as_admin(lambda stack: stack.roles_list(), "the stack's roles")
     roles = sorted(found, key=lambda role: str(role.name))
@@ -184,9 +187,9 @@ def get_permissions(role: "ManagedRole") -> list[Permission]:
 
 
 def admin_sso_config_get() -> SSOAnswer:
-    """The stack's SSO configuration: the YAML that maps SSO claims to roles, and who set it when. For administrators.
+    """The YAML that maps SSO claims to roles.
 
-    `sso_config` is null if there is none.
+    The answer also says who set it, and when. `sso_config` is null if the stack has no SSO configuration.
     """
     config = current_caller().query_as_admin(lambda stack: stack.sso_config_get(), "the SSO configuration")
     if config is None:
@@ -198,7 +201,10 @@ def admin_sso_config_get() -> SSOAnswer:
 
 
 def admin_tabulator_open_query_get() -> OpenQueryAnswer:
-    """Whether tabulator's open query is enabled: any AWS credentials can then query the tables. For administrators."""
+    """Whether any AWS credentials can query tabulator tables.
+
+    Quilt calls this setting open query.
+    """
     try:
         enabled = current_caller().query_as_admin(
             lambda stack: stack.tabulator_get_open_query(), "tabulator's settings"

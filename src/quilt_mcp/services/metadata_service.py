@@ -74,7 +74,7 @@ class MetadataTemplate(OwnFields):
 
 
 async def list_metadata_templates() -> TemplatesAnswer:
-    """The metadata templates for Quilt packages: their purpose, their fields, and how to fill them in.
+    """The metadata templates for Quilt packages, with their fields.
 
     Returns:
         `available_templates` (by name: description, package_type, data_type, fields and example_usage),
@@ -88,7 +88,7 @@ async def list_metadata_templates() -> TemplatesAnswer:
 
 
 async def show_metadata_examples() -> ExamplesAnswer:
-    """Examples of package metadata, common patterns for several fields of work, and best practices.
+    """Examples and best practices of package metadata.
 
     Returns:
         `metadata_usage_guide` and `best_practices`.
@@ -97,7 +97,7 @@ async def show_metadata_examples() -> ExamplesAnswer:
 
 
 async def fix_metadata_validation_issues() -> TroubleshootingAnswer:
-    """How to repair package metadata that Quilt rejects: error messages with their causes and fixes.
+    """Error messages for package metadata, with causes and fixes.
 
     Returns:
         `common_issues_and_fixes`, `step_by_step_fix`, `testing_approach` and `recommended_workflow`.
@@ -106,7 +106,7 @@ async def fix_metadata_validation_issues() -> TroubleshootingAnswer:
 
 
 async def get_metadata_template(name: str) -> MetadataTemplate:
-    """One metadata template to fill in: its fields with placeholders, and today's date.
+    """One metadata template, with placeholders.
 
     Args:
         name: one of `template_names()`.

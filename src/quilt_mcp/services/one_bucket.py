@@ -25,12 +25,13 @@ def list_stack_buckets(prefix: str) -> list[str]:
 
 
 def bucket_access_get(bucket: str) -> BucketAccessAnswer:
-    """Whether you may list, read and write one bucket, with all evidence, also under its first-level prefixes.
+    """Your rights in one bucket and its prefixes, with evidence.
 
-    Works for any bucket name or access point alias, whether or not the stack or the account lists it. Lists up to eight
-    first-level prefixes, asks for keys of different folders under each, and stores nothing; at most 20 calls to AWS.
-    A write probe is one put in the whole bucket. Its evidence names the prefix, for which alone it is a proof.
-    The rights and their evidence have the same meaning as in permissions://discover.
+    The rights are to list, read and write. Works for any bucket name or access point alias, whether or not the stack or
+    the account lists it. Lists up to eight first-level prefixes, asks for keys of different folders under each, and
+    stores nothing; at most 20 calls to AWS. A write probe is one put in the whole bucket. Its evidence names the
+    prefix, for which alone it is a proof. The rights and their evidence have the same meaning as in
+    permissions://discover.
 
     Args:
         bucket: its name, without `s3://`.

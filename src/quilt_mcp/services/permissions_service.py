@@ -16,13 +16,14 @@ USER_TYPES = {
 
 
 def discover_permissions() -> PermissionsAnswer:
-    """Your AWS identity, and whether you may list, read and write each bucket of the stack and of the AWS account.
+    """Your AWS identity, and your rights in each bucket.
 
-    Each right is true, false, "some" (in a part of the bucket) or null (unknown), and comes with its evidence: the call
-    and its result. Parallel probes list a few keys of each bucket and ask for one key under each of up to three
-    prefixes; they store nothing. `can_write` comes from your Quilt role or the bucket's collaborators if S3 does not
-    contradict them, and from the write probe if the setting QUILT_MCP_PROBE_WRITES enables it. `sources` says where the
-    bucket names come from. permissions://buckets/{bucket}/access tries more keys of one bucket.
+    The buckets are those of the stack and of the AWS account. The rights are to list, read and write. Each right is
+    true, false, "some" (in a part of the bucket) or null (unknown), and comes with its evidence: the call and its
+    result. Parallel probes list a few keys of each bucket and ask for one key under each of up to three prefixes; they
+    store nothing. `can_write` comes from your Quilt role or the bucket's collaborators if S3 does not contradict them,
+    and from the write probe if the setting QUILT_MCP_PROBE_WRITES enables it. `sources` says where the bucket names
+    come from. permissions://buckets/{bucket}/access tries more keys of one bucket.
     """
     snapshot = take_snapshot()
     return {
@@ -38,12 +39,13 @@ def discover_permissions() -> PermissionsAnswer:
 
 
 def bucket_recommendations_get() -> RecommendationsAnswer:
-    """The best buckets for new packages: at most three that you may write to or can try to, best first, with evidence.
+    """The best buckets for new packages, up to three.
 
-    Uses the same probes as permissions://discover. `write` says how well a right to write is proven: "verified" by S3
-    ranks before "stated" by the Quilt stack, and that before "unverified". Buckets without a right to write or to list
-    are never recommended. `write_unknown` names the buckets for which it is unknown whether you may write, and
-    `access_unknown` those that could not be probed. `sources` says where the bucket names come from.
+    You may write to each, or can try to. The best one comes first, each with its evidence. Uses the same probes as
+    permissions://discover. `write` says how well a right to write is proven: "verified" by S3 ranks before "stated" by
+    the Quilt stack, and that before "unverified". Buckets without a right to write or to list are never recommended.
+    `write_unknown` names the buckets for which it is unknown whether you may write, and `access_unknown` those that
+    could not be probed. `sources` says where the bucket names come from.
     """
     return recommend_buckets(take_snapshot())
 

@@ -1,4 +1,4 @@
-"""Which buckets suit a purpose, ranked by what is proven about writing."""
+"""Ranks buckets for a purpose by the evidence for the right to write."""
 
 from quilt_mcp.services.bucket_access import BucketAccess, Snapshot
 from quilt_mcp.services.bucket_claims import WriteProof

@@ -1,4 +1,4 @@
-"""What the Quilt stack states about the caller's right to write: as a collaborator of a bucket, and by the role."""
+"""Reads the caller's right to write from the Quilt stack: as a collaborator of a bucket, and by the role."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -90,7 +90,7 @@ class StackBuckets:
 
 @dataclass(frozen=True)
 class Statements:
-    """What the stack states about each bucket, and why it states nothing about the others."""
+    """The stack's statement about each bucket, and the reason why others have none."""
 
     unknown: str
     by_bucket: Mapping[str, Statement] = field(default_factory=dict)

@@ -91,10 +91,11 @@ class _Found(NamedTuple):
 
 
 def stack_buckets_list(cursor: str | None = None, limit: str | None = None) -> BucketsAnswer:
-    """The buckets of the Quilt stack with title, description, tags and catalog link, sorted by name, 50 per page.
+    """The buckets of the stack, with title and description, 50 per page.
 
-    `scope` says whether these are the buckets of your role, or all buckets of the stack. A bucket in this list is not
-    necessarily readable: permissions://discover tests that. Sends one GraphQL request, and up to three on older stacks.
+    They also have tags and a link to the catalog, and are sorted by name. `scope` says whether these are the buckets of
+    your role, or all buckets of the stack. A bucket in this list is not necessarily readable: permissions://discover
+    tests that. Sends one GraphQL request, and up to three on older stacks.
     """
     caller = current_caller()
     found = _read_buckets(caller)

@@ -125,10 +125,11 @@ class AthenaDatabase(TypedDict):
 
 
 def tabulator_buckets_list() -> TabulatorAnswer:
-    """The buckets with tabulator tables, and the names of the tables, sorted by name.
+    """The buckets with tabulator tables, and the table names.
 
-    Sends one GraphQL request. If the stack is too old for it, the buckets come from tabulator's data catalog in Athena:
-    `source` is then "athena", and the tables are null, because the data catalog does not contain them.
+    They are sorted by name. Sends one GraphQL request. If the stack is too old for it, the buckets come from
+    tabulator's data catalog in Athena: `source` is then "athena", and the tables are null, because the data catalog
+    does not contain them.
     """
     caller = current_caller()
     try:
@@ -140,10 +141,11 @@ def tabulator_buckets_list() -> TabulatorAnswer:
 
 
 def tabulator_tables_list(bucket: str) -> TabulatorTablesAnswer:
-    """The tabulator tables of a bucket: columns with types, the patterns of their sources, format, and raw YAML.
+    """The tabulator tables of a bucket, with columns and sources.
 
-    In queries, Quilt adds `captured_columns` to the columns, and $pkg_name, $logical_key, $physical_key, $top_hash and
-    $issue. athena://workgroups names the data catalog of the tables; the database is the bucket. A table with a broken
+    Columns have types, sources are patterns of keys. Each table also has its format and its raw YAML. In queries, Quilt
+    adds `captured_columns` to the columns, and $pkg_name, $logical_key, $physical_key, $top_hash and $issue.
+    athena://workgroups names the data catalog of the tables; the database is the bucket. A table with a broken
     configuration has a `config_error`. Sends one GraphQL request.
     """
     found = current_caller().query_stack(lambda stack: stack.bucket_tabulator_tables_list(bucket))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from quilt_mcp.app.database.engines import make_file, sqlite_engine, sqlite_uri, translate
+from quilt_mcp.app.database.engines import make_file, make_sqlite_engine, sqlite_uri, translate
 from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
 from quilt_mcp.workflows.failures import FAILURES, SCHEMA
 from quilt_mcp.workflows.schema_state import examine
@@ -27,10 +27,10 @@ _USE_BACKUP = "Use a file that `quilt-mcp workflows backup` wrote."
 
 
 class Copied(NamedTuple):
-    """What a command has done."""
+    """The result of a command."""
 
     number: int
-    """How many workflows were copied, of all owners."""
+    """The number of copied workflows, of all owners."""
     before: Path | None = None
     """A copy of what was replaced."""
 
@@ -202,7 +202,7 @@ def _is_empty(path: Path, seconds: float) -> bool:
 
 @contextmanager
 def _connected(path: Path, seconds: float) -> Iterator[Connection]:
-    engine = sqlite_engine(path, seconds)
+    engine = make_sqlite_engine(path, seconds)
     with translate(FAILURES), engine.connect() as connection, connection.begin():
         yield connection
 

@@ -13,7 +13,7 @@ from threading import Lock
 from sqlalchemy import Connection, inspect
 from sqlalchemy.schema import CreateSchema
 
-from quilt_mcp.app.database.engines import make_file, postgresql_engine, sqlite_engine, translate
+from quilt_mcp.app.database.engines import make_file, make_postgresql_engine, make_sqlite_engine, translate
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.workflows.failures import FAILURES, SCHEMA
 from quilt_mcp.workflows.schema_state import MIGRATIONS, examine
@@ -46,10 +46,10 @@ class WorkflowDatabase:
         self._file: Path | None = None
         if settings.workflows_url is None:
             self._file = settings.data_dir / FILE_NAME
-            self._engine = sqlite_engine(self._file, seconds)
+            self._engine = make_sqlite_engine(self._file, seconds)
         else:
             url = settings.workflows_url.get_secret_value()
-            self._engine = postgresql_engine(url, seconds, lifetime=2 * seconds + margin_seconds)
+            self._engine = make_postgresql_engine(url, seconds, lifetime=2 * seconds + margin_seconds)
 
     @contextmanager
     def reading(self, owner: str) -> Iterator[WorkflowStore]:

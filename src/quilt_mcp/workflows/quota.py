@@ -13,7 +13,7 @@ _NAMED = 5
 
 
 def check_number(store: "WorkflowStore") -> None:
-    """Check that the caller can have another workflow. All writers take turns, so nobody else can create one meanwhile.
+    """Check that the caller can have another workflow. Writers take turns, so no other one is created meanwhile.
 
     Raises:
         WorkflowRuleError: the caller has as many as the quota allows.

@@ -1,4 +1,4 @@
-"""Deletes workflows that nobody has changed for a long time, of every owner, in batches.
+"""Deletes workflows that have not changed for a long time, of all owners, in batches.
 
 stores.py imports this module when it is needed, because it imports SQLAlchemy.
 """

@@ -1,4 +1,4 @@
-"""What a workflow database contains: our tables, of which version, or those of another program."""
+"""Examines the tables of a workflow database: our version, or tables of another program."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ _MARKS = {
     "sqlite": "PRAGMA user_version",
     "postgresql": f"SELECT max(number) FROM {SCHEMA}.schema_version",  # noqa: S608 - a constant
 }
-"""How the versions that did not use Alembic marked their tables."""
+"""The statements that read the schema version of tables that were created without Alembic."""
 _EXISTING = {"sqlite": 2, "postgresql": 1}
 """The last such version. It had the tables of revision 0001."""
 
@@ -36,17 +36,17 @@ def examine(connection: Connection) -> Schema:
     tables = inspector.get_table_names(schema)
     if found := MIGRATIONS.find_schema(connection, tables, schema):
         if found.state == "newer":
-            raise FAILURES.newer(str(found.revision), MIGRATIONS.newest)
+            raise FAILURES.make_newer(str(found.revision), MIGRATIONS.newest)
         return found
     if not set(tables) - {MIGRATIONS.version_table}:
         return Schema("empty")
     has_mark = dialect == "sqlite" or "schema_version" in tables
     mark = connection.exec_driver_sql(_MARKS[dialect]).scalar() if has_mark else 0
     if "workflows" in tables and mark and mark > _EXISTING[dialect]:
-        raise FAILURES.newer(str(mark), str(_EXISTING[dialect]))
+        raise FAILURES.make_newer(str(mark), str(_EXISTING[dialect]))
     without_owners = mark == 1 and dialect == "sqlite"
     expected = {name: columns - ({"owner"} if without_owners else set()) for name, columns in _COLUMNS.items()}
     missing = missing_columns(inspector, expected, schema)
     if missing or not mark:
-        raise FAILURES.foreign(", ".join(missing) or "the version")
+        raise FAILURES.make_foreign(", ".join(missing) or "the schema version")
     return Schema("outdated" if without_owners else "existing")

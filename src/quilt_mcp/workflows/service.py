@@ -44,7 +44,7 @@ _EXAMPLES = 5
 
 
 def workflow_list_all() -> WorkflowList:
-    """Workflows with status and progress, most recently updated first.
+    """Workflows and their progress, the latest update first.
 
     Returns:
         `workflows`: at most 200. `total_workflows`, `active_workflows` (created or in progress) and
@@ -61,7 +61,7 @@ def workflow_list_all() -> WorkflowList:
 
 
 def workflow_get_status(id: str) -> WorkflowReport:  # noqa: A002 - the resource contract maps workflow_id to `id`
-    """One workflow with its steps, its progress, recent log entries, and the steps that can start next.
+    """A workflow with its steps, log, and the steps that can start next.
 
     Args:
         id: the workflow's id.
@@ -164,7 +164,7 @@ def workflow_update_step(  # noqa: PLR0913, PLR0917 - the arguments of the tool
 
 
 def workflow_delete(workflow_id: str) -> WorkflowDeletion:
-    """Delete a workflow of the caller with its steps and its log. A workflow that does not exist is no error."""
+    """Delete a workflow of the caller with its steps and its log. Return successfully if it does not exist."""
     with current_app().part(Workflows).writing() as store:
         deleted = store.delete(workflow_id)
         return {

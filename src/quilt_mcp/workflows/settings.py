@@ -15,7 +15,7 @@ def _check_url(url: SecretStr) -> SecretStr:
 
 
 class WorkflowSettings(StorageSettings):
-    """Where workflows are stored."""
+    """Settings of the storage of workflows."""
 
     workflows_url: Annotated[SecretStr, AfterValidator(_check_url)] | None = Field(
         None,
@@ -39,5 +39,5 @@ class WorkflowSettings(StorageSettings):
         None,
         ge=1,
         le=36_500,
-        description="Delete workflows that nobody has changed for this time, whatever their status. Default: keep all.",
+        description="Delete workflows of any status that have not changed for this time. Default: keep all.",
     )

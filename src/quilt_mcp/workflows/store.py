@@ -1,4 +1,4 @@
-"""What one owner can read from the workflow database and write to it, in one transaction."""
+"""Reads and writes the workflows of one owner in one transaction."""
 
 from collections import Counter
 from typing import Any, TypedDict, cast
@@ -12,7 +12,7 @@ from quilt_mcp.workflows.model import LogEntry, Step, Workflow, WorkflowStatus
 from quilt_mcp.workflows.tables import log, steps, workflows
 
 LOG_ENTRIES = 100
-"""How many log entries of a workflow are stored: the newest."""
+"""The number of log entries that are stored for a workflow: the newest ones."""
 UNLIMITED = 2**63 - 1
 
 _TIMES = ("status", "started_at", "completed_at")

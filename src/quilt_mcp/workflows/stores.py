@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from quilt_mcp.workflows.store import WorkflowStore
 
 RETENTION_SECONDS = 600.0
-"""How long after a write that deleted all workflows that were too old the next one looks for them again."""
+"""The minimum time in seconds between two deletions of old workflows, while none are left."""
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Workflows:
             self._database.close()
 
     def _delete_expired(self) -> None:
-        """Delete workflows that are too old, at most one batch, and only now and then. Failures are only logged."""
+        """Delete one batch of workflows that are too old, at most every RETENTION_SECONDS. Failures are only logged."""
         days = self._settings.workflow_retention_days
         with self._opening:
             if days is None or time.monotonic() < self._retain_at:
@@ -92,7 +92,7 @@ class Workflows:
             logger.warning("workflows that are too old were not deleted: %s", failure.message)
             return
         if number:
-            logger.info("%d workflows were deleted: nobody has changed them for %d days", number, days)
+            logger.info("%d workflows were deleted: they have not changed for %d days", number, days)
         if number == retention.BATCH:
             self._retain_at = 0.0  # there can be more
 

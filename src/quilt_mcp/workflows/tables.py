@@ -27,7 +27,7 @@ from sqlalchemy import (
 metadata = MetaData()
 
 Key = Text().with_variant(Text(collation="C"), "postgresql")
-"""Text that is compared and sorted by its characters, whatever the language of the database."""
+"""Text that is compared and sorted by its characters, regardless of the language of the database."""
 Position = BigInteger().with_variant(Integer, "sqlite")
 
 

@@ -45,17 +45,17 @@ WorkflowId = Annotated[str, Field(description="The workflow."), AfterValidator(_
 StepId = Annotated[str, Field(description="The step."), AfterValidator(_check_unicode)]
 NewWorkflowId = Annotated[str, Field(description="The workflow.", pattern=_ID)]
 NewStepId = Annotated[str, Field(description="The step.", pattern=_ID)]
-Name = Annotated[str, Field(description="For people.", min_length=1, max_length=NAME_LENGTH)]
+Name = Annotated[str, Field(description="Its title.", min_length=1, max_length=NAME_LENGTH)]
 Purpose = Annotated[
-    Annotated[str, Field(max_length=TEXT_LENGTH)] | SkipJsonSchema[None], Field(description="What it is for.")
+    Annotated[str, Field(max_length=TEXT_LENGTH)] | SkipJsonSchema[None], Field(description="Its purpose.")
 ]
 Task = Annotated[str, Field(description="What to do.", min_length=1, max_length=TEXT_LENGTH)]
 StepType = Annotated[
     Annotated[str, Field(min_length=1, max_length=NAME_LENGTH)] | SkipJsonSchema[None],
-    Field(description="Who or what does it."),
+    Field(description="Who does it."),
 ]
 Dependencies = Annotated[list[str], Field(max_length=DEPENDENCIES)] | SkipJsonSchema[None]
-JSONObject = Annotated[AnyObject | SkipJsonSchema[None], Field(description="Up to 4 KiB of JSON.")]
+JSONObject = Annotated[AnyObject | SkipJsonSchema[None], Field(description="Up to 4 KiB.")]
 Status = Annotated[StepStatus, Field(description="The new status.")]
 Text = Annotated[str, Field(max_length=TEXT_LENGTH)] | SkipJsonSchema[None]
 
@@ -67,10 +67,10 @@ def add_workflow_tools(mcp: FastMCP, app: App) -> None:
     """
     adds = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
     replaces = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
-    mcp.add_tool(_tool(app, workflow_create, "Create a workflow", adds))
-    mcp.add_tool(_tool(app, workflow_add_step, "Add a step to a workflow", adds))
-    mcp.add_tool(_tool(app, workflow_update_step, "Update a step of a workflow", replaces))
-    mcp.add_tool(_tool(app, workflow_delete, "Delete a workflow", replaces))
+    mcp.add_tool(_tool(app, workflow_create, "Create workflow", adds))
+    mcp.add_tool(_tool(app, workflow_add_step, "Add workflow step", adds))
+    mcp.add_tool(_tool(app, workflow_update_step, "Update workflow step", replaces))
+    mcp.add_tool(_tool(app, workflow_delete, "Delete workflow", replaces))
 
 
 def _tool(app: App, function: Callable[..., Mapping[str, object]], title: str, annotations: ToolAnnotations) -> Tool:
@@ -85,16 +85,15 @@ def _tool(app: App, function: Callable[..., Mapping[str, object]], title: str, a
     for parameter in tool.parameters["properties"].values():
         if parameter.get("default", ...) is None:  # null is not one of the declared types
             del parameter["default"]
+        if parameter.get("additionalProperties") is True:  # as without it
+            del parameter["additionalProperties"]
     return tool
 
 
 def workflow_create(
     workflow_id: NewWorkflowId, name: Name, description: Purpose = "", metadata: JSONObject = None
 ) -> WorkflowReport:
-    """Create a workflow: a list of steps. Its progress is stored across conversations. Then add its steps.
-
-    Returns its status. Repeating the call changes nothing.
-    """
+    """Create a workflow, a list of steps that is stored across conversations. Returns its status."""
     with _tool_errors():
         return workflow_service.workflow_create(workflow_id, name, description or "", metadata)
 
@@ -104,13 +103,10 @@ def workflow_add_step(  # noqa: PLR0913, PLR0917 - clients name the arguments
     step_id: NewStepId,
     description: Task,
     step_type: StepType = MANUAL,
-    dependencies: Annotated[Dependencies, Field(description="Ids of steps.")] = None,
+    dependencies: Annotated[Dependencies, Field(description="Earlier steps.")] = None,
     metadata: JSONObject = None,
 ) -> WorkflowReport:
-    """Add a pending step to the end of a workflow, after the steps that it depends on. Reopens a completed workflow.
-
-    Returns the status of the workflow. Repeating the call changes nothing.
-    """
+    """Add a pending step to the end of a workflow. Reopens a completed workflow. Returns its status."""
     with _tool_errors():
         return workflow_service.workflow_add_step(
             workflow_id, step_id, description, step_type or MANUAL, dependencies, metadata
@@ -123,19 +119,18 @@ def workflow_update_step(  # noqa: PLR0913, PLR0917 - clients name the arguments
     status: Status,
     message: Annotated[Text, Field(description="For the log.")] = None,
     result: JSONObject = None,
-    error_message: Annotated[Text, Field(description="Only if it failed.")] = None,
+    error_message: Annotated[Text, Field(description="If it failed.")] = None,
 ) -> WorkflowReport:
-    """Set the status of a step when it starts, ends, fails or is skipped.
+    """Set the status of a step. It can start when its dependencies are completed or skipped.
 
-    A step can start when all its dependencies are completed or skipped. Retry a failed step with in_progress, which
-    removes its result and error. Returns the status of the workflow, with the steps that can start next.
+    Retry a failed step with in_progress, which removes its result and error. Returns the workflow with its next steps.
     """
     with _tool_errors():
         return workflow_service.workflow_update_step(workflow_id, step_id, status, message, result, error_message)
 
 
 def workflow_delete(workflow_id: WorkflowId) -> WorkflowDeletion:
-    """Delete a workflow with its steps and its log, for good. Returns whether it existed."""
+    """Delete a workflow with its steps and log. Returns whether it existed."""
     with _tool_errors():
         return workflow_service.workflow_delete(workflow_id)
 

@@ -219,7 +219,7 @@ def _is_plain(value: object) -> bool:
 
 
 def is_harmless(arguments: BoundArguments) -> bool:
-    """Whether no argument is so large that a loop over it would take long in C code, which cannot be interrupted."""
+    """Return whether all arguments are small enough for loops in C code, which cannot be interrupted."""
     return all(_is_small(one, 3) for one in arguments.arguments.values())
 
 

@@ -158,7 +158,7 @@ def _is_same(run: Run, left: object, right: object) -> bool:
 
 
 def _contains_versions(left: object, right: object) -> bool:
-    """Whether two containers can differ only because they contain objects of two versions of a class."""
+    """Return whether two containers can differ only because they contain objects of two versions of a class."""
     if isinstance(left, dict) and isinstance(right, dict):
         return any(map(_contains_versions, left.values(), right.values()))
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):

@@ -268,7 +268,7 @@ def make_old_values(arguments: BoundArguments) -> object:
 
 
 def satisfies_invariants(value: object) -> bool:
-    """Whether the invariants of the value's class and its bases hold."""
+    """Return whether the invariants of the value's class and its bases hold."""
     for cls in type(value).__mro__:
         if "inv:" in (cls.__doc__ or ""):
             invariants = Pep316Parser().get_class_conditions(cls).inv

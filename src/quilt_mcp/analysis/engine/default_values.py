@@ -16,7 +16,7 @@ def find_default_types(annotation: Any) -> set[object]:
 
 
 def accepts_default(parameter: Parameter) -> bool:
-    """Whether a parameter has no default value, or one of its type."""
+    """Return whether a parameter has no default value, or one of its type."""
     if parameter.default is Parameter.empty or parameter.annotation is Parameter.empty:
         return True
     return any(one is type(parameter.default) for one in find_default_types(parameter.annotation))

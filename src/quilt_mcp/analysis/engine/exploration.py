@@ -30,14 +30,14 @@ class End(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A call that returned."""
+    """The result of a call that returned a value."""
 
     value: object
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """A call that raised."""
+    """The result of a call that raised an exception."""
 
     error: BaseException
 

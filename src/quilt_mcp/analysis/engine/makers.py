@@ -13,7 +13,7 @@ from quilt_mcp.analysis.engine.crosshair import satisfies_invariants
 from quilt_mcp.analysis.messages import MODULE_NAME
 
 Annotation: TypeAlias = object
-"""What a parameter or an element is annotated with: a class, or a form of `typing`."""
+"""The annotation of a parameter or an element: a class, or a form of `typing`."""
 Maker = Callable[[], object]
 """Makes a new value each time."""
 
@@ -115,7 +115,7 @@ def copy_again(value: object) -> object:
 
 
 def is_hashable(value: object) -> bool:
-    """Whether a value can be in a set."""
+    """Return whether a value can be in a set."""
     try:
         hash(value)
     except TypeError:

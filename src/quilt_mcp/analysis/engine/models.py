@@ -80,7 +80,7 @@ def _list_subclasses() -> dict[type, list[type]]:
 
 
 def _is_usable(cls: type) -> bool:
-    """Whether the code defines a class, or could import it by its name."""
+    """Return whether the code defines a class, or could import it by its name."""
     module = str(cls.__module__)
     if module == MODULE_NAME:
         return True

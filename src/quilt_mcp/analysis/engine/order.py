@@ -35,7 +35,7 @@ def find_reason(tree: ast.Module) -> str | None:
 
 
 def observes_order(tree: ast.Module) -> bool:
-    """Whether the result can depend on the order of a set that differs between processes."""
+    """Return whether the result can depend on the order of a set that differs between processes."""
     return _has_text(tree) and _Sets(tree).are_observed()
 
 
@@ -62,7 +62,7 @@ def _is_named(node: ast.AST, names: set[str]) -> bool:
 
 
 def _has_order(value: object, depth: int) -> bool:
-    """Whether a value can contain a set of several elements."""
+    """Return whether a value can contain a set of several elements."""
     if isinstance(value, set | frozenset):
         return len(value) > 1 or any(_has_order(one, depth - 1) for one in value)
     if isinstance(value, list | tuple) and depth:
@@ -71,7 +71,7 @@ def _has_order(value: object, depth: int) -> bool:
 
 
 def has_loops(tree: ast.Module) -> bool:
-    """Whether a large argument can make the code run for long."""
+    """Return whether a large argument can make the code run for long."""
     return any(
         isinstance(node, ast.While | ast.Mult | ast.Pow | ast.LShift)
         or (isinstance(node, ast.Name) and node.id in _LOOPING)
@@ -81,7 +81,7 @@ def has_loops(tree: ast.Module) -> bool:
 
 
 def _has_text(tree: ast.Module) -> bool:
-    """Whether the code can have values with a hash that differs between processes: text, and instances of classes."""
+    """Return whether hashes of the code's values can differ between processes: text, and instances of classes."""
     docstrings = {id(one) for one in find_docstrings(tree)}
     for node in ast.walk(tree):
         if id(node) in docstrings:
@@ -112,7 +112,7 @@ class _Sets:
                 self._follow(node)
 
     def are_observed(self) -> bool:
-        """Whether the code observes the order of a set."""
+        """Return whether the code observes the order of a set."""
         return any(self._observes(node) for node in ast.walk(self._tree))
 
     def _follow(self, node: ast.AST) -> None:
@@ -142,7 +142,7 @@ class _Sets:
             self._names |= _targets(node.func.value)
 
     def _is_set(self, node: ast.AST) -> bool:
-        """Whether the value of an expression can be a set or contain one."""
+        """Return whether the value of an expression can be a set or contain one."""
         if isinstance(node, ast.Set):
             return not all(isinstance(one, ast.Constant) and isinstance(one.value, int | float) for one in node.elts)
         views = self._has_views and isinstance(node, ast.BinOp) and isinstance(node.op, _SET_OPERATORS)
@@ -202,7 +202,7 @@ def _names_set(annotation: ast.expr) -> bool:
 
 
 def _is_element(iterated: ast.expr) -> bool:
-    """Whether an element of what is iterated is no set itself: so for a plain set, not for a list of sets."""
+    """Return whether the iterated value is a set whose elements are not sets themselves."""
     return isinstance(iterated, ast.Set | ast.SetComp)
 
 

@@ -40,7 +40,7 @@ exec(write_plain((MODULE_NAME, MODULE_NAME)), _names)  # noqa: S102 - the text a
 
 
 def has_own_classes(outcome: Returned | Raised) -> bool:
-    """Whether the outcome contains objects of the code's own classes."""
+    """Return whether the outcome contains objects of the code's own classes."""
     try:
         return _is_own(outcome.error if isinstance(outcome, Raised) else outcome.value)
     except RecursionError:  # the value contains itself
@@ -56,7 +56,7 @@ def _is_own(value: object) -> bool:
 
 
 def differ(first: Returned | Raised, second: Returned | Raised) -> bool:
-    """Whether the test shows the difference. It does not show that only the definitions of the classes differ."""
+    """Return whether the test shows the difference. It cannot show a difference of class definitions alone."""
     try:
         return bool(_describe(first) != _describe(second))
     except Exception:  # noqa: BLE001 - the repr is analysed code

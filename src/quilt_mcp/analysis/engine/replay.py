@@ -57,7 +57,7 @@ def write_kind(kind: Hashable) -> str:
 
 
 def can_repeat(records: Sequence[Record]) -> bool:
-    """Whether another process can repeat these explorations."""
+    """Return whether another process can repeat these explorations."""
     return all(one["end"] != End.STOPPED.name or one["arguments"] is not None for one in records)
 
 

@@ -37,7 +37,7 @@ def is_equal(left: object, right: object) -> bool:
 
 
 def is_same_value(left: object, right: object) -> bool:
-    """Whether two values have the same type and equal content. NaN is the same as NaN.
+    """Return whether two values have the same type and equal content. NaN is the same as NaN.
 
     Raises:
         Undecided: the content of a type, such as a function or an iterator, is not accessible.
@@ -93,7 +93,7 @@ def _compare_containers(left: object, right: object) -> bool | None:
 
 
 def _has_same_members(left: Iterable[object], right: Iterable[object]) -> bool:
-    """Whether equal members have the same types. 1, 1.0 and True are equal."""
+    """Return whether equal members have the same types. 1, 1.0 and True are equal."""
     others = {one: one for one in right}
     return all(type(one) is type(others[one]) for one in left)
 
@@ -104,7 +104,7 @@ def _require_identical(left: object, right: object) -> None:
 
 
 def _require_own_type(value: object) -> None:
-    """Raise `Undecided` unless the code defines the type. The attributes of other types do not show their content."""
+    """Raise `Undecided` if the analysed code does not define the type, because attributes may not show all content."""
     if type(value).__module__ != MODULE_NAME or isinstance(value, type):
         raise Undecided
 

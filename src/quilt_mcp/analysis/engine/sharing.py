@@ -22,7 +22,7 @@ _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 def has_only_plain_values(signature: Signature) -> bool:
-    """Whether no argument can be or contain an object for which `share` yields something."""
+    """Return whether no argument can be or contain an object for which `share` yields something."""
     return all(
         one.kind not in _VARIADIC and any(one.annotation is plain for plain in _PLAIN)
         for one in signature.parameters.values()

@@ -63,7 +63,7 @@ def _list_hints(owner: Any) -> list[Any]:
 
 
 def _covers_states(cls: type[Any], loaded: Loaded) -> bool:
-    """Whether the parameters of a constructor can give its object every state."""
+    """Return whether the parameters of a constructor can give its object every state."""
     if issubclass(cls, tuple) or inspect.isabstract(cls):
         return True
     bases = [one for one in cls.__mro__ if one.__module__ == MODULE_NAME]

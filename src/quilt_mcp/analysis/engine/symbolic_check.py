@@ -119,7 +119,7 @@ def _name_arguments(arguments: BoundArguments) -> dict[str, object]:
 
 
 def _holds(run: Run, clause: Clause, names: dict[str, object]) -> bool:
-    """Whether the clause is true. A clause that raises is not."""
+    """Return whether the clause is true. A clause that raises is not."""
     outcome = run.call(lambda: bool(clause.evaluate(names)))
     return not isinstance(outcome, Raised) and bool(outcome.value)
 

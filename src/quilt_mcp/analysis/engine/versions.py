@@ -16,7 +16,7 @@ from quilt_mcp.analysis.messages import MODULE_NAME
 
 
 def are_versions(old: Loaded | None, new: Loaded, first: Subject, second: Subject) -> bool:
-    """Whether these are methods of two versions of one class that make their objects in the same way."""
+    """Return whether these are methods of two versions of one class that make their objects in the same way."""
     mine, other = first.owner, second.owner
     kinds = {first.kind, second.kind}
     if old is None or mine is None or other is None or mine is other or not kinds <= {"method", "property"}:
@@ -39,7 +39,7 @@ def _describe_layout(tree: ast.Module, cls: type) -> str | None:
 
 
 def _is_method(node: ast.stmt) -> bool:
-    """Whether this is no part of the layout: a method that makes no objects, a docstring, or `pass`."""
+    """Return whether the layout does not depend on a statement: a docstring, `pass`, or a method but constructors."""
     docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     return (
         docstring or isinstance(node, ast.Pass) or (isinstance(node, ast.FunctionDef) and node.name not in CONSTRUCTORS)
@@ -47,7 +47,7 @@ def _is_method(node: ast.stmt) -> bool:
 
 
 def _refers_to_itself(tree: ast.Module, cls: type) -> bool:
-    """Whether an object can have others of its class in its attributes."""
+    """Return whether an object can have others of its class in its attributes."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
             own = [one for one in node.body if not _is_method(one)]
@@ -71,12 +71,12 @@ def move_object(arguments: BoundArguments, first: Subject) -> BoundArguments:
 
 
 def is_moved(left: object, right: object) -> bool:
-    """Whether these are objects of two versions of one class."""
+    """Return whether these are objects of two versions of one class."""
     return type(left) is not type(right) and is_same_class(type(left), type(right))
 
 
 def is_same_class(left: type, right: type) -> bool:
-    """Whether these are one class, or two versions of it."""
+    """Return whether these are one class, or two versions of it."""
     return left is right or (
         left.__module__ == right.__module__ == MODULE_NAME and left.__qualname__ == right.__qualname__
     )

@@ -61,10 +61,10 @@ def check_owned(value: _Value, line: int) -> _Value:
 
 
 def check_shown(value: _Value, name: str) -> _Value:
-    """Return the value if it is no proxy of CrossHair, or if the value that it stands for has the attribute.
+    """Return the value. If it is a proxy of CrossHair, the value that it represents must have the attribute.
 
     Raises:
-        AttributeError: it has none, as in plain Python.
+        AttributeError: the represented value lacks the attribute, as in plain Python.
     """
     with _no_tracing():
         if isinstance(value, CrossHairValue) and not hasattr(python_type(value), name):
@@ -119,7 +119,7 @@ def has_attribute(value: object, name: str) -> bool:
     """Return `hasattr(value, name)`, for a proxy of CrossHair that of the value that it stands for.
 
     Raises:
-        TypeError: the name is no text.
+        TypeError: the name is not a string.
         Refused: the name belongs to the interpreter.
     """
     with _no_tracing():
@@ -211,7 +211,7 @@ def _check_first(body: list[ast.stmt], *arguments: ast.expr) -> None:
 
 
 def _uses_value(body: list[ast.stmt], name: str) -> bool:
-    """Whether the statements use the variable other than to raise it or to name it as a cause."""
+    """Return whether the statements use the variable other than to raise it or to name it as a cause."""
     waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()

@@ -59,7 +59,7 @@ def find_changes(tree: ast.Module) -> Changes:
 
 
 def uses_decimal_context(tree: ast.AST) -> bool:
-    """Whether code gets or sets the context of decimal numbers of its thread."""
+    """Return whether code gets or sets the context of decimal numbers of its thread."""
     names = {
         node.id if isinstance(node, ast.Name) else node.attr
         for node in ast.walk(tree)

@@ -72,7 +72,7 @@ def get_logger(name: str | None = None) -> Logger:
     """Return the logger of this name. It is the same object each time, unless the name is symbolic.
 
     Raises:
-        TypeError: the name is no text.
+        TypeError: the name is not a string.
     """
     if not name:
         name = _ROOT

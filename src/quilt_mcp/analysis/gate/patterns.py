@@ -44,7 +44,7 @@ class PatternCheck:
                 raise refuse("pattern", node)
 
     def _is_own(self, cls: ast.expr) -> bool:
-        """Whether the name is a class of the code, and never anything else."""
+        """Return whether the name is a class of the code, and never anything else."""
         return isinstance(cls, ast.Name) and cls.id in self._classes and self._bound[cls.id] == 1
 
 

@@ -42,7 +42,7 @@ def find_package(name: str, files: Mapping[str, object]) -> Sequence[str]:
 
 
 def find_imports(tree: ast.AST) -> set[str]:
-    """Return the names of the modules that the code imports, also in functions, and of what can be one."""
+    """Return the names of modules that the code imports, also in functions, and imported names that can be modules."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

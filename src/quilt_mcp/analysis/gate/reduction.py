@@ -107,7 +107,7 @@ def _describe(node: ast.stmt) -> _Statement:
 
 
 def _is_plain(node: ast.stmt) -> bool:
-    """Whether a statement only binds names, and calls nothing that can change something else."""
+    """Return whether a statement only binds names, and calls nothing that can change something else."""
     if isinstance(node, ast.ClassDef):
         return not node.decorator_list and all(map(_is_plain, node.body))
     if isinstance(node, _DEFINITIONS):
@@ -158,14 +158,15 @@ def _find_uses(node: ast.AST) -> set[str]:
 
 
 def _may_name(text: str) -> bool:
-    """Whether a text can be an annotation, or a docstring with a contract."""
+    """Return whether a text can be an annotation, or a docstring with a contract."""
     return "\n" not in text or _HEADER.search(text) is not None
 
 
 def _is_always_kept(node: ast.stmt) -> bool:
-    """Whether a statement is always kept.
+    """Return whether a statement is always kept.
 
-    An import can change the syntax or bind names that nobody knows. The decimal context holds for all code.
+    Imports from __future__ change the syntax, and star imports bind unknown names. The decimal context holds for all
+    code.
     """
     if isinstance(node, ast.ImportFrom):
         return node.module == "__future__" or node.names[0].name == "*"
@@ -173,7 +174,7 @@ def _is_always_kept(node: ast.stmt) -> bool:
 
 
 def _is_main_block(node: ast.stmt) -> bool:
-    """Whether this is the block that runs only in a script."""
+    """Return whether this is the block that runs only in a script."""
     return (
         isinstance(node, ast.If)
         and not node.orelse

@@ -14,8 +14,8 @@ RULES = {
     "construct": "The code has an unsupported construct, such as async or type parameters.",
     "import": "The code imports a module or name that is not allowed. See allowed_modules in config://security.",
     "builtin": "The code uses a builtin that is not allowed. See dangerous_builtins in config://security.",
-    "type": "The code uses `type` other than in a call with one argument that is no class, or `__class__` of a class."
-    " Use typing.Type in annotations and isinstance() in checks.",
+    "type": "The code uses `type` other than in a call with one argument that is not a class, or `__class__` of a"
+    " class. Use typing.Type in annotations and isinstance() in checks.",
     "dunder": "The code uses a name of the form __name__ that is not allowed.",
     "attribute": "The code uses an attribute that gives access to frames, code objects or the interpreter, or that"
     " disturbs an analysis.",
@@ -96,7 +96,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 class Refused(BaseException):
     """The code breaks a rule of the gate.
 
-    Code that runs can raise it too. It is no `Exception`, so that neither the code nor an analysis takes it for an
+    Code that runs can raise it too. It is not an `Exception`, so that neither the code nor an analysis takes it for an
     outcome of the code.
 
     Attributes:
@@ -104,7 +104,7 @@ class Refused(BaseException):
         line: the line of the submitted text, from 1; None if there is no single line.
 
     Args:
-        name: a name of the standard library that the message shows. It is no text of the code.
+        name: a name of the standard library that the message shows. It is not copied from the code.
     """
 
     def __init__(self, rule: str, line: int | None = None, name: str = "") -> None:
@@ -171,7 +171,7 @@ CLOSED_ATTRIBUTES = INTERNAL_NAMES | {
 ENUM_NAMES = frozenset({"_generate_next_value_", "_ignore_", "_missing_", "_name_", "_order_", "_value_"})
 
 # Methods of the form __name__ that a class can define and call on super(). They only compute. `__deepcopy__` is
-# not one: it gets the memo of whoever copies, which refers to all that is copied.
+# not one: it gets the memo of the calling copy, which refers to everything that is copied.
 DEFINABLE_METHODS = frozenset(
     """
     __init__ __post_init__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __hash__ __repr__ __str__ __bool__ __len__

@@ -27,17 +27,17 @@ def check_ascii(name: str, node: ast.AST) -> None:
 
 
 def is_dunder(name: str) -> bool:
-    """Whether the name is of the form __name__."""
+    """Return whether the name is of the form __name__."""
     return name.startswith("__") and name.endswith("__")
 
 
 def is_sunder(name: str) -> bool:
-    """Whether the name is of the form _name_, which the enum module and others reserve."""
+    """Return whether the name is of the form _name_, which the enum module and others reserve."""
     return len(name) > 2 and name[0] == name[-1] == "_" and "_" not in (name[1], name[-2])  # noqa: PLR2004 - `__`
 
 
 def is_allowed_dunder(node: ast.Attribute) -> bool:
-    """Whether the attribute is `__name__`, or a definable method of `super()`, and is only read."""
+    """Return whether the attribute is `__name__`, or a definable method of `super()`, and is only read."""
     on_super = (
         isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name) and node.value.func.id == "super"
     )
@@ -93,7 +93,7 @@ def _last_name(node: ast.expr) -> str:
 
 
 def returns_value(node: ast.AST) -> bool:
-    """Whether this is a return statement with a value other than None and False."""
+    """Return whether this is a return statement with a value other than None and False."""
     if not isinstance(node, ast.Return) or node.value is None:
         return False
     return not (isinstance(node.value, ast.Constant) and node.value.value in (None, False))

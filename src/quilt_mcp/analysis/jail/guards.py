@@ -52,20 +52,20 @@ def install_guards(policy: Policy) -> None:
 def _check_before(owner: object, name: str, check: Callable[..., None]) -> None:
     """Make a function of `owner` call `check` with its arguments first."""
 
-    def guarded(plain: _Plain, *args: object, **kwargs: object) -> object:
+    def run_checked(plain: _Plain, *args: object, **kwargs: object) -> object:
         try:
             check(*args, **kwargs)
         except Refused as refused:
             raise Refused(refused.rule) from None  # its line is a line of the text, not of the code
         return plain(*args, **kwargs)
 
-    _replace(owner, name, guarded)
+    _replace(owner, name, run_checked)
 
 
-def _replace(owner: object, name: str, guarded: _Plain) -> None:
-    """Replace a function of `owner` by `guarded`, which gets that function as its first argument."""
+def _replace(owner: object, name: str, replacement: _Plain) -> None:
+    """Replace a function of `owner` by `replacement`, which gets that function as its first argument."""
     plain = getattr(owner, name)
-    setattr(owner, name, lambda *args, **kwargs: guarded(plain, *args, **kwargs))
+    setattr(owner, name, lambda *args, **kwargs: replacement(plain, *args, **kwargs))
 
 
 def _check_annotation(text: object, policy: Policy) -> None:

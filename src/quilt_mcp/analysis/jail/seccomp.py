@@ -37,12 +37,12 @@ def install_filter() -> None:
     """
     machine = platform.machine()
     if machine not in ARCHITECTURES:
-        raise OSError(f"no table of system calls for {machine}")
+        raise OSError(f"unsupported machine type {machine}: the sandbox has no system-call table for it")
     instructions = build_filter(machine)
     program = _Program(len(instructions) // 8, instructions)
     thread = syscall(_SECCOMP[machine], _SET_MODE_FILTER, _ALL_THREADS, ctypes.byref(program))
     if thread:
-        raise OSError(f"the thread {thread} does not take the filter")
+        raise OSError(f"the kernel could not install the filter in thread {thread}")
 
 
 def build_filter(machine: str) -> bytes:

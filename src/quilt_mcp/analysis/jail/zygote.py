@@ -34,7 +34,7 @@ Work = Callable[[Envelope, Mapping[str, bool], Report], Answer]
 def serve(work: Work) -> None:
     """Fork a child for each request, until the server closes the control socket."""
     control = socket.socket(fileno=0)
-    warnings.simplefilter("ignore")  # nobody reads stderr
+    warnings.simplefilter("ignore")  # stderr is not read
     import_late_modules()
     admit_example()
     freeze_classes(find_classes(without=GUARDED_CLASSES))

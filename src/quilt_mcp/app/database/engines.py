@@ -57,7 +57,7 @@ def sqlite_uri(path: Path) -> str:
     return f"{path.absolute().as_uri()}?mode=rw"
 
 
-def sqlite_engine(path: Path, seconds: float) -> Engine:
+def make_sqlite_engine(path: Path, seconds: float) -> Engine:
     """Create an engine for an SQLite file. Each connection is opened for one use.
 
     Args:
@@ -81,7 +81,7 @@ def prepare_sqlite(engine: Engine) -> None:
     event.listen(engine, "begin", _begin)
 
 
-def postgresql_engine(url: str, seconds: float, *, lifetime: float) -> Engine:
+def make_postgresql_engine(url: str, seconds: float, *, lifetime: float) -> Engine:
     """Create an engine for PostgreSQL with the driver psycopg. Each connection is opened for one use.
 
     Args:
@@ -108,7 +108,7 @@ def postgresql_engine(url: str, seconds: float, *, lifetime: float) -> Engine:
 
 
 class _Deadline:
-    """Shuts a socket down after some time, so that whoever waits for it fails."""
+    """Shuts a socket down after some time, so that its readers and writers fail."""
 
     def __init__(self, number: int, seconds: float) -> None:
         # A handle of its own: the connection can be closed when the time is up, and its number can be in use again.

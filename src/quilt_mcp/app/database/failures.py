@@ -49,7 +49,7 @@ class DatabaseFailures:
             "builtins.OSError": self._from_system,
         }
 
-    def newer(self, found: str, known: str) -> ResourceExecutionError:
+    def make_newer(self, found: str, known: str) -> ResourceExecutionError:
         """Return the failure for a schema that a newer version of quilt-mcp has written."""
         return ResourceExecutionError(
             f"The {self.name} was written by a newer version of quilt-mcp.",
@@ -57,10 +57,10 @@ class DatabaseFailures:
             suggested_actions=["Upgrade quilt-mcp.", f"Or use another database: set {self.setting}."],
         )
 
-    def foreign(self, problem: str | None) -> ResourceExecutionError:
+    def make_foreign(self, problem: str | None) -> ResourceExecutionError:
         """Return the failure for a database with other tables than ours."""
         return ResourceExecutionError(
-            f"The {self.name} contains other tables than those of quilt-mcp. It was not changed.",
+            f"The {self.name} contains tables that quilt-mcp did not create. It was not changed.",
             details=problem and f"missing: {problem}",
             suggested_actions=[
                 f"Check that {self.setting} names the right database, or an empty one.",
@@ -123,7 +123,7 @@ class DatabaseFailures:
         failure.details = errno.errorcode.get(error.errno or 0, type(error).__name__)
         return failure
 
-    def moved(self) -> ResourceExecutionError:
+    def make_moved(self) -> ResourceExecutionError:
         """Return the failure for an SQLite file that has no name any more, although it is open."""
         return ResourceExecutionError(
             f"The file of the {self.name} was moved or deleted while this server had it open.",
@@ -133,7 +133,7 @@ class DatabaseFailures:
             ],
         )
 
-    def replaced(self) -> ResourceExecutionError:
+    def make_replaced(self) -> ResourceExecutionError:
         """Return the failure for an SQLite file that was replaced while it was open."""
         return ResourceExecutionError(
             f"The file of the {self.name} was replaced while this server had it open.",

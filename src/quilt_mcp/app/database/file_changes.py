@@ -27,7 +27,7 @@ _OPENED = "quilt_mcp.file"
 
 
 class FileState(NamedTuple):
-    """Which file has a name, and who may use it."""
+    """The identity of a file and its permissions."""
 
     device: int
     inode: int
@@ -96,7 +96,7 @@ class WatchedFile:
         if self._opened is None:
             return now
         if now is None:
-            raise self._failures.moved()
+            raise self._failures.make_moved()
         if now[:2] != self._opened[:2]:
             self._require_other_log()
             self._logs.clear()
@@ -105,12 +105,12 @@ class WatchedFile:
     def _require_other_log(self) -> None:
         """Check that the log beside a file that has replaced another is not the log of the other.
 
-        A log that is none of the known ones was created after the replacement, by a process that uses the new file.
+        An unknown log was created after the replacement, by a process that uses the new file.
         """
         found = _find_logs(self._path)
         is_other = self._logs and _JOURNAL not in found and self._logs.isdisjoint(found.values())
         if found and not is_other:
-            raise self._failures.replaced()
+            raise self._failures.make_replaced()
 
 
 def discard_damaged(engine: Engine) -> None:

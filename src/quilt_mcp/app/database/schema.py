@@ -11,7 +11,7 @@ State = Literal["empty", "current", "outdated", "newer", "existing", "too_early"
 
 
 class Schema(NamedTuple):
-    """What a database contains.
+    """The state of the tables in a database.
 
     Attributes:
         state: `current`, `outdated` and `newer` are ours, by their revision; `existing` is an earlier system's, which

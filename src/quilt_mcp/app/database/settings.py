@@ -37,7 +37,7 @@ def check_url(url: SecretStr, *, driver: str, others: tuple[str, ...] = ()) -> S
 
 
 class StorageSettings(BaseSettings):
-    """Where local databases are, and how long a database may take."""
+    """Settings of local databases, and the timeout of all databases."""
 
     data_dir: Path = Field(
         default_factory=find_data_directory,

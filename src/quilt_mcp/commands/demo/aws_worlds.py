@@ -146,7 +146,7 @@ THROTTLED = replace(
     ),
 )
 
-# The names of the stack's buckets sort last, so that whoever cuts a sorted list loses them.
+# The names of the stack's buckets sort last, so that code that truncates a sorted list loses them.
 CLOSED = tuple(f"acme-archive-{number:04}" for number in range(CLOSED_BUCKETS))
 OPEN = tuple(f"acme-study-{number:02}" for number in range(STACK_BUCKETS))
 STUDIES = Policy("Studies", {name: "READ_WRITE" if name == OPEN[-1] else "READ" for name in OPEN[-5:]})

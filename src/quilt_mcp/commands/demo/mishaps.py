@@ -90,5 +90,5 @@ def disconnect_database(*_: object) -> None:
 
 
 def damage_database(*_: object) -> None:
-    """Replace the database file with one that is no database."""
+    """Replace the database file with a file that is not a database."""
     (Settings().data_dir / FILE_NAME).write_bytes(b"no database" * 1000)

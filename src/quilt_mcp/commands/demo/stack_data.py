@@ -17,7 +17,7 @@ T = TypeVar("T", Bucket, User)
 
 @dataclass(frozen=True)
 class Viewer:
-    """The user who sends the query, and the company of which they see a part."""
+    """The user who sends a GraphQL query, and the company's data that the user may see in part."""
 
     company: Company
     user: User

@@ -118,8 +118,8 @@ def _select_in_sqlite(
 def _score(*columns: ColumnElement[str]) -> ColumnElement[float]:
     """Return a score between 0 and 1 that grows with the number of matches in some columns and with their brevity.
 
-    FTS5 has only bm25, which reads all entries of the table that contain one of the words, whoever may see them. For a
-    word that is in most entries, all its scores are 0.
+    FTS5 has only bm25, which reads all entries of the table that contain one of the words, also those that the caller
+    may not see. For a word that is in most entries, all its scores are 0.
     """
     marked = [
         func.length(func.highlight(_words.c.search_words, literal_column(str(place)), GAP, "")) - func.length(text)

@@ -65,7 +65,7 @@ _UNACCENT = text("""
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """What the database has that a search can use.
+    """The features of the database that a search can use.
 
     Attributes:
         indexed: the names of the tables of which every text has a trigram index.

@@ -33,7 +33,7 @@ UNFILTERED = Selection()
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What limits a search, apart from the words.
+    """The filters of a search, apart from the words.
 
     Attributes:
         scope: the projects in which the search looks.

@@ -1,11 +1,11 @@
-"""What an import changes in the database."""
+"""The changes that an import makes in the database."""
 
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 MOST_LISTED = 1000
-"""How many changed records a report contains. The others are counted."""
+"""The maximum number of changed records in a report. The others are only counted."""
 
 Action = Literal["created", "updated", "deleted"]
 
@@ -23,7 +23,7 @@ class Change(NamedTuple):
 
     action: Action
     line: int
-    """Of the record in the file; 0 if the file does not have it."""
+    """The line of the record in the file; 0 if the file does not have it."""
     kind: str
     name: str
     """Its reference ID or name, or else its ID."""

@@ -33,7 +33,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Mode:
-    """What an import may do.
+    """The permitted actions of an import.
 
     Attributes:
         updates: change the entities and relationships that the database has, instead of rejecting them. A record then
@@ -120,7 +120,7 @@ async def import_records(  # noqa: PLR0913 - the options of the command
 
 
 async def _check_database(database: Database) -> None:
-    """Check that the database can be written, so that nobody waits for that until the file has been read."""
+    """Check that the database can be written, so that a failure is reported before the file is read."""
     async with database.reading():
         is_writable = not database.is_existing
     if not is_writable:

@@ -131,7 +131,9 @@ def _check_header(header: list[str]) -> None:
             1, "The file is empty, or its first line is. The first line must contain the column names."
         )
     if "Issue key" in header:
-        raise UnreadableFile(1, "This is a file of Jira. Import it with --mapping; docs/requirements.md has one.")
+        raise UnreadableFile(
+            1, "This is a Jira export. Import it with --mapping; docs/interchange.md has an example mapping."
+        )
     seen = set()
     for place, name in enumerate(header, 1):
         if not name:

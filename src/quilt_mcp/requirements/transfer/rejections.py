@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 MOST_KEPT = 1000
-"""How many rejections a report contains. The others are counted."""
+"""The maximum number of rejections in a report. The others are only counted."""
 
 
 class Rejection(NamedTuple):

@@ -70,7 +70,7 @@ class Key(NamedTuple):
     id: str
     line: int
     number: int
-    """Of the record."""
+    """The number of the record."""
 
 
 class Spool:

@@ -1,4 +1,4 @@
-"""What is wrong with a field of a record, in words that also say what to change."""
+"""Words the problems of a record: what is wrong with a field, and what to change."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -10,9 +10,9 @@ from quilt_mcp.requirements.parameters import guess_reference
 
 _MOST_CHARACTERS = 60
 _MOST_PROBLEMS = 3
-"""Of a record, how many are reported."""
+"""The maximum number of problems that are reported for a record."""
 _TOO_LARGE = 10**9
-"""For the number in a reference ID."""
+"""The first number that is too large for a reference ID."""
 _WHOLE_NUMBER = "Must be a whole number from 1 to 4."  # the only number in a record is the priority
 _FIELDS_OF_KIND = "See the documentation of requirements for the fields of each kind."
 

@@ -75,7 +75,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Handlers:
-    """What `read_elements` calls.
+    """The callbacks of `read_elements`.
 
     Attributes:
         open: called with the names of the elements around an element and the element, when it starts. Returns whether

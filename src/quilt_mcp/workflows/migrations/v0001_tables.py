@@ -58,7 +58,7 @@ def _upgrade_postgresql(op: Operations) -> None:
 
 
 def _add_owners(op: Operations) -> None:
-    """Copy the rows of version 1. Whoever used such a file was the local user."""
+    """Copy the rows of version 1. Such a file belonged to the local user."""
     op.execute("DROP INDEX workflows_by_update")
     op.execute("DROP INDEX log_of_workflow")
     tables = _tables()

@@ -59,7 +59,7 @@ class RecordedExecution(Execution):
         self.start_time = submitted
 
     def describe(self) -> JSON:
-        """Return its `Status` and `Statistics`."""
+        """Return the fields `Status` and `Statistics` of the query."""
         status: JSON = {"State": self.record.state, "SubmissionDateTime": self.start_time}
         if self.record.failure:
             status["StateChangeReason"] = self.record.failure

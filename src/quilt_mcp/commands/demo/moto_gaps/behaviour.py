@@ -52,8 +52,8 @@ class Expiry:
         self._key: str | None = None
         self._lock = threading.Lock()
 
-    def has_expired(self, key_id: str) -> bool:
-        """Return whether a call with this key is refused, and count the call."""
+    def count_and_check(self, key_id: str) -> bool:
+        """Count a call with this key, and return whether the key has expired."""
         if not key_id.startswith(TEMPORARY):
             return False
         with self._lock:

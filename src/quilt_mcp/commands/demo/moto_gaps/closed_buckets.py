@@ -1,6 +1,6 @@
 """Buckets that refuse everybody, without the cost of moto.
 
-A world with very many buckets needs them: moto takes more than a millisecond to find that nobody has rights in one.
+A world with very many buckets needs them: moto takes more than a millisecond to find that a bucket grants no rights.
 The access key of the sender is not checked.
 """
 
