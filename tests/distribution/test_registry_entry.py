@@ -1,8 +1,8 @@
 """server.json: the entry for the MCP registry.
 
-The registry's schema 2025-12-11 is not in this repository. SUBSET is our own schema: it has the rules for the fields of our
-entry, which we read in the registry's draft of 2025-12-11 and later, and refuses other fields. So the tests do not show that
-the registry accepts the entry.
+The registry's schema 2025-12-11 is not in this repository. SUBSET is our own schema: it has the rules for the fields
+of our entry, as we read them in the draft that followed 2025-12-11, and refuses other fields. So the tests do not show
+that the registry accepts the entry.
 """
 
 import hashlib

@@ -1,6 +1,7 @@
 """`quilt-mcp install`, in a temporary home directory."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -198,6 +199,23 @@ def test_a_path_that_cannot_be_written_is_named(home: Path, capsys: pytest.Captu
     (home / ".cursor").write_text("in the way")
     assert main(["install", "cursor", "--write"]) == 1
     assert str(home / ".cursor") in capsys.readouterr().err
+
+
+def test_removing_leaves_no_symbolic_link_without_a_target(home: Path) -> None:
+    assert main(["install", "claude-code", "--write"]) == 0
+    link, kept = home / ".claude.json", home / "dotfiles.json"
+    link.rename(kept)
+    link.symlink_to(kept)
+    assert main(["install", "claude-code", "--remove"]) == 0
+    assert (link.readlink(), content(kept)) == (kept, {})
+
+
+def test_a_named_pipe_beside_the_file_is_no_copy(cursor: Path) -> None:
+    os.mkfifo(cursor.with_name("mcp.json.bak"))
+    original = cursor.read_bytes()
+    assert main(["install", "cursor", "--write"]) == 0
+    assert main(["install", "cursor", "--remove"]) == 0
+    assert cursor.read_bytes() == original
 
 
 @pytest.mark.soak

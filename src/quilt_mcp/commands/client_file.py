@@ -7,9 +7,11 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
+EMPTY = "{}\n"
 WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -32,6 +34,7 @@ class ClientFile:
     """
 
     def __init__(self, path: Path) -> None:
+        self._is_link = path.is_symlink()
         self._target = _follow_links(path)
         self._content = _read(self._target)
         try:
@@ -53,14 +56,12 @@ class ClientFile:
     def read_copies(self) -> Iterator[str]:
         """Yield the texts of the copies that `replace` made, and of other files with such names."""
         pattern = f"{glob.escape(self._target.name)}.bak*"
-        for path in sorted(self._target.parent.glob(pattern)):
-            try:
+        for path in sorted(filter(Path.is_file, self._target.parent.glob(pattern))):
+            with suppress(OSError, UnicodeDecodeError):  # not a copy
                 yield path.read_bytes().decode()
-            except (OSError, UnicodeDecodeError):  # not a copy
-                continue
 
     def replace(self, text: str | None) -> Path | None:
-        """Write the file, or delete it if the text is None.
+        """Write the file, or delete it if the text is None. A symbolic link keeps its target, with an empty object.
 
         Returns:
             A copy of the previous file; None if there was none.
@@ -72,10 +73,10 @@ class ClientFile:
         if _read(self._target) != self._content:
             raise ConfigError("another program changed it at the same time: run this command again")
         copy = self._copy()
-        if text is None:
+        if text is None and not self._is_link:
             self._target.unlink()
         else:
-            _write(self._target, text.encode())
+            _write(self._target, (EMPTY if text is None else text).encode())
         return copy
 
     def _copy(self) -> Path | None:
