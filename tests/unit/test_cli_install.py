@@ -210,7 +210,7 @@ def test_removing_leaves_no_symbolic_link_without_a_target(home: Path) -> None:
     assert (link.readlink(), content(kept)) == (kept, {})
 
 
-def test_a_named_pipe_beside_the_file_is_no_copy(cursor: Path) -> None:
+def test_a_named_pipe_beside_the_file_is_not_read_as_a_copy(cursor: Path) -> None:
     os.mkfifo(cursor.with_name("mcp.json.bak"))
     original = cursor.read_bytes()
     assert main(["install", "cursor", "--write"]) == 0
