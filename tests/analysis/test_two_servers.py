@@ -65,6 +65,7 @@ OF_SMALL = {"size": 1024, "timeout": 41, "schema": 41, "large code": "error", "p
 OF_LARGE = {"size": 4096, "timeout": 42, "schema": 42, "large code": "counterexample", "paths": 200}
 
 
+@pytest.mark.soak
 async def test_two_servers_in_one_event_loop_use_their_own_settings() -> None:
     async with Client(create_server(SMALL)) as first, Client(create_server(LARGE)) as second:
         of_first, of_second = await asyncio.gather(describe(first), describe(second))

@@ -135,6 +135,7 @@ def test_a_client_gets_each_answer_once_and_then_those_of_the_server(machine: Ma
     assert "available_templates" in answers[-1]["result"]["contents"][0]["text"]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("options", "variables"),
     [

@@ -13,6 +13,7 @@ from fastmcp import Client, FastMCP
 from mcp_types import ResourceTemplateReference
 from pydantic import BaseModel
 
+from quilt_mcp.core import tracing
 from quilt_mcp.core.answers import GetResourceError, GetResourceSuccess, to_json
 from quilt_mcp.core.errors import (
     InvalidURI,
@@ -186,7 +187,7 @@ async def test_each_read_has_one_log_line_without_client_text(caplog: pytest.Log
     manager = manager_of(nothing)
     for uri in ("shop://thing", "shop://made-up", "", 5):
         await manager.respond(uri, surface="test")
-    lines = [vars(record)["fields"] for record in caplog.records]
+    lines = [vars(record)["fields"] for record in caplog.records if record.name == tracing.__name__]
     assert [(line["surface"], line["uri"], line["outcome"]) for line in lines] == [
         ("test", "shop://thing", "ok"),
         ("test", "unknown", "InvalidURI"),
@@ -209,7 +210,7 @@ async def test_at_debug_the_line_also_has_the_lookup_and_the_calls(caplog: pytes
     await manager_of(calling).respond("shop://thing", surface="test")
     await manager_of(lambda item: {"item": item}, uri="shop://items/{item}").respond("shop://items/a", surface="test")
     await manager_of(nothing).respond("shop://made-up", surface="test")
-    lines = [vars(record)["fields"] for record in caplog.records]
+    lines = [vars(record)["fields"] for record in caplog.records if record.name == tracing.__name__]
     assert [(line["lookup"], line["calls"]) for line in lines] == [
         ("static", {"aws": 4, "stack": 1}),
         ("template", {}),
@@ -354,7 +355,7 @@ async def test_a_completion_is_admitted_and_logged_like_a_read(caplog: pytest.Lo
             is_full = True
             assert (await client.complete(reference, {"name": "item", "value": "ha"})).values == []
     assert asked == ["h"]
-    lines = [record.getMessage() for record in caplog.records]
+    lines = [record.getMessage() for record in caplog.records if record.name == tracing.__name__]
     assert [line.split(" ms=")[0] for line in lines] == [
         "surface=completion uri=shop://items/{item} outcome=ok",
         "surface=completion uri=unknown outcome=ResourceExecutionError",
