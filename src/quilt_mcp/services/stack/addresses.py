@@ -16,7 +16,7 @@ import requests
 PORTS = {"http": 80, "https": 443}
 MAX_HOST = 253  # characters, as in the DNS
 NAME = re.compile(r"([a-z0-9_-]+\.)*(?!(\d+|0x[0-9a-f]*)$)[a-z0-9_-]+", re.ASCII)
-"""The last label is no number: systems read such a name as an IP address."""
+"""The last label must not be a number: systems read such a name as an IP address."""
 SHARED_DOMAINS = ("amazonaws.com", "cloudfront.net", "azurewebsites.net", "github.io", "herokuapp.com", "ngrok.io")
 """Domains in which everyone can get a name."""
 SHARED_LABELS = frozenset({"ac", "co", "com", "edu", "gob", "gov", "gouv", "go", "mil", "ne", "net", "or", "org"})

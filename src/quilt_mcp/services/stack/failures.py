@@ -14,7 +14,6 @@ from quilt_mcp.services.stack.errors import NotSignedInToQuilt, QueryRefused, Re
 
 MAX_WAIT_DIGITS = 6
 NAMED_PATHS = 5
-MAX_PATH = 200
 REPORT_PATH = ("Repeat the call. If it fails again, report `details` to a Quilt administrator.",)
 MAX_PATH = 200
 TEMPORARY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
