@@ -1,6 +1,7 @@
 """Fixtures that all tests share: the clock, the worlds, a server and its client."""
 
 import asyncio
+import gc
 import os
 import sys
 from collections import Counter
@@ -25,6 +26,8 @@ from tests.support.worlds import enter_stopped
 # The sandbox refuses to analyse on a Python version that its attack table has not run on.
 collect_ignore = ["analysis"] if sys.version_info >= (3, 14) else []
 
+gc.disable()  # until the tests are collected: modules are no garbage
+
 hypothesis_settings.register_profile("tests", deadline=None)  # a busy machine is not a failure
 hypothesis_settings.load_profile("tests")
 
@@ -48,6 +51,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not item.nodeid.startswith(ON_POSTGRESQL) and _uses_postgresql(item):
             item.add_marker(pytest.mark.soak)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Leave the modules and the collected tests out of garbage collections, which took a fifth of the time."""
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 1_000)
+    gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _collected_garbage() -> Iterator[None]:
+    """Collect the garbage of each module at its end: a resource that a test leaves open fails in its module."""
+    yield
+    gc.collect()
 
 
 def _uses_postgresql(item: pytest.Item) -> bool:

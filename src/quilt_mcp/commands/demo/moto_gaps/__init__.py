@@ -4,13 +4,14 @@ The docstring of each module lists its differences. Not corrected: bucket polici
 policies, simulation of policies.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
 import moto.athena.urls
 import moto.glue.urls
 import moto.s3.responses
+from moto.core.base_backend import BaseBackend
 from moto.core.botocore_stubber import BotocoreStubber
 from moto.iam import access_control
 
@@ -38,7 +39,8 @@ def fill_gaps(behaviour: Behaviour | None = None) -> Iterator[None]:
     with (
         patch.dict(moto.athena.urls.url_paths, {"{0}/$": AthenaAnswers.dispatch}),
         patch.dict(moto.glue.urls.url_paths, {"{0}/$": GlueAnswers.dispatch}),
-        patch.object(moto.s3.responses, "S3Response", S3Answers),  # moto loads moto.s3.urls again for each request
+        patch.object(moto.s3.responses, "S3Response", S3Answers),  # moto loads moto.s3.urls again to build its URLs
+        patch.object(BaseBackend, "urls", _remember_urls()),
         patch.object(access_control, "IAMRequest", StrictIAMRequest),
         patch.object(access_control, "S3IAMRequest", StrictS3Request),
         patch.object(BotocoreStubber, "process_request", refuse_closed_buckets(BotocoreStubber.process_request)),
@@ -49,3 +51,17 @@ def fill_gaps(behaviour: Behaviour | None = None) -> Iterator[None]:
             yield
         finally:
             mock_random.setstate(state)
+
+
+def _remember_urls() -> property:
+    """Return moto's property for the URLs of a service, built once. moto builds them for each request."""
+    build = BaseBackend.__dict__["urls"].fget
+    known: dict[type[BaseBackend], dict[str, Callable[..., object]]] = {}
+
+    def recall(backend: BaseBackend) -> dict[str, Callable[..., object]]:
+        service = type(backend)
+        if service not in known:
+            known[service] = build(backend)
+        return known[service]
+
+    return property(recall)
