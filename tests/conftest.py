@@ -66,6 +66,7 @@ def _collected_garbage() -> Iterator[None]:
     """Collect the garbage of each module at its end: a resource that a test leaves open fails in its module."""
     yield
     gc.collect()
+    gc.freeze()
 
 
 def _uses_postgresql(item: pytest.Item) -> bool:
