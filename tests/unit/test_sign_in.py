@@ -16,7 +16,6 @@ from pydantic import ValidationError
 
 from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
-from quilt_mcp.commands.cli import describe_setting
 from quilt_mcp.commands.demo.addresses import FOREIGN, NORTHWIND_REGISTRY
 from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.commands.demo.sign_in_mishaps import FAR_FUTURE, add_login
@@ -30,7 +29,7 @@ from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.errors import NotSignedInToQuilt, RefusedByStack
 from quilt_mcp.services.stack.local_sign_in import LocalSignIn
 from quilt_mcp.services.stack.login import Stack
-from quilt_mcp.settings import Settings
+from quilt_mcp.settings import Settings, describe_setting
 from tests.support import apps
 from tests.support.silent_server import SilentServer
 from tests.support.worlds import NOW

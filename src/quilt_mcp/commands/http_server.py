@@ -23,10 +23,8 @@ from starlette.applications import Starlette
 from quilt_mcp.app import App
 from quilt_mcp.app.build import find_commit
 from quilt_mcp.app.pools import Pools
-from quilt_mcp.commands.cli import describe_setting
 from quilt_mcp.commands.logs import log_to_stderr
 from quilt_mcp.commands.process import run_stoppable
-from quilt_mcp.commands.startup import STARTUP_ERRORS
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.app import Transport, create_application
 from quilt_mcp.http.audit_log import note_event, open_audit_log
@@ -41,8 +39,8 @@ from quilt_mcp.http.renewal import RenewableApplication
 from quilt_mcp.http.sign_ins import SignIns
 from quilt_mcp.http.web_server import KEEP_ALIVE_SECONDS, Shutdown, WebServer, configure_uvicorn
 from quilt_mcp.http.workers import Workers, exit_with_parent
-from quilt_mcp.server import DOMAINS, QuiltServer, create_server
-from quilt_mcp.settings import Settings
+from quilt_mcp.server import DOMAINS, STARTUP_ERRORS, QuiltServer, create_server
+from quilt_mcp.settings import Settings, describe_setting
 
 COLLECT_SECONDS = KEEP_ALIVE_SECONDS + 15.0
 
