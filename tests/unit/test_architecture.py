@@ -4,9 +4,11 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 from statistics import median
 
+import grimp
 import pytest
 from fastmcp import Client, FastMCP
 
@@ -73,6 +75,14 @@ def test_any_is_rare() -> None:
 def test_no_module_rebinds_its_globals() -> None:
     found = [name for name, function in functions() if any(isinstance(node, ast.Global) for node in ast.walk(function))]
     assert found == []
+
+
+def test_no_modules_import_each_other() -> None:
+    """Also not through others, and not for the type checker only."""
+    graph = grimp.build_graph("quilt_mcp", exclude_type_checking_imports=False, cache_dir=None)
+    imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert len(imported) == len(modules())
+    TopologicalSorter(imported).prepare()  # the error names the modules
 
 
 @pytest.mark.parametrize("surface", ["resource", "tool"])

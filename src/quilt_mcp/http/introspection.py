@@ -12,7 +12,7 @@ from fastmcp.server.auth.providers.introspection import IntrospectionTokenVerifi
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from quilt_mcp.http.sign_ins import note_sign_in_failure
+from quilt_mcp.http.sign_in_failures import note_sign_in_failure
 
 CACHE_SECONDS = 10
 """How long an active token is not asked for again. A token that is revoked is accepted for this time."""

@@ -14,8 +14,8 @@ from joserfc.errors import JoseError
 from mcp.server.auth.provider import AuthorizationCode, RefreshToken
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
+from quilt_mcp.http.sign_in_failures import SignInStoreError, note_sign_in_failure
 from quilt_mcp.http.sign_in_store import SignInStore
-from quilt_mcp.http.sign_ins import SignInStoreError, note_sign_in_failure
 from quilt_mcp.http.tokens import StrictJWTVerifier
 
 PROVIDER_SECONDS = 10.0

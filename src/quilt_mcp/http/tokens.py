@@ -18,7 +18,7 @@ from fastmcp.utilities.auth import decode_jwt_header
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from quilt_mcp.http.sign_ins import note_sign_in_failure
+from quilt_mcp.http.sign_in_failures import note_sign_in_failure
 
 LEEWAY_SECONDS = 60
 """The number of seconds that the issuer's clock may be ahead of ours."""
