@@ -344,8 +344,6 @@ def _require_rights(component: Any) -> None:
 
 
 CHANGES: dict[str, Callable[[FastMCP[Any], pytest.MonkeyPatch], object]] = {
-    "another version of FastMCP": lambda _, patch: patch.setattr(lane, "INSTALLED", ("4.1.3", "2.3.0")),
-    "another version of mcp": lambda _, patch: patch.setattr(lane, "INSTALLED", ("4.1.2", "2.3.1")),
     "middleware": lambda mcp, _: mcp.add_middleware(Other()),
     "middleware of the MCP library": lambda mcp, _: mcp._mcp_server.middleware.append(_pass_on),
     "a transform of the server": lambda mcp, _: mcp.add_transform(Namespace("other")),
@@ -388,6 +386,17 @@ async def test_a_change_after_the_start_closes_the_lane(
             await with_lane.ask(plain())
             assert (await with_lane.count_messages()) == {"lane": 1, "pipeline": 1}
         logging.getLogger("mcp").manager._clear_cache()  # type: ignore[attr-defined]  # typeshed does not know it
+
+
+@pytest.mark.parametrize("tested", [("0", lane.INSTALLED[1]), (lane.INSTALLED[0], "0")], ids=["FastMCP", "mcp"])
+async def test_the_lane_is_closed_with_another_version(
+    tested: lane.Versions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pair(tmp_path, monkeypatch, tested=[tested]) as (with_lane, _):
+        await with_lane.ask(plain())
+        assert (await with_lane.count_messages()) == {"lane": 0, "pipeline": 1}
+        assert not lane.is_known(with_lane.mcp, [tested])
+        assert lane.is_known(with_lane.mcp, [lane.INSTALLED])
 
 
 @pytest.mark.parametrize("method", ["resources/read", "tools/call"])
@@ -441,11 +450,26 @@ async def test_an_application_below_another_path_is_left_to_fastmcp(
 async def test_a_client_with_much_to_say_about_itself_is_asked_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plain_request, "MAX_CLIENTS", 1)
     async with pair(tmp_path, monkeypatch) as (with_lane, without):
         for length in (1, 10, 100, 10_000):
-            sent = plain()
-            sent.message["params"]["_meta"]["io.modelcontextprotocol/clientInfo"]["name"] = "x" * length
-            sent.body = json.dumps(sent.message).encode()
+            sent = plain_of("x" * length)
             assert await with_lane.ask(sent) == await without.ask(sent)
         assert (await with_lane.count_messages()) == {"lane": 3, "pipeline": 1}
+
+
+def test_clients_above_the_number_that_is_remembered_are_read_too() -> None:
+    reader = RequestReader({"t"}, max_clients=1)
+    for name in ("a", "b", "a", "a"):
+        sent = plain_of(name)
+        headers = [(key.encode(), value.encode()) for key, value in sent.headers]
+        assert reader.read(headers, sent.body)
+        changed = sent.body.replace(b"clientCapabilities", b"clientOther")
+        assert reader.read(headers, changed) is None
+
+
+def plain_of(client: str) -> Sent:
+    """Return a request of a client with this name."""
+    sent = plain()
+    sent.message["params"]["_meta"]["io.modelcontextprotocol/clientInfo"]["name"] = client
+    sent.body = json.dumps(sent.message).encode()
+    return sent

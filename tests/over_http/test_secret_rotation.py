@@ -375,13 +375,12 @@ async def test_a_renewal_frees_the_old_server_with_its_secrets(tmp_path: Path, m
     def serve(when_ready: Callable[[], None]) -> WebServer:
         settings = Settings(data_dir=tmp_path)
         options: dict[str, Any] = {"transport": "http", "host": "127.0.0.1", "when_ready": when_ready}
-        servers.append(http_server.create_web_server(create(settings), settings, **options))
+        servers.append(http_server.create_web_server(create(settings), settings, collect_seconds=0.0, **options))
         return servers[0]
 
     collected: list[bool] = []
     collect = http_server.tune_garbage_collection
     monkeypatch.setattr(http_server, "create_server", create)
-    monkeypatch.setattr(http_server, "COLLECT_SECONDS", 0.0)
     async with serving(serve) as url:
         async with Client(f"{url}/mcp") as client:
             await client.call_tool("workflow_create", {"workflow_id": "w", "name": "n"})

@@ -192,11 +192,8 @@ def test_without_a_catalog_the_failure_names_the_setting_and_no_path_of_the_mach
     assert str(quilt3.util.CONFIG_PATH.parent) not in str(vars(damaged.value))
 
 
-def test_an_unavailable_catalog_is_read_again_after_a_pause(
-    stack_url: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("quilt_mcp.services.stack.stack_search.RETRY_SECONDS", 0.0)
-    kept = create_callers(stack_url)
+def test_an_unavailable_catalog_is_read_again_after_a_pause(stack_url: str, fresh_world: World) -> None:
+    kept = create_callers(stack_url, retry_seconds=0.0)
     fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.BAD_GATEWAY, b"")
     with pytest.raises(Unavailable):
         kept.get(ANN, TOKEN).fetch_standing()

@@ -127,17 +127,30 @@ def create_web_server(  # noqa: PLR0913 - all but two are keyword-only
     host: str,
     when_ready: Callable[[], None],
     leaving: Flag | None = None,
+    protocol: type[asyncio.Protocol] = AuditedProtocol,
+    collect_seconds: float = COLLECT_SECONDS,
 ) -> WebServer:
-    """Create the web server of this process. It can run once."""
+    """Create the web server of this process. It can run once.
+
+    Args:
+        mcp: the server.
+        settings: of all domains.
+        transport: streamable HTTP, or SSE.
+        host: the address that the server listens on.
+        when_ready: called once, when the server accepts connections.
+        leaving: whether the server shuts down.
+        protocol: handles one connection.
+        collect_seconds: how long after a renewal the old application is freed.
+    """
     create = partial(create_http_application, transport=transport, host=host, leaving=leaving)
     app = RenewableApplication(
         create(mcp, settings),
         lambda: create(create_server(), Settings()),
-        when_replaced=_collect_later,
+        when_replaced=partial(_collect_later, collect_seconds),
         failures=(*STARTUP_ERRORS, ValidationError),
         describe=_describe,
     )
-    config = configure_uvicorn(app, settings, seconds_to_finish=settings.deadline_seconds, protocol=AuditedProtocol)
+    config = configure_uvicorn(app, settings, seconds_to_finish=settings.deadline_seconds, protocol=protocol)
     return WebServer(config, when_ready=when_ready, renew=app.renew)
 
 
@@ -195,9 +208,9 @@ def tune_garbage_collection() -> None:
     gc.set_threshold(50_000, 20, 10)  # the last is the default: with fewer full collections garbage would accumulate
 
 
-def _collect_later() -> None:
+def _collect_later(seconds: float) -> None:
     """Free an application that was replaced, after the connections and timers that refer to it have ended."""
-    asyncio.get_running_loop().call_later(COLLECT_SECONDS, tune_garbage_collection)
+    asyncio.get_running_loop().call_later(seconds, tune_garbage_collection)
 
 
 def _prepare_process() -> None:
