@@ -232,7 +232,7 @@ async def refresh(client: httpx2.AsyncClient, signed_in: Any) -> httpx2.Response
 
 
 def store_of(found: Any) -> SignInStore:
-    store = found.server.auth._sign_ins
+    store = found.server.auth.sign_ins
     assert isinstance(store, SignInStore)
     return store
 
@@ -350,7 +350,7 @@ def count_after_sweep(directory: Path) -> int:
 
 def store_of_auth(settings: Settings) -> SignInStore:
     found = create_auth(settings)
-    store = found._sign_ins  # type: ignore[union-attr]  # with these settings it has one
+    store = found.sign_ins  # type: ignore[union-attr]  # with these settings it has one
     assert isinstance(store, SignInStore)
     return store
 

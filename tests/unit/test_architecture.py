@@ -150,6 +150,14 @@ def test_tests_give_other_limits_as_arguments() -> None:
     assert found == {}, "make the constant the default of a parameter"
 
 
+def test_tests_access_few_private_names() -> None:
+    """Ruff finds them. Each exception gives its reason."""
+    lines = [line for path in TESTS.rglob("*.py") for line in path.read_text(encoding="utf-8").splitlines()]
+    private = [line for line in lines if re.search(r"#\snoqa: .*SLF001", line)]
+    assert len(private) <= 5, private
+    assert all(re.search(r"SLF001 - \S", line) for line in private)
+
+
 @pytest.mark.parametrize("surface", ["resource", "tool"])
 async def test_a_read_passes_at_most_five_frames_between_surface_and_service(surface: str) -> None:
     passed: list[str] = []

@@ -17,6 +17,7 @@ from unittest.mock import patch
 import pytest
 import quilt3.session
 import quilt3.util
+import requests
 
 from quilt_mcp.commands.demo.graphql import Endpoint
 from quilt_mcp.commands.demo.http_server import Answer
@@ -87,12 +88,15 @@ def test_eight_concurrent_readers_renew_once(fresh_world: World) -> None:
     assert Counter(list_calls(fresh_world))["/api/token"] == 1
 
 
-def test_quilt3s_own_session_is_not_used(fresh_world: World) -> None:
+def test_quilt3s_own_session_is_not_used(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no time limits, and the whole process shares it."""
-    quilt3.session.clear_session()
+
+    def fail() -> requests.Session:
+        raise AssertionError
+
+    monkeypatch.setattr(quilt3.session, "get_session", fail)
     admin_users_list()
     athena_databases_list()
-    assert quilt3.session._session is None  # quilt3 has no public name for it
 
 
 def test_a_login_in_netrc_does_not_replace_the_token(
