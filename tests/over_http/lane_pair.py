@@ -85,7 +85,7 @@ def _answer_with(data: dict[Any, Any]) -> Callable[[], Any]:
 
 def _fail_with(error: Exception) -> Callable[[], Any]:
     async def fail() -> dict[str, Any]:
-        raise error
+        raise error.with_traceback(None)  # otherwise it, and each log line with it, grows with every request
 
     return fail
 
