@@ -98,6 +98,13 @@ async def test_few_rows_are_found_by_their_filter_and_sorted(sort: str, settings
         assert any(f"ix_{TABLE}_by_assignee (assignee_id=?)" in step for step in plan), plan
 
 
+async def test_many_rows_are_read_in_the_order_of_an_index(settings: Settings) -> None:
+    _, *pages = await find_plans(settings, {"assignee": VALUES["assignee"], "sort": "title"}, MANY)
+    assert len(pages) == 2
+    for plan in pages:
+        assert any(f"ix_{TABLE}_by_title" in step for step in plan), plan
+
+
 async def test_several_values_are_merged_in_order(settings: Settings) -> None:
     [_, *pages] = await find_plans(settings, {"status": "Draft,Active", "priority": "1,2"}, MANY)
     assert pages
