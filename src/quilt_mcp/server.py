@@ -12,7 +12,7 @@ from fastmcp.tools import Tool
 from quilt_mcp import __version__
 from quilt_mcp.analysis.resources import ANALYSIS
 from quilt_mcp.app import App
-from quilt_mcp.app.domain import Domain, collect_resources
+from quilt_mcp.app.domain import Domain, InvalidDomain, collect_resources
 from quilt_mcp.app.pools import Pool, Pools
 from quilt_mcp.app.request_guard import RequestGuard
 from quilt_mcp.core.errors import MakeFailure
@@ -21,7 +21,7 @@ from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.paged_server import PagedFastMCP
 from quilt_mcp.core.surfaces import add_surfaces
 from quilt_mcp.http.admission import Admission
-from quilt_mcp.http.auth import create_auth
+from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth
 from quilt_mcp.http.sign_ins import SignIns
 from quilt_mcp.http.tool_schemas import declare_input_schemas
 from quilt_mcp.requirements.resources import REQUIREMENTS
@@ -30,6 +30,8 @@ from quilt_mcp.settings import Settings
 from quilt_mcp.workflows.resources import WORKFLOWS
 
 DOMAINS = (QUILT, WORKFLOWS, REQUIREMENTS, ANALYSIS)
+STARTUP_ERRORS = (InvalidDomain, MisconfiguredSignIn)
+"""What `create_server` raises if the user has to change something, beside the error of invalid settings."""
 
 INSTRUCTIONS = """\
 Reads a Quilt stack: login, buckets and permissions, Athena, tabulator, users and roles, package metadata, workflows;

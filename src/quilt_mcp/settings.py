@@ -1,5 +1,6 @@
 """Every setting of the server. Each is an environment variable QUILT_MCP_<NAME>, unless its field names another."""
 
+import os
 import re
 from importlib.util import find_spec
 from ipaddress import ip_network
@@ -14,6 +15,7 @@ from pydantic import (
     Field,
     IPvAnyNetwork,
     SecretStr,
+    ValidationError,
     model_validator,
 )
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
@@ -30,6 +32,7 @@ Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(
 
 # What the parser of limits accepts. Its own parser would import the whole library.
 RATE_LIMIT = re.compile(r"none|([1-9]\d{0,8}/([1-9]\d{0,4} )?(second|minute|hour|day)s?(;(?=\d)|$))*", re.ASCII)
+_PREFIXES = ("QUILT_MCP_", "FASTMCP_")
 STATE_SCHEMES = ("valkey", "valkeys", "redis", "rediss", "unix")
 
 
@@ -259,6 +262,20 @@ def variables_like(variable: str) -> list[str]:
     aliases = [field.validation_alias for field in Settings.model_fields.values()]
     choices = [[str(name) for name in alias.choices] for alias in aliases if isinstance(alias, AliasChoices)]
     return next((names for names in choices if variable in names), [variable])
+
+
+def describe_setting(error: ValidationError) -> str:
+    """Return which environment variable has an invalid value, and why."""
+    first = error.errors()[0]
+    if not first["loc"]:  # settings that contradict each other; the message names them
+        return f"Invalid settings: {first['msg'].removeprefix('Value error, ')}."
+    name = str(first["loc"][0]).upper()
+    has_several = name.startswith(_PREFIXES[0])
+    known = variables_like(name) if has_several else [f"{prefix}{name}" for prefix in _PREFIXES]
+    set_here = {variable.upper(): variable for variable in os.environ}
+    known += [f"{one}_FILE" for one in (*known, name)]
+    variable = next((set_here[one] for one in known if one in set_here), name)
+    return f"Invalid environment variable {variable}: {first['msg'].removeprefix('Value error, ')}."
 
 
 def _variables(names: list[str] | tuple[str, ...], conjunction: str = "") -> str:

@@ -370,17 +370,6 @@ def test_default_value_of_another_type_prevents_a_claim() -> None:
     assert check("def f(x: int, s: str = None) -> bool:\n    'post: _'\n    return len(s) >= 0")["counterexamples"]
 
 
-def test_run_that_the_end_of_a_part_interrupts_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quilt_mcp.analysis.engine.search._FIRST", 0.0001)  # of a minute: a few runs
-    code = """
-def f(x: int) -> int:
-    for _ in range(3_000):
-        pass
-    return x
-"""
-    assert search(code, "KeyError", seconds=60)["status"] == "unreachable"
-
-
 @pytest.mark.soak
 def test_undecided_answer_about_a_float_names_the_model() -> None:
     code = "def f(x: int) -> float:\n    return float(x) if -1000 < x < 1000 else 0.0\n"

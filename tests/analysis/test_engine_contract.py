@@ -105,6 +105,17 @@ def test_arguments_that_cannot_be_copied_leave_the_path_undecided(error: str) ->
     assert explored.undecided == explored.paths > 0
 
 
+def test_run_that_the_end_of_a_part_interrupts_is_repeated() -> None:
+    function = load("""
+def f(x: int) -> int:
+    for _ in range(3_000):
+        pass
+    return x
+""")
+    budget = Budget(seconds=45, paths=50, first=0.0001)  # a few runs before the symbolic paths
+    assert explore_calls(function, raises(KeyError), budget).end is End.ALL_PATHS
+
+
 @pytest.mark.soak
 def test_path_that_ends_before_the_code_runs_is_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     def take_too_long(_: object) -> None:

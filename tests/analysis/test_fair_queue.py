@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sized
 from contextlib import asynccontextmanager
 from operator import itemgetter
 
@@ -27,36 +27,36 @@ class Calls:
         self.started: list[str] = []
         self._limits = (share, waiting)
         self._ends: dict[str, asyncio.Event] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.tasks: dict[str, asyncio.Task[None]] = {}
 
     async def send(self, name: str, caller: str, wait: float = SECONDS) -> None:
         """Send a call and let it reach the queue."""
         self._ends[name] = asyncio.Event()
-        self._tasks[name] = asyncio.create_task(self._run(name, Share(caller, *self._limits), wait))
+        self.tasks[name] = asyncio.create_task(self._run(name, Share(caller, *self._limits), wait))
         for _ in range(3):
             await asyncio.sleep(0)
 
     async def release(self, name: str) -> None:
         """End a call that has a place."""
         self._ends[name].set()
-        await self._tasks[name]
+        await self.tasks[name]
         for _ in range(3):
             await asyncio.sleep(0)
 
     async def cancel(self, name: str) -> None:
         """Cancel a call."""
-        self._tasks[name].cancel()
-        await asyncio.wait([self._tasks[name]])
+        self.tasks[name].cancel()
+        await asyncio.wait([self.tasks[name]])
 
     def failure(self, name: str) -> NoPlace:
         """Return why a call got no place."""
-        found = self._tasks[name].exception()
+        found = self.tasks[name].exception()
         assert isinstance(found, NoPlace)
         return found
 
     async def stop(self) -> None:
         """Cancel all calls."""
-        for name in self._tasks:
+        for name in self.tasks:
             await self.cancel(name)
 
     async def _run(self, name: str, share: Share, wait: float) -> None:
@@ -162,7 +162,7 @@ async def test_a_call_that_gets_no_place_in_time_says_how_long_it_waited() -> No
         await sent.send("b1", "ben", wait=0.05)
 
         with pytest.raises(NoPlace):
-            await sent._tasks["b1"]
+            await sent.tasks["b1"]
         assert sent.failure("b1").waited >= 0.05
         assert sent.failure("b1").retry_after_seconds >= 1
 
@@ -175,9 +175,9 @@ async def test_cancelled_calls_free_their_places() -> None:
         await sent.cancel("a1")
         await sent.release("a3")
         assert sent.started == ["a1", "a3"]
-        assert not sent.queue._waiting
-        assert not sent.queue._running
-        assert not sent.queue._served
+        left = {name: value for name, value in vars(sent.queue).items() if isinstance(value, Sized)}
+        assert left
+        assert not any(left.values()), left
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["send", "release", "cancel"])), max_size=40))

@@ -74,7 +74,7 @@ async def run(run: Run) -> Outcome:
         for _ in range(run.times(6, quick=1)):
             for cell in random.sample(cells, len(cells)):
                 await _measure(addresses[cell.server], cell, run.seconds(0.35), results[cell])
-    return _outcome(results, skipped)
+    return compare_results(results, skipped)
 
 
 async def _start(stack: AsyncExitStack, folder: Path, run: Run) -> tuple[dict[str, Address], str]:
@@ -155,7 +155,8 @@ async def _ask(connection: HTTPConnection, request: Call, until: float) -> int:
     return number
 
 
-def _outcome(results: Results, skipped: str) -> Outcome:
+def compare_results(results: Results, skipped: str) -> Outcome:
+    """Return the tables and the targets of results, with why a server was skipped."""
     sizes = [size for size in SIZES if any(cell.size == size for cell in results)]
     return Outcome(
         tables=[_table(size, results, skipped) for size in sizes],

@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -15,7 +15,7 @@ from contextlib import (
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, tzinfo
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import pytest
 from pydantic import SecretStr
@@ -85,7 +85,7 @@ def _answer_with(data: dict[Any, Any]) -> Callable[[], Any]:
 
 def _fail_with(error: Exception) -> Callable[[], Any]:
     async def fail() -> dict[str, Any]:
-        raise error
+        raise error.with_traceback(None)  # otherwise it, and each log line with it, grows with every request
 
     return fail
 
@@ -265,7 +265,14 @@ def logging_to(note: Callable[[Any], None]) -> Iterator[None]:
             one.removeHandler(handler)
 
 
-def create_twin(directory: Path, *, has_lane: bool, has_sign_in: bool = False, **options: Any) -> Twin:
+def create_twin(
+    directory: Path,
+    *,
+    has_lane: bool,
+    has_sign_in: bool = False,
+    tested: Collection[lane.Versions] = (lane.INSTALLED,),
+    **options: Any,
+) -> Twin:
     """Return a server of the toys. With a sign-in, it has rate limits and an audit log too."""
     gate = Gate()
     rows = [
@@ -283,9 +290,11 @@ def create_twin(directory: Path, *, has_lane: bool, has_sign_in: bool = False, *
         Domain(name="self", resources=[toy("info://self", _answer_with({}))]),
     ]
     mcp = create_server(settings, domains=domains)
-    twin = Twin(
-        mcp, http_server.create_http_application(mcp, settings, transport="http", host="127.0.0.1"), gate, settings
-    )
+    app = http_server.create_http_application(mcp, settings, transport="http", host="127.0.0.1")
+    innermost = app.user_middleware[-1]
+    assert cast("object", innermost.cls) is lane.Lane
+    innermost.kwargs["tested"] = tested
+    twin = Twin(mcp, app, gate, settings)
     # so that the twin sees each record
     mcp.app.part(open_audit_log).write = twin.note_audit  # type: ignore[method-assign]
     return twin
@@ -314,7 +323,6 @@ async def served_pair(
 def _prepare(directory: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Twin, Twin]:
     monkeypatch.setattr(answers, "datetime", FrozenTime)
     monkeypatch.setattr(http_server, "_prepare_process", lambda: None)  # it is for a process of its own
-    monkeypatch.setattr(lane, "TESTED", {lane.INSTALLED})
     with_lane, without = (create_twin(directory, has_lane=has_lane, **options) for has_lane in (True, False))
     return with_lane, without
 

@@ -25,12 +25,11 @@ from quilt_mcp.http.audit_log import FIELDS, AuditLog
 from quilt_mcp.http.audit_messages import auditing
 from quilt_mcp.http.audit_requests import audit_requests
 from quilt_mcp.http.audited_protocol import Audited, AuditedProtocol
-from quilt_mcp.http.connection_limits import ConnectionLimits
 from quilt_mcp.http.web_server import WebServer, configure_uvicorn
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import HTTPSettings, Settings
 from tests.over_http.test_application import message
-from tests.over_http.test_limits import connected
+from tests.over_http.test_limits import connected, with_limits
 from tests.over_http.web import READ_SLOW, request, serving
 from tests.support.server_process import serve_http
 from tests.support.toys import SLOW, Shop
@@ -86,7 +85,7 @@ async def audited_shop(directory: Path) -> AsyncIterator[tuple[httpx2.AsyncClien
 
 @asynccontextmanager
 async def audited(
-    directory: Path, transport: Any = "http", **options: Any
+    directory: Path, transport: Any = "http", protocol: Any = AuditedProtocol, **options: Any
 ) -> AsyncIterator[tuple[httpx2.AsyncClient, Lines]]:
     """A client of the whole server, and its audit log. When the block has ended, the log is complete."""
     lines = Lines(directory / "audit.jsonl")
@@ -99,7 +98,12 @@ async def audited(
     }
     settings = Settings(**given | options)
     create = partial(
-        http_server.create_web_server, create_server(settings), settings, transport=transport, host="127.0.0.1"
+        http_server.create_web_server,
+        create_server(settings),
+        settings,
+        transport=transport,
+        host="127.0.0.1",
+        protocol=protocol,
     )
     async with (
         serving(lambda when_ready: create(when_ready=when_ready)) as url,
@@ -355,14 +359,11 @@ class WithPythonParser(Audited, H11Protocol):  # type: ignore[misc]  # h11 annot
     """The protocol if httptools is not installed."""
 
 
-@pytest.fixture(params=[AuditedProtocol, WithPythonParser], ids=["httptools", "h11"])
-def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Serve with each parser."""
-    monkeypatch.setattr(http_server, "AuditedProtocol", request.param)
+EACH_PARSER = pytest.mark.parametrize("parser", [AuditedProtocol, WithPythonParser], ids=["httptools", "h11"])
 
 
 @pytest.mark.soak
-@pytest.mark.usefixtures("parser")
+@EACH_PARSER
 @pytest.mark.parametrize(
     ("sent", "endings"),
     [
@@ -372,8 +373,10 @@ def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     ],
     ids=["no HTTP", "long headers"],
 )
-async def test_an_invalid_request_has_a_line_too(sent: bytes, endings: set[tuple[int, str]], tmp_path: Path) -> None:
-    async with audited(tmp_path) as (client, lines):
+async def test_an_invalid_request_has_a_line_too(
+    sent: bytes, endings: set[tuple[int, str]], parser: type[Any], tmp_path: Path
+) -> None:
+    async with audited(tmp_path, protocol=parser) as (client, lines):
         async with connected(client.base_url) as (reader, writer):
             writer.write(sent)
             await reader.read()
@@ -384,9 +387,12 @@ async def test_an_invalid_request_has_a_line_too(sent: bytes, endings: set[tuple
 
 
 @pytest.mark.soak
-@pytest.mark.usefixtures("parser")
-async def test_a_connection_over_the_limit_has_a_line(tmp_path: Path) -> None:
-    async with audited(tmp_path, max_connections=1) as (client, lines), connected(client.base_url) as (reader, writer):
+@EACH_PARSER
+async def test_a_connection_over_the_limit_has_a_line(parser: type[Any], tmp_path: Path) -> None:
+    async with (
+        audited(tmp_path, protocol=parser, max_connections=1) as (client, lines),
+        connected(client.base_url) as (reader, writer),
+    ):
         writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")  # a connection with a request keeps its place
         await reader.readuntil(b"alive")
         refused = await client.get("/metrics")
@@ -446,9 +452,8 @@ async def test_a_renewal_ends_the_streams_whose_sessions_the_new_application_doe
 
 
 @pytest.mark.soak
-async def test_a_silent_connection_has_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AuditedProtocol, "limits", ConnectionLimits(head_seconds=0.05))
-    async with audited(tmp_path) as (client, lines):
+async def test_a_silent_connection_has_no_line(tmp_path: Path) -> None:
+    async with audited(tmp_path, protocol=with_limits(AuditedProtocol, head_seconds=0.05)) as (client, lines):
         for sent in (b"", b"GET /hea"):
             async with connected(client.base_url) as (reader, writer):
                 writer.write(sent)

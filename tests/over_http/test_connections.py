@@ -17,11 +17,10 @@ import pytest
 from pydantic import SecretStr
 
 from quilt_mcp.commands.install import executable
-from quilt_mcp.http import connection_limits
 from quilt_mcp.http.connection_limits import RESERVED_CONNECTIONS
 from quilt_mcp.http.descriptors import OTHER_DESCRIPTORS, AcceptErrors
 from quilt_mcp.settings import HTTPSettings
-from tests.over_http.test_limits import HEALTH, connected, parser
+from tests.over_http.test_limits import HEALTH, connected, parser, with_limits
 from tests.over_http.web import READ_QUICK, request, shop
 from tests.support.server_process import serve_http
 from tests.support.waiting import SECONDS, until, until_awaited
@@ -53,10 +52,9 @@ async def test_connections_above_the_reserve_are_closed(parser: type[Any]) -> No
         assert (await client.post(**READ_QUICK)).status_code == HTTPStatus.OK
 
 
-async def test_a_silent_connection_makes_room(parser: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_limits, "SILENT_SECONDS", 0)
+async def test_a_silent_connection_makes_room(parser: type[Any]) -> None:
     async with (
-        shop(HTTPSettings(max_connections=2), protocol=parser) as (client, _),
+        shop(HTTPSettings(max_connections=2), protocol=with_limits(parser, silent_seconds=0)) as (client, _),
         connected(client.base_url) as (busy, writer),
     ):
         writer.write(HEALTH)

@@ -12,8 +12,8 @@ from pydantic import AnyHttpUrl, SecretStr
 
 from quilt_mcp.app import identity
 from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
-from quilt_mcp.http import introspection
 from quilt_mcp.http.auth import MisconfiguredSignIn, check_audience, create_auth
+from quilt_mcp.http.introspection import StrictIntrospectionVerifier
 from quilt_mcp.settings import HTTPSettings
 from tests.over_http.web import READ_QUICK, shop
 
@@ -85,17 +85,27 @@ async def test_a_token_that_the_issuer_does_not_accept_gets_401(
     assert "zq-" not in caplog.text
 
 
-async def test_the_issuer_is_asked_once_in_a_few_seconds(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_issuer_is_asked_once_in_a_few_seconds(issuer: Issuer) -> None:
     async with shop(issuer.settings) as (client, _):
         for _ in range(3):
             assert (await client.post(**asking("good"))).status_code == HTTPStatus.OK
     assert issuer.asked == {"good": 1}
-    monkeypatch.setattr(introspection, "CACHED_TOKENS", 1)
+
+
+async def test_the_number_of_remembered_tokens_is_limited(issuer: Issuer) -> None:
     issuer.known["other"] = GOOD
-    async with shop(issuer.settings) as (client, _):
-        for token in ("good", "other", "good"):
-            assert (await client.post(**asking(token))).status_code == HTTPStatus.OK
-    assert issuer.asked == {"good": 3, "other": 1}
+    verifier = StrictIntrospectionVerifier(
+        issuer=ISSUER,
+        introspection_url=str(issuer.settings.introspection_url),
+        client_id="quilt",
+        client_secret="zq-new-secret",
+        audience=AUDIENCE,
+        required_scopes=["read"],
+        cached_tokens=1,
+    )
+    for token in ("good", "good", "other", "good"):
+        assert await verifier.verify_token(token)
+    assert issuer.asked == {"good": 2, "other": 1}
 
 
 FAILURES = {

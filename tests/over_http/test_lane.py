@@ -33,6 +33,7 @@ from quilt_mcp.server import create_server
 from quilt_mcp.settings import Settings
 from tests.over_http.lane_pair import CALLERS, SHARE, Answer, Twin, ask_over_http, logging_to, pair, served_pair
 from tests.over_http.lane_requests import Sent, make_request, make_requests
+from tests.support.low_level import low_level
 from tests.support.waiting import until
 
 Observed = tuple[Answer, list[Any]]
@@ -41,11 +42,11 @@ Difference = tuple[Sent, str | None, Observed, Observed]
 
 @pytest.fixture(autouse=True)
 def log_level() -> Iterator[None]:
-    root = logging.getLogger()
-    before = root.level
-    root.setLevel(logging.INFO)
+    levels = {one: one.level for one in map(logging.getLogger, (None, "mcp"))}
+    logging.getLogger().setLevel(logging.INFO)
     yield
-    root.setLevel(before)
+    for logger, level in levels.items():
+        logger.setLevel(level)
 
 
 def plain(method: str = "resources/read", uri: str = "t://plain", *, is_sessionless: bool = True) -> Sent:
@@ -250,7 +251,7 @@ def _skip_middleware(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run(self: FastMCP[Any], context: object, call_next: Any, *, phase: str = "all") -> object:
         return await call_next(context)
 
-    answer = lane.Lane._answer
+    answer = lane.Lane._answer  # noqa: SLF001 - the fault is planted in it
 
     async def answer_without(self: lane.Lane, *given: Any) -> tuple[int, bytes]:
         with pytest.MonkeyPatch.context() as inner:
@@ -344,10 +345,8 @@ def _require_rights(component: Any) -> None:
 
 
 CHANGES: dict[str, Callable[[FastMCP[Any], pytest.MonkeyPatch], object]] = {
-    "another version of FastMCP": lambda _, patch: patch.setattr(lane, "INSTALLED", ("4.1.3", "2.3.0")),
-    "another version of mcp": lambda _, patch: patch.setattr(lane, "INSTALLED", ("4.1.2", "2.3.1")),
     "middleware": lambda mcp, _: mcp.add_middleware(Other()),
-    "middleware of the MCP library": lambda mcp, _: mcp._mcp_server.middleware.append(_pass_on),
+    "middleware of the MCP library": lambda mcp, _: low_level(mcp).middleware.append(_pass_on),
     "a transform of the server": lambda mcp, _: mcp.add_transform(Namespace("other")),
     "a disabled component": lambda mcp, _: mcp.disable(tags={"other"}),
     "a transform of the tools": lambda mcp, _: mcp.local_provider.add_transform(Namespace("other")),
@@ -356,22 +355,26 @@ CHANGES: dict[str, Callable[[FastMCP[Any], pytest.MonkeyPatch], object]] = {
     "a resource": lambda mcp, _: mcp.add_resource(Resource(uri="t://plain", name="other")),
     "a template": lambda mcp, _: _add_template(mcp),
     "another version of the tool": lambda mcp, patch: patch.setitem(
-        mcp.local_provider._components, f"{lane.TOOL}2", Tool(name="get_resource", parameters={"type": "object"})
+        mcp.local_provider._components,  # noqa: SLF001 - `add_tool` refuses it beside a tool without a version
+        f"{lane.TOOL}2",
+        Tool(name="get_resource", parameters={"type": "object"}),
     ),
-    "an extension": lambda mcp, patch: patch.setitem(mcp._extensions, Addition.identifier, Addition()),
-    "a handler of calls": lambda mcp, _: mcp._mcp_server.add_request_handler(
-        "tools/call", CallToolRequestParams, _call
+    "an extension": lambda mcp, patch: patch.setitem(
+        mcp._extensions,  # noqa: SLF001 - `add_extension` refuses it after the start
+        Addition.identifier,
+        Addition(),
     ),
-    "a handler of reads": lambda mcp, _: mcp._mcp_server.add_request_handler(
+    "a handler of calls": lambda mcp, _: low_level(mcp).add_request_handler("tools/call", CallToolRequestParams, _call),
+    "a handler of reads": lambda mcp, _: low_level(mcp).add_request_handler(
         "resources/read", ReadResourceRequestParams, _read
     ),
     "a replaced method": lambda mcp, patch: patch.setattr(mcp, "call_tool", _call),
     "a replaced method of the class": lambda _, patch: patch.setattr(FastMCP, "read_resource", _read),
-    "hints for caches": lambda mcp, _: mcp._mcp_server.cache_hints.update({"resources/read": CacheHint(ttl_ms=1)}),
-    "an unknown schema": lambda mcp, patch: patch.setattr(mcp._mcp_server, "get_tool_input_schema", None),
-    "another schema": lambda mcp, patch: patch.setattr(mcp._mcp_server, "get_tool_input_schema", {}.get),
+    "hints for caches": lambda mcp, _: low_level(mcp).cache_hints.update({"resources/read": CacheHint(ttl_ms=1)}),
+    "an unknown schema": lambda mcp, patch: patch.setattr(low_level(mcp), "get_tool_input_schema", None),
+    "another schema": lambda mcp, patch: patch.setattr(low_level(mcp), "get_tool_input_schema", {}.get),
     "a tracer": lambda _, patch: patch.setattr(trace, "_TRACER_PROVIDER", trace.NoOpTracerProvider()),
-    "the log of all requests": lambda _, patch: patch.setattr(logging.getLogger("mcp"), "level", logging.DEBUG),
+    "the log of all requests": lambda *_: logging.getLogger("mcp").setLevel(logging.DEBUG),
 }
 
 
@@ -384,10 +387,19 @@ async def test_a_change_after_the_start_closes_the_lane(
         assert (await with_lane.count_messages()) == {"lane": 1, "pipeline": 0}
         with monkeypatch.context() as patch:
             CHANGES[change](with_lane.mcp, patch)
-            logging.getLogger("mcp").manager._clear_cache()  # type: ignore[attr-defined]  # as setLevel does
             await with_lane.ask(plain())
             assert (await with_lane.count_messages()) == {"lane": 1, "pipeline": 1}
-        logging.getLogger("mcp").manager._clear_cache()  # type: ignore[attr-defined]  # typeshed does not know it
+
+
+@pytest.mark.parametrize("tested", [("0", lane.INSTALLED[1]), (lane.INSTALLED[0], "0")], ids=["FastMCP", "mcp"])
+async def test_the_lane_is_closed_with_another_version(
+    tested: lane.Versions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pair(tmp_path, monkeypatch, tested=[tested]) as (with_lane, _):
+        await with_lane.ask(plain())
+        assert (await with_lane.count_messages()) == {"lane": 0, "pipeline": 1}
+        assert not lane.is_known(with_lane.mcp, [tested])
+        assert lane.is_known(with_lane.mcp, [lane.INSTALLED])
 
 
 @pytest.mark.parametrize("method", ["resources/read", "tools/call"])
@@ -395,10 +407,9 @@ async def test_a_component_that_needs_rights_is_left_to_fastmcp(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with pair(tmp_path, monkeypatch) as (with_lane, _):
-        tool = with_lane.mcp.local_provider._components[lane.TOOL]
-        surface = with_lane.mcp.providers[1]
-        assert isinstance(surface, surfaces.ResourceSurface)
-        _require_rights(tool if method == "tools/call" else surface._by_uri["t://plain"])
+        local, surface = with_lane.mcp.providers
+        is_call = method == "tools/call"
+        _require_rights(await (local.get_tool("get_resource") if is_call else surface.get_resource("t://plain")))
         await with_lane.ask(plain(method))
         assert (await with_lane.count_messages()) == {"lane": 0, "pipeline": 1}
 
@@ -410,9 +421,11 @@ async def test_another_tool_of_the_same_name_is_left_to_fastmcp(
         """A tool that could answer otherwise."""
 
     async with pair(tmp_path, monkeypatch) as (with_lane, _):
-        components = with_lane.mcp.local_provider._components
-        own = components[lane.TOOL]
-        components[lane.TOOL] = OtherTool(**{name: getattr(own, name) for name in own.model_fields_set})
+        local = with_lane.mcp.local_provider
+        own = await local.get_tool("get_resource")
+        assert own
+        local.remove_tool("get_resource")
+        local.add_tool(OtherTool(**{name: getattr(own, name) for name in own.model_fields_set}))
         await with_lane.ask(plain("tools/call"))
         assert (await with_lane.count_messages()) == {"lane": 0, "pipeline": 1}
 
@@ -441,11 +454,26 @@ async def test_an_application_below_another_path_is_left_to_fastmcp(
 async def test_a_client_with_much_to_say_about_itself_is_asked_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plain_request, "MAX_CLIENTS", 1)
     async with pair(tmp_path, monkeypatch) as (with_lane, without):
         for length in (1, 10, 100, 10_000):
-            sent = plain()
-            sent.message["params"]["_meta"]["io.modelcontextprotocol/clientInfo"]["name"] = "x" * length
-            sent.body = json.dumps(sent.message).encode()
+            sent = plain_of("x" * length)
             assert await with_lane.ask(sent) == await without.ask(sent)
         assert (await with_lane.count_messages()) == {"lane": 3, "pipeline": 1}
+
+
+def test_clients_above_the_number_that_is_remembered_are_read_too() -> None:
+    reader = RequestReader({"t"}, max_clients=1)
+    for name in ("a", "b", "a", "a"):
+        sent = plain_of(name)
+        headers = [(key.encode(), value.encode()) for key, value in sent.headers]
+        assert reader.read(headers, sent.body)
+        changed = sent.body.replace(b"clientCapabilities", b"clientOther")
+        assert reader.read(headers, changed) is None
+
+
+def plain_of(client: str) -> Sent:
+    """Return a request of a client with this name."""
+    sent = plain()
+    sent.message["params"]["_meta"]["io.modelcontextprotocol/clientInfo"]["name"] = client
+    sent.body = json.dumps(sent.message).encode()
+    return sent

@@ -232,7 +232,7 @@ async def refresh(client: httpx2.AsyncClient, signed_in: Any) -> httpx2.Response
 
 
 def store_of(found: Any) -> SignInStore:
-    store = found.server.auth._sign_ins
+    store = found.server.auth.sign_ins
     assert isinstance(store, SignInStore)
     return store
 
@@ -350,7 +350,7 @@ def count_after_sweep(directory: Path) -> int:
 
 def store_of_auth(settings: Settings) -> SignInStore:
     found = create_auth(settings)
-    store = found._sign_ins  # type: ignore[union-attr]  # with these settings it has one
+    store = found.sign_ins  # type: ignore[union-attr]  # with these settings it has one
     assert isinstance(store, SignInStore)
     return store
 
@@ -375,13 +375,12 @@ async def test_a_renewal_frees_the_old_server_with_its_secrets(tmp_path: Path, m
     def serve(when_ready: Callable[[], None]) -> WebServer:
         settings = Settings(data_dir=tmp_path)
         options: dict[str, Any] = {"transport": "http", "host": "127.0.0.1", "when_ready": when_ready}
-        servers.append(http_server.create_web_server(create(settings), settings, **options))
+        servers.append(http_server.create_web_server(create(settings), settings, collect_seconds=0.0, **options))
         return servers[0]
 
     collected: list[bool] = []
     collect = http_server.tune_garbage_collection
     monkeypatch.setattr(http_server, "create_server", create)
-    monkeypatch.setattr(http_server, "COLLECT_SECONDS", 0.0)
     async with serving(serve) as url:
         async with Client(f"{url}/mcp") as client:
             await client.call_tool("workflow_create", {"workflow_id": "w", "name": "n"})

@@ -16,7 +16,7 @@ from joserfc.jwk import RSAKey
 from pydantic import AnyHttpUrl
 
 from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
-from quilt_mcp.http import tokens
+from quilt_mcp.http.tokens import PublishedKeys, StrictJWTVerifier
 from quilt_mcp.settings import HTTPSettings
 from tests.over_http.web import READ_QUICK, shop
 
@@ -102,13 +102,17 @@ class Issuer:
             jwt_audience=AUDIENCE,
         )
 
+    def create_verifier(self) -> StrictJWTVerifier:
+        """Return the verifier of the settings. It fetches the keys again at once."""
+        url = str(self.settings.jwt_jwks_url)
+        return StrictJWTVerifier(jwks_uri=url, issuer=ISSUER, audience=AUDIENCE, refresh_seconds=0.0)
+
     def _respond(self, _: Request) -> Answer:
         return self.answer
 
 
 @pytest.fixture
-def issuer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Issuer]:
-    monkeypatch.setattr(tokens, "REFRESH_SECONDS", 0.0)
+def issuer() -> Iterator[Issuer]:
     found = Issuer()
     found.server.start()
     yield found
@@ -125,7 +129,7 @@ FAILURES = {
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 async def test_requests_get_503_until_the_keys_can_be_fetched(failure: Answer, issuer: Issuer) -> None:
     issuer.answer = failure
-    async with shop(issuer.settings) as (client, _):
+    async with shop(auth=issuer.create_verifier()) as (client, _):
         asked = READ_QUICK | {"headers": READ_QUICK["headers"] | sign(claims())}
         refused = await client.post(**asked)
         assert (refused.status_code, refused.headers["retry-after"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "5")
@@ -136,7 +140,7 @@ async def test_requests_get_503_until_the_keys_can_be_fetched(failure: Answer, i
 
 
 async def test_the_last_keys_are_used_while_the_issuer_fails(issuer: Issuer) -> None:
-    async with shop(issuer.settings) as (client, _):
+    async with shop(auth=issuer.create_verifier()) as (client, _):
 
         async def read(credentials: dict[str, str]) -> int:
             return (await client.post(**READ_QUICK | {"headers": READ_QUICK["headers"] | credentials})).status_code
@@ -151,12 +155,12 @@ async def test_the_last_keys_are_used_while_the_issuer_fails(issuer: Issuer) -> 
         assert await read(new) == HTTPStatus.UNAUTHORIZED
 
 
-async def test_keys_older_than_a_day_are_not_used(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = tokens.PublishedKeys()
+async def test_keys_older_than_a_day_are_not_used(issuer: Issuer) -> None:
+    keys, old = PublishedKeys(), PublishedKeys(max_stale_seconds=-1)
     url = str(issuer.settings.jwt_jwks_url)
-    assert (await keys.get(url)).json()["keys"]
+    for one in (keys, old):
+        assert (await one.get(url)).json()["keys"]
     issuer.answer = FAILURES["server error"]
     assert (await keys.get(url)).json()["keys"]
-    monkeypatch.setattr(tokens, "MAX_STALE_SECONDS", -1)
     with pytest.raises(httpx2.HTTPError, match="unavailable"):
-        await keys.get(url)
+        await old.get(url)

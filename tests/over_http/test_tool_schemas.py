@@ -11,6 +11,7 @@ from mcp_types import ListToolsRequest
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import HTTPSettings
 from tests.over_http.web import CALL_QUICK, request, running
+from tests.support.low_level import low_level
 from tests.support.toys import Shop
 
 
@@ -43,7 +44,7 @@ async def test_the_declared_schemas_are_the_listed_ones() -> None:
     server = create_server()
     async with Client(server) as client:
         listed = {tool.name: tool.input_schema for tool in await client.list_tools()}
-        schema_of = server._mcp_server.get_tool_input_schema  # FastMCP has no public way
+        schema_of = low_level(server).get_tool_input_schema  # FastMCP has no public way
         assert schema_of is not None
         known = {name: schema_of(name) for name in listed}
     assert known == listed

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 from fastmcp import FastMCP
+from fastmcp.server.auth import AuthProvider
 
 from quilt_mcp.http.app import Transport, create_application
 from quilt_mcp.http.auth import SharedStore, create_auth
@@ -70,10 +71,14 @@ async def running(  # noqa: PLR0913 - all but two are keyword-only
 
 @asynccontextmanager
 async def shop(
-    settings: HTTPSettings | None = None, *, shared_store: SharedStore = lambda _: None, **options: Any
+    settings: HTTPSettings | None = None,
+    *,
+    shared_store: SharedStore = lambda _: None,
+    auth: AuthProvider | None = None,
+    **options: Any,
 ) -> AsyncIterator[tuple[httpx2.AsyncClient, Shop]]:
     """A client of a running shop."""
-    found = Shop(create_auth(settings or HTTPSettings(), shared_store=shared_store))
+    found = Shop(auth or create_auth(settings or HTTPSettings(), shared_store=shared_store))
     async with (
         running(found.server, settings or HTTPSettings(), **options) as url,
         httpx2.AsyncClient(base_url=url, timeout=SECONDS, trust_env=False) as client,

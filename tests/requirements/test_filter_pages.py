@@ -12,10 +12,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
-from quilt_mcp.requirements import kinds, selected_pages, shapes
+from quilt_mcp.requirements import kinds, shapes
 from quilt_mcp.requirements.filters import FilterTexts, list_parameters, list_sort_keys, parse_filters
 from quilt_mcp.requirements.shapes import Shape
 from quilt_mcp.requirements.store import RequirementsStore
+from quilt_mcp.requirements.thresholds import DEFAULT, Thresholds
 from quilt_mcp.settings import Settings
 from tests.requirements import generated
 from tests.requirements.generated import Form, Rows, Size
@@ -224,10 +225,10 @@ def draw_query(data: st.DataObject, rows: Rows, form: Form) -> Query:
     return Query(shape, texts, user, data.draw(st.sampled_from([1, 2, 5, 50])))
 
 
-async def walk(settings: Settings, query: Query) -> tuple[list[str], set[int]]:
+async def walk(settings: Settings, query: Query, thresholds: Thresholds = DEFAULT) -> tuple[list[str], set[int]]:
     """Return the IDs of all pages, and the totals that the pages state."""
     user = query.user and query.user["username"]
-    store = RequirementsStore(settings.model_copy(update={"requirements_user": user}))
+    store = RequirementsStore(settings.model_copy(update={"requirements_user": user}), thresholds)
     filters = parse_filters(query.texts, [query.shape.kind])
     ids: list[str] = []
     totals: set[int] = set()
@@ -246,18 +247,19 @@ async def walk(settings: Settings, query: Query) -> tuple[list[str], set[int]]:
         await store.close()
 
 
-@pytest.fixture(params=[(selected_pages.FEW, selected_pages.MOST_VALUES), (0, 1)], ids=["few rows", "many rows"])
-def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite finds all rows and sorts them, and reads each value on its own; or it reads an index in order."""
-    monkeypatch.setattr(selected_pages, "FEW", request.param[0])
-    monkeypatch.setattr(selected_pages, "MOST_VALUES", request.param[1])
+BOTH_WAYS = pytest.mark.parametrize(
+    "thresholds", [DEFAULT, Thresholds(few_rows=0, most_values=1)], ids=["few rows", "many rows"]
+)
+"""SQLite finds all rows and sorts them, and reads each value on its own; or it reads an index in order."""
 
 
 @pytest.mark.soak
-@pytest.mark.usefixtures("strategy")
+@BOTH_WAYS
 @hypothesis_settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), data=st.data())
-async def test_each_walk_finds_the_rows_that_match_in_their_order(world: World, seed: int, data: st.DataObject) -> None:
+async def test_each_walk_finds_the_rows_that_match_in_their_order(
+    world: World, thresholds: Thresholds, seed: int, data: st.DataObject
+) -> None:
     fill(world, seed)
     for _ in range(8):
         for form in FORMS:
@@ -265,9 +267,9 @@ async def test_each_walk_finds_the_rows_that_match_in_their_order(world: World, 
             oracle = Oracle(world.rows[form], query)
             if oracle.refuses():
                 with pytest.raises(InvalidTemplateVariable):
-                    await walk(world.settings[form], query)
+                    await walk(world.settings[form], query, thresholds)
                 continue
             expected = oracle.ids()
-            ids, totals = await walk(world.settings[form], query)
+            ids, totals = await walk(world.settings[form], query, thresholds)
             assert ids == expected, (form, query)
             assert totals == {len(expected)}

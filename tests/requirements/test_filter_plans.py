@@ -13,10 +13,11 @@ import pytest
 from sqlalchemy import event
 
 from quilt_mcp.commands.cli import main
-from quilt_mcp.requirements import selected_pages, shapes
+from quilt_mcp.requirements import shapes
 from quilt_mcp.requirements.filters import parse_filters
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.store import RequirementsStore
+from quilt_mcp.requirements.thresholds import DEFAULT, Thresholds
 from quilt_mcp.settings import Settings
 
 TABLE = "requirements"
@@ -44,11 +45,13 @@ VALUES = {
     "project": "Sequencing Platform",
     "updated_since": "2024-09-20",
 }
+MANY = Thresholds(few_rows=0)
+"""The rows of the sample are treated as many."""
 
 
-async def find_plans(settings: Settings, texts: Any) -> list[list[str]]:
+async def find_plans(settings: Settings, texts: Any, thresholds: Thresholds = DEFAULT) -> list[list[str]]:
     """Return the plans of the statements that read the second page of a list, after its count."""
-    store = RequirementsStore(settings)
+    store = RequirementsStore(settings, thresholds)
     plans: list[list[str]] = []
 
     def note(_c: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
@@ -74,12 +77,9 @@ def settings(make_settings: Callable[..., Settings]) -> Settings:
 
 
 @pytest.mark.parametrize("query", INDEXES)
-async def test_a_page_reads_the_index_of_its_filter_or_order(
-    query: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(selected_pages, "FEW", 0)
+async def test_a_page_reads_the_index_of_its_filter_or_order(query: str, settings: Settings) -> None:
     texts = {name: value or VALUES[name] for name, _, value in (one.partition("=") for one in query.split("&"))}
-    count, *pages = await find_plans(settings, texts)
+    count, *pages = await find_plans(settings, texts, MANY)
     if "sort" not in texts:
         assert f"ix_{TABLE}_{INDEXES[query]} " in count[0]
     assert len(pages) == 2
@@ -98,9 +98,15 @@ async def test_few_rows_are_found_by_their_filter_and_sorted(sort: str, settings
         assert any(f"ix_{TABLE}_by_assignee (assignee_id=?)" in step for step in plan), plan
 
 
-async def test_several_values_are_merged_in_order(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selected_pages, "FEW", 0)
-    [_, *pages] = await find_plans(settings, {"status": "Draft,Active", "priority": "1,2"})
+async def test_many_rows_are_read_in_the_order_of_an_index(settings: Settings) -> None:
+    _, *pages = await find_plans(settings, {"assignee": VALUES["assignee"], "sort": "title"}, MANY)
+    assert len(pages) == 2
+    for plan in pages:
+        assert any(f"ix_{TABLE}_by_title" in step for step in plan), plan
+
+
+async def test_several_values_are_merged_in_order(settings: Settings) -> None:
+    [_, *pages] = await find_plans(settings, {"status": "Draft,Active", "priority": "1,2"}, MANY)
     assert pages
     for plan in pages:
         steps = [step for step in plan if f"ix_{TABLE}_by_status" in step]

@@ -11,8 +11,9 @@ from quilt_mcp.requirements.access import Scope
 from quilt_mcp.requirements.conditions import Selection
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.search.candidates import select_candidates
-from quilt_mcp.requirements.search.facets import MOST_PROJECTS, make_limits
+from quilt_mcp.requirements.search.facets import make_limits
 from quilt_mcp.requirements.search.text import parse_query
+from quilt_mcp.requirements.thresholds import DEFAULT
 from quilt_mcp.settings import Settings
 from tests.requirements.changing import create_project
 from tests.requirements.client import connect, read
@@ -104,11 +105,11 @@ async def test_postgresql_looks_up_words_and_facets_in_one_index(
 
 
 def test_the_projects_of_a_member_of_many_are_compared() -> None:
-    ids = tuple(f"00000000-0000-4000-8000-{number:012x}" for number in range(MOST_PROJECTS + 1))
+    ids = tuple(f"00000000-0000-4000-8000-{number:012x}" for number in range(DEFAULT.most_projects + 1))
     few, many = make_limits(Scope("test", ids[1:])), make_limits(Scope("test", ids))
     assert few
     assert many
-    assert [len(several) for several in few.facets] == [MOST_PROJECTS]
+    assert [len(several) for several in few.facets] == [DEFAULT.most_projects]
     assert many.facets == []
 
 

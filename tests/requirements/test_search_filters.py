@@ -13,9 +13,9 @@ from quilt_mcp.requirements.access import Scope
 from quilt_mcp.requirements.conditions import Selection
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.filters import SEARCH_FILTERS, FilterTexts, list_parameters, parse_filters
-from quilt_mcp.requirements.search import facets
 from quilt_mcp.requirements.search.facets import make_facets
 from quilt_mcp.requirements.store import RequirementsStore
+from quilt_mcp.requirements.thresholds import DEFAULT, Thresholds
 from quilt_mcp.requirements.writing import reindex
 from quilt_mcp.settings import Settings
 from tests.requirements import generated
@@ -105,10 +105,10 @@ class Question:
         return f"{self.query} {self.texts} as {self.user and self.user['username']}"
 
 
-async def walk(settings: Settings, question: Question) -> list[str]:
+async def walk(settings: Settings, question: Question, thresholds: Thresholds) -> list[str]:
     """Return the IDs of all pages. Check that each page states the total."""
     user = question.user and question.user["username"]
-    store = RequirementsStore(settings.model_copy(update={"requirements_user": user}))
+    store = RequirementsStore(settings.model_copy(update={"requirements_user": user}), thresholds)
     ids: list[str] = []
     counts: set[int] = set()
     cursor: str | None = None
@@ -126,12 +126,12 @@ async def walk(settings: Settings, question: Question) -> list[str]:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("most_projects", [facets.MOST_PROJECTS, 0], ids=["project in the index", "project compared"])
+@pytest.mark.parametrize("most_projects", [DEFAULT.most_projects, 0], ids=["project in the index", "project compared"])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
 async def test_each_walk_finds_what_matches_the_query_and_the_filters(
-    world: World, most_projects: int, seed: int, monkeypatch: pytest.MonkeyPatch
+    world: World, most_projects: int, seed: int
 ) -> None:
-    monkeypatch.setattr(facets, "MOST_PROJECTS", most_projects)
+    thresholds = Thresholds(most_projects=most_projects)
     numbers = random.Random(seed)  # noqa: S311 - not a secret
     await fill(world, seed)
     found = 0
@@ -140,9 +140,9 @@ async def test_each_walk_finds_what_matches_the_query_and_the_filters(
             question = Question(numbers, world, form)
             if Oracle(world.rows[form], Query(SHAPES[2], question.texts, question.user, 1)).refuses():
                 with pytest.raises(InvalidTemplateVariable):
-                    await walk(world.settings[form], question)
+                    await walk(world.settings[form], question, thresholds)
                 continue
-            ids = await walk(world.settings[form], question)
+            ids = await walk(world.settings[form], question, thresholds)
             assert len(set(ids)) == len(ids)
             assert set(ids) == find_expected(world, form, question), (form, question)
             found += len(ids)

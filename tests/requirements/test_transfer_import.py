@@ -7,6 +7,7 @@ import signal
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,13 @@ from quilt_mcp.commands import requirements_work
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.settings import FILE_NAME
-from quilt_mcp.requirements.transfer import spool as spool_module
+from quilt_mcp.requirements.transfer import importing
 from quilt_mcp.requirements.transfer.importing import import_records
 from quilt_mcp.requirements.transfer.record_reader import Numbered, RecordReader, Refused
 from quilt_mcp.requirements.transfer.record_writer import COLUMNS
 from quilt_mcp.requirements.transfer.records import TABLES, parse_record
 from quilt_mcp.requirements.transfer.rejections import Rejection, Rejections
-from quilt_mcp.requirements.transfer.spool import open_spool
+from quilt_mcp.requirements.transfer.spool import BATCH, open_spool
 from quilt_mcp.requirements.transfer.wording import InvalidRecord
 from quilt_mcp.settings import Settings
 from tests.requirements.transferring import (
@@ -176,10 +177,10 @@ def test_a_relationship_that_exists_is_rejected_by_its_id(file: Path, capsys: py
 
 @pytest.mark.usefixtures("tables")
 def test_a_new_number_is_not_one_of_a_later_record(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    unnumbered = [{"kind": "epic", "title": f"{number}", **BY_ADA} for number in range(spool_module.BATCH)]
+    unnumbered = [{"kind": "epic", "title": f"{number}", **BY_ADA} for number in range(BATCH)]
     last = {**EPIC, "reference_id": "EP-002"}
     assert main(write(file, ADA, *unnumbered, last)) == 0
-    numbers = range(3, spool_module.BATCH + 3)
+    numbers = range(3, BATCH + 3)
     assert {one["reference_id"] for one in export_kind(capsys, "epic")} == {
         "EP-002",
         *(f"EP-{number:03d}" for number in numbers),
@@ -188,7 +189,7 @@ def test_a_new_number_is_not_one_of_a_later_record(file: Path, capsys: pytest.Ca
     renamed = {"kind": "epic", "id": changed["id"], "reference_id": "EP-900"}
     assert main([*write(file, *unnumbered, renamed), "--update"]) == 0
     found = {one["reference_id"] for one in export_kind(capsys, "epic")}
-    assert {"EP-900", "EP-901", f"EP-{900 + spool_module.BATCH}"} <= found
+    assert {"EP-900", "EP-901", f"EP-{900 + BATCH}"} <= found
     assert "EP-002" not in found
 
 
@@ -357,10 +358,8 @@ async def test_the_progress_starts_with_bytes(
 def test_a_full_temporary_directory_is_reported(
     data_dir: Path, file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = spool_module._TABLES.replace(
-        "BEGIN;", "PRAGMA max_page_count = 40; BEGIN;"
-    )  # a private name: no way to fill /tmp
-    monkeypatch.setattr(spool_module, "_TABLES", small)
+    """A spool of this size is full as if the directory were."""
+    monkeypatch.setattr(importing, "open_spool", partial(open_spool, max_pages=40))
     assert main(write(file, *({**EPIC, "reference_id": None, "description": "x" * 9000} for _ in range(90)))) == 1
     found = capsys.readouterr().err
     assert found.startswith("The import cannot write its temporary file. Nothing was imported.\n  SQLITE_FULL\n")

@@ -1,12 +1,12 @@
 """The default app: the one of tests that call service functions without a server."""
 
-from quilt_mcp.app import App, current_app, default_app
+from quilt_mcp.app import App, Parts, current_app, default_app
 from quilt_mcp.settings import Settings
 
 
-def use_settings(new: Settings) -> None:
-    """Give Python callers an app with these settings, until the end of the test."""
-    default_app.register(lambda: App(new))
+def use_settings(new: Settings, parts: Parts | None = None) -> None:
+    """Give Python callers an app with these settings and parts, until the end of the test."""
+    default_app.register(lambda: App(new, parts))
 
 
 def use_environment() -> None:

@@ -38,7 +38,7 @@ async def until_awaited(condition: Callable[[], Awaitable[object]]) -> None:
 
 def threads_reading() -> list[str]:
     """Return the threads that run a service function or a part of one, even if no task waits for the result."""
-    stacks = sys._current_frames()  # documented, and the only way to read the stacks of other threads
+    stacks = sys._current_frames()  # noqa: SLF001 - documented, and the only way to read the stacks of other threads
     return [thread.name for thread in threading.enumerate() if _in_service(stacks.get(thread.ident or 0))]
 
 

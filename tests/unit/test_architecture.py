@@ -3,10 +3,12 @@
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import TopologicalSorter
 from pathlib import Path
 from statistics import median
 
+import grimp
 import pytest
 from fastmcp import Client, FastMCP
 
@@ -17,6 +19,7 @@ from quilt_mcp.core.surfaces import add_surfaces
 
 PACKAGE = Path(quilt_mcp.__file__).parent
 CORE = PACKAGE / "core"
+TESTS = Path(__file__).parents[1]
 TERMS = re.compile(
     r"quilt(?!_mcp)|\baws\b|athena|\bs3\b|boto|\bstack\b|tabulator|\bbuckets?\b|\brequirements?\b", re.IGNORECASE
 )
@@ -73,6 +76,86 @@ def test_any_is_rare() -> None:
 def test_no_module_rebinds_its_globals() -> None:
     found = [name for name, function in functions() if any(isinstance(node, ast.Global) for node in ast.walk(function))]
     assert found == []
+
+
+def test_no_modules_import_each_other() -> None:
+    """Also not through others, and not for the type checker only."""
+    graph = grimp.build_graph("quilt_mcp", exclude_type_checking_imports=False, cache_dir=None)
+    imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert len(imported) == len(modules())
+    TopologicalSorter(imported).prepare()  # the error names the modules
+
+
+CONSTANT = re.compile(r"quilt_mcp\..*\b_*[A-Z][A-Z0-9_]+")
+PATCHES = {"setattr", "patch", "object"}
+"""The names of functions that patch; the last is of `patch.object`."""
+
+
+def find_patched(text: str) -> list[str]:
+    """Return the constants of our modules that a test replaces."""
+    tree = ast.parse(text)
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {one.asname or one.name: one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    found = [find_target(call, names) for call in calls if getattr(call.func, "attr", None) in PATCHES]
+    found += [find_target(call, names) for call in calls if getattr(call.func, "id", None) in PATCHES]
+    return [target for target in found if CONSTANT.fullmatch(target)]
+
+
+def find_target(call: ast.Call, names: Mapping[str, str]) -> str:
+    """Return the full name of what a call patches. It is in the first argument, or the second is its last part."""
+    match call.args:
+        case [ast.Constant(value=str(target)), *_]:
+            return target
+        case [owner, ast.Constant(value=str(name)), *_]:
+            first, *rest = ast.unparse(owner).split(".")
+            return ".".join([names.get(first, first), *rest, name])
+        case _:
+            return ""
+
+
+def test_patched_constants_are_found() -> None:
+    text = """
+import quilt_mcp.http.lane
+from quilt_mcp.http import lane as road, tokens
+from quilt_mcp.http.tokens import JWTVerifier
+import other
+monkeypatch.setattr(road, "TESTED", 1)
+monkeypatch.setattr("quilt_mcp.http.tokens._LEEWAY", 1)
+monkeypatch.setattr(quilt_mcp.http.lane, "TOOL", 1)
+with patch.object(tokens, "FETCH_SECONDS", 1), patch("quilt_mcp.http.tokens.MAX_AGE", 1):
+    monkeypatch.setattr(JWTVerifier, "limits", 1)
+    monkeypatch.setattr(tokens, "Verifier", 1)
+    monkeypatch.setattr(other, "LIMIT", 1)
+"""
+    assert sorted(find_patched(text)) == [
+        "quilt_mcp.http.lane.TESTED",
+        "quilt_mcp.http.lane.TOOL",
+        "quilt_mcp.http.tokens.FETCH_SECONDS",
+        "quilt_mcp.http.tokens.MAX_AGE",
+        "quilt_mcp.http.tokens._LEEWAY",
+    ]
+
+
+def test_tests_give_other_limits_as_arguments() -> None:
+    found = {
+        str(path.relative_to(TESTS)): patched
+        for path in TESTS.rglob("*.py")
+        if re.search(r"setattr\(|patch", text := path.read_text(encoding="utf-8")) and (patched := find_patched(text))
+    }
+    assert found == {}, "make the constant the default of a parameter"
+
+
+def test_tests_access_few_private_names() -> None:
+    """Ruff finds them. Each exception gives its reason."""
+    lines = [line for path in TESTS.rglob("*.py") for line in path.read_text(encoding="utf-8").splitlines()]
+    private = [line for line in lines if re.search(r"#\snoqa: .*SLF001", line)]
+    assert len(private) <= 5, private
+    assert all(re.search(r"SLF001 - \S", line) for line in private)
 
 
 @pytest.mark.parametrize("surface", ["resource", "tool"])

@@ -15,7 +15,7 @@ from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.core.cursors import compute_tag, encode
 from quilt_mcp.server import create_manager
-from quilt_mcp.services import athena_tables
+from quilt_mcp.services.athena_tables import list_page
 from quilt_mcp.settings import Settings
 from quilt_mcp.tools.resource_access import get_resource
 from tests.support.python_caller import read, read_error
@@ -147,13 +147,12 @@ async def test_an_invalid_limit_is_refused(limit: str, shop: World) -> None:
     assert (await read_error(f"athena://databases/shop/tables?limit={limit}")).error == "InvalidTemplateVariable"
 
 
-async def test_above_the_maximum_the_count_is_not_exact(shop: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(athena_tables, "MAX_TABLES", 3)
+async def test_above_the_maximum_the_count_is_not_exact(shop: World) -> None:
     for name in ("a", "b", "c"):
         add_table(name)
-    exact = await read("athena://databases/shop/tables")
+    exact = list_page("shop", max_tables=3)
     add_table("d")
-    cut = await read("athena://databases/shop/tables")
+    cut = list_page("shop", max_tables=3)
     assert (exact["count"], exact["count_is_exact"]) == (3, True)
     assert (cut["count"], cut["count_is_exact"]) == (3, False)
     assert (await read("athena://databases/shop/tables/d"))["name"] == "d"

@@ -17,6 +17,7 @@ from unittest.mock import patch
 import pytest
 import quilt3.session
 import quilt3.util
+import requests
 
 from quilt_mcp.commands.demo.graphql import Endpoint
 from quilt_mcp.commands.demo.http_server import Answer
@@ -26,9 +27,8 @@ from quilt_mcp.services.athena_read_service import athena_databases_list
 from quilt_mcp.services.auth_metadata import UserInfo, auth_status, catalog_info, filesystem_status
 from quilt_mcp.services.governance_service import admin_tabulator_open_query_get, admin_users_list
 from quilt_mcp.services.permissions_service import discover_permissions
-from quilt_mcp.services.stack import catalog_config
 from quilt_mcp.services.stack.aws_clients import AWSClients
-from quilt_mcp.services.stack.callers import current_caller
+from quilt_mcp.services.stack.callers import Callers, current_caller
 from quilt_mcp.services.stack.credentials import AWSKeys
 from quilt_mcp.services.stack.errors import NeedsAdmin, NotSignedInToQuilt, QueryRefused, RefusedByStack
 from quilt_mcp.services.stack.login import Tokens
@@ -88,12 +88,15 @@ def test_eight_concurrent_readers_renew_once(fresh_world: World) -> None:
     assert Counter(list_calls(fresh_world))["/api/token"] == 1
 
 
-def test_quilt3s_own_session_is_not_used(fresh_world: World) -> None:
+def test_quilt3s_own_session_is_not_used(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no time limits, and the whole process shares it."""
-    quilt3.session.clear_session()
+
+    def fail() -> requests.Session:
+        raise AssertionError
+
+    monkeypatch.setattr(quilt3.session, "get_session", fail)
     admin_users_list()
     athena_databases_list()
-    assert quilt3.session._session is None  # quilt3 has no public name for it
 
 
 def test_a_login_in_netrc_does_not_replace_the_token(
@@ -391,8 +394,9 @@ def test_a_list_whose_pages_repeat_is_a_failure(fresh_world: World) -> None:
             list(pages)
 
 
-def test_catalog_info_says_why_config_json_cannot_be_read(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog_config, "RETRY_SECONDS", 0.0)  # each read asks the catalog again
+def test_catalog_info_says_why_config_json_cannot_be_read(fresh_world: World) -> None:
+    settings = Settings()
+    apps.use_settings(settings, {Callers: Callers(settings, retry_seconds=0.0)})  # each read asks the catalog again
     for form in (["no", "object"], {"analyticsBucket": 5}):
         fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.OK, form)
         expected = "unavailable: The Quilt stack sent a response in an unexpected format."

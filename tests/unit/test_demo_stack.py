@@ -102,7 +102,7 @@ class TestIdentities:
             assert read_stored_identity() == "Quilt-DataPlatform/amara_osei"
             assert post(world, "{ me { role { name } } }").json()["data"]["me"]["role"]["name"] == "FinanceAudit"
             assert quilt3.get_boto3_session()
-            quilt3.session._refresh_credentials()  # quilt3 has no public name for it
+            quilt3.session.login_with_token(world.stack.sign_in(world.company.find_user("amara_osei")))
             assert read_stored_identity() == "Quilt-FinanceAudit/amara_osei"
 
 

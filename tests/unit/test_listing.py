@@ -1,5 +1,6 @@
 """`resources/list` page by page, with toy providers, through a client."""
 
+import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
@@ -9,7 +10,7 @@ from typing import Any
 import anyio
 import mcp_types
 import pytest
-from fastmcp import Client, FastMCP
+from fastmcp import Client
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.server.middleware.caching import ResponseCachingMiddleware
 from hypothesis import given, settings
@@ -23,6 +24,7 @@ from quilt_mcp.core.paged_server import PagedFastMCP
 from quilt_mcp.core.registry import build_registry, define
 from quilt_mcp.core.surfaces import add_surfaces
 from quilt_mcp.core.tracing import Read
+from tests.support.low_level import low_level
 
 Fault = Callable[[], None]
 
@@ -331,10 +333,9 @@ async def test_fastmcps_response_cache_does_not_repeat_the_first_page() -> None:
 async def test_fastmcp_uses_our_list_handler() -> None:
     """Fails when FastMCP's internals change: then PagedFastMCP must change with them."""
     shop = Shop()
-    handler = shop.server._mcp_server.get_request_handler("resources/list")
-    assert handler is not None
-    assert handler.handler == shop.server._on_list_resources
-    assert PagedFastMCP._on_list_resources is not FastMCP._on_list_resources
+    entry = low_level(shop.server).get_request_handler("resources/list")
+    assert entry is not None
+    assert inspect.getmodule(entry.handler) is inspect.getmodule(PagedFastMCP)
 
 
 async def test_an_observer_sees_each_page_with_its_rows_and_providers() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import quilt3.util
+import requests
 
 from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
@@ -22,13 +23,13 @@ from quilt_mcp.services.athena_read_service import athena_databases_list
 from quilt_mcp.services.auth_metadata import auth_status, catalog_info
 from quilt_mcp.services.governance_service import admin_users_list
 from quilt_mcp.services.permissions_service import discover_permissions
-from quilt_mcp.services.stack import quilt_files, stack_search
-from quilt_mcp.services.stack.caller import Caller
+from quilt_mcp.services.settings import Timeout
+from quilt_mcp.services.stack import quilt_files, stack_search, token_sign_in
 from quilt_mcp.services.stack.errors import NeedsAdmin, NotSignedInToQuilt
 from quilt_mcp.services.stack.local_callers import LocalCallers
 from quilt_mcp.services.stack.login import Stack
 from quilt_mcp.services.stack.request_callers import RequestCallers
-from quilt_mcp.services.stack.token_sign_in import TokenSignIn
+from quilt_mcp.services.stack.session import open_session
 from quilt_mcp.settings import Settings
 from tests.support import apps
 
@@ -99,43 +100,40 @@ def test_concurrent_first_reads_share_one_caller(stack_url: str, fresh_world: Wo
     assert list_calls(fresh_world) == ["/config.json"]
 
 
-def test_above_the_maximum_the_least_recently_used_caller_is_closed(stack_url: str) -> None:
+def test_above_the_maximum_the_least_recently_used_caller_is_closed(stack_url: str, closed: list[str | None]) -> None:
     kept = create_callers(stack_url, max_callers=2)
-    first = kept.get(ANN, "a")
-    kept.get(ANN, "b")
-    kept.get(ANN, "a")
-    closed = Watched(kept.get(ANN, "b")), Watched(first)
-    del first
-    kept.get(ANN, "a")
-    kept.get(ANN, "c")
-    assert [one.is_closed for one in closed] == [True, False]
+    for token in "abac":
+        kept.get(ANN, token)
+    assert closed == ["b"]
 
 
-class Watched:
-    """Records whether a caller's connections have been closed."""
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """The tokens of the sessions that have been closed."""
+    tokens: list[str | None] = []
 
-    def __init__(self, caller: Caller) -> None:
-        sign_in = caller._sign_in  # nothing public shows when it is closed
-        assert isinstance(sign_in, TokenSignIn)
-        session, self.is_closed = sign_in._session, False  # as above
-        assert session is not None
-        session.close = self._note  # type: ignore[method-assign]  # to observe the call
+    def open_noted(timeout: Timeout, token: str | None) -> requests.Session:
+        session = open_session(timeout, token)
+        session.close = lambda: tokens.append(token)  # type: ignore[method-assign]  # to observe the call
+        return session
 
-    def _note(self) -> None:
-        self.is_closed = True
+    monkeypatch.setattr(token_sign_in, "open_session", open_noted)
+    return tokens
 
 
-def test_an_unreferenced_caller_is_closed_without_the_garbage_collector(stack_url: str) -> None:
+def test_an_unreferenced_caller_is_closed_without_the_garbage_collector(
+    stack_url: str, closed: list[str | None]
+) -> None:
     gc.disable()
     try:
         caller = create_callers(stack_url).get(ANN, TOKEN)
-        gone, closed, aws = weakref.ref(caller), Watched(caller), caller.aws
+        gone, aws = weakref.ref(caller), caller.aws
         aws.call("sts", "get_caller_identity")
         del caller
         assert gone() is None
-        assert not closed.is_closed  # a service can hold only this part
+        assert closed == []  # a service can hold only this part
         del aws
-        assert closed.is_closed
+        assert closed == [TOKEN]
     finally:
         gc.enable()
 
@@ -192,11 +190,8 @@ def test_without_a_catalog_the_failure_names_the_setting_and_no_path_of_the_mach
     assert str(quilt3.util.CONFIG_PATH.parent) not in str(vars(damaged.value))
 
 
-def test_an_unavailable_catalog_is_read_again_after_a_pause(
-    stack_url: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("quilt_mcp.services.stack.stack_search.RETRY_SECONDS", 0.0)
-    kept = create_callers(stack_url)
+def test_an_unavailable_catalog_is_read_again_after_a_pause(stack_url: str, fresh_world: World) -> None:
+    kept = create_callers(stack_url, retry_seconds=0.0)
     fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.BAD_GATEWAY, b"")
     with pytest.raises(Unavailable):
         kept.get(ANN, TOKEN).fetch_standing()
@@ -207,10 +202,9 @@ def test_an_unavailable_catalog_is_read_again_after_a_pause(
 def test_the_cache_does_not_show_identities_or_tokens(stack_url: str) -> None:
     kept = create_callers(stack_url)
     caller = kept.get(ANN, TOKEN)
-    # private, because the keys of the cache are what must not show the identity
-    shown = f"{kept._callers!r} {caller!r} {caller.login!r} {vars(caller)!r}"
+    shown = f"{vars(kept)!r} {caller!r} {caller.login!r} {vars(caller)!r}"
     assert TOKEN not in shown
-    assert "ann" not in repr(list(kept._callers))
+    assert ANN.subject not in shown
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from pydantic import ValidationError
 
 from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
-from quilt_mcp.commands.cli import describe_setting
 from quilt_mcp.commands.demo.addresses import FOREIGN, NORTHWIND_REGISTRY
 from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.commands.demo.sign_in_mishaps import FAR_FUTURE, add_login
@@ -25,12 +24,12 @@ from quilt_mcp.commands.demo.world import World, demo_world
 from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, Unavailable
 from quilt_mcp.services.auth_metadata import auth_status, catalog_info
 from quilt_mcp.services.governance_service import admin_users_list
-from quilt_mcp.services.stack import quilt_files, stack_search
-from quilt_mcp.services.stack.callers import current_caller
+from quilt_mcp.services.stack import quilt_files
+from quilt_mcp.services.stack.callers import Callers, current_caller
 from quilt_mcp.services.stack.errors import NotSignedInToQuilt, RefusedByStack
 from quilt_mcp.services.stack.local_sign_in import LocalSignIn
 from quilt_mcp.services.stack.login import Stack
-from quilt_mcp.settings import Settings
+from quilt_mcp.settings import Settings, describe_setting
 from tests.support import apps
 from tests.support.silent_server import SilentServer
 from tests.support.worlds import NOW
@@ -171,10 +170,9 @@ def test_the_registry_comes_from_the_catalog_or_from_the_environment(
     assert auth_status()["status"] == "authenticated"
 
 
-def test_a_catalog_that_does_not_respond_is_unreachable_and_is_asked_again(
-    key_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    apps.use_settings(Settings(api_key=KEY, local_catalog_url=key_world.url))
+def test_a_catalog_that_does_not_respond_is_unreachable_and_is_asked_again(key_world: World) -> None:
+    settings = Settings(api_key=KEY, local_catalog_url=key_world.url)
+    apps.use_settings(settings)
     key_world.stack.forced["/config.json"] = Answer(HTTPStatus.BAD_GATEWAY, b"")
     status = auth_status()
     assert (status["status"], status["catalog_url"], status["registry_url"]) == ("unreachable", key_world.url, None)
@@ -182,8 +180,7 @@ def test_a_catalog_that_does_not_respond_is_unreachable_and_is_asked_again(
         find_role()
     assert list_calls(key_world) == ["/config.json"]  # the failure is remembered
     key_world.stack.forced.clear()
-    monkeypatch.setattr(stack_search, "RETRY_SECONDS", 0.0)
-    apps.use_settings(Settings(api_key=KEY, local_catalog_url=key_world.url))
+    apps.use_settings(settings, {Callers: Callers(settings, retry_seconds=0.0)})
     key_world.stack.forced["/config.json"] = Answer(HTTPStatus.BAD_GATEWAY, b"")
     assert auth_status()["status"] == "unreachable"
     key_world.stack.forced.clear()

@@ -16,7 +16,6 @@ import requests
 import urllib3
 
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable
-from quilt_mcp.services.stack import catalog_config
 from quilt_mcp.services.stack.caller import Caller
 from quilt_mcp.services.stack.catalog_config import CatalogConfigs, fetch_catalog_config
 from quilt_mcp.services.stack.errors import NotSignedInToQuilt, QueryRefused, RefusedByStack
@@ -236,11 +235,10 @@ def test_threads_that_need_a_config_json_share_one_request_and_its_failure() -> 
     assert len(asked) == 1
 
 
-def test_the_failure_of_a_config_json_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog_config, "RETRY_SECONDS", 0.0)
+def test_the_failure_of_a_config_json_is_forgotten() -> None:
     answers = iter([make_response("503 Busy", b""), make_response("200 OK", b'{"region": "us-east-1"}')])
     with raw_server(lambda _: [next(answers)]) as catalog:
-        configs = CatalogConfigs(TIMEOUT)
+        configs = CatalogConfigs(TIMEOUT, retry_seconds=0.0)
         with pytest.raises(Unavailable):
             configs.fetch(catalog.url)
         assert configs.fetch(catalog.url) == {"region": "us-east-1"}

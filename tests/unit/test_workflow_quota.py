@@ -213,9 +213,8 @@ def test_only_own_workflows_are_deleted_and_the_call_can_be_repeated(
 
 
 def test_retention_deletes_workflows_that_have_not_changed_for_that_time(
-    storage: dict[str, Any], become: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+    storage: dict[str, Any], become: Callable[[str], None]
 ) -> None:
-    monkeypatch.setattr("quilt_mcp.workflows.stores.RETENTION_SECONDS", 0.0)
     use(storage)
     with time_machine.travel("2026-05-01T12:00:00Z", tick=False):
         for who in ("ann", "bob"):
@@ -226,7 +225,8 @@ def test_retention_deletes_workflows_that_have_not_changed_for_that_time(
             workflow_update_step("in-progress", "s", "in_progress", "started")
     with time_machine.travel("2026-05-20T12:00:00Z", tick=False):
         workflow_update_step("changed", "s", "in_progress", "started")
-    use(storage, workflow_retention_days=31)
+    settings = Settings(**storage, workflow_retention_days=31)
+    apps.use_settings(settings, {Workflows: Workflows(settings, retention_seconds=0.0)})
     with time_machine.travel("2026-06-01T12:00:00Z", tick=False):
         workflow_create("new", "Title")
         assert sorted(workflow_ids()) == ["changed", "in-progress", "new", "old"]

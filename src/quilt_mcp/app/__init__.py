@@ -6,7 +6,7 @@ The manager makes its app the current one around each call; threads that the cal
 
 import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from contextvars import ContextVar
 from functools import wraps
@@ -27,6 +27,9 @@ P = TypeVar("P", bound=Part)
 S = TypeVar("S", bound="BaseModel")
 T = TypeVar("T")
 
+Parts = Mapping[object, Part]
+"""Parts by what `App.part` is called with."""
+
 _current: ContextVar["App"] = ContextVar("app")
 
 
@@ -35,11 +38,12 @@ class App:
 
     Args:
         settings: the settings of every domain in one model.
+        parts: parts that exist already. The app closes them too.
     """
 
-    def __init__(self, settings: "BaseModel") -> None:
+    def __init__(self, settings: "BaseModel", parts: Parts | None = None) -> None:
         self.settings = settings
-        self._parts: dict[object, Part] = {}
+        self._parts: dict[object, Part] = dict(parts or {})
         self._made: dict[object, object] = {}
         self._lock = threading.RLock()
 

@@ -1,6 +1,5 @@
 """The command `quilt-mcp`. Each subcommand is a module that is imported when it is called."""
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -14,7 +13,6 @@ from quilt_mcp.commands.entry import INTERRUPTED
 from quilt_mcp.commands.streams import discard_stdout, is_of_stdout
 
 FAILED, MISUSED, PIPE_CLOSED = 1, 2, 141  # exit statuses; the last is 128 plus the signal
-SETTINGS_PREFIXES = ("QUILT_MCP_", "FASTMCP_")
 DEFAULT_WORLD = "admin"
 
 COMMANDS = {
@@ -70,7 +68,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
     except ValidationError as error:
         if error.title != "Settings":  # not a setting, so a bug
             raise
-        return _report_misuse(describe_setting(error))
+        return _report_misuse(import_module("quilt_mcp.settings").describe_setting(error))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -91,22 +89,6 @@ def complete_demo(tokens: Sequence[str]) -> Iterator[str]:
         following = tokens[place + 1 : place + 2]
         has_world = any(not one.startswith("-") and "://" not in one for one in following)
         yield word if word != "--demo" or has_world else f"--demo={DEFAULT_WORLD}"
-
-
-def describe_setting(error: ValidationError) -> str:
-    """Return which environment variable has an invalid value, and why."""
-    first = error.errors()[0]
-    if not first["loc"]:  # settings that contradict each other; the message names them
-        return f"Invalid settings: {first['msg'].removeprefix('Value error, ')}."
-    name = str(first["loc"][0]).upper()
-    if name.startswith(SETTINGS_PREFIXES[0]):  # a setting that has several variables
-        known = import_module("quilt_mcp.settings").variables_like(name)
-    else:
-        known = [f"{prefix}{name}" for prefix in SETTINGS_PREFIXES]
-    set_here = {variable.upper(): variable for variable in os.environ}
-    known += [f"{one}_FILE" for one in (*known, name)]
-    variable = next((set_here[one] for one in known if one in set_here), name)
-    return f"Invalid environment variable {variable}: {first['msg'].removeprefix('Value error, ')}."
 
 
 def _report_misuse(message: str) -> int:

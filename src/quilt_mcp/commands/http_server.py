@@ -23,10 +23,8 @@ from starlette.applications import Starlette
 from quilt_mcp.app import App
 from quilt_mcp.app.build import find_commit
 from quilt_mcp.app.pools import Pools
-from quilt_mcp.commands.cli import describe_setting
 from quilt_mcp.commands.logs import log_to_stderr
 from quilt_mcp.commands.process import run_stoppable
-from quilt_mcp.commands.startup import STARTUP_ERRORS
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.app import Transport, create_application
 from quilt_mcp.http.audit_log import note_event, open_audit_log
@@ -41,8 +39,8 @@ from quilt_mcp.http.renewal import RenewableApplication
 from quilt_mcp.http.sign_ins import SignIns
 from quilt_mcp.http.web_server import KEEP_ALIVE_SECONDS, Shutdown, WebServer, configure_uvicorn
 from quilt_mcp.http.workers import Workers, exit_with_parent
-from quilt_mcp.server import DOMAINS, QuiltServer, create_server
-from quilt_mcp.settings import Settings
+from quilt_mcp.server import DOMAINS, STARTUP_ERRORS, QuiltServer, create_server
+from quilt_mcp.settings import Settings, describe_setting
 
 COLLECT_SECONDS = KEEP_ALIVE_SECONDS + 15.0
 
@@ -129,17 +127,30 @@ def create_web_server(  # noqa: PLR0913 - all but two are keyword-only
     host: str,
     when_ready: Callable[[], None],
     leaving: Flag | None = None,
+    protocol: type[asyncio.Protocol] = AuditedProtocol,
+    collect_seconds: float = COLLECT_SECONDS,
 ) -> WebServer:
-    """Create the web server of this process. It can run once."""
+    """Create the web server of this process. It can run once.
+
+    Args:
+        mcp: the server.
+        settings: of all domains.
+        transport: streamable HTTP, or SSE.
+        host: the address that the server listens on.
+        when_ready: called once, when the server accepts connections.
+        leaving: whether the server shuts down.
+        protocol: handles one connection.
+        collect_seconds: how long after a renewal the old application is freed.
+    """
     create = partial(create_http_application, transport=transport, host=host, leaving=leaving)
     app = RenewableApplication(
         create(mcp, settings),
         lambda: create(create_server(), Settings()),
-        when_replaced=_collect_later,
+        when_replaced=partial(_collect_later, collect_seconds),
         failures=(*STARTUP_ERRORS, ValidationError),
         describe=_describe,
     )
-    config = configure_uvicorn(app, settings, seconds_to_finish=settings.deadline_seconds, protocol=AuditedProtocol)
+    config = configure_uvicorn(app, settings, seconds_to_finish=settings.deadline_seconds, protocol=protocol)
     return WebServer(config, when_ready=when_ready, renew=app.renew)
 
 
@@ -197,9 +208,9 @@ def tune_garbage_collection() -> None:
     gc.set_threshold(50_000, 20, 10)  # the last is the default: with fewer full collections garbage would accumulate
 
 
-def _collect_later() -> None:
+def _collect_later(seconds: float) -> None:
     """Free an application that was replaced, after the connections and timers that refer to it have ended."""
-    asyncio.get_running_loop().call_later(COLLECT_SECONDS, tune_garbage_collection)
+    asyncio.get_running_loop().call_later(seconds, tune_garbage_collection)
 
 
 def _prepare_process() -> None:

@@ -5,14 +5,9 @@ import os
 
 from cyclopts import CycloptsError
 
-from quilt_mcp.app.domain import InvalidDomain
 from quilt_mcp.app.secret_files import find_exposed_files
-from quilt_mcp.http.auth import MisconfiguredSignIn
-from quilt_mcp.server import QuiltServer, create_server
+from quilt_mcp.server import STARTUP_ERRORS, QuiltServer, create_server
 from quilt_mcp.settings import Settings
-
-STARTUP_ERRORS = (InvalidDomain, MisconfiguredSignIn)
-
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from quilt_mcp.http.request_limits import BODY_SECONDS, BodyTimeout, CancelOnDis
 from quilt_mcp.http.require_token import require_token
 from quilt_mcp.http.routes import add_routes
 from quilt_mcp.http.routing_headers import CheckRoutingHeaders
-from quilt_mcp.http.sign_ins import ReportSignInFailure
+from quilt_mcp.http.sign_in_failures import ReportSignInFailure
 from quilt_mcp.http.streams import StreamLimit
 from quilt_mcp.settings import HTTPSettings
 

@@ -21,12 +21,8 @@ from quilt_mcp.http.whole_answers import WholeAnswers
 
 RESERVED_CONNECTIONS = 32
 """Connections above the limit. They get /health and /ready; other requests get 503. Further connections are closed."""
-SILENT_SECONDS = 1.0
-"""A connection without a request for longer makes room for a new one, if there are too many."""
 IS_STREAM = "quilt_mcp.is_stream"
 """The key in the ASGI scope of a request with an answer that has no end."""
-LINGER_SECONDS = 0.2
-"""How long connections stay open when the server shuts down, for requests that are on their way."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +35,16 @@ class ConnectionLimits:
         unread_seconds: how long an answer may wait while the client reads none of it. A client that reads slowly may
             take longer.
         pipelined: the maximum number of requests that wait behind the current one. uvicorn keeps them in memory.
+        silent_seconds: a connection without a request for longer makes room for a new one, if there are too many.
+        linger_seconds: how long it stays open when the server shuts down, for requests that are on their way.
     """
 
     head_seconds: float = 15.0
     head_bytes: int = 65_536
     unread_seconds: float = 30.0
     pipelined: int = 100
+    silent_seconds: float = 1.0
+    linger_seconds: float = 0.2
 
 
 class RequestCycle(Protocol):
@@ -136,7 +136,7 @@ class Limited(asyncio.Protocol):
             else:
                 super().shutdown()  # type: ignore[misc]  # uvicorn's protocols have it
         else:
-            asyncio.get_running_loop().call_later(LINGER_SECONDS, self._close_if_idle)
+            asyncio.get_running_loop().call_later(self.limits.linger_seconds, self._close_if_idle)
 
     def end_stream(self) -> None:
         """Close the connection if it answers without end. The client can open another one."""
@@ -151,7 +151,7 @@ class Limited(asyncio.Protocol):
 
     def _make_room(self, max_connections: int) -> None:
         """Close the oldest connection without a request. Without such a connection, this one uses the reserve."""
-        before = self.opened_at - SILENT_SECONDS
+        before = self.opened_at - self.limits.silent_seconds
         others = [one for one in self.connections if one is not self and not one.transport.is_closing()]
         silent = [one for one in others if one.cycle is None and one.opened_at < before]
         if len(others) < max_connections:

@@ -12,7 +12,7 @@ from fastmcp.server.auth.providers.introspection import IntrospectionTokenVerifi
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from quilt_mcp.http.sign_ins import note_sign_in_failure
+from quilt_mcp.http.sign_in_failures import note_sign_in_failure
 
 CACHE_SECONDS = 10
 """How long an active token is not asked for again. A token that is revoked is accepted for this time."""
@@ -37,6 +37,7 @@ class StrictIntrospectionVerifier(IntrospectionTokenVerifier):
     Args:
         issuer: who issues the tokens. Answers need not name it; callers are distinguished by it.
         introspection_url, client_id, client_secret, audience, required_scopes: as for FastMCP's verifier.
+        cached_tokens: the maximum number of tokens that are not asked for again.
     """
 
     def __init__(  # noqa: PLR0913 - all are keyword-only
@@ -48,6 +49,7 @@ class StrictIntrospectionVerifier(IntrospectionTokenVerifier):
         client_secret: str,
         audience: str,
         required_scopes: list[str],
+        cached_tokens: int = CACHED_TOKENS,
     ) -> None:
         self._issuer = issuer
         super().__init__(
@@ -58,7 +60,7 @@ class StrictIntrospectionVerifier(IntrospectionTokenVerifier):
             required_scopes=required_scopes,
             http_client=httpx2.AsyncClient(transport=_CheckedAnswers()),
             cache_ttl_seconds=CACHE_SECONDS,
-            max_cache_size=CACHED_TOKENS,
+            max_cache_size=cached_tokens,
         )
 
     async def verify_token(self, token: str) -> AccessToken | None:

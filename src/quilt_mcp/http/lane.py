@@ -11,7 +11,7 @@ tests/over_http/test_lane.py compares the answers with those of the MCP library.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from importlib.metadata import version
 from typing import cast
 
@@ -43,9 +43,10 @@ from quilt_mcp.http.plain_request import CALL, JSON, READ, PlainRequest, Request
 # The lane looks at the parts of FastMCP that decide what happens to a request. They have no public names.
 # ruff: noqa: SLF001
 
-TESTED = {("4.1.2", "2.3.0")}
+Versions = tuple[str, str]
+TESTED: frozenset[Versions] = frozenset({("4.1.2", "2.3.0")})
 """The versions of FastMCP and mcp with which the answers have been compared."""
-INSTALLED = (fastmcp.__version__, version("mcp"))
+INSTALLED: Versions = (fastmcp.__version__, version("mcp"))
 try:
     from fastmcp.server.low_level import FastMCPServerMiddleware
     from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
@@ -77,9 +78,9 @@ LOGGERS = [
 ]
 
 
-def is_known(mcp: FastMCP) -> bool:
+def is_known(mcp: FastMCP, tested: Collection[Versions] = TESTED) -> bool:
     """Return whether the server would do nothing for a plain request but run its middleware and ask the manager."""
-    if INSTALLED not in TESTED:
+    if INSTALLED not in tested:
         return False
     sdk, local = mcp._mcp_server, mcp.local_provider
     schema = sdk.get_tool_input_schema(surfaces.TOOL_NAME) if sdk.get_tool_input_schema else None
@@ -120,13 +121,21 @@ class Lane:
         path: of the MCP endpoint.
         count: called for each message, with what answers it: `lane` or `pipeline`.
         is_on: whether anything is answered here.
+        tested: the versions of FastMCP and mcp with which anything is answered here.
     """
 
-    def __init__(
-        self, app: ASGIApp, *, mcp: FastMCP, path: str, count: Callable[[str], None], is_on: bool = True
+    def __init__(  # noqa: PLR0913 - all but the application are keyword-only
+        self,
+        app: ASGIApp,
+        *,
+        mcp: FastMCP,
+        path: str,
+        count: Callable[[str], None],
+        is_on: bool = True,
+        tested: Collection[Versions] = TESTED,
     ) -> None:
-        self._app, self._mcp, self._path, self._count = app, mcp, path, count
-        tool = mcp.local_provider._components.get(TOOL) if is_on and INSTALLED in TESTED else None
+        self._app, self._mcp, self._path, self._count, self._tested = app, mcp, path, count, tested
+        tool = mcp.local_provider._components.get(TOOL) if is_on and INSTALLED in tested else None
         self._manager = tool.manager if isinstance(tool, surfaces.GetResourceTool) else None
         uris = self._manager.registry if self._manager else ()
         self._reader = RequestReader({uri.partition("://")[0] for uri in uris} - ASKS_FASTMCP)
@@ -156,7 +165,7 @@ class Lane:
         """Return the request if it can be answered here."""
         if self._manager is None or first["type"] != "http.request" or first.get("more_body", False):
             return None
-        if not is_known(self._mcp):
+        if not is_known(self._mcp, self._tested):
             return None
         request = self._reader.read(scope["headers"], first.get("body", b""))
         return request if request and self._is_ours(request) else None

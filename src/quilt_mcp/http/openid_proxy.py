@@ -14,8 +14,8 @@ from joserfc.errors import JoseError
 from mcp.server.auth.provider import AuthorizationCode, RefreshToken
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
+from quilt_mcp.http.sign_in_failures import SignInStoreError, note_sign_in_failure
 from quilt_mcp.http.sign_in_store import SignInStore
-from quilt_mcp.http.sign_ins import SignInStoreError, note_sign_in_failure
 from quilt_mcp.http.tokens import StrictJWTVerifier
 
 PROVIDER_SECONDS = 10.0
@@ -33,6 +33,9 @@ class OpenIDProxy(OIDCProxy):
         store: of the sign-ins.
         client_id: of this server at the provider.
         config_url, audience, base_url, required_scopes: as for FastMCP's proxy.
+
+    Attributes:
+        sign_ins: the store.
     """
 
     def __init__(  # noqa: PLR0913 - all are keyword-only
@@ -46,7 +49,7 @@ class OpenIDProxy(OIDCProxy):
         base_url: str,
         required_scopes: list[str],
     ) -> None:
-        self._secrets, self._sign_ins, self._id_at_provider = secrets, store, client_id
+        self._secrets, self.sign_ins, self._id_at_provider = secrets, store, client_id
         super().__init__(
             client_id=client_id,
             client_secret=secrets[0],
@@ -85,7 +88,7 @@ class OpenIDProxy(OIDCProxy):
     ) -> OAuthToken:
         """Return tokens for a sign-in, and keep the client's registration."""
         token = await super().exchange_authorization_code(client, authorization_code)
-        await self._sign_ins.keep_client(str(client.client_id))
+        await self.sign_ins.keep_client(str(client.client_id))
         return token
 
     async def exchange_refresh_token(
@@ -93,7 +96,7 @@ class OpenIDProxy(OIDCProxy):
     ) -> OAuthToken:
         """Return new tokens, and keep the client's registration."""
         token = await super().exchange_refresh_token(client, refresh_token, scopes)
-        await self._sign_ins.keep_client(str(client.client_id))
+        await self.sign_ins.keep_client(str(client.client_id))
         return token
 
     def _create_upstream_oauth_client(self) -> AsyncOAuth2Client:

@@ -48,10 +48,11 @@ class RequestReader:
 
     Args:
         schemes: of the URIs that can be requested.
+        max_clients: how many descriptions of clients are remembered as valid.
     """
 
-    def __init__(self, schemes: Collection[str]) -> None:
-        self._schemes = schemes
+    def __init__(self, schemes: Collection[str], max_clients: int = MAX_CLIENTS) -> None:
+        self._schemes, self._max_clients = schemes, max_clients
         self._clients: set[str] = set()
 
     def read(self, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> PlainRequest | None:
@@ -109,7 +110,7 @@ class RequestReader:
             validate_client_request(method, version, params)
         except ValidationError:
             return False
-        if len(self._clients) >= MAX_CLIENTS:
+        if len(self._clients) >= self._max_clients:
             self._clients.clear()
         self._clients.add(key)
         return True

@@ -18,7 +18,7 @@ from fastmcp.utilities.auth import decode_jwt_header
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from quilt_mcp.http.sign_ins import note_sign_in_failure
+from quilt_mcp.http.sign_in_failures import note_sign_in_failure
 
 LEEWAY_SECONDS = 60
 """The number of seconds that the issuer's clock may be ahead of ours."""
@@ -27,7 +27,6 @@ ACCESS_TOKEN_TYPES = {"", "JWT", "AT+JWT"}
 MAX_STALE_SECONDS = 86_400
 FETCH_SECONDS = 10.0
 REFRESH_SECONDS = 5.0
-"""How long to wait before the keys are fetched again, for a token with an unknown key or after a failure."""
 
 
 logger = logging.getLogger(__name__)
@@ -50,13 +49,15 @@ class StrictJWTVerifier(JWTVerifier):
 
     Args:
         jwks_uri: where the issuer publishes its keys; None with a public key.
+        refresh_seconds: how long to wait before the keys are fetched again, for a token with an unknown key or after
+            a failure.
         options: as for FastMCP's verifier.
     """
 
-    def __init__(self, *, jwks_uri: str | None, **options: Any) -> None:
-        self._published = PublishedKeys(timeout=FETCH_SECONDS) if jwks_uri else None
+    def __init__(self, *, jwks_uri: str | None, refresh_seconds: float = REFRESH_SECONDS, **options: Any) -> None:
+        self._published = PublishedKeys() if jwks_uri else None
         super().__init__(
-            jwks_uri=jwks_uri, http_client=self._published, jwks_refresh_interval=REFRESH_SECONDS, **options
+            jwks_uri=jwks_uri, http_client=self._published, jwks_refresh_interval=refresh_seconds, **options
         )
 
     async def load_access_token(self, token: str) -> AccessToken | None:
@@ -72,13 +73,20 @@ class StrictJWTVerifier(JWTVerifier):
 
 
 class PublishedKeys(httpx2.AsyncClient):
-    """Fetches the keys of the issuer. If that fails, `get` returns the last good response, for at most a day.
+    """Fetches the keys of the issuer. If that fails, `get` returns the last good response.
 
     Each fetch has its own connection, so there is nothing to close.
+
+    Args:
+        max_stale_seconds: the maximum age of that response.
     """
 
     _good: tuple[float, httpx2.Response] | None = None
     _has_failed = False
+
+    def __init__(self, max_stale_seconds: float = MAX_STALE_SECONDS) -> None:
+        super().__init__(timeout=FETCH_SECONDS)
+        self._max_stale_seconds = max_stale_seconds
 
     async def get(self, url: httpx2.URL | str, **options: Any) -> httpx2.Response:
         """Return the response with the keys.
@@ -104,7 +112,7 @@ class PublishedKeys(httpx2.AsyncClient):
         if not self._has_failed:
             logger.warning("cannot fetch the keys of the token issuer (%s)", type(error).__name__)
         self._has_failed = True
-        if self._good is None or time.monotonic() - self._good[0] > MAX_STALE_SECONDS:
+        if self._good is None or time.monotonic() - self._good[0] > self._max_stale_seconds:
             raise httpx2.HTTPError("the issuer's keys are unavailable") from error
         return self._good[1]
 

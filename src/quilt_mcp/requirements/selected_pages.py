@@ -22,13 +22,10 @@ from quilt_mcp.requirements.reads import Reader
 from quilt_mcp.requirements.selected_paging import Mark
 from quilt_mcp.requirements.shapes import Shape
 from quilt_mcp.requirements.tables import BY_KIND, Statement
+from quilt_mcp.requirements.thresholds import DEFAULT, Thresholds
 
 A = TypeVar("A")
 
-FEW = 5000
-"""Up to this number of rows, all of them are found and sorted."""
-MOST_VALUES = 20
-"""The maximum number of values of the lead for which each value has its own query."""
 _LEADS = {
     "assignee_id": "assignee_ids",
     "project_id": "project_ids",
@@ -64,10 +61,18 @@ class SelectedPages(Generic[A]):
         is_existing: whether it is a database of the earlier requirements system: without projects, without our
             indexes, and with times that can be null.
         parent: the ID of the parent of all entities; None for all entities of the kind.
+        thresholds: decide between the ways to read.
     """
 
-    def __init__(
-        self, reader: Reader, shape: Shape[A], selection: Selection, *, is_existing: bool, parent: str | None = None
+    def __init__(  # noqa: PLR0913 - all but three are keyword-only
+        self,
+        reader: Reader,
+        shape: Shape[A],
+        selection: Selection,
+        *,
+        is_existing: bool,
+        parent: str | None = None,
+        thresholds: Thresholds = DEFAULT,
     ) -> None:
         self._reader = reader
         self._shape = shape
@@ -75,7 +80,8 @@ class SelectedPages(Generic[A]):
         self._table = BY_KIND[shape.kind.name]
         self._parent = parent
         self._is_existing = is_existing
-        self._selection = _include_scope(selection, reader.scope.projects)
+        self._thresholds = thresholds
+        self._selection = self._include_scope(selection)
         # rows that changed since a time are rarely near the start of another order
         self._sort = selection.sort or (Sort("updated_at") if selection.updated_since else None)
         self._keys = sort_columns(shape.kind, self._sort.key, self._dialect) if self._sort else []
@@ -129,13 +135,15 @@ class SelectedPages(Generic[A]):
 
     def _select_ids(self, lead: str | None, total: int, mark: Mark | None, limit: int) -> Statement:
         """Return the SELECT of the IDs and the sort keys of a page."""
+        few_rows = self._thresholds.few_rows
         if self._keys:
-            finds_all = lead is not None and lead != self.sort_key and (total <= FEW or self._parent is not None)
+            is_small = total <= few_rows or self._parent is not None
+            finds_all = lead is not None and lead != self.sort_key and is_small
             indexed = {lead} if finds_all else {self.sort_key}
             return self._select(self._selection, indexed, mark, limit, sorts=finds_all)
         branches = self._split(lead)
         if not branches:
-            finds_all = lead is not None and total <= FEW
+            finds_all = lead is not None and total <= few_rows
             return self._select(self._selection, {lead} if finds_all else (), mark, limit, sorts=finds_all)
         selects = [self._select(one, {lead}, mark, limit).subquery() for one in branches]
         if len(selects) == 1:
@@ -153,7 +161,8 @@ class SelectedPages(Generic[A]):
         if lead == "status":  # its index continues with the priority
             priorities = self._selection.priority or PRIORITIES.values()
             changes = [{**change, "priority": (one,)} for change in changes for one in priorities]
-        return [replace(self._selection, **change) for change in changes] if len(changes) <= MOST_VALUES else []
+        is_few = len(changes) <= self._thresholds.most_values
+        return [replace(self._selection, **change) for change in changes] if is_few else []
 
     def _select(
         self,
@@ -202,9 +211,9 @@ class SelectedPages(Generic[A]):
         # our own tables have no nulls, and their indexes no place for them
         return [one.nulls_last() for one in order] if self._is_existing else order
 
-
-def _include_scope(selection: Selection, projects: Collection[str] | None) -> Selection:
-    """Return the selection with what the caller may see as a filter, if that is few projects."""
-    if projects and not selection.project_ids and len(projects) <= MOST_VALUES:
-        return replace(selection, project_ids=tuple(projects))
-    return selection
+    def _include_scope(self, selection: Selection) -> Selection:
+        """Return the selection with what the caller may see as a filter, if that is few projects."""
+        projects = self._reader.scope.projects
+        if projects and not selection.project_ids and len(projects) <= self._thresholds.most_values:
+            return replace(selection, project_ids=tuple(projects))
+        return selection

@@ -34,6 +34,7 @@ from quilt_mcp.requirements.selected_pages import SelectedPages
 from quilt_mcp.requirements.selected_paging import decode_mark, encode_mark
 from quilt_mcp.requirements.settings import RequirementsSettings
 from quilt_mcp.requirements.shapes import Shape
+from quilt_mcp.requirements.thresholds import DEFAULT, Thresholds
 from quilt_mcp.requirements.trace import read_trace
 
 A = TypeVar("A")
@@ -60,10 +61,11 @@ class RequirementsStore:
     Attributes:
         settings: of the requirements domain.
         database: the connections.
+        thresholds: decide between the ways to read.
     """
 
-    def __init__(self, settings: RequirementsSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: RequirementsSettings, thresholds: Thresholds = DEFAULT) -> None:
+        self.settings, self.thresholds = settings, thresholds
         self.database: Database = open_database(settings)
 
     async def close(self) -> None:
@@ -184,6 +186,7 @@ class RequirementsStore:
                 scope=reader.scope,
                 selection=await self.select(reader, filters, kinds.KINDS),
                 is_existing=self.database.is_existing,
+                most_projects=self.thresholds.most_projects,
             )
 
     async def read_trace(
@@ -251,7 +254,8 @@ class RequirementsStore:
     ) -> Page[A]:
         """Read a page of the entities that match filters, in the order of the filters."""
         selection = await self.select(reader, filters, [shape.kind])
-        pages = SelectedPages(reader, shape, selection, is_existing=self.database.is_existing, parent=parent)
+        is_existing, thresholds = self.database.is_existing, self.thresholds
+        pages = SelectedPages(reader, shape, selection, is_existing=is_existing, parent=parent, thresholds=thresholds)
         tag = cursors.compute_tag(shape.kind.segment, parent, selection, reader.scope)
         mark = None if cursor is None else decode_mark(cursor, pages.sort_key, tag)
         found = await pages.read(mark, size)

@@ -34,17 +34,24 @@ def athena_tables_list(database: str, cursor: str | None = None, limit: str | No
     database, 100 per call and at most 5,000. If there are more, `count_is_exact` is false; the others can still be read
     by name.
     """
+    return list_page(database, cursor, limit)
+
+
+def list_page(
+    database: str, cursor: str | None = None, limit: str | None = None, *, max_tables: int = MAX_TABLES
+) -> TablesAnswer:
+    """Return a page of the tables of a database, of which at most `max_tables` are read and counted."""
     name = _check_name("database", database)
     aws = current_caller().aws
     try:
         listed: Iterable[AWSTable] = aws.list_items(
             "glue", "get_tables", "TableList", DatabaseName=name, MaxResults=PAGE
         )
-        tables = list(islice(listed, MAX_TABLES + 1))
+        tables = list(islice(listed, max_tables + 1))
     except NotFound as failure:
         raise _make_unknown_database(name, failure) from failure
     page = cut_page(
-        tables[:MAX_TABLES],
+        tables[:max_tables],
         lambda table: table["Name"],
         cursor=cursor,
         limit=limit,
@@ -54,7 +61,7 @@ def athena_tables_list(database: str, cursor: str | None = None, limit: str | No
         "database": name,
         "tables": [_table_row(table) for table in page.rows],
         "count": page.total,
-        "count_is_exact": len(tables) <= MAX_TABLES,
+        "count_is_exact": len(tables) <= max_tables,
         "next_cursor": page.next_cursor,
         "data_catalog_name": DATA_CATALOG,
         "region": aws.region,

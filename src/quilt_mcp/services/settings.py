@@ -11,6 +11,8 @@ from quilt_mcp.app.database.settings import Seconds, StorageSettings
 
 Timeout = tuple[float, float]
 """The time limits for connecting and for a response, in seconds."""
+RETRY_SECONDS = 5.0
+"""How long a failure of the catalog is remembered."""
 
 ADDRESS = re.compile(r"https?://[^\s/?#@]+")
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from quilt_mcp.workflows.store import WorkflowStore
 
 RETENTION_SECONDS = 600.0
-"""The minimum time in seconds between two deletions of old workflows, while none are left."""
 
 logger = logging.getLogger(__name__)
 
@@ -28,10 +27,18 @@ class Workflows:
     Args:
         settings: of the workflow domain.
         queue_seconds, margin_seconds: as for `WorkflowDatabase`.
+        retention_seconds: the minimum time between two deletions of old workflows, while none are left.
     """
 
-    def __init__(self, settings: WorkflowSettings, *, queue_seconds: float = 25.0, margin_seconds: float = 2.0) -> None:
-        self._settings = settings
+    def __init__(
+        self,
+        settings: WorkflowSettings,
+        *,
+        queue_seconds: float = 25.0,
+        margin_seconds: float = 2.0,
+        retention_seconds: float = RETENTION_SECONDS,
+    ) -> None:
+        self._settings, self._retention_seconds = settings, retention_seconds
         self._limits = {"queue_seconds": queue_seconds, "margin_seconds": margin_seconds}
         self._database: WorkflowDatabase | None = None
         self._opening = Lock()
@@ -78,12 +85,12 @@ class Workflows:
             self._database.close()
 
     def _delete_expired(self) -> None:
-        """Delete one batch of workflows that are too old, at most every RETENTION_SECONDS. Failures are only logged."""
+        """Delete one batch of workflows that are too old, but not soon after the last one. Failures are only logged."""
         days = self._settings.workflow_retention_days
         with self._opening:
             if days is None or time.monotonic() < self._retain_at:
                 return
-            self._retain_at = time.monotonic() + RETENTION_SECONDS
+            self._retain_at = time.monotonic() + self._retention_seconds
         retention = import_module("quilt_mcp.workflows.retention")
         try:
             with self._open().changing() as connection:

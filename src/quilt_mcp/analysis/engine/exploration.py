@@ -90,10 +90,17 @@ def _ignore(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of an exploration: seconds, and number of symbolic paths."""
+    """The limits of an exploration.
+
+    Attributes:
+        seconds: for everything.
+        paths: the maximum number of symbolic paths.
+        first: the share of the time for concrete values before the symbolic paths.
+    """
 
     seconds: float
     paths: int
+    first: float = 0.1
 
 
 _NO_LITERALS = Literals()

@@ -18,7 +18,7 @@ from quilt_mcp.analysis.engine.exploration import Budget, End, Exploration, NoAr
 from quilt_mcp.analysis.engine.sharing import SHARED, has_only_plain_values, share
 from quilt_mcp.analysis.engine.stability import State, find_change
 
-_FIRST, _LAST = 0.1, 0.2  # the shares of the time for concrete values before and after the symbolic paths
+_LAST = 0.2  # the share of the time for concrete values after the symbolic paths
 _QUICK_RUNS, _MORE_RUNS, _CLAIM_RUNS, _LAST_RUNS = 60, 4_000, 200, 100_000
 _SHARED_RUNS = 200
 _QUICK_SECONDS = 0.3
@@ -119,7 +119,7 @@ class _Explorer:
     def _search(self) -> End:
         return (
             self._begin(_QUICK_RUNS)
-            or self._follow_paths(min(_QUICK_SECONDS, self._budget.seconds * (1 - _FIRST - _LAST)))
+            or self._follow_paths(min(_QUICK_SECONDS, self._budget.seconds * (1 - self._budget.first - _LAST)))
             or self._begin(_MORE_RUNS)
             or self._follow_paths(self._moment(1 - _LAST) - time.perf_counter())
             or self._finish()
@@ -127,7 +127,7 @@ class _Explorer:
 
     def _begin(self, runs: int) -> End | None:
         """Try boundary values and random values in the first part of the time."""
-        concrete, deadline = self._concrete, self._moment(_FIRST)
+        concrete, deadline = self._concrete, self._moment(self._budget.first)
         if runs == _QUICK_RUNS:
             edges = [one for one in self._candidates.make_boundaries() if not self._scope.loops or is_harmless(one)]
             end = concrete.try_all(edges, deadline)

@@ -227,9 +227,9 @@ def _capitalize(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
-def main() -> int:
+def main(file: Path = PREBUILT) -> int:
     """Write the database that the package contains."""
-    PREBUILT.write_bytes(zlib.compress(build_sample(), 9))
+    file.write_bytes(zlib.compress(build_sample(), 9))
     return 0
 
 

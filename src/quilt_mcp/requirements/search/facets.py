@@ -10,12 +10,10 @@ from datetime import datetime
 
 from quilt_mcp.requirements.access import Scope
 from quilt_mcp.requirements.conditions import Selection
+from quilt_mcp.requirements.thresholds import DEFAULT
 
 LETTERS = {"project_id": "p", "status": "s", "priority": "r", "assignee_id": "a", "type_id": "t"}
 """The first letter of the facet of each column."""
-MOST_PROJECTS = 32
-"""Maximum number of a caller's projects that are looked up in the index. With more, both databases are faster when they
-compare the project of each match."""
 
 
 def make_facet(column: str, value: object) -> str:
@@ -46,12 +44,15 @@ class Limits:
     updated_since: datetime | None = None
 
 
-def make_limits(scope: Scope, selection: Selection = UNFILTERED) -> Limits | None:
+def make_limits(
+    scope: Scope, selection: Selection = UNFILTERED, *, most_projects: int = DEFAULT.most_projects
+) -> Limits | None:
     """Return the limits of a search by a caller; None if no entity is within them.
 
     Args:
         scope: what the caller may see.
         selection: the filters. Its projects are in the scope.
+        most_projects: as in `Thresholds`.
     """
     if selection.project_ids:
         scope = Scope(scope.caller, selection.project_ids)
@@ -61,7 +62,7 @@ def make_limits(scope: Scope, selection: Selection = UNFILTERED) -> Limits | Non
         ("assignee_id", selection.assignee_ids),
         ("type_id", selection.type_ids),
     ]
-    if scope.projects and len(scope.projects) <= MOST_PROJECTS:
+    if scope.projects and len(scope.projects) <= most_projects:
         wanted.append(("project_id", scope.projects))
     if (selection.includes_unassigned and not selection.assignee_ids) or scope.projects == ():
         return None  # every entity with a status has an assignee

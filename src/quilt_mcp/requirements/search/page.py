@@ -38,6 +38,7 @@ async def read_search_page(  # noqa: PLR0913 - all but the connection are keywor
     scope: Scope,
     selection: Selection,
     is_existing: bool,
+    most_projects: int,
 ) -> SearchPage:
     """Read a page of the entities that match a query and that the caller may see.
 
@@ -51,6 +52,7 @@ async def read_search_page(  # noqa: PLR0913 - all but the connection are keywor
         scope: what the caller may see.
         selection: the filters.
         is_existing: whether the database is one of the earlier requirements system, which has no search index.
+        most_projects: as in `Thresholds`.
 
     Raises:
         InvalidTemplateVariable: the cursor or the limit is not valid.
@@ -58,13 +60,11 @@ async def read_search_page(  # noqa: PLR0913 - all but the connection are keywor
     size = parse_limit(limit, default=DEFAULT_LIMIT, largest=MAX_LIMIT)
     tag = cursors.compute_tag("search", query, scope, selection)
     offset = _parse_offset(cursors.decode(cursor, tag)) if cursor else 0
-    ignores: list[Literal["case", "accents"]] = ["case", "accents"]
-    if is_existing:
-        support = await find_support(connection)
+    support = await find_support(connection) if is_existing else None
+    if support:
         candidates = select_existing(parsed, most=cap + 1, support=support, selection=selection)
-        ignores = ["case", "accents"] if support.unaccent else ["case"]
     else:
-        limits = make_limits(scope, selection)
+        limits = make_limits(scope, selection, most_projects=most_projects)
         candidates = select_candidates(parsed, limits, connection.dialect.name, most=cap + 1) if limits else []
     if connection.dialect.name == "postgresql":
         await connection.execute(_PLAN_FOR_VALUES)
@@ -74,7 +74,7 @@ async def read_search_page(  # noqa: PLR0913 - all but the connection are keywor
         "results": [_build_result(hit) for hit in found.hits],
         "count": found.total,
         "count_is_exact": found.total_is_exact,
-        "ignores": ignores,
+        "ignores": ["case"] if support and not support.unaccent else ["case", "accents"],
         "next_cursor": cursors.encode(str(found.next_offset), tag) if found.next_offset is not None else None,
     }
 

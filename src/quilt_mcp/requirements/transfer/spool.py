@@ -76,14 +76,19 @@ class Key(NamedTuple):
 class Spool:
     """The records of one import. Close it at the end.
 
+    Args:
+        max_pages: the maximum size, in pages of SQLite; None does not limit it.
+
     Attributes:
         connection: to the temporary database, for the checks.
         counts: the number of records by kind.
         lacks_author: whether a record has no author.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_pages: int | None = None) -> None:
         self.connection = sqlite3.connect("", isolation_level=None)
+        if max_pages is not None:
+            self.connection.execute(f"PRAGMA max_page_count = {max_pages:d}")
         self.connection.executescript(_TABLES)
         self.counts: Counter[str] = Counter()
         self.lacks_author = False
@@ -248,14 +253,17 @@ def list_unique(table: str) -> list[str]:
 
 
 @contextmanager
-def open_spool() -> Iterator[Spool]:
+def open_spool(max_pages: int | None = None) -> Iterator[Spool]:
     """Open a spool, and close it at the end.
+
+    Args:
+        max_pages: as for `Spool`.
 
     Raises:
         ResourceExecutionError: there is no room for it.
     """
     try:
-        with closing(Spool()) as spool:
+        with closing(Spool(max_pages)) as spool:
             yield spool
     except sqlite3.OperationalError as error:  # of the spool: SQLAlchemy wraps the errors of the database
         raise ResourceExecutionError(

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from quilt_mcp.app import current_app, identity
-from quilt_mcp.services.settings import StackSettings
+from quilt_mcp.services.settings import RETRY_SECONDS, StackSettings
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller
@@ -23,10 +23,11 @@ class Callers:
 
     Args:
         settings: of the stack.
+        retry_seconds: how long a failure of the catalog is remembered.
     """
 
-    def __init__(self, settings: StackSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: StackSettings, *, retry_seconds: float = RETRY_SECONDS) -> None:
+        self._settings, self._retry_seconds = settings, retry_seconds
         self._local: LocalCallers | None = None
         self._requests: RequestCallers | None = None
         self._lock = threading.Lock()
@@ -71,14 +72,16 @@ class Callers:
         with self._lock:
             if self._local is None:
                 module = import_module("quilt_mcp.services.stack.local_callers")
-                self._local = cast("LocalCallers", module.LocalCallers(self._settings))
+                callers = module.LocalCallers(self._settings, retry_seconds=self._retry_seconds)
+                self._local = cast("LocalCallers", callers)
             return self._local
 
     def _open_requests(self) -> "RequestCallers":
         with self._lock:
             if self._requests is None:
                 module = import_module("quilt_mcp.services.stack.request_callers")
-                self._requests = cast("RequestCallers", module.RequestCallers(self._settings))
+                callers = module.RequestCallers(self._settings, retry_seconds=self._retry_seconds)
+                self._requests = cast("RequestCallers", callers)
             return self._requests
 
 

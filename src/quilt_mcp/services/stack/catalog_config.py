@@ -9,12 +9,9 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unauthorized
-from quilt_mcp.services.settings import Timeout
+from quilt_mcp.services.settings import RETRY_SECONDS, Timeout
 from quilt_mcp.services.stack.session import call_stack, open_session
 from quilt_mcp.services.stack.shared_attempts import SharedAttempts, copy_failure
-
-RETRY_SECONDS = 5.0
-"""How long a failure is remembered."""
 
 
 class CatalogConfig(TypedDict, total=False):
@@ -36,10 +33,11 @@ class CatalogConfigs:
 
     Args:
         timeout: the time limits of a request.
+        retry_seconds: how long a failure is remembered.
     """
 
-    def __init__(self, timeout: Timeout) -> None:
-        self._timeout = timeout
+    def __init__(self, timeout: Timeout, retry_seconds: float = RETRY_SECONDS) -> None:
+        self._timeout, self._retry_seconds = timeout, retry_seconds
         self._attempts = SharedAttempts[CatalogConfig]()
         self._failures: dict[str, tuple[float, ResourceFailure]] = {}  # with the time of time.monotonic
 
@@ -58,7 +56,7 @@ class CatalogConfigs:
         try:
             return fetch_catalog_config(catalog_url, self._timeout)
         except ResourceFailure as failure:
-            self._failures[catalog_url] = (time.monotonic() + RETRY_SECONDS, failure)
+            self._failures[catalog_url] = (time.monotonic() + self._retry_seconds, failure)
             raise
 
 

@@ -3,7 +3,7 @@
 Imported on first use by `callers.py`, because it imports quilt3 and boto3.
 """
 
-from quilt_mcp.services.settings import StackSettings
+from quilt_mcp.services.settings import RETRY_SECONDS, StackSettings
 from quilt_mcp.services.stack import quilt_files
 from quilt_mcp.services.stack.caller import Caller
 from quilt_mcp.services.stack.catalog_config import CatalogConfigs
@@ -24,13 +24,18 @@ class LocalCallers:
 
     Args:
         settings: of the stack.
+        retry_seconds: how long a failure of the catalog is remembered.
     """
 
-    def __init__(self, settings: StackSettings) -> None:
+    def __init__(self, settings: StackSettings, *, retry_seconds: float = RETRY_SECONDS) -> None:
         self._settings = settings
-        self._catalogs = CatalogConfigs(settings.timeout)
+        self._catalogs = CatalogConfigs(settings.timeout, retry_seconds)
         self._search = StackSearch(
-            settings.local_catalog_url, settings.local_registry_url, FIX_VARIABLES, settings.timeout
+            settings.local_catalog_url,
+            settings.local_registry_url,
+            FIX_VARIABLES,
+            settings.timeout,
+            retry_seconds=retry_seconds,
         )
         self._caller: Caller | None = None
         self._attempts = SharedAttempts[Caller]()

@@ -11,7 +11,7 @@ from cachetools import TTLCache
 
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import ResourceExecutionError
-from quilt_mcp.services.settings import StackSettings
+from quilt_mcp.services.settings import RETRY_SECONDS, StackSettings
 from quilt_mcp.services.stack.caller import Caller
 from quilt_mcp.services.stack.catalog_config import CatalogConfigs
 from quilt_mcp.services.stack.stack_search import Found, StackSearch
@@ -29,15 +29,25 @@ class RequestCallers:
         settings: of the stack.
         max_callers: how many callers are kept.
         seconds: how long a caller is kept, with its clients and the AWS credentials that its token was exchanged for.
+        retry_seconds: how long a failure of the catalog is remembered.
     """
 
-    def __init__(self, settings: StackSettings, *, max_callers: int = 256, seconds: float = 300.0) -> None:
+    def __init__(
+        self,
+        settings: StackSettings,
+        *,
+        max_callers: int = 256,
+        seconds: float = 300.0,
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
         self._settings = settings
         self._callers: TTLCache[bytes, Caller] = TTLCache(max_callers, seconds)
         self._secret = secrets.token_bytes(32)  # the keys of the cache do not reveal what they were made from
         self._lock = threading.Lock()
-        self._catalogs = CatalogConfigs(settings.timeout)
-        self._search = StackSearch(settings.catalog_url, None, FIX_SERVER, settings.timeout)
+        self._catalogs = CatalogConfigs(settings.timeout, retry_seconds)
+        self._search = StackSearch(
+            settings.catalog_url, None, FIX_SERVER, settings.timeout, retry_seconds=retry_seconds
+        )
 
     def get(self, who: Identity, token: str | None) -> Caller:
         """Return the caller with this identity and Quilt token.

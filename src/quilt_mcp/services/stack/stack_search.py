@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure
-from quilt_mcp.services.settings import Timeout
+from quilt_mcp.services.settings import RETRY_SECONDS, Timeout
 from quilt_mcp.services.stack import quilt_files
 from quilt_mcp.services.stack.addresses import is_registry_of, parse_address
-from quilt_mcp.services.stack.catalog_config import RETRY_SECONDS, fetch_catalog_config
+from quilt_mcp.services.stack.catalog_config import fetch_catalog_config
 from quilt_mcp.services.stack.login import Stack
 from quilt_mcp.services.stack.shared_attempts import SharedAttempts
 
@@ -34,13 +34,20 @@ class StackSearch:
         registry_url: the registry in the settings. By default, that in the catalog's config.json.
         actions: what to do if the addresses in the settings do not fit together.
         timeout: the time limits of a request.
+        retry_seconds: how long a failure is remembered.
     """
 
     def __init__(
-        self, catalog_url: str | None, registry_url: str | None, actions: Sequence[str], timeout: Timeout
+        self,
+        catalog_url: str | None,
+        registry_url: str | None,
+        actions: Sequence[str],
+        timeout: Timeout,
+        *,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._catalog_url, self._registry_url = catalog_url, registry_url
-        self._actions, self._timeout = actions, timeout
+        self._actions, self._timeout, self._retry_seconds = actions, timeout, retry_seconds
         self._found: Found | None = None
         self._retry_at = 0.0  # of time.monotonic
         self._attempts = SharedAttempts[Found]()
@@ -69,7 +76,7 @@ class StackSearch:
             found = self._read_catalog(catalog_url)
         except ResourceFailure as problem:
             found = Found(Stack(catalog_url, self._registry_url), problem)
-            self._retry_at = time.monotonic() + RETRY_SECONDS  # before the failure is seen
+            self._retry_at = time.monotonic() + self._retry_seconds  # before the failure is seen
         self._found = found
         return found
 
