@@ -36,6 +36,7 @@ REACHABLE = (
     "denied_by_kms",
     "glue_denied",
     "stack_2023",
+    "new_role_type",
 )
 IN_EVERY_RUN = ("member", "custom_role", "prefix_policy_404", "denied_by_kms")
 RAW, RESULTS = "acme-raw-sequencing", "acme-analysis-results"
