@@ -28,6 +28,7 @@ from quilt_mcp.services.stack.errors import (
     QueryRefused,
     RefusedByAWS,
     RefusedByStack,
+    RequestRejected,
     TokenRejected,
 )
 from quilt_mcp.services.stack.failures import FAILURES, map_failure
@@ -212,7 +213,8 @@ def test_the_failure_of_a_graphql_error_has_its_fields_but_not_its_text() -> Non
         (401, TokenRejected),
         (302, ResourceExecutionError),
         (403, RefusedByStack),
-        (404, ResourceExecutionError),
+        (400, RequestRejected),
+        (404, RequestRejected),
         (429, Unavailable),
         (500, Unavailable),
         (503, Unavailable),
