@@ -124,6 +124,30 @@ async def test_tables_are_sorted(fresh_world: World, monkeypatch: pytest.MonkeyP
     assert [table["name"] for table in answer["tables"]] == ["a", "b", "c"]
 
 
+async def test_pages_have_each_table_once(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"t{at:03}" for at in range(120)]
+    answer_queries(monkeypatch, {TABLES: make_payload(**dict.fromkeys(reversed(names), GOOD))})
+    uri = "tabulator://buckets/acme-raw-sequencing/tables"
+    pages, cursor = [], ""
+    while cursor is not None:
+        answer = await read(f"{uri}?cursor={cursor}")
+        assert answer["count"] == len(names)
+        pages.append([table["name"] for table in answer["tables"]])
+        cursor = answer["next_cursor"]
+    assert [len(page) for page in pages] == [50, 50, 20]
+    assert [name for page in pages for name in page] == names
+    assert [table["name"] for table in (await read(f"{uri}?limit=2"))["tables"]] == names[:2]
+
+
+async def test_a_cursor_of_the_tables_of_another_bucket_is_refused(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_queries(monkeypatch, {TABLES: make_payload(a=GOOD, b=GOOD)})
+    cursor = (await read("tabulator://buckets/acme-raw-sequencing/tables?limit=1"))["next_cursor"]
+    error = await read_error(f"tabulator://buckets/acme-analysis-results/tables?cursor={cursor}")
+    assert error.error == "InvalidTemplateVariable"
+
+
 async def test_an_unknown_bucket_is_not_found(fresh_world: World) -> None:
     error = await read_error("tabulator://buckets/elsewhere/tables")
     assert (error.error, error.message) == ("NotFound", "The bucket 'elsewhere' was not found in the Quilt stack.")
@@ -164,7 +188,7 @@ async def test_a_failed_fallback_does_not_hide_that_the_stack_is_too_old(
 
 async def test_buckets_with_tables_are_completed(fresh_world: World) -> None:
     manager = create_manager(App(Settings()))
-    template = "tabulator://buckets/{bucket}/tables"
+    template = "tabulator://buckets/{bucket}/tables{?cursor,limit}"
     assert await manager.complete(template, "bucket", "acme-r") == ["acme-raw-sequencing"]
 
 
