@@ -280,6 +280,20 @@ def test_a_foreign_registry_in_the_configuration_gets_no_token(entered: World) -
     check_refusal(entered)
 
 
+@pytest.mark.parametrize("change", [("https://", "http://"), (".com", ".com:8443")])
+def test_a_login_to_a_registry_with_another_scheme_or_port_is_not_sent(
+    change: tuple[str, str], fresh_world: World
+) -> None:
+    address = fresh_world.registry_url.replace(*change)
+    assert address != fresh_world.registry_url
+    config = dict(quilt3.util.load_config())
+    quilt3.util.write_yaml(config | {"registryUrl": address}, quilt3.util.CONFIG_PATH)
+    add_login(address, fresh_world.stack.issue_tokens(fresh_world.company.users[0]))
+    with pytest.raises(ResourceExecutionError, match="does not belong to the catalog"):
+        admin_users_list()
+    assert [call for call in fresh_world.stack.calls if call.has_token] == []
+
+
 @enter("foreign_registry")
 def test_a_foreign_registry_of_a_catalog_gets_no_token(entered: World) -> None:
     apps.use_settings(Settings(api_key=KEY, local_catalog_url=entered.url))
