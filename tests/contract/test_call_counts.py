@@ -63,7 +63,7 @@ CALLS: dict[str, dict[str, int]] = {
     },
     "quilt://buckets{?cursor,limit}": {"stack:stackBuckets": 1},
     "tabulator://buckets": {"stack:tabulatorBuckets": 1},
-    "tabulator://buckets/{bucket}/tables": {"stack:bucketTabulatorTablesList": 1},
+    "tabulator://buckets/{bucket}/tables{?cursor,limit}": {"stack:bucketTabulatorTablesList": 1},
 }
 
 

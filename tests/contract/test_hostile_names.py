@@ -250,7 +250,14 @@ LIMITS = ["0", "-1", "201", "99999999999999999999", "1e2", "0x10", "1.0", "%D9%A
 
 
 @in_world("admin")
-@pytest.mark.parametrize("uri", ["quilt://buckets", "athena://databases/acme_sequencing/tables"])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "quilt://buckets",
+        "athena://databases/acme_sequencing/tables",
+        "tabulator://buckets/acme-raw-sequencing/tables",
+    ],
+)
 async def test_hostile_cursors_and_limits_are_refused(uri: str, world: World, client: AnyClient) -> None:
     for query in [*(f"cursor={one}" for one in CURSORS), *(f"limit={one}" for one in LIMITS)]:
         check_refusal(await ask(client, f"{uri}?{query}"), {"InvalidTemplateVariable", "InvalidURI"})

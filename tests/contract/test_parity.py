@@ -6,7 +6,7 @@ The admin's answers are data goldens. In another world, an answer has its own go
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import pytest
@@ -19,11 +19,12 @@ from mcp_parity.contract import (  # noqa: F401 - the tests
 )
 from mcp_parity.observing import Answer as Observed
 
+from quilt_mcp.commands.demo.records import ACCOUNT_ID
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.commands.demo.worlds import WORLDS
 from quilt_mcp.server import QuiltServer
 from tests.contract.canaries import leaks, secrets_of
-from tests.contract.cases import HOME
+from tests.contract.cases import HOME, OF_QUILT
 from tests.contract.identities import Recorder, Used, find_expected
 from tests.contract.scrub import scrub
 from tests.contract.surfaces import Answer, convert
@@ -85,6 +86,8 @@ def mcp_to_golden(world: World, recorder: Recorder, caplog: pytest.LogCaptureFix
         answer = convert(found)
         check_identity(recorder.collect(world), world)
         golden = answer.to_golden()
+        if world.user is None:
+            check_anonymous(answer, world)
         assert leaks(json.dumps(golden, ensure_ascii=False) + caplog.text, secrets | secrets_of(world)) == []
         if answer.resource_error is not None:
             assert world.name != HOME, f"{answer.uri} refuses the admin"
@@ -95,11 +98,33 @@ def mcp_to_golden(world: World, recorder: Recorder, caplog: pytest.LogCaptureFix
 
 
 def check_identity(used: Used, world: World) -> None:
-    """Check that all calls for an answer are made as the user and role that the stack reports."""
-    if world.user:
-        assert used.aws <= find_expected(world, world.user)
-        assert used.users <= {world.user.name}
-        assert used.hosts_with_token <= {world.registry_url.removeprefix("https://")}
+    """Check that all calls for an answer are made as the user and role that the stack reports; as nobody without one.
+
+    A signed-out user has no AWS credentials in the worlds, so no call to AWS is signed.
+    """
+    assert used.aws <= find_expected(world, world.user)
+    assert used.users <= ({world.user.name} if world.user else set())
+    assert used.hosts_with_token <= ({world.registry_url.removeprefix("https://")} if world.user else set())
+
+
+def check_anonymous(answer: Answer, world: World) -> None:
+    """Check that no part of an answer about Quilt or AWS names a user, a role or an account of the company."""
+    if answer.uri.partition(":")[0] in OF_QUILT:
+        text = json.dumps(answer.to_golden(), ensure_ascii=False)
+        arns = [world.company.make_role_arn(role) for role in world.company.roles]
+        users = [part for user in world.company.users for part in (user.name, user.email)]
+        assert [part for part in (*users, *arns, ACCOUNT_ID) if part in text] == []
+        assert find_values(answer.body, ("user_info", "user_identity", "access_token", "aws_expires_at")) <= {None}
+
+
+def find_values(value: Any, names: Collection[str]) -> set[Any]:
+    """Return the values of these keys at any depth; their text if they are objects."""
+    if isinstance(value, list):
+        return {found for one in value for found in find_values(one, names)}
+    if not isinstance(value, dict):
+        return set()
+    own = {None if one is None else str(one) for name, one in value.items() if name in names}
+    return own | {found for one in value.values() for found in find_values(one, names)}
 
 
 def check_refusal(answer: Answer, world: str) -> None:

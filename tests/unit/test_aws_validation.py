@@ -1,7 +1,6 @@
 """Every response of the fakes of AWS agrees with botocore's service model, in all worlds and for all resources."""
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +14,6 @@ from botocore import xform_name
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-import quilt_mcp.services
 from quilt_mcp.app import App
 from quilt_mcp.commands.demo import failing_aws
 from quilt_mcp.commands.demo.aws_worlds import AWS_WORLDS
@@ -24,10 +22,10 @@ from quilt_mcp.commands.demo.moto_gaps.athena import AthenaAnswers
 from quilt_mcp.commands.demo.moto_gaps.s3 import S3Answers
 from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.server import create_manager
-from quilt_mcp.services.stack.aws_errors import ACTIONS
 from quilt_mcp.settings import Settings
 from tests.contract.cases import RESOURCES
-from tests.support.aws_validation import SERVICES, Validation, find_faults, load_model, validate_aws
+from tests.support.aws_operations import UnknownOperationError, find_operations
+from tests.support.aws_validation import SERVICES, Validation, find_faults, validate_aws
 from tests.support.worlds import enter_stopped
 
 FAILING = ("aws_denied", "aws_expired", "aws_throttled", "aws_broken")
@@ -105,6 +103,7 @@ async def test_all_responses_agree_with_the_service_model(world: str, validation
                 await manager.get_resource(uri)
         read = validation.answered + validation.refused
         assert "sts:GetCallerIdentity" in read
+        assert read.keys() <= DIRECT.keys()
         call_everything()
         call_as_stranger()
     faults = validation.faults
@@ -117,17 +116,30 @@ async def test_all_responses_agree_with_the_service_model(world: str, validation
 
 
 def test_every_operation_that_the_services_call_is_validated() -> None:
-    folder = Path(str(quilt_mcp.services.__file__)).parent
-    source = "\n".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.py"))
-    called = set(re.findall(rf'"({"|".join(SERVICES)})",\s*"([a-z0-9_]+)"', source))
-    names = {
-        f"{service}:{operation}"
-        for service in SERVICES
-        for operation in load_model(service).operation_names
-        if (service, xform_name(operation)) in called or (operation in ACTIONS and source.count(xform_name(operation)))
-    }
-    assert {"s3:ListObjectsV2", "s3:HeadObject", "athena:GetWorkGroup", "glue:GetDatabases"} <= names
-    assert names & DIRECT.keys() == names
+    called = {f"{service}:{operation.name}" for service, operation in find_operations()}
+    assert {"s3:ListObjectsV2", "s3:HeadObject", "athena:GetWorkGroup", "glue:GetDatabases"} <= called
+    assert called - DIRECT.keys() == set()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "caller.aws.call('s3', 'get_bucket_acl', Bucket=name)",
+        "aws.list_items('glue', 'get_partitions', 'Partitions')",
+        "partial(aws.call, 's3', 'get_bucket_acl')",
+        "aws.call(service, operation)",
+        "aws.call('s3', operation)",
+        "aws.list_items(*names)",
+        "aws.call('s3', 'make_coffee')",
+    ],
+)
+def test_a_call_of_another_operation_is_found(call: str, tmp_path: Path) -> None:
+    (tmp_path / "new.py").write_text(f"def read():\n    return {call}\n", encoding="utf-8")
+    try:
+        found = {f"{service}:{operation.name}" for service, operation in find_operations(tmp_path)}
+    except UnknownOperationError:
+        return
+    assert found - DIRECT.keys()
 
 
 def answer(status: int, body: object, **headers: str) -> dict[str, Any]:

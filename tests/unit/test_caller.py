@@ -30,7 +30,13 @@ from quilt_mcp.services.permissions_service import discover_permissions
 from quilt_mcp.services.stack.aws_clients import AWSClients
 from quilt_mcp.services.stack.callers import Callers, current_caller
 from quilt_mcp.services.stack.credentials import AWSKeys
-from quilt_mcp.services.stack.errors import NeedsAdmin, NotSignedInToQuilt, QueryRefused, RefusedByStack
+from quilt_mcp.services.stack.errors import (
+    NeedsAdmin,
+    NotSignedInToQuilt,
+    QueryRefused,
+    RefusedByStack,
+    RequestRejected,
+)
 from quilt_mcp.services.stack.login import Tokens
 from quilt_mcp.services.stack.quilt_files import store_tokens
 from quilt_mcp.services.stack.session import StackAdapter, open_session
@@ -319,7 +325,7 @@ STACK_RESPONSES: dict[str, tuple[Answer, type[ResourceFailure]]] = {
     "502 with HTML": (Answer(HTTPStatus.BAD_GATEWAY, HTML), Unavailable),
     "429": (Answer(HTTPStatus.TOO_MANY_REQUESTS, {}), Unavailable),
     "403": (Answer(HTTPStatus.FORBIDDEN, {}), RefusedByStack),
-    "404": (Answer(HTTPStatus.NOT_FOUND, {}), ResourceExecutionError),
+    "404": (Answer(HTTPStatus.NOT_FOUND, {}), RequestRejected),
     "200 with HTML": (Answer(HTTPStatus.OK, HTML), Unavailable),
     "200 with another JSON": (Answer(HTTPStatus.OK, {"hello": "world"}), Unavailable),
     "GraphQL errors": (Answer(HTTPStatus.OK, {"errors": [{"message": "x"}], "data": None}), QueryRefused),

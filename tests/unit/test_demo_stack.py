@@ -68,7 +68,7 @@ class TestTokens:
         with demo_world("no_role") as world:
             headers = {"Authorization": f"Bearer {read_tokens(world)['access_token']}"}
             answer = requests.get(f"{world.registry_url}/api/auth/get_credentials", headers=headers, timeout=60)
-            assert answer.status_code == HTTPStatus.FORBIDDEN
+            assert answer.status_code == HTTPStatus.BAD_REQUEST
             assert not quilt3.session.CREDENTIALS_PATH.exists()
 
 

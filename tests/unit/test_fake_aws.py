@@ -141,8 +141,8 @@ def test_the_administrator_has_an_unmanaged_role_that_the_stack_can_assume(s3: A
     assert arn == "arn:aws:sts::123456789012:assumed-role/acme-quilt-administrator/amara_osei"
     assert world.user is not None
     assert world.company.find_role(str(world.user.role)).external_arn
-    assert put(s3, RESULTS, "missing") == "NoSuchKey"
-    assert find_list(s3, "acme-finance-archive") == "allowed"
+    assert (put(s3, RAW, "missing"), put(s3, RESULTS, "missing")) == ("NoSuchKey", "AccessDenied")
+    assert (find_list(s3, "acme-clinical-trials"), find_list(s3, "acme-finance-archive")) == ("allowed", "AccessDenied")
 
 
 @pytest.mark.soak

@@ -73,7 +73,9 @@ def test_an_administrator_with_a_custom_role_gets_unverified_recommendations(fre
         for role in company.roles
     )
     fresh_world.stack.company = replace(company, roles=custom)
-    found = bucket_recommendations_get()["recommendations"]["primary_recommendations"]
+    recommendations = bucket_recommendations_get()["recommendations"]
+    found = recommendations["primary_recommendations"]
+    assert str(recommendations["note"]).startswith("It is not known whether you may write to any of these buckets")
     assert [(row["bucket_name"], row["write"]) for row in found] == [
         ("acme-analysis-results", "unverified"),
         ("acme-imaging-eu", "unverified"),

@@ -11,6 +11,7 @@ from quilt_mcp.core.answers import GetResourceError, GetResourceSuccess
 from quilt_mcp.resources import _serialize_result, register_resources
 from quilt_mcp.services import auth_metadata
 from quilt_mcp.tools.resource_access import RESOURCE_REGISTRY, ResourceManager, get_resource, validate_registry
+from tests.contract.cases import RESOURCES
 from tests.contract.surfaces import AnyClient
 from tests.support.worlds import in_world
 
@@ -154,12 +155,13 @@ async def test_completion_of_an_unknown_template_offers_nothing(client: AnyClien
 @in_world("signed_out")
 async def test_discovery_marks_exactly_the_resources_that_need_a_sign_in(world: object, client: AnyClient) -> None:
     listing = (await client.call_tool("get_resource", {})).structured_content or {}
-    rows = [
-        row for rows in listing["data"].values() for row in rows if row["category"] in QUILT and not row["is_template"]
-    ]
+    examples = {row.uri: row.example_uri for row in RESOURCES}
+    rows = [row for rows in listing["data"].values() for row in rows if row["category"] in QUILT]
+    assert {row["uri"] for row in rows if row["is_template"]} > {uri for uri in NINETEEN if "{" in uri}
     for row in rows:
-        answer = await client.call_tool("get_resource", {"uri": row["uri"]}, raise_on_error=False)
-        assert row["requires_sign_in"] == ((answer.structured_content or {}).get("error") == "Unauthorized"), row["uri"]
+        uri = examples[row["uri"]]
+        answer = await client.call_tool("get_resource", {"uri": uri}, raise_on_error=False)
+        assert row["requires_sign_in"] == ((answer.structured_content or {}).get("error") == "Unauthorized"), uri
 
 
 @in_world("admin")

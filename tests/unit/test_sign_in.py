@@ -21,12 +21,12 @@ from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.commands.demo.sign_in_mishaps import FAR_FUTURE, add_login
 from quilt_mcp.commands.demo.stack import Grant
 from quilt_mcp.commands.demo.world import World, demo_world
-from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, Unavailable
+from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure, Unavailable
 from quilt_mcp.services.auth_metadata import auth_status, catalog_info
 from quilt_mcp.services.governance_service import admin_users_list
 from quilt_mcp.services.stack import quilt_files
 from quilt_mcp.services.stack.callers import Callers, current_caller
-from quilt_mcp.services.stack.errors import NotSignedInToQuilt, RefusedByStack
+from quilt_mcp.services.stack.errors import NoRole, NotSignedInToQuilt, RefusedByStack, RequestRejected, TokenRejected
 from quilt_mcp.services.stack.local_sign_in import LocalSignIn
 from quilt_mcp.services.stack.login import Stack
 from quilt_mcp.settings import Settings, describe_setting
@@ -277,6 +277,20 @@ def test_a_foreign_registry_in_the_configuration_gets_no_token(entered: World) -
     check_refusal(entered)
 
 
+@pytest.mark.parametrize("change", [("https://", "http://"), (".com", ".com:8443")])
+def test_a_login_to_a_registry_with_another_scheme_or_port_is_not_sent(
+    change: tuple[str, str], fresh_world: World
+) -> None:
+    address = fresh_world.registry_url.replace(*change)
+    assert address != fresh_world.registry_url
+    config = dict(quilt3.util.load_config())
+    quilt3.util.write_yaml(config | {"registryUrl": address}, quilt3.util.CONFIG_PATH)
+    add_login(address, fresh_world.stack.issue_tokens(fresh_world.company.users[0]))
+    with pytest.raises(ResourceExecutionError, match="does not belong to the catalog"):
+        admin_users_list()
+    assert [call for call in fresh_world.stack.calls if call.has_token] == []
+
+
 @enter("foreign_registry")
 def test_a_foreign_registry_of_a_catalog_gets_no_token(entered: World) -> None:
     apps.use_settings(Settings(api_key=KEY, local_catalog_url=entered.url))
@@ -388,6 +402,48 @@ def test_a_user_without_a_role_is_signed_in(entered: World) -> None:
     assert entered.user
     assert status["user_info"]
     assert (status["user_info"]["username"], status["user_info"]["role"]) == (entered.user.name, None)
+
+
+PAGE = b"<!doctype html><title>Not here</title>"
+WITHOUT_CREDENTIALS = [
+    *(
+        pytest.param(Answer(status, body), NoRole, "issues no AWS credentials to you", id=f"{status}-{at}")
+        for status in (400, 403, 404, 409, 422)
+        for at, body in enumerate(({"message": "no role"}, PAGE, b""))
+    ),
+    *(
+        pytest.param(Answer(status, body), Unavailable, "The Quilt stack could not process", id=f"{status}-{at}")
+        for status in (429, 500, 503)
+        for at, body in enumerate(({"message": "no role"}, PAGE, b""))
+    ),
+    pytest.param(Answer(200, PAGE), Unavailable, "did not return a valid response", id="200-html"),
+    pytest.param(Answer(200, {}), ResourceExecutionError, "unexpected format", id="200-empty"),
+    pytest.param(Answer(200, {"message": "no role"}), ResourceExecutionError, "unexpected format", id="200-message"),
+    pytest.param(Answer(200, None), ResourceExecutionError, "unexpected format", id="200-null"),
+    pytest.param(Answer(302, b"", (("Location", "/sign-in"),)), ResourceExecutionError, "redirected", id="302"),
+    pytest.param(Answer(401, {}), TokenRejected, "login", id="401"),
+]
+
+
+@enter("no_role")
+@pytest.mark.parametrize(("answer", "failure", "message"), WITHOUT_CREDENTIALS)
+def test_however_the_stack_refuses_credentials_without_a_role_the_reason_is_clear(
+    answer: Answer, failure: type[ResourceFailure], message: str, entered: World
+) -> None:
+    entered.stack.no_role = answer
+    with pytest.raises(ResourceFailure, match=message) as caught:
+        find_role()
+    assert type(caught.value) is failure
+    if failure is NoRole:
+        assert caught.value.details == f"refused by the stack: HTTP status {answer.status}"
+        assert caught.value.suggested_actions[0] == "Ask a Quilt administrator to give your user a role."
+    assert auth_status()["status"] == "authenticated"
+
+
+def test_a_user_with_a_role_is_not_told_that_there_is_none(fresh_world: World) -> None:
+    fresh_world.stack.forced["/api/auth/get_credentials"] = Answer(HTTPStatus.BAD_REQUEST, {"message": "no role"})
+    with pytest.raises(RequestRejected, match="rejected the request"):
+        find_role()
 
 
 @enter("stack_forbidden")

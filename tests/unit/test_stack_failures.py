@@ -1,17 +1,13 @@
 """The rows for foreign exceptions: each row names an existing class, and each class has a row."""
 
-import ast
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 
 import botocore.exceptions
 import botocore.parsers
-import botocore.session
 import pytest
 import requests.exceptions
 import urllib3.exceptions
-from botocore import xform_name
 from botocore.exceptions import ClientError
 from botocore.model import OperationModel
 from pydantic import TypeAdapter, ValidationError
@@ -19,7 +15,6 @@ from pydantic import TypeAdapter, ValidationError
 # private, so this test fails if an upgrade moves it
 from quilt3._graphql_client import exceptions as graphql
 
-from quilt_mcp import services
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, ResourceFailure, Unavailable, find_failure
 from quilt_mcp.services.stack.aws_errors import ACTIONS, BY_CODE, UnexplainedByS3
 from quilt_mcp.services.stack.errors import (
@@ -28,9 +23,11 @@ from quilt_mcp.services.stack.errors import (
     QueryRefused,
     RefusedByAWS,
     RefusedByStack,
+    RequestRejected,
     TokenRejected,
 )
 from quilt_mcp.services.stack.failures import FAILURES, map_failure
+from tests.support.aws_operations import find_operations
 
 
 def client_error(code: str, operation: str = "GetWorkGroup", status: int = 400) -> ClientError:
@@ -113,41 +110,10 @@ NOT_MAPPED = {
     "TooManyParts": "the only PutObject of this server appends nothing",
     "EncryptionTypeMismatch": "the only PutObject of this server stores nothing",
 }
-NEW_OPERATIONS = {
-    ("s3", "list_objects_v2"),
-    ("s3", "head_object"),
-    ("s3", "put_object"),
-    ("glue", "get_tables"),
-    ("glue", "get_table"),
-    ("athena", "list_data_catalogs"),
-    ("athena", "get_data_catalog"),
-}
-"""Operations with names that are not literals of a call, or with callers that are not written yet."""
+OPERATIONS = [operation for _, operation in find_operations()]
 
 
-def find_operations() -> set[tuple[str, str]]:
-    """Return the service and operation of each call in the services, and those above."""
-    found = set(NEW_OPERATIONS)
-    for path in Path(services.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            match node:
-                case ast.Call(
-                    func=ast.Attribute(attr="call" | "list_items"),
-                    args=[ast.Constant(value=str(service)), ast.Constant(value=str(operation)), *_],
-                ):
-                    found.add((service, operation))
-    return found
-
-
-def describe_operations() -> Iterator[OperationModel]:
-    session = botocore.session.get_session()
-    for service, operation in sorted(find_operations()):
-        model = session.get_service_model(service)
-        names = {xform_name(name): name for name in model.operation_names}
-        yield model.operation_model(names[operation])
-
-
-@pytest.mark.parametrize("operation", list(describe_operations()), ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_every_error_code_of_an_operation_is_mapped_or_listed(operation: OperationModel) -> None:
     codes = {shape.metadata.get("error", {}).get("code") or shape.name for shape in operation.error_shapes}
     mapped = {code for row in BY_CODE for code in row.codes}
@@ -157,7 +123,7 @@ def test_every_error_code_of_an_operation_is_mapped_or_listed(operation: Operati
 
 
 def test_no_action_is_left_over() -> None:
-    assert ACTIONS.keys() == {operation.name for operation in describe_operations()}
+    assert ACTIONS.keys() == {operation.name for operation in OPERATIONS}
 
 
 def test_an_unknown_code_with_a_5xx_status_is_transient() -> None:
@@ -212,7 +178,8 @@ def test_the_failure_of_a_graphql_error_has_its_fields_but_not_its_text() -> Non
         (401, TokenRejected),
         (302, ResourceExecutionError),
         (403, RefusedByStack),
-        (404, ResourceExecutionError),
+        (400, RequestRejected),
+        (404, RequestRejected),
         (429, Unavailable),
         (500, Unavailable),
         (503, Unavailable),

@@ -1,5 +1,6 @@
 """tabulator://: tables of a bucket, with good and bad configurations, and stacks that are too old for them."""
 
+from collections.abc import Iterator
 from http import HTTPStatus
 
 import pytest
@@ -12,6 +13,7 @@ from quilt_mcp.server import create_manager
 from quilt_mcp.settings import Settings
 from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries
+from tests.support.worlds import enter_stopped
 
 TABLES = "bucketTabulatorTablesList"
 GOOD = r"""
@@ -122,6 +124,30 @@ async def test_tables_are_sorted(fresh_world: World, monkeypatch: pytest.MonkeyP
     assert [table["name"] for table in answer["tables"]] == ["a", "b", "c"]
 
 
+async def test_pages_have_each_table_once(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"t{at:03}" for at in range(120)]
+    answer_queries(monkeypatch, {TABLES: make_payload(**dict.fromkeys(reversed(names), GOOD))})
+    uri = "tabulator://buckets/acme-raw-sequencing/tables"
+    pages, cursor = [], ""
+    while cursor is not None:
+        answer = await read(f"{uri}?cursor={cursor}")
+        assert answer["count"] == len(names)
+        pages.append([table["name"] for table in answer["tables"]])
+        cursor = answer["next_cursor"]
+    assert [len(page) for page in pages] == [50, 50, 20]
+    assert [name for page in pages for name in page] == names
+    assert [table["name"] for table in (await read(f"{uri}?limit=2"))["tables"]] == names[:2]
+
+
+async def test_a_cursor_of_the_tables_of_another_bucket_is_refused(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_queries(monkeypatch, {TABLES: make_payload(a=GOOD, b=GOOD)})
+    cursor = (await read("tabulator://buckets/acme-raw-sequencing/tables?limit=1"))["next_cursor"]
+    error = await read_error(f"tabulator://buckets/acme-analysis-results/tables?cursor={cursor}")
+    assert error.error == "InvalidTemplateVariable"
+
+
 async def test_an_unknown_bucket_is_not_found(fresh_world: World) -> None:
     error = await read_error("tabulator://buckets/elsewhere/tables")
     assert (error.error, error.message) == ("NotFound", "The bucket 'elsewhere' was not found in the Quilt stack.")
@@ -162,23 +188,30 @@ async def test_a_failed_fallback_does_not_hide_that_the_stack_is_too_old(
 
 async def test_buckets_with_tables_are_completed(fresh_world: World) -> None:
     manager = create_manager(App(Settings()))
-    template = "tabulator://buckets/{bucket}/tables"
+    template = "tabulator://buckets/{bucket}/tables{?cursor,limit}"
     assert await manager.complete(template, "bucket", "acme-r") == ["acme-raw-sequencing"]
 
 
-@pytest.mark.parametrize("uri", ["admin://roles", "admin://users"])
-async def test_a_kind_of_role_that_quilt3_does_not_know_is_a_clear_failure(
-    uri: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    role = {"__typename": "FederatedRole", "id": "1", "name": "New", "arn": "arn:aws:iam::1:role/new"}
-    dates = dict.fromkeys(("dateJoined", "lastLogin"), "2025-01-01T00:00:00Z")
-    flags = dict.fromkeys(("isActive", "isAdmin", "isSsoOnly", "isService"), True)
-    user = {"name": "a", "email": "b", **dates, **flags, "role": role, "extraRoles": []}
-    users = {"data": {"admin": {"user": {"list": [user]}}}}
-    answer_queries(monkeypatch, {"rolesList": {"data": {"roles": [role]}}, "usersList": users})
-    error = await read_error(uri)
-    assert error.message == "The Quilt stack sent a response in an unexpected format."
-    assert error.suggested_actions[0].startswith("Upgrade quilt3 and this server")
+@pytest.fixture
+def world_of_new_roles() -> Iterator[World]:
+    with enter_stopped("new_role_type") as world:
+        yield world
+
+
+async def test_a_type_of_role_that_quilt3_does_not_know_hides_no_bucket(world_of_new_roles: World) -> None:
+    world = world_of_new_roles
+    for uri in ("admin://roles", "admin://users", "admin://config/sso"):  # quilt3 reads roles in all three
+        error = await read_error(uri)
+        assert error.message == "The Quilt stack sent a response in an unexpected format."
+        assert error.suggested_actions[0].startswith("Upgrade quilt3 and this server")
+    in_stack = {bucket.name for bucket in world.company.buckets if bucket.in_stack}
+    rows = {row["name"]: row for row in (await read("permissions://discover"))["bucket_permissions"]}
+    assert {name for name, row in rows.items() if "registry" in row["named_by"]} == in_stack
+    assert {row["can_write"] for row in rows.values()} == {None}
+    with_tables = {bucket.name for bucket in world.company.buckets if bucket.tables}
+    assert {row["name"] for row in (await read("tabulator://buckets"))["buckets"]} == with_tables
+    assert world.user
+    assert (await read("auth://status"))["user_info"]["role"] == world.user.role
 
 
 async def test_an_unknown_setting_of_open_query_is_not_false(fresh_world: World) -> None:

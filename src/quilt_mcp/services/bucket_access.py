@@ -62,6 +62,7 @@ class Snapshot:
         sources: for each source, "read", or why it could not be read.
         not_probed: the number of buckets above the maximum, which were left out.
         not_probed_note: which were left out; None if none were.
+        tries_writes: whether the write probe is enabled.
     """
 
     identity: CallerIdentity
@@ -69,6 +70,7 @@ class Snapshot:
     sources: Mapping[SourceName, str]
     not_probed: int = 0
     not_probed_note: str | None = None
+    tries_writes: bool = False
 
     @property
     def has_all_buckets(self) -> bool:
@@ -95,7 +97,8 @@ def take_snapshot(*, max_buckets: int = MAX_BUCKETS) -> Snapshot:
     statements = state_rights(listed.stack, reader.standing, listed.role, identity["Arn"])
     buckets = [assess(name, probes.get(name, Probe(error=NOT_IN_TIME)), listed, statements) for name in sorted(names)]
     left_out = len(listed.names) - len(names)
-    return Snapshot(identity, buckets, listed.sources, left_out, describe_cut(listed, names))
+    cut = describe_cut(listed, names)
+    return Snapshot(identity, buckets, listed.sources, left_out, cut, tries_writes=settings.probe_writes)
 
 
 def assess(name: str, probe: Probe, listed: Buckets, statements: Statements) -> BucketAccess:

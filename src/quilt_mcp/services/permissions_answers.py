@@ -151,7 +151,7 @@ class Recommendations(TypedDict):
         write_unknown: buckets that you may list, for which it is unknown whether you may write.
         access_unknown: buckets that could not be probed.
         recommendation_criteria: how buckets are ranked.
-        note: why no bucket can be recommended, and what to do; null if one can.
+        note: why no bucket can be recommended, or why the order proves nothing, and what to do; null otherwise.
     """
 
     primary_recommendations: list[Recommendation]

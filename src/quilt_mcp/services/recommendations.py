@@ -24,6 +24,11 @@ NOT_ALL_READ = (
     "It is not known whether there is a bucket to try, because not all of them could be read: see `sources`, "
     "`not_probed_note` and `access_unknown`. If you know the name of a bucket, read permissions://buckets/{bucket}/access."
 )
+NOT_TRIED = (
+    "It is not known whether you may write to any of these buckets, so they are sorted by `score`, then by name. With "
+    "the setting QUILT_MCP_PROBE_WRITES=true, this server tries each of them, stores nothing, and ranks the proven "
+    "ones first."
+)
 
 
 def recommend_buckets(snapshot: Snapshot) -> RecommendationsAnswer:
@@ -33,7 +38,6 @@ def recommend_buckets(snapshot: Snapshot) -> RecommendationsAnswer:
     ranked = {bucket.name: bucket for bucket in [*candidates, *readable]}  # each once
     access_unknown = [bucket.name for bucket in snapshot.buckets if bucket.error is not None]
     has_any = READ in snapshot.sources.values()
-    no_candidate = NO_CANDIDATE if snapshot.has_all_buckets and not access_unknown else NOT_ALL_READ
     writable = [bucket for bucket in snapshot.buckets if bucket.claims.can_write]
     return {
         "operation_type": "package_creation",
@@ -51,7 +55,7 @@ def recommend_buckets(snapshot: Snapshot) -> RecommendationsAnswer:
             ],
             "access_unknown": access_unknown,
             "recommendation_criteria": {"ranks": list(RANKS), "scoring_factors": dict(FACTORS), "ties": TIES},
-            "note": None if candidates else no_candidate,
+            "note": _find_note(snapshot, candidates),
         },
         "total_writable_buckets": len(writable) if has_any else None,
         "total_accessible_buckets": len(readable) if has_any else None,
@@ -59,6 +63,14 @@ def recommend_buckets(snapshot: Snapshot) -> RecommendationsAnswer:
         "buckets_not_probed": snapshot.not_probed,
         "not_probed_note": snapshot.not_probed_note,
     }
+
+
+def _find_note(snapshot: Snapshot, candidates: list[BucketAccess]) -> str | None:
+    if not candidates:
+        is_complete = snapshot.has_all_buckets and all(bucket.error is None for bucket in snapshot.buckets)
+        return NO_CANDIDATE if is_complete else NOT_ALL_READ
+    is_order_proven = len(candidates) == 1 or candidates[0].claims.write_proof != "unverified"
+    return None if is_order_proven or snapshot.tries_writes else NOT_TRIED
 
 
 def rank_candidates(snapshot: Snapshot) -> list[BucketAccess]:

@@ -100,7 +100,7 @@ RESOURCES = [
         "tabulator://buckets", tabulator_service.tabulator_buckets_list, name="Tabulator Buckets", requires_sign_in=True
     ),
     define(
-        "tabulator://buckets/{bucket}/tables",
+        "tabulator://buckets/{bucket}/tables{?cursor,limit}",
         tabulator_service.tabulator_tables_list,
         name="Tabulator Tables",
         requires_sign_in=True,

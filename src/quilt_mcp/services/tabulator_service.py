@@ -7,6 +7,7 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.catalog_names import fetch_stack_prefix, make_tabulator_catalog
+from quilt_mcp.services.paging import cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.errors import QueryRefused
 
@@ -111,11 +112,19 @@ class TabulatorTable(TypedDict):
 
 
 class TabulatorTablesAnswer(TypedDict):
-    """The answer of tabulator://buckets/{bucket}/tables: the tables, sorted by name, and their number."""
+    """A page of the tabulator tables of a bucket.
+
+    Attributes:
+        bucket: its name.
+        tables: the tables of this page, sorted by name.
+        count: the total of all pages.
+        next_cursor: the `cursor` of the next page; null on the last page.
+    """
 
     bucket: str
     tables: list[TabulatorTable]
     count: int
+    next_cursor: str | None
 
 
 class AthenaDatabase(TypedDict):
@@ -140,15 +149,16 @@ def tabulator_buckets_list() -> TabulatorAnswer:
     return {"buckets": rows, "count": len(rows), "source": "registry"}
 
 
-def tabulator_tables_list(bucket: str) -> TabulatorTablesAnswer:
-    """The tabulator tables of a bucket, with columns and sources.
+def tabulator_tables_list(bucket: str, cursor: str | None = None, limit: str | None = None) -> TabulatorTablesAnswer:
+    """The tabulator tables of a bucket, with columns and sources, 50 per page.
 
     Columns have types, sources are patterns of keys. Each table also has its format and its raw YAML. In queries, Quilt
     adds `captured_columns` to the columns, and $pkg_name, $logical_key, $physical_key, $top_hash and $issue.
     athena://workgroups names the data catalog of the tables; the database is the bucket. A table with a broken
     configuration has a `config_error`. Sends one GraphQL request.
     """
-    found = current_caller().query_stack(lambda stack: stack.bucket_tabulator_tables_list(bucket))
+    caller = current_caller()
+    found = caller.query_stack(lambda stack: stack.bucket_tabulator_tables_list(bucket))
     if found is None:
         raise NotFound(
             f"The bucket {bucket!a} was not found in the Quilt stack.",
@@ -158,8 +168,19 @@ def tabulator_tables_list(bucket: str) -> TabulatorTablesAnswer:
                 "Read quilt://buckets for all buckets of the stack that you can see.",
             ],
         )
-    tables = sorted(found.tabulator_tables, key=lambda table: str(table.name))
-    return {"bucket": bucket, "tables": [_table_row(table) for table in tables], "count": len(tables)}
+    page = cut_page(
+        found.tabulator_tables,
+        lambda table: str(table.name),
+        cursor=cursor,
+        limit=limit,
+        scope=("tabulator tables", caller.login.stack.registry_url, bucket),
+    )
+    return {
+        "bucket": bucket,
+        "tables": [_table_row(table) for table in page.rows],
+        "count": page.total,
+        "next_cursor": page.next_cursor,
+    }
 
 
 def list_buckets_with_tables(prefix: str) -> list[str]:

@@ -80,7 +80,7 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
 
     - tabulator: Buckets with tabulator tables, and the tables with their columns.
 
-      ``tabulator://buckets``, ``tabulator://buckets/{bucket}/tables``
+      ``tabulator://buckets``, ``tabulator://buckets/{bucket}/tables{?cursor,limit}``
 
     - quilt: The buckets of the stack, as the catalog describes them.
 

@@ -92,11 +92,21 @@ PREFIX_MEMBER = Role(
 )
 PREFIX_MEMBER_HIDDEN = replace(PREFIX_MEMBER, sees_stack=False)
 
+# It reads most buckets of the stack, and writes to one of them. Neither its name nor its content sets that one apart.
+CUSTOM_READS = (RESULTS, "acme-clinical-trials", "acme-imaging-eu", "acme-partner-exchange", RAW)
+CUSTOM_WRITES = (RAW, "acme-athena-results")
 CUSTOM_ADMIN = Role(
     "StackAdministrator",
     external_arn=f"arn:aws:iam::{ACCOUNT_ID}:role/acme-quilt-administrator",
     statements=(
-        Statement(("s3:*",), ("arn:aws:s3:::acme-*",)),
+        Statement(
+            ("s3:ListBucket", "s3:ListBucketVersions", "s3:GetObject", "s3:GetObjectVersion"),
+            tuple(arn for name in (*CUSTOM_READS, "acme-athena-results") for arn in (*_name(name), *_name(name, "*"))),
+        ),
+        Statement(
+            ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"),
+            tuple(arn for name in CUSTOM_WRITES for arn in _name(name, "*")),
+        ),
         Statement(("s3:ListAllMyBuckets", "athena:*", "glue:*")),
     ),
 )

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from quilt_mcp.commands.demo import schema
 from quilt_mcp.commands.demo.data_lake import BUCKETS, DATABASES, PRIMARY, QUERIES, WORK_GROUPS
 from quilt_mcp.commands.demo.people import ADMIN, ROLES, SSO, SWITCHED_USERS, USERS
 from quilt_mcp.commands.demo.records import Company, Policy, Role, Step, User, Workflow
@@ -55,6 +56,15 @@ EMPTY = Company(
 
 SWITCHED = replace(ACME, users=SWITCHED_USERS)
 """The company after the administrator has switched to another of their roles in the catalog."""
+
+NEW_ROLE_TYPE = replace(
+    ACME,
+    roles=tuple(
+        replace(role, kind=schema.NEW_ROLE_TYPE) if role.name == ACME.find_user(ADMIN).role else role
+        for role in ACME.roles
+    ),
+)
+"""The company with a stack that describes the role of the administrator in a new way. Its rights are the same."""
 
 NORTHWIND = Company(
     "northwind",

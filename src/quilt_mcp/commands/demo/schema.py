@@ -13,6 +13,7 @@ from graphql import (
     Visitor,
     VisitorAction,
     build_ast_schema,
+    extend_schema,
     parse,
     visit,
 )
@@ -36,9 +37,17 @@ VERSIONS: dict[Age, str] = {"2024-12": "1.57.0", "today": "1.71.0"}
 """What config.json says about the version. The catalog shows it since 2024-11-05; older stacks may have none."""
 
 
+NEW_ROLE_TYPE = "FederatedRole"
+"""A made-up type of role, as a later version of the stack can have one."""
+
+
 @cache
-def load_schema(age: Age) -> GraphQLSchema:
-    """Return the schema of a stack of this age."""
+def load_schema(age: Age, *, has_new_role_type: bool = False) -> GraphQLSchema:
+    """Return the schema of a stack of this age, if needed with a type of role that no client knows yet."""
+    if has_new_role_type:
+        fields = "{ id: ID! name: String! arn: String! }"
+        extension = f"type {NEW_ROLE_TYPE} {fields} extend union Role = {NEW_ROLE_TYPE}"
+        return extend_schema(load_schema(age), parse(extension))
     document = parse(FILE.read_text(encoding="utf-8"), no_location=True)
     return build_ast_schema(visit(document, _Remover(DAYS[age])))
 

@@ -68,6 +68,8 @@ class FakeStack:
         delay_seconds: how long every response is delayed.
         on_spent_token: what happens when a refresh token is rejected, before the response.
         spent_token: the response to it, which is that of Quilt's registry.
+        no_role: the response to a user without a role who requests AWS credentials. Quilt's open registry, which the
+            current one replaces, had this status.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class FakeStack:
         self.delay_seconds = 0.0
         self.on_spent_token: Callable[[], None] = lambda: None
         self.spent_token = Answer(HTTPStatus.UNAUTHORIZED, {"message": "The refresh token is not valid."})
+        self.no_role = Answer(HTTPStatus.BAD_REQUEST, {"message": "The user has no role."})
         self.closing = threading.Event()
         self.endpoint = endpoint
         self.issue_credentials = credentials
@@ -183,8 +186,8 @@ class FakeStack:
         if grant is None or grant.expires_at <= time.time():
             return Answer(HTTPStatus.UNAUTHORIZED, {"message": "Not authenticated"})
         if request.method == "GET":
-            if grant.user.role is None:  # the status and the text of a real stack are not public
-                return Answer(HTTPStatus.FORBIDDEN, {"message": "The user has no role."})
+            if grant.user.role is None:
+                return self.no_role
             return Answer(HTTPStatus.OK, self.issue_credentials(grant.user))
         viewer = Viewer(self.views.get(grant.user.name, self.company), grant.user, grant.is_admin)
         return self.endpoint.answer(query, viewer)

@@ -111,8 +111,8 @@ class _Records:
 
     def role(self, role: Role) -> JSON:
         known = {"id": _role_id(role), "name": role.name, "arn": self._company.make_role_arn(role)}
-        if role.external_arn:
-            return {"__typename": "UnmanagedRole", **known}
+        if role.kind or role.external_arn:
+            return {"__typename": role.kind or "UnmanagedRole", **known}
         return {
             "__typename": "ManagedRole",
             **known,

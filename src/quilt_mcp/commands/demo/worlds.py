@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from quilt_mcp.commands.demo import aws_worlds, mishaps, sign_in_mishaps, stack_mishaps
-from quilt_mcp.commands.demo.company import ACME, EMPTY, SWITCHED
+from quilt_mcp.commands.demo.company import ACME, EMPTY, NEW_ROLE_TYPE, SWITCHED
 from quilt_mcp.commands.demo.graphql import TODAY, Endpoint
 from quilt_mcp.commands.demo.mishaps import Mishap
 from quilt_mcp.commands.demo.people import ADMIN, MEMBER, NEWCOMER
@@ -70,6 +70,7 @@ STACKS: Mapping[str, Plan] = {
     "stack_2024_12_400": Plan(endpoint=Endpoint("2024-12", _BAD_REQUEST)),
     "graphql_400": Plan(endpoint=Endpoint(invalid_status=_BAD_REQUEST)),
     "collaborators_without_caller": Plan(user=MEMBER, endpoint=Endpoint(names_caller=False)),
+    "new_role_type": Plan(company=NEW_ROLE_TYPE, endpoint=Endpoint(has_new_role_type=True)),
     "stack_forbidden": _fail(stack_mishaps.forbid),
     "stack_forbidden_graphql": _fail(stack_mishaps.forbid_queries),
     "stack_partial": _fail(stack_mishaps.fail_in_parts),

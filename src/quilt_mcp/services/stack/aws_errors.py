@@ -22,7 +22,6 @@ ACTIONS = {
     "GetWorkGroup": "athena:GetWorkGroup",
     "HeadObject": "s3:GetObject",
     "ListBuckets": "s3:ListAllMyBuckets",
-    "ListDataCatalogs": "athena:ListDataCatalogs",
     "ListDatabases": "athena:ListDatabases",
     "ListObjectsV2": "s3:ListBucket",
     "ListQueryExecutions": "athena:ListQueryExecutions",

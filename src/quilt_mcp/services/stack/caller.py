@@ -18,7 +18,14 @@ from quilt_mcp.services.settings import StackSettings
 from quilt_mcp.services.stack.aws_clients import AWSClients, InUse
 from quilt_mcp.services.stack.catalog_config import CatalogConfig, CatalogConfigs
 from quilt_mcp.services.stack.credentials import AWSKeys, IssuedCredentials
-from quilt_mcp.services.stack.errors import NeedsAdmin, QueryRefused, RoleChanged
+from quilt_mcp.services.stack.errors import (
+    NeedsAdmin,
+    NoRole,
+    QueryRefused,
+    RefusedByStack,
+    RequestRejected,
+    RoleChanged,
+)
 from quilt_mcp.services.stack.graphql import PartialAnswer, StackQueries, create_client, post_query
 from quilt_mcp.services.stack.login import Login, Stack
 from quilt_mcp.services.stack.machine_aws import take_aws_fingerprint
@@ -219,9 +226,17 @@ def _fetch_aws_keys(sign_in: SignIn, standing: Standing) -> AWSKeys:
     who switches the role and switches it back between the two questions would get those of the other role.
 
     Raises:
+        NoRole: the stack issues none, and names no role. Quilt's open registry answered 400 then; what newer ones
+            answer is not public.
         RoleChanged: the user or the role is another one now.
+        ResourceFailure: as `SignIn.send`.
     """
-    keys = sign_in.fetch_aws_keys()
+    try:
+        keys = sign_in.fetch_aws_keys()
+    except (RefusedByStack, RequestRejected) as failure:
+        if standing.known and standing.role is None:
+            raise NoRole(failure.details) from failure
+        raise
     if fetch_standing(sign_in).identity != standing.identity:
         raise RoleChanged
     return keys

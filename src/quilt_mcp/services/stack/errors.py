@@ -51,6 +51,25 @@ class RefusedByStack(Unauthorized):
     )
 
 
+class RequestRejected(ResourceExecutionError):
+    """The stack rejected the request with a status from 400 to 499 that has no more exact failure."""
+
+
+class NoRole(RefusedByStack):
+    """The stack issues no AWS credentials to a user for whom it names no role."""
+
+    default_actions = (
+        "Ask a Quilt administrator to give your user a role.",
+        "Read auth://status to see who is signed in. Its `role` is null as long as the stack names none.",
+    )
+
+    def __init__(self, details: str | None) -> None:
+        super().__init__(
+            "The Quilt stack issues no AWS credentials to you, and it names no role for you.",
+            details=(details or "").removeprefix(f"{self.reason}: "),
+        )
+
+
 class RoleChanged(Unavailable):
     """The caller's role in the stack changed while a read used the credentials of the old one."""
 

@@ -10,7 +10,13 @@ from urllib.parse import urlsplit
 
 from quilt_mcp.core.errors import MakeFailure, ResourceExecutionError, ResourceFailure, Unavailable, find_failure
 from quilt_mcp.services.stack.aws_errors import NO_CREDENTIALS, map_client_error
-from quilt_mcp.services.stack.errors import NotSignedInToQuilt, QueryRefused, RefusedByStack, TokenRejected
+from quilt_mcp.services.stack.errors import (
+    NotSignedInToQuilt,
+    QueryRefused,
+    RefusedByStack,
+    RequestRejected,
+    TokenRejected,
+)
 
 MAX_WAIT_DIGITS = 6
 NAMED_PATHS = 5
@@ -134,7 +140,7 @@ def _http_status(error: _HTTPError) -> ResourceFailure:
     if status in TEMPORARY or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         actions = _suggest_wait(error.response.headers.get("Retry-After", ""))
         return Unavailable("The Quilt stack could not process the request.", details=details, suggested_actions=actions)
-    return ResourceExecutionError("The Quilt stack rejected the request.", details=details)
+    return RequestRejected("The Quilt stack rejected the request.", details=details)
 
 
 def _redirect(response: _Response, details: str) -> ResourceFailure:

@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import requests
 
@@ -10,19 +12,23 @@ from quilt_mcp.services.settings import Timeout
 from quilt_mcp.services.stack import quilt_files
 from quilt_mcp.services.stack.errors import NotSignedInToQuilt
 from quilt_mcp.services.stack.login import Stack
+from quilt_mcp.services.stack.renewal_lock import hold_lock
 from quilt_mcp.services.stack.session import fetch_tokens, open_session
 from quilt_mcp.services.stack.sign_in import SignIn
 
 CONFIGURE_FIRST = "Run `quilt3 config https://<your catalog>`, then `quilt3 login`, in a terminal."
 PAUSES_SECONDS = (0.0, 0.1, 0.2)
+SPARE_SECONDS = 2.0
+"""How much longer than its request another process can need to renew a token."""
 
-_renewing = threading.Lock()  # one for the process, because all apps renew the same token in the same file
+_renewing = threading.Lock()  # one for the process: among threads it is fair, which the lock of a file is not
 
 
 class LocalSignIn(SignIn):
     """The login in quilt3's files to one stack. It renews the access token, as quilt3 does.
 
-    Only readers that need the renewed token wait for it: those of this object. A process renews one token at a time.
+    Only readers that need the renewed token wait for it: those of this object. One process at a time renews a token,
+    and the others then find it in the file, because the stack accepts each refresh token once.
 
     Args:
         stack: the stack.
@@ -55,7 +61,7 @@ class LocalSignIn(SignIn):
             if self._session is None:
                 self._require_login()
                 if self.login.is_expired():
-                    with _renewing:
+                    with self._renewing_alone():
                         self._reread()
                         if self.login.is_expired():  # otherwise another app or process has renewed it
                             self._renew_tokens()
@@ -68,7 +74,7 @@ class LocalSignIn(SignIn):
             if self._session is rejected:
                 self._session = None
                 before = self.login.access_token
-                with _renewing:
+                with self._renewing_alone():
                     self._reread()
                     if self.login.access_token == before:  # otherwise another app or process has renewed it
                         self._renew_tokens()
@@ -87,6 +93,16 @@ class LocalSignIn(SignIn):
         is_unknown = self.problem is not None and self.login.stack.registry_url is None
         return not self.login.signed_in and not is_unknown
 
+    @contextmanager
+    def _renewing_alone(self) -> Iterator[None]:
+        """Wait until no other thread and no other process renews a token, and keep them from it.
+
+        Raises:
+            Unavailable: another process takes longer than its request to the stack can take.
+        """
+        with _renewing, hold_lock(quilt_files.find_paths().data, sum(self.timeout) + SPARE_SECONDS):
+            yield
+
     def _renew_tokens(self) -> None:
         registry_url, refresh_token = self.login.stack.registry_url, self.login.refresh_token
         if registry_url and refresh_token:
@@ -100,9 +116,9 @@ class LocalSignIn(SignIn):
         self._reread()
 
     def _await_other_tokens(self) -> None:
-        """Use the tokens that another process has stored. The stack accepts each refresh token once.
+        """Use the tokens that quilt3 has stored. It does not take the lock of this server.
 
-        The other process can have them without having stored them yet, so this looks several times.
+        It can have them without having stored them yet, so this looks several times.
 
         Raises:
             NotSignedIn: there are no other tokens.
