@@ -16,8 +16,10 @@ from quilt_mcp.commands.demo.sign_in_mishaps import add_login
 from quilt_mcp.commands.demo.world import World, demo_world
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.services.governance_service import admin_users_list
-from quilt_mcp.services.stack import local_sign_in
+from quilt_mcp.services.stack import quilt_files
 from quilt_mcp.services.stack.errors import NotSignedInToQuilt
+from quilt_mcp.services.stack.local_sign_in import LocalSignIn
+from quilt_mcp.services.stack.login import Stack
 from quilt_mcp.services.stack.renewal_lock import NAME, hold_lock
 from quilt_mcp.settings import Settings
 from tests.support.waiting import until
@@ -51,18 +53,15 @@ def locked() -> Iterator[None]:
         yield
 
 
-def test_a_process_that_keeps_the_lock_is_reported_and_no_token_is_spent(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_sign_in, "SPARE_SECONDS", 0.05 - sum(Settings().timeout))
-    fresh_world.stack.grants.clear()
-    with locked():
-        with pytest.raises(Unavailable, match="Another process is renewing the Quilt login") as caught:
-            admin_users_list()
-        store_other_tokens(fresh_world)
+def test_a_process_that_keeps_the_lock_is_reported_and_no_token_is_spent(fresh_world: World) -> None:
+    timeout = Settings().timeout
+    stack = Stack(fresh_world.url, fresh_world.registry_url, None)
+    sign_in = LocalSignIn(stack, quilt_files.take_fingerprint(), timeout, spare_seconds=0.05 - sum(timeout))
+    with locked(), pytest.raises(Unavailable, match="Another process is renewing the Quilt login") as caught:
+        sign_in.renew(sign_in.open())
     assert caught.value.transient
-    assert admin_users_list()["count"] > 0
     assert count_calls(fresh_world, "/api/token") == 0
+    assert admin_users_list()["count"] > 0
 
 
 async def test_a_reader_waits_for_the_process_that_renews_and_uses_its_tokens(fresh_world: World) -> None:

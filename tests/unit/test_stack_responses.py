@@ -18,7 +18,7 @@ import urllib3
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable
 from quilt_mcp.services.stack.caller import Caller
 from quilt_mcp.services.stack.catalog_config import CatalogConfigs, fetch_catalog_config
-from quilt_mcp.services.stack.errors import NotSignedInToQuilt, QueryRefused, RefusedByStack
+from quilt_mcp.services.stack.errors import NotSignedInToQuilt, QueryRefused, RefusedByStack, RequestRejected
 from quilt_mcp.services.stack.login import Stack
 from quilt_mcp.services.stack.session import call_stack, open_session
 from quilt_mcp.services.stack.standing import Standing
@@ -106,16 +106,16 @@ def test_graphql_errors_are_read_with_the_statuses_of_an_invalid_query(
 @pytest.mark.parametrize(
     ("status", "body", "failure"),
     [
-        ("400 Bad Request", HTML, ResourceExecutionError),
-        ("400 Bad Request", {"message": "no"}, ResourceExecutionError),
-        ("400 Bad Request", [{"errors": []}], ResourceExecutionError),
+        ("400 Bad Request", HTML, RequestRejected),
+        ("400 Bad Request", {"message": "no"}, RequestRejected),
+        ("400 Bad Request", [{"errors": []}], RequestRejected),
         ("401 Unauthorized", REFUSAL, NotSignedInToQuilt),
         ("403 Forbidden", {"message": "no"}, RefusedByStack),
         ("403 Forbidden", HTML, RefusedByStack),
         ("403 Forbidden", REFUSAL, RefusedByStack),
-        ("404 Not Found", REFUSAL, ResourceExecutionError),
+        ("404 Not Found", REFUSAL, RequestRejected),
         ("408 Request Timeout", REFUSAL, Unavailable),
-        ("404 Not Found", HTML, ResourceExecutionError),
+        ("404 Not Found", HTML, RequestRejected),
         ("429 Too Many Requests", REFUSAL, Unavailable),
         ("500 Error", REFUSAL, Unavailable),
         ("200 OK", HTML, Unavailable),

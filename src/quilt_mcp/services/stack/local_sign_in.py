@@ -18,8 +18,6 @@ from quilt_mcp.services.stack.sign_in import SignIn
 
 CONFIGURE_FIRST = "Run `quilt3 config https://<your catalog>`, then `quilt3 login`, in a terminal."
 PAUSES_SECONDS = (0.0, 0.1, 0.2)
-SPARE_SECONDS = 2.0
-"""How much longer than its request another process can need to renew a token."""
 
 _renewing = threading.Lock()  # one for the process: among threads it is fair, which the lock of a file is not
 
@@ -35,6 +33,7 @@ class LocalSignIn(SignIn):
         fingerprint: of quilt3's files, taken before they were read.
         timeout: the time limits for each request.
         problem: why the stack cannot be used.
+        spare_seconds: how much longer than its request another process can need to renew a token.
     """
 
     def __init__(
@@ -43,7 +42,9 @@ class LocalSignIn(SignIn):
         fingerprint: quilt_files.Fingerprint,
         timeout: Timeout,
         problem: ResourceFailure | None = None,
+        spare_seconds: float = 2.0,
     ) -> None:
+        self._renewal_seconds = sum(timeout) + spare_seconds
         self._fingerprint = fingerprint
         self._session: requests.Session | None = None  # None while its token is renewed
         self._changing = threading.Lock()  # held while the session is created or replaced
@@ -100,7 +101,7 @@ class LocalSignIn(SignIn):
         Raises:
             Unavailable: another process takes longer than its request to the stack can take.
         """
-        with _renewing, hold_lock(quilt_files.find_paths().data, sum(self.timeout) + SPARE_SECONDS):
+        with _renewing, hold_lock(quilt_files.find_paths().data, self._renewal_seconds):
             yield
 
     def _renew_tokens(self) -> None:
