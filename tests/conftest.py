@@ -5,7 +5,9 @@ import gc
 import os
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from copy import deepcopy
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from unittest.mock import patch
@@ -15,6 +17,7 @@ import botocore.session
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import FastMCPTransport
+from fastmcp.tools.function_parsing import ParsedFunction
 from hypothesis import settings as hypothesis_settings
 
 from quilt_mcp.commands.demo.world import World
@@ -92,6 +95,34 @@ class _ImpatientAsyncio:
 
     def __getattr__(self, name: str) -> object:
         return getattr(asyncio, name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tools_parsed_once() -> Iterator[None]:
+    """Let FastMCP derive the schemas of each of our tools once, and not for each server that a test creates."""
+    parse = ParsedFunction.from_function
+    known: dict[object, ParsedFunction] = {}
+
+    def recall(function: Callable[..., object], **options: bool) -> ParsedFunction:
+        if not getattr(function, "__module__", "").startswith("quilt_mcp.") or "<locals>" in function.__qualname__:
+            return parse(function, **options)
+        key = (function, *sorted(options.items()))
+        if key not in known:
+            known[key] = parse(function, **options)
+        found = known[key]
+        schemas = deepcopy((found.input_schema, found.output_schema))
+        return replace(found, input_schema=schemas[0], output_schema=schemas[1])
+
+    with patch.object(ParsedFunction, "from_function", recall):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _garbage_collection_of_tests() -> Iterator[None]:
+    """Leave garbage collection as it is when a test starts an HTTP server in this process."""
+    server = import_module("quilt_mcp.commands.http_server")
+    with patch.object(server, "tune_garbage_collection", lambda: None):
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

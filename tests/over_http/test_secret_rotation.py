@@ -1,6 +1,7 @@
 """Secrets that are replaced while the server runs: the old and the new one are valid side by side."""
 
 import asyncio
+import gc
 import hashlib
 import json
 import re
@@ -379,7 +380,6 @@ async def test_a_renewal_frees_the_old_server_with_its_secrets(tmp_path: Path, m
         return servers[0]
 
     collected: list[bool] = []
-    collect = http_server.tune_garbage_collection
     monkeypatch.setattr(http_server, "create_server", create)
     async with serving(serve) as url:
         async with Client(f"{url}/mcp") as client:
@@ -396,7 +396,7 @@ async def test_a_renewal_frees_the_old_server_with_its_secrets(tmp_path: Path, m
         def are_free() -> bool:
             for _ in range(200):  # asyncio keeps cancelled timers, with their contexts, until there are many
                 asyncio.get_running_loop().call_later(3600, list).cancel()
-            collect()
+            gc.collect()
             return [one() is None for one in apps] == [True, True, False]
 
         await until(are_free)

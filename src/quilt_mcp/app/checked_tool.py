@@ -9,6 +9,7 @@ from typing import Any, Self, cast
 from fastmcp.exceptions import ValidationError
 from fastmcp.tools import FunctionTool
 from fastmcp.tools.base import ToolResult
+from fastmcp.utilities.json_schema import dereference_refs
 from mcp_types import TextContent
 from pydantic import ConfigDict, Field, SkipValidation
 from pydantic import ValidationError as InvalidValues
@@ -72,8 +73,13 @@ class CheckedTool(FunctionTool):
         app: App | None = None,
         **options: Any,
     ) -> Self:
-        """Return the tool; the options are those of `FunctionTool.from_function`."""
+        """Return the tool; the options are those of `FunctionTool.from_function`.
+
+        Its schemas contain no `$ref`. FastMCP would replace them each time a client lists the tools.
+        """
         tool = cast("Self", cls.from_function(function, **options))
+        tool.parameters = dereference_refs(tool.parameters)
+        tool.output_schema = tool.output_schema and dereference_refs(tool.output_schema)
         tool.app, tool.make_error = app, make_error
         return tool
 
