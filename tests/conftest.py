@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from unittest.mock import patch
@@ -15,6 +16,8 @@ from unittest.mock import patch
 import botocore
 import botocore.session
 import pytest
+import yaml
+from botocore.loaders import JSONFileLoader
 from fastmcp import Client
 from fastmcp.client.transports import FastMCPTransport
 from fastmcp.tools.function_parsing import ParsedFunction
@@ -114,6 +117,23 @@ def _tools_parsed_once() -> Iterator[None]:
         return replace(found, input_schema=schemas[0], output_schema=schemas[1])
 
     with patch.object(ParsedFunction, "from_function", recall):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _yaml_parsed_in_c() -> Iterator[None]:
+    """Let quilt3 read its configuration with PyYAML's faster parser: each world and many reads do."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    with patch.object(yaml, "safe_load", partial(yaml.load, Loader=loader)):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _aws_endpoints_parsed_once() -> Iterator[None]:
+    """Let botocore parse each of its files once, and not for each of its sessions. moto changes models of services."""
+    load = JSONFileLoader().load_file
+    recall = cache(load)
+    with patch.object(JSONFileLoader, "load_file", lambda _, path: (load if "service-2" in path else recall)(path)):
         yield
 
 
