@@ -58,7 +58,7 @@ coverage: setup ## All tests but those that measure, with the coverage gates and
 	$(BIN)/coverage report --fail-under=100 --include='*/quilt_mcp/core/*'
 
 test-lane: setup ## The tests of what clients receive over HTTP; with QUILT_MCP_FAST_LANE=off without the fast lane
-	$(PARALLEL) tests/over_http tests/contract
+	$(PARALLEL) tests/http tests/contract
 
 test-parity: setup ## Only the tests of mcp-parity
 	cd mcp-parity && ../$(PARALLEL)

@@ -21,7 +21,7 @@ from quilt_mcp.services.stack.request_callers import RequestCallers
 from quilt_mcp.settings import Settings
 from tests.bench.estimates import estimate, percentile_95
 from tests.bench.outcome import Outcome, Run, Table, Target
-from tests.unit.test_admission import signed_in
+from tests.http.test_admission import signed_in
 
 GREEDY = ("ann", "ben", "cy", "di")
 READS = 16

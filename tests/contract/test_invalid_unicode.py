@@ -12,7 +12,7 @@ from mcp_types import ClientRequest
 from quilt_mcp.app.message_text import find_invalid_text
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import HTTPSettings
-from tests.over_http.web import request, running, shop
+from tests.http.web import request, running, shop
 from tests.support.server_process import CLIENT, serve_stdio
 from tests.support.serving import HANDSHAKE
 from tests.support.toys import QUICK

@@ -16,7 +16,7 @@ import quilt_mcp.http
 from quilt_mcp.commands.cli import create_app
 from quilt_mcp.settings import Settings
 from tests.distribution.dockerfile import build, is_sent, machine, run_image, stages
-from tests.over_http.web import request
+from tests.http.web import request
 from tests.support.server_process import ROOT
 from tests.support.settings_tables import name_variable
 

@@ -1,6 +1,6 @@
 """Writes the parts of README, docs and the docstring of `get_resource` that follow from the code.
 
-`python -m tests.support.docs` writes them. `tests/unit/test_docs.py` fails if one of them is out of date.
+`python -m tests.support.docs` writes them. `tests/project/test_docs.py` fails if one of them is out of date.
 """
 
 import re

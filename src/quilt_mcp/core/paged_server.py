@@ -2,7 +2,7 @@
 
 FastMCP collects the resources of all providers for each page, and its providers cannot see the cursor. Only the handler
 of `resources/list` can page by key. It must be the root server's, because a mounted server is asked for its whole list.
-The methods and functions with an underscore are FastMCP's own: tests/unit/test_listing.py fails if they change.
+The methods and functions with an underscore are FastMCP's own: tests/core/test_listing.py fails if they change.
 """
 
 from typing import Any

@@ -7,7 +7,7 @@ those and the manager: the validation, dispatch and serialization of the MCP lib
 
 It takes only requests of one exact form (plain_request.py), and only while the whole server is in a known state
 (`is_known`). It passes everything else on untouched: nothing has happened to such a request yet.
-tests/over_http/test_lane.py compares the answers with those of the MCP library.
+tests/http/test_lane.py compares the answers with those of the MCP library.
 """
 
 import logging

@@ -16,7 +16,7 @@ import requests
 import urllib3
 from pydantic import ValidationError
 
-# quilt3 exports its GraphQL errors nowhere else. tests/unit/test_stack_failures.py fails if they move.
+# quilt3 exports its GraphQL errors nowhere else. tests/services/test_stack_failures.py fails if they move.
 from quilt3._graphql_client.exceptions import GraphQLClientError
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase

@@ -1,0 +1,158 @@
+"""Which commit an installation was built from: --version, /health?verbose and /metrics."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from http import HTTPStatus
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from pydantic import SecretStr
+
+from quilt_mcp import __version__
+from quilt_mcp.app import build
+from quilt_mcp.app.build import describe_version, find_commit
+from quilt_mcp.http.metrics import Metrics
+from quilt_mcp.settings import HTTPSettings
+from tests.http.test_routes import ELSEWHERE
+from tests.http.web import ANN, TOKENS, shop
+from tests.support.server_process import ROOT
+from tests.support.waiting import SECONDS
+
+COMMIT = "0123456789abcdef" * 2 + "01234567"
+
+
+class Installed:
+    """The metadata of an installation."""
+
+    def __init__(self, direct_url: str | None) -> None:
+        self.direct_url = direct_url
+
+    def read_text(self, name: str) -> str | None:
+        assert name == "direct_url.json"
+        return self.direct_url
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of a package that knows nothing about its origin."""
+    monkeypatch.setattr(build, "distribution", lambda _: Installed(None))
+    (tmp_path / "src" / "quilt_mcp" / "app").mkdir(parents=True)
+    return tmp_path / "src" / "quilt_mcp"
+
+
+def run_git(directory: Path, *words: str) -> str:
+    identity = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
+    command = ["git", "-C", str(directory), *identity, *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS).stdout.strip()
+
+
+def commit_all(directory: Path) -> str:
+    run_git(directory, "init", "-q")
+    run_git(directory, "add", "-A")
+    run_git(directory, "commit", "-q", "--allow-empty", "-m", "x")
+    return run_git(directory, "rev-parse", "HEAD")
+
+
+def test_nothing_is_known_without_a_source(package: Path) -> None:
+    assert find_commit(package) is None
+
+
+def test_a_wheel_has_the_commit_in_a_file(package: Path) -> None:
+    (package / "app" / "commit.txt").write_text(f"{COMMIT}\n")
+    assert find_commit(package) == COMMIT
+
+
+def test_a_checkout_has_its_commit(package: Path) -> None:
+    assert find_commit(package) != commit_all(package.parents[1])
+    assert find_commit(package) == run_git(package, "rev-parse", "HEAD")
+
+
+def test_a_package_inside_of_another_repository_does_not_have_its_commit(tmp_path: Path, package: Path) -> None:
+    elsewhere = tmp_path / "venv" / "site-packages" / "quilt_mcp"
+    shutil.copytree(package, elsewhere)
+    commit_all(tmp_path)
+    assert find_commit(elsewhere) is None
+
+
+@pytest.mark.parametrize("content", ["", "not a repository"])
+def test_a_checkout_that_git_cannot_read_has_none(content: str, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (package.parents[1] / ".git").write_text(content)
+    assert find_commit(package) is None
+    monkeypatch.setenv("PATH", "")
+    assert find_commit(package) is None
+
+
+@pytest.mark.parametrize(
+    ("direct_url", "commit"),
+    [
+        ({"url": "https://git.example.com/x", "vcs_info": {"vcs": "git", "commit_id": COMMIT}}, COMMIT),
+        ({"url": "file:///x", "dir_info": {"editable": True}}, None),
+        ({"url": "x", "vcs_info": {"vcs": "git", "commit_id": "HEAD\n<script>"}}, None),
+        ([], None),
+    ],
+)
+def test_an_installation_from_a_repository_has_its_commit(
+    direct_url: object, commit: str | None, package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "distribution", lambda _: Installed(json.dumps(direct_url)))
+    assert find_commit(package) == commit
+
+
+def test_sources_that_are_not_installed_have_none(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(build, "distribution", fail)
+    assert find_commit(package) is None
+
+
+def test_the_version_names_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert describe_version("1.2") == f"quilt-mcp 1.2 ({find_commit() or 'unknown commit'})"
+    monkeypatch.setattr(build, "find_commit", lambda: None)
+    assert describe_version("1.2") == "quilt-mcp 1.2 (unknown commit)"
+
+
+async def test_health_has_the_version_for_this_machine_and_for_signed_in_callers() -> None:
+    alive = {"status": "alive"}
+    full = alive | {"version": __version__, "commit": None}
+    async with shop() as (client, _):
+        assert (await client.get("/health?verbose", headers=ELSEWHERE)).json() == full
+        assert (await client.get("/health", headers=ELSEWHERE)).json() == alive
+    async with shop(HTTPSettings(static_tokens=SecretStr(TOKENS))) as (client, _):
+        assert (await client.get("/health?verbose")).json() == full
+        assert (await client.get("/health?verbose", headers=ELSEWHERE | ANN)).json() == full
+        stranger = await client.get("/health?verbose", headers=ELSEWHERE)
+        assert (stranger.status_code, stranger.json()) == (HTTPStatus.OK, alive)
+
+
+@pytest.mark.parametrize(("commit", "shown"), [(COMMIT, COMMIT), (None, "unknown")])
+def test_the_metrics_have_the_version(commit: str | None, shown: str) -> None:
+    lines = Metrics(commit=commit).exposition().decode().splitlines()
+    assert f'quilt_mcp_build_info{{commit="{shown}",version="{__version__}"}} 1.0' in lines
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way", ["checkout", "variable", "neither"])
+def test_a_wheel_names_its_commit(way: str, tmp_path: Path) -> None:
+    """Needs a package index or its cache, for hatchling."""
+    clone = tmp_path / "clone"
+    shutil.copytree(ROOT / "src", clone / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, clone / name)
+    expected = commit_all(clone) if way == "checkout" else COMMIT if way == "variable" else None
+    given = os.environ | ({"SOURCE_COMMIT": COMMIT} if way == "variable" else {})
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(clone)]
+    subprocess.run(command, check=True, env=given, timeout=5 * SECONDS)
+    [path] = tmp_path.glob("*.whl")
+    with ZipFile(path) as wheel:
+        names = set(wheel.namelist())
+        found = wheel.read("quilt_mcp/app/commit.txt").decode().strip() if expected else None
+    assert found == expected
+    assert ("quilt_mcp/app/commit.txt" in names) == (expected is not None)
+    assert "build_commit.py" not in names
+    assert list(clone.rglob("commit.txt")) == []

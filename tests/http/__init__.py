@@ -1,0 +1,1 @@
+# noqa: A005 - the tests of `quilt_mcp.http`

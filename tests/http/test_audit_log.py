@@ -1,0 +1,576 @@
+"""The audit log over HTTP: one line for each request, with the right fields and nothing that a client sent."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx2
+import pytest
+from fastmcp import Client
+from fastmcp.client.transports import SSETransport
+from mcp.shared.exceptions import MCPError
+from pydantic import AnyHttpUrl, SecretStr
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from quilt_mcp.commands import http_server
+from quilt_mcp.http.app import create_application
+from quilt_mcp.http.audit_log import FIELDS, AuditLog
+from quilt_mcp.http.audit_messages import auditing
+from quilt_mcp.http.audit_requests import audit_requests
+from quilt_mcp.http.audited_protocol import Audited, AuditedProtocol
+from quilt_mcp.http.web_server import WebServer, configure_uvicorn
+from quilt_mcp.server import create_server
+from quilt_mcp.settings import HTTPSettings, Settings
+from tests.http.test_application import message
+from tests.http.test_limits import connected, with_limits
+from tests.http.web import READ_SLOW, request, serving
+from tests.support.server_process import serve_http
+from tests.support.toys import SLOW, Shop
+from tests.support.waiting import SECONDS, until
+
+CANARY = "canary-3f9c"
+TOKEN = f"token-{CANARY}"
+OWNER = {"client_id": "cli", "sub": "ann@example.com", "scopes": ["read"], "iss": "https://id.example.com"}
+NARROW = {"client_id": "cli", "sub": "ben", "scopes": []}
+TOKENS = json.dumps({TOKEN: OWNER, f"narrow-{CANARY}": NARROW})
+ANN = {"Authorization": f"Bearer {TOKEN}"}
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+PARENT = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
+
+READ = request("resources/read", uri="metadata://examples")
+ANN_READS = {"subject": "ann@example.com", "issuer": "https://id.example.com", "client": "cli"}
+POSTED = {"transport": "http", "address": "127.0.0.1", "http_method": "POST", "path": "/mcp"}
+NOBODY = {"subject": None, "issuer": None, "client": None}
+
+
+class Lines:
+    """The audit log of a server."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def all(self) -> list[dict[str, Any]]:
+        text = self.path.read_text(encoding="ascii") if self.path.exists() else ""
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+    async def wait_for(self, count: int) -> list[dict[str, Any]]:
+        await until(lambda: len(self.all()) >= count)
+        return self.all()
+
+
+@asynccontextmanager
+async def audited_shop(directory: Path) -> AsyncIterator[tuple[httpx2.AsyncClient, Shop, Lines]]:
+    """A client of a shop with an audit log."""
+    found, lines, settings = Shop(), Lines(directory / "audit.jsonl"), HTTPSettings()
+    log = AuditLog(str(lines.path))
+    app = create_application(found.server, settings, transport="http", host="127.0.0.1", checks={})
+    audit_requests(app, log, transport="http", has_sign_in=False)
+    config = configure_uvicorn(app, settings, seconds_to_finish=1, protocol=AuditedProtocol)
+    with auditing(log, found.server, found.manager, "http"):
+        async with (
+            serving(lambda when_ready: WebServer(config, when_ready=when_ready)) as url,
+            httpx2.AsyncClient(base_url=url, timeout=SECONDS, trust_env=False) as client,
+        ):
+            yield client, found, lines
+            found.gate.set()
+    await log.close()
+
+
+@asynccontextmanager
+async def audited(
+    directory: Path, transport: Any = "http", protocol: Any = AuditedProtocol, **options: Any
+) -> AsyncIterator[tuple[httpx2.AsyncClient, Lines]]:
+    """A client of the whole server, and its audit log. When the block has ended, the log is complete."""
+    lines = Lines(directory / "audit.jsonl")
+    given: dict[str, Any] = {
+        "audit_log": str(lines.path),
+        "data_dir": directory,
+        "static_tokens": SecretStr(TOKENS),
+        "required_scopes": ("read",),
+        "max_request_bytes": 8192,
+    }
+    settings = Settings(**given | options)
+    create = partial(
+        http_server.create_web_server,
+        create_server(settings),
+        settings,
+        transport=transport,
+        host="127.0.0.1",
+        protocol=protocol,
+    )
+    async with (
+        serving(lambda when_ready: create(when_ready=when_ready)) as url,
+        httpx2.AsyncClient(base_url=url, timeout=SECONDS, trust_env=False) as client,
+    ):
+        yield client, lines
+
+
+def with_headers(asked: dict[str, Any], **headers: str) -> dict[str, Any]:
+    return asked | {"headers": asked.get("headers", {}) | headers}
+
+
+def tool(name: str, /, **arguments: Any) -> dict[str, Any]:
+    return request("tools/call", name=name, arguments=arguments)
+
+
+OK = {"status": 200, "outcome": "ok", "error": None}
+REQUESTS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
+    ("a read", "POST", READ | {}, POSTED | ANN_READS | OK | {"method": "resources/read", "uri": "metadata://examples"}),
+    (
+        "a read of the older protocol",
+        "POST",
+        message("resources/read", uri="metadata://examples"),
+        POSTED | ANN_READS | OK | {"method": "resources/read", "uri": "metadata://examples", "name": None},
+    ),
+    (
+        "a URI that does not exist",
+        "POST",
+        request("resources/read", uri=f"metadata://{CANARY}"),
+        POSTED | {"method": "resources/read", "uri": "unknown", "outcome": "error", "error": "InvalidURI"},
+    ),
+    (
+        "the tool get_resource",
+        "POST",
+        tool("get_resource", uri="metadata://examples"),
+        POSTED | OK | {"method": "tools/call", "name": "get_resource", "uri": "metadata://examples"},
+    ),
+    (
+        "an error of the tool",
+        "POST",
+        tool("get_resource", uri=CANARY),
+        POSTED | {"status": 200, "name": "get_resource", "outcome": "error", "error": "InvalidURI"},
+    ),
+    (
+        "a tool that writes",
+        "POST",
+        tool("workflow_create", workflow_id="one", name=CANARY),
+        POSTED | ANN_READS | OK | {"method": "tools/call", "name": "workflow_create"},
+    ),
+    (
+        "a tool with invalid arguments",
+        "POST",
+        tool("workflow_create", unknown=CANARY),
+        POSTED | {"name": "workflow_create", "outcome": "error", "error": "InvalidArguments"},
+    ),
+    (
+        "an unknown tool",
+        "POST",
+        tool(CANARY),
+        POSTED | {"method": "tools/call", "name": "unknown", "outcome": "error", "error": "NotFound"},
+    ),
+    (
+        "a prompt",
+        "POST",
+        request("prompts/get", name="symbolic_check_template", arguments={"code": CANARY}),
+        POSTED | {"method": "prompts/get", "name": "symbolic_check_template"},
+    ),
+    ("a list", "POST", request("tools/list"), POSTED | OK | {"method": "tools/list"}),
+    ("a list of the older protocol", "POST", message("prompts/list"), POSTED | OK | {"method": "prompts/list"}),
+    (
+        "a list of resources",
+        "POST",
+        request("resources/list"),
+        POSTED | {"status": 200, "method": "resources/list", "uri": None},
+    ),
+    ("discovery", "POST", request("server/discover"), POSTED | OK | {"method": "server/discover"}),
+    (
+        "an initialization",
+        "POST",
+        message(
+            "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": CANARY, "version": "1"}
+        ),
+        POSTED | OK | {"method": "initialize"},
+    ),
+    (
+        "an unknown method",
+        "POST",
+        message(f"{CANARY}/x"),
+        POSTED | {"outcome": "error", "error": "JSON-RPC -32601", "method": "unknown"},
+    ),
+    (
+        "invalid parameters",
+        "POST",
+        message("resources/read", uri=[CANARY]),
+        POSTED | {"outcome": "error", "error": "InvalidArguments", "method": "resources/read"},
+    ),
+    (
+        "no JSON",
+        "POST",
+        {"url": "/mcp", "content": f'{{"{CANARY}'.encode(), "headers": READ["headers"]},
+        POSTED | ANN_READS | {"status": 400, "outcome": "error", "error": "JSON-RPC -32700"},
+    ),
+    (
+        "deep JSON",
+        "POST",
+        {"url": "/mcp", "content": b"[" * 5000, "headers": READ["headers"]},
+        POSTED | {"status": 400, "outcome": "error", "bytes_received": 5000},
+    ),
+    (
+        "half a surrogate pair",
+        "POST",
+        {"url": "/mcp", "content": rb'{"id": 1, "method": "tools/list", "x": "\ud800"}', "headers": READ["headers"]},
+        POSTED | {"status": 400, "outcome": "error", "error": "JSON-RPC -32602", "method": "tools/list"},
+    ),
+    (
+        "a method that contradicts its header",
+        "POST",
+        with_headers(READ, **{"Mcp-Method": "tools/list"}),
+        POSTED | {"status": 400, "outcome": "error"},
+    ),
+    (
+        "a body that is too long",
+        "POST",
+        {"url": "/mcp", "content": b" " * 20_000, "headers": READ["headers"]},
+        POSTED | ANN_READS | {"status": 413, "outcome": "limit", "error": "HTTP 413", "method": "resources/read"},
+    ),
+    (
+        "no token",
+        "POST",
+        with_headers(READ, Authorization=""),
+        POSTED | NOBODY | {"status": 401, "outcome": "refused", "error": "HTTP 401", "method": "resources/read"},
+    ),
+    (
+        "a wrong token",
+        "POST",
+        with_headers(READ, Authorization=f"Bearer {CANARY}"),
+        POSTED | NOBODY | {"status": 401, "outcome": "refused"},
+    ),
+    (
+        "a token without the scope",
+        "POST",
+        with_headers(READ, Authorization=f"Bearer narrow-{CANARY}"),
+        POSTED | NOBODY | {"outcome": "refused"},
+    ),
+    (
+        "a foreign origin",
+        "POST",
+        with_headers(READ, Origin=f"https://{CANARY}.example.com"),
+        {"path": "/mcp", "status": 403, "outcome": "refused"},
+    ),
+    (
+        "a foreign host",
+        "POST",
+        with_headers(READ, Host=f"{CANARY}.example.com"),
+        {"path": "/mcp", "status": 421, "outcome": "refused"},
+    ),
+    (
+        "an unknown path",
+        "GET",
+        {"url": f"/{CANARY}?x={CANARY}"},
+        {"http_method": "GET", "path": None, "status": 404, "outcome": "error", "error": "HTTP 404"},
+    ),
+    ("a wrong method", "DELETE", {"url": "/mcp"}, {"http_method": "DELETE", "path": "/mcp", "outcome": "error"}),
+    ("a rare method", "PROPFIND", {"url": "/mcp"}, {"http_method": "other", "outcome": "error"}),
+    ("an invented method", f"X{CANARY}", {"url": "/mcp"}, {"status": 400, "outcome": "error"}),
+    ("health", "GET", {"url": f"/health?{CANARY}"}, {"path": "/health", "bytes_sent": 18} | OK),
+    (
+        "metrics from elsewhere",
+        "GET",
+        {"url": "/metrics", "headers": {"X-Forwarded-For": f"{CANARY}, 203.0.113.7"}},
+        {"path": "/metrics", "address": "203.0.113.7", "status": 401, "outcome": "refused"},
+    ),
+    (
+        "an address that is none",
+        "GET",
+        {"url": "/health", "headers": {"X-Forwarded-For": f"{CANARY}"}},
+        {"path": "/health", "address": None} | OK,
+    ),
+    ("a trace", "POST", with_headers(READ, **PARENT), POSTED | OK | {"trace_id": TRACE}),
+    (
+        "a trace of a refused request",
+        "POST",
+        with_headers(READ, **PARENT, Authorization=""),
+        POSTED | {"status": 401, "trace_id": TRACE},
+    ),
+]
+"""What it is, the HTTP method, the arguments of httpx, and the expected fields."""
+
+
+async def test_each_request_has_one_line(tmp_path: Path) -> None:
+    async with audited(tmp_path) as (client, lines):
+        for number, (what, verb, asked, expected) in enumerate(REQUESTS):
+            headers = ANN | {name: value for name, value in asked.get("headers", {}).items() if value}
+            if asked.get("headers", {}).get("Authorization") == "":
+                del headers["Authorization"]
+            answer = await client.request(verb, **asked | {"headers": headers})
+            line = (await lines.wait_for(number + 1))[number]
+            assert {name: line[name] for name in expected} == expected, what
+            assert line["status"] == answer.status_code, what
+            assert line["bytes_sent"] in {len(answer.content), None}, what
+            assert (line["bytes_received"] or 0) <= len(answer.request.content), what
+            assert line["ms"] >= 0, what
+            assert line["uri"] is None or line["correlation_id"], what
+    assert len(lines.all()) == len(REQUESTS)
+    assert CANARY not in lines.path.read_text()
+
+
+async def test_limits_of_a_caller_are_named(tmp_path: Path) -> None:
+    async with audited(tmp_path, rate_limit="1/day") as (client, lines):
+        for _ in range(2):
+            await client.post(**with_headers(READ, **ANN))
+    first, second = lines.all()
+    assert first["outcome"] == "ok"
+    expected = POSTED | ANN_READS | {"status": 429, "outcome": "limit", "error": "rate_limit"}
+    assert {name: second[name] for name in expected} == expected
+
+
+async def test_a_read_whose_client_disconnects_is_cancelled(tmp_path: Path) -> None:
+    async with audited_shop(tmp_path) as (client, found, lines):
+        reading = asyncio.create_task(client.post(**READ_SLOW))
+        await until(found.begun.is_set)
+        reading.cancel()
+        [line] = await lines.wait_for(1)
+    expected = POSTED | {"method": "resources/read", "uri": SLOW, "outcome": "cancelled", "status": None}
+    assert {name: line[name] for name in expected} == expected
+
+
+async def test_a_bug_in_a_tool_is_named_by_the_class_of_its_exception(tmp_path: Path) -> None:
+    async with audited_shop(tmp_path) as (client, found, lines):
+
+        @found.server.tool
+        def break_down() -> str:
+            raise KeyError(CANARY)
+
+        await client.post(**tool("break_down"))
+        [line] = await lines.wait_for(1)
+    assert (line["name"], line["outcome"], line["error"]) == ("break_down", "error", "ToolError")
+    assert CANARY not in lines.path.read_text()
+
+
+async def test_a_disconnect_is_a_cancelled_request(tmp_path: Path) -> None:
+    head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\n{{"
+    async with audited(tmp_path) as (client, lines):
+        async with connected(client.base_url) as (_, writer):
+            writer.write(head.encode())
+            await writer.drain()
+        [line] = await lines.wait_for(1)
+    expected = POSTED | {"outcome": "cancelled", "error": "disconnected", "status": None}
+    assert {name: line[name] for name in expected} == expected
+
+
+class WithPythonParser(Audited, H11Protocol):  # type: ignore[misc]  # h11 annotates the same attributes
+    """The protocol if httptools is not installed."""
+
+
+EACH_PARSER = pytest.mark.parametrize("parser", [AuditedProtocol, WithPythonParser], ids=["httptools", "h11"])
+
+
+@pytest.mark.soak
+@EACH_PARSER
+@pytest.mark.parametrize(
+    ("sent", "endings"),
+    [
+        (b"canary-3f9c\r\n\r\n", {(400, "error")}),
+        # the parser in Python has a limit of its own
+        (b"GET /health HTTP/1.1\r\nX-Filler: " + b"x" * 100_000, {(431, "limit"), (400, "error")}),
+    ],
+    ids=["no HTTP", "long headers"],
+)
+async def test_an_invalid_request_has_a_line_too(
+    sent: bytes, endings: set[tuple[int, str]], parser: type[Any], tmp_path: Path
+) -> None:
+    async with audited(tmp_path, protocol=parser) as (client, lines):
+        async with connected(client.base_url) as (reader, writer):
+            writer.write(sent)
+            await reader.read()
+        [line] = await lines.wait_for(1)
+    assert (line["status"], line["outcome"]) in endings
+    assert (line["address"], line["http_method"]) == ("127.0.0.1", None)
+    assert CANARY not in lines.path.read_text()
+
+
+@pytest.mark.soak
+@EACH_PARSER
+async def test_a_connection_over_the_limit_has_a_line(parser: type[Any], tmp_path: Path) -> None:
+    async with (
+        audited(tmp_path, protocol=parser, max_connections=1) as (client, lines),
+        connected(client.base_url) as (reader, writer),
+    ):
+        writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")  # a connection with a request keeps its place
+        await reader.readuntil(b"alive")
+        refused = await client.get("/metrics")
+        alive = await client.get("/health")  # the refused connection is closed: this one is over the limit too
+    _, first, second = lines.all()
+    assert refused.status_code == first["status"] == 503
+    assert (first["outcome"], first["http_method"]) == ("limit", "GET")
+    assert (alive.status_code, second["path"], second["outcome"]) == (200, "/health", "ok")
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(sys.platform != "linux", reason="sends SIGHUP, and looks into /proc")
+async def test_sighup_keeps_the_audit_log_and_opens_the_file_once(tmp_path: Path) -> None:
+    lines, renewals = Lines(tmp_path / "audit.jsonl"), 3
+    async with serve_http(tmp_path, QUILT_MCP_AUDIT_LOG=str(lines.path)) as server:
+        for number in range(renewals):
+            async with connected(f"http://127.0.0.1:{server.port}") as (reader, writer):
+                writer.write(b"no HTTP\r\n\r\n")
+                await reader.read()
+            async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", trust_env=False) as client:
+                assert (await client.get("/health", timeout=SECONDS)).status_code == 200
+            await lines.wait_for(2 * (number + 1))
+            server.process.send_signal(signal.SIGHUP)
+            # it is awaited before the next turn
+            await until(lambda: server.log.count("has read its settings again") == number + 1)  # noqa: B023
+        opened = Path(f"/proc/{server.process.pid}/fd")
+
+        def count() -> int:
+            return sum(one.is_symlink() and one.readlink() == lines.path for one in opened.iterdir())
+
+        await until(lambda: count() == 0)  # the last application has written nothing yet
+        assert await server.stop(signal.SIGTERM) == 0
+    assert [line["status"] for line in lines.all()] == [400, 200] * renewals
+
+
+@pytest.mark.soak
+async def test_a_renewal_ends_the_streams_whose_sessions_the_new_application_does_not_know(tmp_path: Path) -> None:
+    lines, servers = Lines(tmp_path / "audit.jsonl"), list[WebServer]()
+    settings = Settings(audit_log=str(lines.path), data_dir=tmp_path)
+
+    def create(when_ready: Callable[[], None]) -> WebServer:
+        options: dict[str, Any] = {"transport": "sse", "host": "127.0.0.1", "when_ready": when_ready}
+        servers.append(http_server.create_web_server(create_server(settings), settings, **options))
+        return servers[0]
+
+    async with serving(create) as url, httpx2.AsyncClient(base_url=url, timeout=SECONDS, trust_env=False) as client:
+        async with client.stream("GET", "/sse") as stream:
+            received = stream.aiter_lines()
+            assert await anext(received) == "event: endpoint"
+            servers[0].renew()
+            with pytest.raises(httpx2.RemoteProtocolError):
+                [line async for line in received]
+        [line] = await lines.wait_for(1)  # of the first application, which has ended
+        async with client.stream("GET", "/sse") as stream:
+            assert await anext(stream.aiter_lines()) == "event: endpoint"
+    assert (line["path"], line["status"]) == ("/sse", 200)
+
+
+@pytest.mark.soak
+async def test_a_silent_connection_has_no_line(tmp_path: Path) -> None:
+    async with audited(tmp_path, protocol=with_limits(AuditedProtocol, head_seconds=0.05)) as (client, lines):
+        for sent in (b"", b"GET /hea"):
+            async with connected(client.base_url) as (reader, writer):
+                writer.write(sent)
+                assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
+    [line] = lines.all()
+    assert (line["status"], line["outcome"]) == (408, "limit")
+
+
+@pytest.mark.soak
+async def test_messages_over_sse_have_one_line_when_they_end(tmp_path: Path) -> None:
+    async with audited(tmp_path, "sse") as (client, lines):
+        transport = SSETransport(f"{client.base_url}/sse".replace("//sse", "/sse"), headers=ANN)
+        async with Client(transport, timeout=SECONDS, mode="legacy") as user:
+            await user.read_resource("metadata://examples")
+            with pytest.raises(MCPError):
+                await user.read_resource(f"metadata://{CANARY}")
+        await lines.wait_for(5)
+        refused = await client.post(f"/messages/?session_id={CANARY}", headers=ANN)
+    found = [(one["path"], one["method"], one["uri"], one["outcome"], one["subject"]) for one in lines.all()]
+    ann = "ann@example.com"
+    assert sorted(map(str, found)) == sorted(
+        map(
+            str,
+            [
+                ("/messages", "initialize", None, "ok", ann),
+                ("/messages", "notifications/initialized", None, "ok", ann),
+                ("/messages", "resources/read", "metadata://examples", "ok", ann),
+                ("/messages", "resources/read", "unknown", "error", ann),
+                ("/sse", None, None, "cancelled", ann),
+                ("/messages", None, None, "error", ann),
+            ],
+        )
+    )
+    assert refused.status_code == 400
+    assert CANARY not in lines.path.read_text()
+
+
+@pytest.mark.soak
+async def test_without_sign_in_the_caller_is_the_local_user(tmp_path: Path) -> None:
+    async with audited(tmp_path, static_tokens=None, required_scopes=()) as (client, lines):
+        await client.post(**READ)
+    [line] = lines.all()
+    assert (line["subject"], line["issuer"], line["outcome"]) == ("local", None, "ok")
+
+
+@pytest.mark.soak
+async def test_concurrent_requests_keep_their_lines_apart(tmp_path: Path) -> None:
+    uris = ["metadata://examples", "metadata://templates", "metadata://nothing"] * 10
+    async with audited(tmp_path, rate_limit="none", concurrent_reads=0) as (client, lines):
+        await asyncio.gather(*(client.post(**with_headers(request("resources/read", uri=uri), **ANN)) for uri in uris))
+    found = sorted((line["uri"], line["outcome"]) for line in lines.all())
+    assert len({line["correlation_id"] for line in lines.all()}) == 30
+    expected = (
+        [("metadata://examples", "ok")] * 10 + [("metadata://templates", "ok")] * 10 + [("unknown", "error")] * 10
+    )
+    assert found == sorted(expected)
+
+
+def random_text(numbers: Random, alphabet: bytes) -> bytes:
+    return bytes(numbers.choices(alphabet, k=numbers.randrange(60))) + CANARY.encode()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_header_or_body_forges_a_line_or_leaks_into_one(seed: int, tmp_path: Path) -> None:
+    numbers = Random(seed)  # noqa: S311 - not for security
+    printable, anything = bytes(range(0x20, 0x100)), bytes(range(0x100))
+    names = [b"Authorization", b"X-Forwarded-For", b"X-Forwarded-Proto", b"Mcp-Method", b"Mcp-Name", b"Traceparent"]
+    names += [b"Origin", b"Mcp-Session-Id", b"User-Agent", b"Content-Type", b"Accept", b"Cookie", b"X-Quilt-Token"]
+    async with audited(tmp_path) as (client, lines):
+        for count in range(40):
+            body = random_text(numbers, anything)
+            if count % 4 == 0:  # valid JSON
+                text = random_text(numbers, anything).decode("latin-1")
+                body = json.dumps({"jsonrpc": "2.0", "id": text, "method": text, "params": {text: text}}).encode()
+            path = b"/mcp" if count % 2 else b"/" + random_text(numbers, b"%/?&=.;abc0129~")
+            head = [b"POST " + path + b" HTTP/1.1", b"Host: 127.0.0.1", b"Connection: close"]
+            head += [b"Authorization: Bearer " + TOKEN.encode()] * (count % 3 > 0)
+            head += [name + b": " + random_text(numbers, printable) for name in numbers.sample(names, 5)]
+            head += [b"Content-Length: %d" % len(body)]
+            async with connected(client.base_url) as (reader, writer):
+                writer.write(b"\r\n".join(head) + b"\r\n\r\n" + body)
+                assert (await reader.read()).startswith(b"HTTP/1.1 ")
+    found = lines.all()
+    assert len(found) == len(lines.path.read_bytes().splitlines()) == 40
+    assert {tuple(line) for line in found} == {("time", "logger", *FIELDS, "ms")}
+    assert CANARY not in lines.path.read_text()
+
+
+async def test_a_full_disk_is_counted_and_does_not_stop_the_server(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with audited(tmp_path, audit_log="/dev/full") as (client, _):
+        for _ in range(3):
+            assert (await client.post(**with_headers(READ, **ANN))).status_code == 200
+        lost = 'quilt_mcp_events_total{event="audit_failure"}'
+        await until(lambda: sum("audit log cannot be written" in one.getMessage() for one in caplog.records) == 1)
+        metrics = (await client.get("/metrics")).text
+    [counted] = [line for line in metrics.splitlines() if line.startswith(lost)]
+    assert float(counted.split()[-1]) >= 1
+
+
+async def test_nothing_is_written_unless_the_setting_is_set(tmp_path: Path) -> None:
+    async with audited(tmp_path, audit_log=None) as (client, lines):
+        assert (await client.post(**with_headers(READ, **ANN))).status_code == 200
+    assert not lines.path.exists()
+
+
+@pytest.mark.soak
+async def test_the_path_of_a_sign_in_is_a_pattern(tmp_path: Path) -> None:
+    settings = {
+        "jwt_issuer": "https://id.example.com",
+        "jwt_audience": "x",
+        "public_url": AnyHttpUrl("https://m.example.com"),
+    }
+    key = {"static_tokens": None, "jwt_jwks_url": AnyHttpUrl("http://127.0.0.1:1/keys")}
+    async with audited(tmp_path, **settings, **key) as (client, lines):
+        await client.get("/.well-known/oauth-protected-resource/mcp")
+    [line] = lines.all()
+    assert (line["path"], line["status"]) == ("/.well-known/oauth-protected-resource/mcp", 200)

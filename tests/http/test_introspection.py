@@ -1,0 +1,202 @@
+"""Opaque tokens, which the issuer describes, and what the server tells clients about issuers (RFC 9728)."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+from fastmcp.server.dependencies import get_access_token
+from pydantic import AnyHttpUrl, SecretStr
+
+from quilt_mcp.app import identity
+from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
+from quilt_mcp.http.auth import MisconfiguredSignIn, check_audience, create_auth
+from quilt_mcp.http.introspection import StrictIntrospectionVerifier
+from quilt_mcp.settings import HTTPSettings
+from tests.http.web import READ_QUICK, shop
+
+ISSUER, AUDIENCE, PUBLIC = "https://issuer.example.com", "https://mcp.example.com/mcp", "https://mcp.example.com"
+GOOD: dict[str, Any] = {"active": True, "sub": "ann", "aud": AUDIENCE, "client_id": "cli", "scope": "read"}
+MISSING: dict[str, Any] = {"active": False}
+
+
+class Issuer:
+    """Describes the tokens that tests give it."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, object] = {"good": GOOD}
+        self.failure: Answer | None = None
+        self.asked: Counter[str] = Counter()
+        self.server = LoopbackServer(self._respond, 0)
+        self.settings = HTTPSettings(
+            introspection_url=AnyHttpUrl(f"http://127.0.0.1:{self.server.port}/introspect"),
+            introspection_client_id="quilt",
+            introspection_client_secret=SecretStr("zq-new-secret\nzq-old-secret"),
+            introspection_issuer=ISSUER,
+            introspection_audience=AUDIENCE,
+            required_scopes=("read",),
+            public_url=AnyHttpUrl(PUBLIC),
+            allowed_hosts=("127.0.0.1",),
+        )
+
+    def _respond(self, asked: Request) -> Answer:
+        token = asked.form["token"]
+        self.asked[token] += 1
+        if asked.signature != "Basic cXVpbHQ6enEtbmV3LXNlY3JldA==":  # quilt:zq-new-secret
+            return Answer(HTTPStatus.UNAUTHORIZED, {})
+        return self.failure or Answer(HTTPStatus.OK, self.known.get(token, MISSING))
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    found = Issuer()
+    found.server.start()
+    yield found
+    found.server.stop()
+
+
+def asking(token: str) -> dict[str, Any]:
+    return READ_QUICK | {"headers": READ_QUICK["headers"] | {"Authorization": f"Bearer {token}"}}
+
+
+REFUSED: dict[str, object] = {
+    "unknown": MISSING,
+    "another audience": GOOD | {"aud": "https://other.example.com"},
+    "no audience": {name: value for name, value in GOOD.items() if name != "aud"},
+    "another issuer": GOOD | {"iss": "https://other.example.com"},
+    "expired": GOOD | {"exp": 1},
+    "exp is infinite": json.dumps(GOOD | {"exp": 1e999}).encode(),
+    "no scope": GOOD | {"scope": ""},
+    "sub is a list": GOOD | {"sub": ["ann"]},
+}
+
+
+@pytest.mark.parametrize("described", REFUSED.values(), ids=REFUSED)
+async def test_a_token_that_the_issuer_does_not_accept_gets_401(
+    described: object, issuer: Issuer, caplog: pytest.LogCaptureFixture
+) -> None:
+    issuer.known["bad"] = described
+    async with shop(issuer.settings) as (client, _):
+        assert (await client.post(**asking("bad"))).status_code == HTTPStatus.UNAUTHORIZED
+        assert (await client.post(**asking("good"))).status_code == HTTPStatus.OK
+    assert "Traceback" not in caplog.text
+    assert "zq-" not in caplog.text
+
+
+async def test_the_issuer_is_asked_once_in_a_few_seconds(issuer: Issuer) -> None:
+    async with shop(issuer.settings) as (client, _):
+        for _ in range(3):
+            assert (await client.post(**asking("good"))).status_code == HTTPStatus.OK
+    assert issuer.asked == {"good": 1}
+
+
+async def test_the_number_of_remembered_tokens_is_limited(issuer: Issuer) -> None:
+    issuer.known["other"] = GOOD
+    verifier = StrictIntrospectionVerifier(
+        issuer=ISSUER,
+        introspection_url=str(issuer.settings.introspection_url),
+        client_id="quilt",
+        client_secret="zq-new-secret",
+        audience=AUDIENCE,
+        required_scopes=["read"],
+        cached_tokens=1,
+    )
+    for token in ("good", "good", "other", "good"):
+        assert await verifier.verify_token(token)
+    assert issuer.asked == {"good": 2, "other": 1}
+
+
+FAILURES = {
+    "server error": Answer(HTTPStatus.INTERNAL_SERVER_ERROR, {}),
+    "refuses this server": Answer(HTTPStatus.UNAUTHORIZED, {}),
+    "no JSON": Answer(HTTPStatus.OK, b"<html>"),
+    "no answer": Answer(HTTPStatus.OK, {"error": "maintenance"}),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+async def test_requests_get_503_while_the_issuer_does_not_answer(
+    failure: Answer, issuer: Issuer, caplog: pytest.LogCaptureFixture
+) -> None:
+    issuer.failure = failure
+    async with shop(issuer.settings) as (client, _):
+        refused = await client.post(**asking("good"))
+        assert (refused.status_code, refused.headers["retry-after"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "5")
+        assert "www-authenticate" not in refused.headers
+        assert (await client.post(**READ_QUICK)).status_code == HTTPStatus.UNAUTHORIZED
+        await client.post(**asking("good"))
+        issuer.failure = None
+        assert (await client.post(**asking("good"))).status_code == HTTPStatus.OK
+    assert caplog.text.count("the introspection endpoint does not respond") == 1
+
+
+async def test_an_issuer_that_cannot_be_reached_gives_503(issuer: Issuer) -> None:
+    issuer.server.stop()
+    async with shop(issuer.settings) as (client, _):
+        assert (await client.post(**asking("good"))).status_code == HTTPStatus.SERVICE_UNAVAILABLE
+
+
+@pytest.mark.parametrize("named", [{}, {"iss": ISSUER}])
+async def test_callers_are_distinguished_by_issuer_and_subject(named: dict[str, str], issuer: Issuer) -> None:
+    issuer.known["good"] = GOOD | named
+    verifier = create_auth(issuer.settings)
+    assert verifier
+    found = await verifier.verify_token("good")
+    assert found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(identity, "get_access_token", lambda: found)
+        assert identity.current().key == json.dumps([ISSUER, "ann"])
+    assert get_access_token() is None
+
+
+def test_a_blank_secret_is_an_error(issuer: Issuer) -> None:
+    blank = issuer.settings.model_copy(update={"introspection_client_secret": SecretStr(" \n")})
+    with pytest.raises(MisconfiguredSignIn, match="QUILT_MCP_INTROSPECTION_CLIENT_SECRET is blank"):
+        create_auth(blank)
+
+
+@pytest.mark.parametrize("transport", ["http", "sse"])
+@pytest.mark.parametrize(
+    ("public", "prefix"), [("https://mcp.example.com", ""), ("https://x.example.com/quilt/", "/quilt")]
+)
+async def test_the_metadata_name_the_resource_its_issuer_and_the_scopes(
+    public: str, prefix: str, transport: Any, issuer: Issuer
+) -> None:
+    settings = issuer.settings.model_copy(update={"public_url": AnyHttpUrl(public)})
+    path = {"http": "/mcp", "sse": "/sse"}[transport]
+    origin = public.rstrip("/").removesuffix(prefix)
+    async with shop(settings, transport=transport) as (client, _):
+        refused = await client.get(path)
+        assert refused.status_code == HTTPStatus.UNAUTHORIZED
+        well_known = f"/.well-known/oauth-protected-resource{prefix}{path}"
+        assert f'resource_metadata="{origin}{well_known}"' in refused.headers["www-authenticate"]
+        found = (await client.get(well_known)).json()
+    assert found["resource"] == f"{origin}{prefix}{path}"
+    assert found["authorization_servers"] == [ISSUER]
+    assert found["scopes_supported"] == ["read"]
+
+
+def by_jwt(**more: Any) -> HTTPSettings:
+    known = {"jwt_issuer": ISSUER, "jwt_jwks_url": "https://x/keys", "public_url": PUBLIC}
+    return HTTPSettings(**known | more)
+
+
+@pytest.mark.parametrize(
+    ("settings", "warnings"),
+    [
+        (by_jwt(jwt_audience="quilt-mcp"), 1),
+        (by_jwt(jwt_audience="https://other.example.com/mcp"), 1),
+        (by_jwt(jwt_audience=AUDIENCE), 0),
+        (by_jwt(jwt_audience=f"{AUDIENCE}/"), 0),
+        (by_jwt(jwt_audience=PUBLIC), 0),
+        (by_jwt(jwt_audience="quilt-mcp", public_url=None), 0),
+        (HTTPSettings(), 0),
+    ],
+)
+def test_an_audience_that_is_not_the_servers_url_is_logged(
+    settings: HTTPSettings, warnings: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    check_audience(settings, "http")
+    assert caplog.text.count("QUILT_MCP_JWT_AUDIENCE") == caplog.text.count(f"for {AUDIENCE}. Check") == warnings

@@ -1,0 +1,347 @@
+"""The kinds of sign-in that the settings select, and invalid settings."""
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import fastmcp
+import httpx2
+import pytest
+from fastmcp.server.auth import OIDCProxy
+from fastmcp.server.auth.providers.jwt import RSAKeyPair
+from joserfc.jwk import RSAKey
+from pydantic import AnyHttpUrl, SecretStr
+
+from quilt_mcp.commands.cli import main
+from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
+from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth
+from quilt_mcp.http.shared_state import SharedSignIns
+from quilt_mcp.http.sign_in_store import SignInKeys
+from quilt_mcp.http.sign_ins import SignIns
+from quilt_mcp.settings import HTTPSettings
+from tests.http.web import ANN, READ_QUICK, TOKENS, shop
+from tests.support.toys import Shop
+from tests.support.valkey_server import valkey_server
+
+KEYS = RSAKeyPair.generate()
+CALLBACK = "http://localhost:1234/callback"
+ISSUER, AUDIENCE, PUBLIC = "https://issuer.example.com", "quilt-mcp", "https://mcp.example.com"
+JWT: dict[str, Any] = {"jwt_issuer": ISSUER, "jwt_audience": AUDIENCE}
+JWT_VARIABLES = {"JWT_ISSUER": ISSUER, "JWT_AUDIENCE": AUDIENCE}
+
+
+@pytest.fixture
+def provider() -> Iterator[str]:
+    """The URL of a server with keys and an OpenID configuration."""
+
+    def answer(request: Request) -> Answer:
+        key = RSAKey.import_key(KEYS.public_key).as_dict() | {"kid": "one", "alg": "RS256", "use": "sig"}
+        pages: dict[str, Any] = {
+            "/keys": {"keys": [key]},
+            "/.well-known/openid-configuration": {
+                "issuer": ISSUER,
+                "authorization_endpoint": f"{ISSUER}/authorize",
+                "token_endpoint": f"{ISSUER}/token",
+                "jwks_uri": f"{url}/keys",
+                "response_types_supported": ["code"],
+                "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": ["RS256"],
+            },
+        }
+        found = pages.get(request.path)
+        return Answer(HTTPStatus.OK, found) if found else Answer(HTTPStatus.NOT_FOUND, {})
+
+    server = LoopbackServer(answer, 0)
+    url = f"http://127.0.0.1:{server.port}"
+    server.start()
+    yield url
+    server.stop()
+
+
+def token(**claims: Any) -> dict[str, str]:
+    made: dict[str, Any] = {"subject": "ann", "issuer": ISSUER, "audience": AUDIENCE, "kid": "one"} | claims
+    return {"Authorization": f"Bearer {KEYS.create_token(**made)}"}
+
+
+async def statuses(settings: HTTPSettings, *credentials: dict[str, str]) -> list[int]:
+    """The status of a read with each of these."""
+    async with shop(settings) as (client, _):
+        reads = [await client.post(**READ_QUICK | {"headers": READ_QUICK["headers"] | one}) for one in credentials]
+    return [answer.status_code for answer in reads]
+
+
+async def test_tokens_are_verified_with_published_keys(provider: str) -> None:
+    settings = HTTPSettings(jwt_jwks_url=AnyHttpUrl(f"{provider}/keys"), **JWT)
+    assert await statuses(settings, token(), token(audience="another")) == [HTTPStatus.OK, HTTPStatus.UNAUTHORIZED]
+
+
+async def test_no_token_can_be_verified_if_the_keys_cannot_be_fetched() -> None:
+    settings = HTTPSettings(jwt_jwks_url=AnyHttpUrl("http://127.0.0.1:1/keys"), **JWT)
+    assert await statuses(settings, token(), {}) == [HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.UNAUTHORIZED]
+
+
+@pytest.mark.parametrize("is_file", ["in a file", "as the value"])
+async def test_tokens_are_verified_with_a_public_key(is_file: str, tmp_path: Path) -> None:
+    place = tmp_path / "key.pem"
+    place.write_text(KEYS.public_key)
+    settings = HTTPSettings(jwt_public_key=str(place) if is_file == "in a file" else KEYS.public_key, **JWT)
+    assert await statuses(settings, token(), token(issuer="x"), {}) == [HTTPStatus.OK, 401, 401]
+
+
+@pytest.mark.parametrize("is_file", ["in a file", "as the value"])
+async def test_static_tokens_are_accepted(is_file: str, tmp_path: Path) -> None:
+    place = tmp_path / "tokens.json"
+    place.write_text(TOKENS)
+    value = SecretStr(str(place) if is_file == "in a file" else TOKENS)
+    stranger = {"Authorization": "Bearer another"}
+    assert await statuses(HTTPSettings(static_tokens=value), ANN, stranger, {}) == [HTTPStatus.OK, 401, 401]
+    assert await statuses(HTTPSettings(static_tokens=value, required_scopes=("write",)), ANN) == [401]
+
+
+def by_openid(provider: str) -> HTTPSettings:
+    return HTTPSettings(
+        oidc_config_url=AnyHttpUrl(f"{provider}/.well-known/openid-configuration"),
+        oidc_client_id="quilt",
+        oidc_client_secret=SecretStr("the-secret"),
+        public_url=AnyHttpUrl(PUBLIC),
+        allowed_hosts=("127.0.0.1",),
+    )
+
+
+async def register(client: httpx2.AsyncClient) -> str:
+    """Register a client and return its id."""
+    answer = await client.post("/register", json={"redirect_uris": [CALLBACK], "client_name": "zq-client"})
+    assert answer.status_code == HTTPStatus.CREATED
+    return str(answer.json()["client_id"])
+
+
+async def start_sign_in(client: httpx2.AsyncClient, client_id: str) -> httpx2.Response:
+    """Start a sign-in and return the response."""
+    given = {"client_id": client_id, "redirect_uri": CALLBACK, "response_type": "code", "state": "1"}
+    return await client.get("/authorize", params=given | {"code_challenge": "x" * 43, "code_challenge_method": "S256"})
+
+
+async def test_callers_sign_in_through_an_openid_provider(
+    provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)  # FastMCP stores registered clients there
+    async with shop(by_openid(provider)) as (client, _):
+        refused = await client.post(**READ_QUICK)
+        assert (refused.status_code, refused.text) == (HTTPStatus.UNAUTHORIZED, "")
+        assert f"{PUBLIC}/.well-known/oauth-protected-resource/mcp" in refused.headers["www-authenticate"]
+        server = (await client.get("/.well-known/oauth-authorization-server")).json()
+        assert server["authorization_endpoint"] == f"{PUBLIC}/authorize"
+        answer = await start_sign_in(client, await register(client))
+        assert answer.status_code == HTTPStatus.FOUND
+        assert answer.headers["location"].startswith(f"{PUBLIC}/consent")
+        assert (await client.get("/none")).status_code == HTTPStatus.UNAUTHORIZED
+    assert "the-secret" not in caplog.text
+
+
+def keys(*secrets: str) -> SignInKeys:
+    return SignInKeys(secrets)
+
+
+def store_of(store: SharedSignIns, given: SignInKeys) -> SharedSignIns:
+    assert keys("the-secret").decrypt(given.encrypt(b"x"), 1) == b"x"
+    return store
+
+
+async def test_machines_that_share_a_valkey_continue_each_others_sign_ins(
+    provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
+    with valkey_server() as valkey:
+        stores = [SharedSignIns(valkey.url, keys("the-secret")) for _ in range(2)]
+        one, other = (shop(by_openid(provider), shared_store=partial(store_of, store)) for store in stores)
+        async with one as (first, _), other as (second, _):
+            client_id = await register(first)
+            answer = await start_sign_in(second, client_id)
+            page = await first.get(answer.headers["location"].removeprefix(PUBLIC))
+            assert (page.status_code, "zq-client" in page.text) == (HTTPStatus.OK, True)
+            read = valkey.values()
+            assert set(valkey.expiries()) == {True}
+        for store in stores:
+            await store.close()
+    assert len(read) >= 2
+    assert "zq-client" not in str(read)
+    assert not any(files for _, _, files in os.walk(tmp_path))
+
+
+def issue_token(shop: Shop) -> dict[str, str]:
+    """A token that this server signed. The store does not contain its owner."""
+    proxy = shop.server.auth
+    assert isinstance(proxy, OIDCProxy)
+    signed = proxy.jwt_issuer.issue_access_token(client_id="a", scopes=["openid"], jti="b", expires_in=3600)
+    headers: dict[str, str] = READ_QUICK["headers"]
+    return headers | {"Authorization": f"Bearer {signed}"}
+
+
+async def test_callers_get_503_while_the_store_is_unavailable(provider: str, caplog: pytest.LogCaptureFixture) -> None:
+    with valkey_server() as valkey:
+        store = SharedSignIns(valkey.url, keys("the-secret"))
+        async with shop(by_openid(provider), shared_store=partial(store_of, store)) as (client, found):
+            good, junk = (
+                READ_QUICK | {"headers": issue_token(found)},
+                READ_QUICK | {"headers": READ_QUICK["headers"] | ANN},
+            )
+            await store.check()
+            assert (await client.post(**good)).status_code == HTTPStatus.UNAUTHORIZED
+            valkey.stop()
+            refused = [await client.post(**good), await client.post("/register", json={"redirect_uris": [CALLBACK]})]
+            assert [answer.status_code for answer in refused] == [HTTPStatus.SERVICE_UNAVAILABLE] * 2
+            assert {answer.headers["retry-after"] for answer in refused} == {"5"}
+            assert not any("www-authenticate" in answer.headers for answer in refused)
+            assert (await client.post(**junk)).status_code == HTTPStatus.UNAUTHORIZED
+            with pytest.raises(Unavailable):
+                await store.check()
+            valkey.start()
+            assert (await client.post(**good)).status_code == HTTPStatus.UNAUTHORIZED
+        await store.close()
+    assert valkey.url.removeprefix("unix://") not in caplog.text
+
+
+async def test_many_concurrent_requests_are_not_a_failure_of_the_store(provider: str) -> None:
+    with valkey_server() as valkey:
+        store = SharedSignIns(valkey.url, keys("the-secret"), connections=1)
+        async with shop(by_openid(provider), shared_store=partial(store_of, store)) as (client, found):
+            good = READ_QUICK | {"headers": issue_token(found)}
+            answers = await asyncio.gather(*(client.post(**good) for _ in range(30)))
+        await store.close()
+    assert {answer.status_code for answer in answers} == {HTTPStatus.UNAUTHORIZED}
+
+
+async def test_registrations_have_a_size_limit(provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
+    async with shop(by_openid(provider)) as (client, _):
+        answer = await client.post("/register", json={"redirect_uris": [CALLBACK], "client_name": "x" * 16_384})
+    assert answer.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+@pytest.mark.parametrize("secret", ["", "  "])
+def test_a_blank_secret_is_an_error(provider: str, secret: str) -> None:
+    settings = by_openid(provider).model_copy(update={"oidc_client_secret": SecretStr(secret)})
+    with pytest.raises(MisconfiguredSignIn, match="QUILT_MCP_OIDC_CLIENT_SECRET is blank"):
+        create_auth(settings)
+
+
+def test_the_settings_select_the_store_of_sign_ins(provider: str) -> None:
+    given: list[SignInKeys] = []
+    create_auth(by_openid(provider), shared_store=given.append)
+    assert keys("the-secret").decrypt(given[0].encrypt(b"x"), 1) == b"x"
+    for url, kind in ((None, type(None)), (SecretStr("valkey://127.0.0.1:1"), SharedSignIns)):
+        assert isinstance(SignIns(HTTPSettings(state_url=url)).open(keys("the-secret"), lambda: None), kind)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """The exit status of `serve` and its one line on stderr."""
+    status = main(["serve", *arguments])
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    [line] = captured.err.splitlines()
+    assert line.startswith("quilt-mcp: ")
+    return status, line
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({"JWT_JWKS_URL": "https://x/keys"}, ["JWT_JWKS_URL", "JWT_ISSUER", "JWT_AUDIENCE"]),
+        ({"JWT_PUBLIC_KEY": "x", "JWT_ISSUER": "x"}, ["JWT_PUBLIC_KEY", "JWT_AUDIENCE"]),
+        ({"OIDC_CONFIG_URL": "https://x"}, ["OIDC_CONFIG_URL", "OIDC_CLIENT_ID", "OIDC_CLIENT_SECRET", "PUBLIC_URL"]),
+        ({"STATIC_TOKENS": TOKENS, "JWT_JWKS_URL": "https://x"}, ["STATIC_TOKENS", "JWT_JWKS_URL"]),
+        ({"JWT_ISSUER": "https://x"}, ["JWT_ISSUER", "JWT_JWKS_URL", "JWT_PUBLIC_KEY"]),
+        ({"REQUIRED_SCOPES": "read"}, ["REQUIRED_SCOPES", "OIDC_CONFIG_URL", "STATIC_TOKENS"]),
+        ({"OIDC_CLIENT_SECRET": "the-secret"}, ["OIDC_CLIENT_SECRET", "OIDC_CONFIG_URL"]),
+        ({"JWT_JWKS_URL": "no url"}, ["JWT_JWKS_URL"]),
+        ({"JWT_ALGORITHM": "HS256"}, ["JWT_ALGORITHM"]),
+        ({"TRUSTED_PROXIES": "10.0.0.0/8, nginx"}, ["TRUSTED_PROXIES"]),
+        ({"STATIC_TOKENS": '{"the-secret": {"scopes": 1}}'}, ["STATIC_TOKENS"]),
+        ({"STATIC_TOKENS": '{"the-secret"'}, ["STATIC_TOKENS"]),
+        ({"STATIC_TOKENS": "/none/the-secret"}, ["STATIC_TOKENS"]),
+        ({"JWT_PUBLIC_KEY": "/none", **JWT_VARIABLES}, ["JWT_PUBLIC_KEY"]),
+        (
+            {"JWT_PUBLIC_KEY": "-----BEGIN PRIVATE KEY-----", **JWT_VARIABLES},
+            ["JWT_PUBLIC_KEY"],
+        ),
+        (
+            {
+                "OIDC_CONFIG_URL": "http://127.0.0.1:1/x",
+                "OIDC_CLIENT_ID": "x",
+                "OIDC_CLIENT_SECRET": "the-secret",
+                "PUBLIC_URL": PUBLIC,
+            },
+            ["OIDC_CONFIG_URL"],
+        ),
+    ],
+)
+def test_invalid_settings_give_one_line(
+    environment: dict[str, str],
+    named: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(f"QUILT_MCP_{name}", value)
+    status, line = refusal(capsys, "--transport", "http", "--port", "0")
+    assert status == 2
+    assert [name for name in named if f"QUILT_MCP_{name}" not in line] == []
+    assert "the-secret" not in line
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "named"),
+    [
+        ({}, ["--host", "0.0.0.0"], "--allow-anyone-who-reaches-this-address"),  # noqa: S104 - it is refused
+        ({}, ["--host", "::"], "--allow-anyone-who-reaches-this-address"),
+        (
+            {"STATIC_TOKENS": TOKENS},
+            ["--host", "0.0.0.0", "--allow-anyone-who-reaches-this-address"],  # noqa: S104 - it is refused
+            "--allow-static-tokens-beyond-this-machine",
+        ),
+        ({}, ["--workers", "2", "--demo"], "--demo"),
+    ],
+)
+def test_a_public_address_needs_a_sign_in(
+    environment: dict[str, str],
+    arguments: list[str],
+    named: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(f"QUILT_MCP_{name}", value)
+    status, line = refusal(capsys, "--transport", "http", "--port", "0", *arguments)
+    assert status == 2
+    assert named in line
+
+
+def test_workers_need_streamable_http(capsys: pytest.CaptureFixture[str]) -> None:
+    assert refusal(capsys, "--transport", "sse", "--workers", "2")[0] == 2
+
+
+def test_an_unknown_host_gives_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    status, line = refusal(capsys, "--transport", "http", "--host", "no-such-host.invalid")
+    assert status == 1
+    assert "no-such-host.invalid" in line
+
+
+def test_lists_are_split_and_secrets_are_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUILT_MCP_ALLOWED_HOSTS", "a.example.com, b.example.com")
+    monkeypatch.setenv("QUILT_MCP_STATIC_TOKENS", json.dumps({"the-secret": {"client_id": "ann"}}))
+    monkeypatch.setenv("QUILT_MCP_METRICS_TOKEN", "the-secret")
+    settings = HTTPSettings(_env_prefix="QUILT_MCP_")
+    assert settings.allowed_hosts == ("a.example.com", "b.example.com")
+    assert "the-secret" not in f"{settings!r} {settings.model_dump()} {settings.model_dump_json()}"
+
+
+def test_by_default_no_sign_in_is_needed() -> None:
+    assert create_auth(HTTPSettings()) is None
+    with pytest.raises(MisconfiguredSignIn):
+        create_auth(HTTPSettings(static_tokens=SecretStr("[]")))
