@@ -58,7 +58,7 @@ class ConfigText:
             raise ConfigError(str(error)) from error
 
     def add(self, entry: Entry) -> str:
-        """Return the text with an entry. An entry that is there keeps its variables and whatever else it has.
+        """Return the text with an entry. An entry that is there keeps its variables and everything else it has.
 
         Raises:
             ConfigError: the new entry cannot be encoded.

@@ -32,7 +32,7 @@ ANSWER = TypeAdapter(_Answer)
 
 
 class StrictIntrospectionVerifier(IntrospectionTokenVerifier):
-    """Also refuses tokens of another issuer. While the issuer does not answer, requests get 503 instead of 401.
+    """Also refuses tokens of another issuer. While the issuer does not respond, requests get 503 instead of 401.
 
     Args:
         issuer: who issues the tokens. Answers need not name it; callers are distinguished by it.
@@ -72,7 +72,7 @@ class StrictIntrospectionVerifier(IntrospectionTokenVerifier):
 
 
 class _CheckedAnswers(httpx2.AsyncBaseTransport):
-    """Notes when the issuer does not answer. Each request has its own connection, so there is nothing to close."""
+    """Notes when the issuer does not respond. Each request has its own connection, so there is nothing to close."""
 
     _has_failed = False
 

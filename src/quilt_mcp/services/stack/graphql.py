@@ -192,7 +192,7 @@ def post_query(
 
 
 def _find_error_paths(errors: object) -> list[str]:
-    """Return the paths of the errors in a response, in whatever form they are."""
+    """Return the paths of the errors in a response, in any form."""
     paths = [one.get("path") if isinstance(one, dict) else None for one in errors] if isinstance(errors, list) else []
     return list_paths([path if isinstance(path, list) else None for path in paths] or [None])
 

@@ -108,7 +108,7 @@ class _StackSession(requests.Session):
             ReadTimeout: the body did not arrive within the time limit.
             Unavailable: the body is too large, or JSON that Python cannot parse.
         """
-        kwargs["allow_redirects"] = False  # the token, or the answer for it, would go to an address nobody configured
+        kwargs["allow_redirects"] = False  # the token would go to an address that is not configured
         with calling("stack", str(request.method)):
             response = super().send(request, **kwargs)
             with _closing_on_failure(response):

@@ -28,7 +28,7 @@ class SharedAttempts(Generic[T]):
             The result.
 
         Raises:
-            BaseException: whatever the attempt raises.
+            BaseException: what the attempt raises.
         """
         while True:
             with self._lock:
