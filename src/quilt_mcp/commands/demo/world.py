@@ -99,12 +99,13 @@ def _enter(name: str) -> Iterator[World]:
         quilt3.util.configure_from_url(registry.url)
         if user:
             _sign_in(registry, user)
-        Settings().data_dir.mkdir(parents=True)  # otherwise answers about it would depend on earlier reads
+        settings = Settings()
+        settings.data_dir.mkdir(parents=True)  # otherwise answers about it would depend on earlier reads
         if company is not EMPTY:
-            write_sample(Settings())
+            write_sample(settings)
         if user and user.role and not user.is_admin:  # the sample does not know a user without a role
             os.environ["QUILT_MCP_REQUIREMENTS_USER"] = user.name
-        write_workflows(Settings(), company.workflows)
+        write_workflows(settings, company.workflows)
         if plan.mishap:
             plan.mishap(registry, aws, stack)
         registry.calls.clear()
