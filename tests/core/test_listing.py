@@ -25,6 +25,7 @@ from quilt_mcp.core.registry import build_registry, define
 from quilt_mcp.core.surfaces import add_surfaces
 from quilt_mcp.core.tracing import Read
 from tests.support.low_level import low_level
+from tests.support.virtual_time import run_in_virtual_time
 
 Fault = Callable[[], None]
 
@@ -206,33 +207,33 @@ async def test_a_failing_provider_is_left_out_named_and_logged(caplog: pytest.Lo
     assert "hunter2" not in caplog.text
 
 
-async def test_a_slow_provider_is_left_out() -> None:
-    page = await Shop(Shelf("hats", ["1"], delay=30), Shelf("coats", ["1"]), seconds=0.05).page()
+def test_a_slow_provider_is_left_out() -> None:
+    page = run_in_virtual_time(Shop(Shelf("hats", ["1"], delay=30), Shelf("coats", ["1"]), seconds=5).page())
     assert left_out(page) == ["hats"]
     assert len(page.resources) == 2
 
 
-async def test_a_slow_provider_does_not_delay_the_others_beyond_the_budget_of_the_page() -> None:
-    slow, second, third = Shelf("a", ["1"], delay=30), Shelf("b", ["1"]), Shelf("c", ["1"])
-    page = await Shop(slow, second, third, size=9, seconds=0.2).page()
+def test_a_slow_provider_does_not_delay_the_others_beyond_the_budget_of_the_page() -> None:
+    slow, second, third = Shelf("a", ["1"], delay=30), Shelf("b", ["1"], delay=2.4), Shelf("c", ["1"])
+    page = run_in_virtual_time(Shop(slow, second, third, size=9, seconds=5).page())
     assert [str(one.uri) for one in page.resources] == ["shop://b/1", "shop://c/1", "shop://info"]
     assert left_out(page) == ["a"]
 
 
-async def test_slow_providers_share_one_time_budget() -> None:
-    events: list[str] = []
+def test_slow_providers_share_one_time_budget() -> None:
+    times: list[tuple[str, float]] = []
 
     class Noted(Shelf):
         async def page(self, after: str, limit: int, scope: Any) -> list[mcp_types.Resource]:
-            events.append(f"{self.name} begins")
+            times.append(("begins", anyio.current_time()))
             try:
                 return await super().page(after, limit, scope)
             finally:
-                events.append(f"{self.name} ends")
+                times.append(("ends", anyio.current_time()))
 
     with pytest.raises(MCPError, match="not available"):
-        await Shop(*(Noted(name, ["1"], delay=30) for name in "abcd"), seconds=0.1).page()
-    assert sorted(events[:4]) == [f"{name} begins" for name in "abcd"]
+        run_in_virtual_time(Shop(*(Noted(name, ["1"], delay=30) for name in "abcd"), seconds=5).page())
+    assert times == [("begins", 0), *[("begins", 2.5)] * 3, *[("ends", 5)] * 4]
 
 
 async def test_a_page_without_a_provider_says_how_to_get_its_rows() -> None:
@@ -248,15 +249,15 @@ async def test_a_page_without_a_provider_says_how_to_get_its_rows() -> None:
     assert [str(one.uri) for one in again.resources if "hats" in str(one.uri)] == ["shop://hats/1", "shop://hats/2"]
 
 
-async def test_a_scope_that_takes_too_long_fails_the_list() -> None:
-    shop = Shop(Shelf("hats", ["1"]), seconds=0.05)
+def test_a_scope_that_takes_too_long_fails_the_list() -> None:
+    shop = Shop(Shelf("hats", ["1"]), seconds=5)
 
     async def wait() -> None:
         await anyio.sleep(30)
 
     shop.before_scope = wait
     with pytest.raises(MCPError, match="not available"):
-        await shop.page()
+        run_in_virtual_time(shop.page())
 
 
 async def test_if_all_providers_fail_the_list_fails() -> None:

@@ -137,14 +137,15 @@ def test_a_failed_read_keeps_the_result_of_the_list(fresh_world: World, monkeypa
     assert row["read_evidence"] == "HeadObject: 0 of 0 keys read; 2 keys not read: too slow"
 
 
+@pytest.mark.soak
 def test_a_slow_bucket_affects_its_own_row_only(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "2")
+    monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "29")  # the others have as long
     apps.use_settings(Settings())
     release = threading.Event()
 
     def wait(operation: str, given: dict[str, Any]) -> None:
         if operation == "list_objects_v2" and given["Bucket"] == "acme-imaging-eu":
-            release.wait(10)
+            release.wait(60)
 
     replace_call(monkeypatch, wait)
     rows = read_rows()
@@ -153,14 +154,15 @@ def test_a_slow_bucket_affects_its_own_row_only(fresh_world: World, monkeypatch:
     assert rows["acme-raw-sequencing"]["permission_level"] == "full_access"
 
 
+@pytest.mark.soak
 def test_a_late_stack_is_named_and_the_account_is_used(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
 
     def late(*_: Any) -> Any:
-        release.wait(10)
+        release.wait(60)
         raise Unavailable("too late")
 
-    monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "2")
+    monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "29")  # the others have as long
     apps.use_settings(Settings())
     monkeypatch.setattr(Caller, "send_query", late)
     answer = discover_permissions()

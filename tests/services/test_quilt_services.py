@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +44,26 @@ def test_all_pages_are_read(next_key: str, fresh_world: World, monkeypatch: pyte
     assert list(aws.list_items("athena", "list_work_groups", "Items", next_key=next_key)) == [1, 2, 3]
 
 
-def test_late_items_are_missing_and_waiting_items_do_not_start() -> None:
-    release, started = threading.Event(), []
+def test_late_items_are_missing_and_waiting_items_do_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    release, is_answered, started = threading.Event(), threading.Event(), []
 
     def call(item: int) -> int:
         started.append(item)
         if item:
-            release.wait(10)
+            release.wait(SECONDS)
         return item
 
-    answers = fan_out(call, range(100), seconds=0.2)
+    def wait_for_the_first(futures: Iterable[Future[int]], timeout: float) -> tuple[set[Future[int]], set[Future[int]]]:
+        """Begin to count the time when the item that must be in time has its answer."""
+        [*waiting] = futures
+        assert waiting[0].result(SECONDS) == 0
+        is_answered.set()
+        return wait(waiting, timeout)
+
+    monkeypatch.setattr("quilt_mcp.services.fan_out.wait", wait_for_the_first)
+    answers = fan_out(call, range(100), seconds=0.05)
     release.set()
+    assert is_answered.is_set()
     assert answers == {0: 0}
     assert len(started) < 100
 

@@ -455,9 +455,11 @@ def test_a_403_is_refused_by_the_stack_and_keeps_the_login(entered: World) -> No
     assert json.loads(before) == json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("entered", ["stack_redirects", "stack_endless"], indirect=True)
+@pytest.mark.parametrize(
+    "entered", ["stack_redirects", pytest.param("stack_endless", marks=pytest.mark.soak)], indirect=True
+)
 def test_a_stack_that_redirects_or_never_ends_is_a_failure_of_the_stack(entered: World) -> None:
-    apps.use_settings(Settings(read_timeout_seconds=2))
+    apps.use_settings(Settings(read_timeout_seconds=30))
     with pytest.raises(ResourceExecutionError):
         find_role()
     assert "/api/token" not in list_calls(entered)

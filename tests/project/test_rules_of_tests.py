@@ -1,0 +1,59 @@
+"""Rules for tests: they wait for events, and limit only what is silent. CONTRIBUTING.md has all rules."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LONGEST_PAUSE = 0.05
+"""Longer pauses slow the suite. A pause after which a test expects something is a race on a slow machine."""
+FOREVER = 30
+"""What sleeps longer is silent: a test ends it."""
+
+
+def find_pauses(text: str) -> Iterator[tuple[int, float]]:
+    """Return the lines and seconds of sleeps that are not the pause of a loop, which waits for an event."""
+    for node in _outside_of_loops(ast.parse(text)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "sleep":
+            match node.args:
+                case [ast.Constant(value=int() | float() as seconds)] if LONGEST_PAUSE < seconds < FOREVER:
+                    yield node.lineno, seconds
+
+
+def _outside_of_loops(tree: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(tree):
+        yield child
+        if not isinstance(child, ast.While | ast.For | ast.AsyncFor):
+            yield from _outside_of_loops(child)
+
+
+def test_pauses_are_found() -> None:
+    text = """
+async def test() -> None:
+    time.sleep(1)
+    await asyncio.sleep(0.2)
+    await asyncio.sleep(0)
+    await asyncio.sleep(600)
+    while not done():
+        time.sleep(0.1)
+    sleep(seconds)
+"""
+    assert list(find_pauses(text)) == [(3, 1), (4, 0.2)]
+
+
+@pytest.mark.parametrize("directory", ["tests", "mcp-parity/tests"])
+def test_tests_wait_for_events_and_a_pause_has_a_reason(directory: str) -> None:
+    found = []
+    for path in (ROOT / directory).rglob("*.py"):
+        if "bench" in path.parts:  # measures
+            continue
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines() if "sleep(" in text else []
+        found += [
+            f"{path.relative_to(ROOT)}:{line}: {seconds} s"
+            for line, seconds in (find_pauses(text) if lines else ())
+            if "#" not in lines[line - 1]
+        ]
+    assert found == [], "wait for an event (tests/support/waiting.py), or say beside the pause why it cannot fail"
