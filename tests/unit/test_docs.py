@@ -37,7 +37,7 @@ from tests.support.settings_tables import grouped_settings, name_variable
 from tests.support.worlds import in_world
 
 PAGES = documents()
-README_LINES = 120
+README_LINES = 100  # without the generated parts, so that a new scheme fits
 FOLDERS = r"(?:tests|src|docs|golden|deploy|mcp-parity|\.github|\.ci)"
 NAMED_PATH = re.compile(rf"(?<![\w./-]){FOLDERS}/[\w./-]*[\w/]|(?<![\w./*{{<-])(?:[\w-]+/)*\w+\.py\b")
 """A path from the top of the repository, or the end of the path of a Python module."""
@@ -67,7 +67,9 @@ def test_every_section_that_is_marked_is_generated() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= README_LINES
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    written = re.sub(r"<!-- generated: .*?<!-- /generated -->", "", text, flags=re.DOTALL)
+    assert len(written.splitlines()) <= README_LINES
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if ROOT / "docs" in page.parents], ids=by_name)
