@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -187,6 +188,39 @@ async def test_zygote_that_does_not_start_is_not_started_again_at_once(tmp_path:
         first, second = await ask(sandbox, "x = 1"), await ask(sandbox, "x = 1")
     assert first["error_type"] == second["error_type"] == "SandboxUnavailable"
     assert starts.read_text() == "x"
+
+
+async def test_zygote_whose_program_does_not_exist_is_an_answer(tmp_path: Path) -> None:
+    async with running([str(tmp_path / "missing")]) as sandbox:
+        answer = await ask(sandbox, "x = 1")
+    assert answer["error_type"] == "SandboxUnavailable"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("is_started", [False, True])
+async def test_too_many_open_files_are_an_answer_and_the_next_analysis_runs(
+    is_started: bool,  # noqa: FBT001 - pytest passes parameters by name
+) -> None:
+    async with running() as sandbox:
+        if is_started:
+            await ask(sandbox, HONEST["code"], seconds=60)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(list_descriptors()), hard))
+        held = [os.open("/dev/null", os.O_RDONLY) for _ in range(max(list_descriptors()) - len(list_descriptors()))]
+        try:
+            answer = await ask(sandbox, HONEST["code"], seconds=60)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            for descriptor in held:
+                os.close(descriptor)
+        assert answer["error_type"] == "SandboxUnavailable"
+    async with running() as sandbox:
+        assert (await ask(sandbox, HONEST["code"], seconds=60))["status"] == "counterexample"
+
+
+def list_descriptors() -> list[int]:
+    """Return the descriptors of this process, with the one that reads the list."""
+    return [int(path.name) for path in Path("/proc/self/fd").iterdir()]
 
 
 @pytest.mark.soak

@@ -21,19 +21,26 @@ from quilt_mcp.commands.demo.people import ADMIN
 from quilt_mcp.commands.demo.requirements_sample import write_sample
 from quilt_mcp.commands.demo.stack import FakeStack
 from quilt_mcp.commands.demo.world import World
-from quilt_mcp.core.registry import path_of
+from quilt_mcp.core.registry import path_of, path_variables
 from quilt_mcp.resources import RESOURCE_REGISTRY
 from quilt_mcp.server import QuiltServer, create_server
 from quilt_mcp.settings import Settings
+from tests.contract.cases import read_rows
 from tests.support.waiting import SECONDS
 
 BUCKET, DATABASE, TABLE, WORKFLOW = "acme-partner-exchange", "acme_sequencing", "run_metrics", "same-id"
 VALUES = {"template": "standard", "workflow_id": WORKFLOW, "bucket": BUCKET, "database": DATABASE, "table": TABLE}
 IDS = {"epics": "EP-001", "user-stories": "US-001", "requirements": "REQ-001", "acceptance-criteria": "AC-001"}
-URIS = [
-    path_of(uri).format(**VALUES, id=IDS.get(uri.split("/")[2], ""), query="sample")
-    for uri in sorted(RESOURCE_REGISTRY)
-]
+EXAMPLES = {row.uri: row.example_uri for row in read_rows()}
+
+
+def make_uri(pattern: str) -> str:
+    """Return a URI that both stacks have; for a template with other variables, the example of the contract."""
+    values = {**VALUES, "id": IDS.get(pattern.split("/")[2], ""), "query": "sample"}
+    return path_of(pattern).format(**values) if values.keys() >= set(path_variables(pattern)) else EXAMPLES[pattern]
+
+
+URIS = [make_uri(pattern) for pattern in sorted(RESOURCE_REGISTRY)]
 FEW = [
     "admin://users",
     "athena://workgroups",

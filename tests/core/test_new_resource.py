@@ -1,12 +1,12 @@
 """A resource is one function and one row: a stranger adds one with CONTRIBUTING alone."""
 
 from pathlib import Path
-from typing import TypedDict
 
 import pytest
 from fastmcp import Client
 from mcp_parity.inventory import list_components
 from mcp_parity.settings import Settings
+from typing_extensions import TypedDict
 
 from quilt_mcp.app.domain import Domain, InvalidDomain
 from quilt_mcp.commands.demo.world import World
@@ -34,7 +34,7 @@ def names(prefix: str) -> list[str]:
     return [name for name in ("Ann", "Bo") if name.startswith(prefix)]
 
 
-ROW = define("demo://hello/{name}", greet, name="Greeting", values={"name": names})
+ROW = define("greeting://hello/{name}", greet, name="Greeting", values={"name": names})
 
 
 def domain_of(*rows: ResourceDefinition, name: str = "demo") -> Domain:
@@ -43,52 +43,55 @@ def domain_of(*rows: ResourceDefinition, name: str = "demo") -> Domain:
 
 async def test_a_row_is_enough_for_both_surfaces_discovery_completion_and_the_contract(fresh_world: World) -> None:
     async with Client(create_server(domains=[*DOMAINS, domain_of(ROW)])) as client:
-        answer = await client.call_tool("get_resource", {"uri": "demo://hello/Ann"})
-        [content] = await client.read_resource("demo://hello/Ann")
+        answer = await client.call_tool("get_resource", {"uri": "greeting://hello/Ann"})
+        [content] = await client.read_resource("greeting://hello/Ann")
         listing = await client.call_tool("get_resource", {})
         description = next(tool.description for tool in await client.list_tools() if tool.name == "get_resource")
         rows = {one.row.get("uri", ""): one.row for one in await list_components(client, Settings(Path()), None)}
     assert (answer.structured_content or {})["data"] == {"greeting": "Hello, Ann!"}
     assert content.text == '{"greeting":"Hello, Ann!"}'
-    [listed] = (listing.structured_content or {})["data"]["demo"]
+    [listed] = (listing.structured_content or {})["data"]["greeting"]
     assert (listed["name"], listed["description"]) == ("Greeting", "Greet somebody.")
-    assert "demo:// hello/{name}" in (description or "")
-    row = rows["demo://hello/{name}"]
+    assert "greeting:// hello/{name}" in (description or "")
+    row = rows["greeting://hello/{name}"]
     assert (row["type"], row["name"], row["description"]) == ("resource_template", "Greeting", "Greet somebody.")
-    assert (row["category"], row["example_uri"]) == ("demo", "demo://hello/Ann")
+    assert (row["category"], row["example_uri"]) == ("greeting", "greeting://hello/Ann")
 
 
 async def test_a_template_without_values_has_no_example() -> None:
-    row = define("demo://hello/{name}", greet, name="Greeting")
+    row = define("greeting://hello/{name}", greet, name="Greeting")
     async with Client(create_server(domains=[domain_of(row)])) as client:
         [listed, *_] = await list_components(client, Settings(Path()), None)
-    assert (listed.row["uri"], listed.row["example_uri"]) == ("demo://hello/{name}", "")  # the contract then fails
+    assert (listed.row["uri"], listed.row["example_uri"]) == ("greeting://hello/{name}", "")  # the contract then fails
 
 
 @pytest.mark.parametrize(
     ("domains", "message"),
     [
         (
-            [domain_of(ROW), domain_of(define("demo://x", nothing, name="X", description="x"), name="other")],
-            "The domains demo and other both claim demo://",
+            [domain_of(ROW), domain_of(define("greeting://x", nothing, name="X", description="x"), name="other")],
+            "The domains demo and other both claim greeting://",
         ),
-        ([domain_of(ROW, ROW)], "URI defined twice: demo://hello/{name}"),
+        ([domain_of(ROW, ROW)], "URI defined twice: greeting://hello/{name}"),
         (
-            [domain_of(ROW, define("demo://hello/{other}", lambda other: {}, name="X", description="x"))],
-            "Two URIs match the same resources: demo://hello/{other} and demo://hello/{name}",
-        ),
-        (
-            [domain_of(define("demo://hello/{nobody}", greet, name="X"))],
-            "Service function does not match the URI: missing a required argument: 'name' in demo://hello/{nobody}",
+            [domain_of(ROW, define("greeting://hello/{other}", lambda other: {}, name="X", description="x"))],
+            "Two URIs match the same resources: greeting://hello/{other} and greeting://hello/{name}",
         ),
         (
-            [domain_of(define("demo://hello", greet, name="X"))],
-            "Service function does not match the URI: missing a required argument: 'name' in demo://hello",
+            [domain_of(define("greeting://hello/{nobody}", greet, name="X"))],
+            "Service function does not match the URI: missing a required argument: 'name' in greeting://hello/{nobody}",
         ),
-        ([domain_of(define("demo://x", nothing, name="X"))], "Definition lacks a name or a description: demo://x"),
         (
-            [domain_of(define("demo://x", nothing, name="X", description="x", values={"y": names}))],
-            "Definition names variables that the URI does not have: y in demo://x",
+            [domain_of(define("greeting://hello", greet, name="X"))],
+            "Service function does not match the URI: missing a required argument: 'name' in greeting://hello",
+        ),
+        (
+            [domain_of(define("greeting://x", nothing, name="X"))],
+            "Definition lacks a name or a description: greeting://x",
+        ),
+        (
+            [domain_of(define("greeting://x", nothing, name="X", description="x", values={"y": names}))],
+            "Definition names variables that the URI does not have: y in greeting://x",
         ),
     ],
 )

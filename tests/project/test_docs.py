@@ -20,6 +20,7 @@ from quilt_mcp.commands.install import executable
 from quilt_mcp.settings import Settings
 from tests.bench import document
 from tests.contract.test_parity import ERRORS, REASONS
+from tests.support.answer_pages import FOLDER, PAGE_LINES
 from tests.support.docs import (
     COMMAND,
     DOCSTRING,
@@ -29,13 +30,14 @@ from tests.support.docs import (
     documents,
     find_outdated,
     with_resource_list,
+    write_answer_pages,
 )
 from tests.support.pages import anchors, blocks, code_spans, links, prose, shell_lines
 from tests.support.settings_tables import grouped_settings, name_variable
 from tests.support.worlds import in_world
 
 PAGES = documents()
-README_LINES, PAGE_LINES = 120, 300
+README_LINES = 100  # without the generated parts, so that a new scheme fits
 FOLDERS = r"(?:tests|src|docs|golden|deploy|mcp-parity|\.github|\.ci)"
 NAMED_PATH = re.compile(rf"(?<![\w./-]){FOLDERS}/[\w./-]*[\w/]|(?<![\w./*{{<-])(?:[\w-]+/)*\w+\.py\b")
 """A path from the top of the repository, or the end of the path of a Python module."""
@@ -46,13 +48,15 @@ EXAMPLES = frozenset({"pkg/models.py"})
 
 
 def by_name(page: Path) -> str:
-    return page.name
+    return page.relative_to(ROOT).as_posix()
 
 
 def test_every_generated_part_is_up_to_date() -> None:
     source = DOCSTRING.read_text(encoding="utf-8")
     assert [path.name for path, _ in find_outdated(SECTIONS)] == [], f"run `make mcp-list` or `{COMMAND}`"
     assert with_resource_list(source) == source, f"run `make mcp-list` or `{COMMAND}`"
+    written = {page: page.read_text(encoding="utf-8") for page in FOLDER.glob("*.md")}
+    assert written == write_answer_pages(), f"run `make mcp-list` or `{COMMAND}`"
 
 
 def test_every_section_that_is_marked_is_generated() -> None:
@@ -63,10 +67,12 @@ def test_every_section_that_is_marked_is_generated() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= README_LINES
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    written = re.sub(r"<!-- generated: .*?<!-- /generated -->", "", text, flags=re.DOTALL)
+    assert len(written.splitlines()) <= README_LINES
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "docs"], ids=by_name)
+@pytest.mark.parametrize("page", [page for page in PAGES if ROOT / "docs" in page.parents], ids=by_name)
 def test_a_page_has_at_most_300_lines(page: Path) -> None:
     assert len(page.read_text(encoding="utf-8").splitlines()) <= PAGE_LINES
 

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from quilt_mcp.core.errors import ResourceFailure, Unauthorized
-from quilt_mcp.core.registry import ResourceDefinition, path_of
+from quilt_mcp.core.registry import ResourceDefinition, path_of, path_variables
 from quilt_mcp.resources import RESOURCE_REGISTRY
 from tests.contract.cases import HOME, read_rows
+from tests.support.answer_pages import FOLDER, AnswerPages
+from tests.support.answer_types import find_answer_type, find_classes
 from tests.support.client_links import client_links
 from tests.support.demo_picture import output_of, picture
 from tests.support.settings_tables import settings_tables
@@ -41,7 +43,7 @@ SCHEMES = {
 
 def documents() -> list[Path]:
     """Return README, CONTRIBUTING, CHANGELOG, the pages of docs, and the README of mcp-parity."""
-    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "mcp-parity" / "README.md"]
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "mcp-parity" / "README.md"]
 
 
 def find_outdated(sections: Mapping[str, Callable[[], str]]) -> Iterator[tuple[Path, str]]:
@@ -51,6 +53,11 @@ def find_outdated(sections: Mapping[str, Callable[[], str]]) -> Iterator[tuple[P
         new = with_sections(text, sections)
         if new != text:
             yield path, new
+
+
+def write_answer_pages() -> dict[Path, str]:
+    """Return the text of each page in docs/answers."""
+    return {path: text for scheme, rows in _by_scheme() for path, text in AnswerPages(scheme, rows).write().items()}
 
 
 def with_sections(text: str, sections: Mapping[str, Callable[[], str]]) -> str:
@@ -110,15 +117,15 @@ def _resources() -> str:
     parts: list[str] = []
     for scheme, rows in _by_scheme():
         parts += [f"## {scheme}", "", _summary(scheme, rows), ""]
-        table = []
+        table, pages = [], AnswerPages(scheme, rows)
         for row in rows:
             example = examples.get(row["uri"]) or examples.get(path_of(row["uri"]))
             link = f"[`{example.example_uri}`](../golden/{example.data_golden(HOME)}.json)" if example else ""
             admin = (
                 " Administrators only." if row["requires_admin"] and "dministrators" not in row["description"] else ""
             )
-            table.append((f"`{row['uri']}`", row["description"] + admin, link))
-        parts += [_table(("URI", "description", "example"), table), ""]
+            table.append((f"`{row['uri']}`", row["description"] + admin, pages.link_answer(row), link))
+        parts += [_table(("URI", "description", "fields", "example"), table), ""]
     return "\n".join(parts).rstrip()
 
 
@@ -179,9 +186,38 @@ LIVE_SECTIONS: Mapping[str, Callable[[], str]] = {"error-example": _error_exampl
 """The sections that need a demo world."""
 
 
+def find_incomplete(rows: Iterable[ResourceDefinition], examples: Mapping[str, str]) -> Iterator[str]:
+    """Yield one line for each row that lacks something for the contract and the documents: which row lacks what.
+
+    Args:
+        rows: the rows.
+        examples: the URIs of the contract's examples, by the URI of the row.
+    """
+    for row in rows:
+        if not list(find_classes(find_answer_type(row))):
+            yield f"{row['uri']} has no fields to document: its function must return a TypedDict or a model."
+        names = path_variables(row["uri"])
+        if missing := [name for name in names if name not in row.get("values", {})]:
+            yield f"{row['uri']} has no example: `values` of its row must list values of {', '.join(missing)}."
+        elif not examples.get(row["uri"]):
+            yield f"{row['uri']} has no example: its `values` list nothing in the world {HOME}."
+
+
 def write() -> None:
-    """Write everything that is generated."""
-    for path, text in list(find_outdated({**SECTIONS, **LIVE_SECTIONS})):
+    """Write everything that is generated.
+
+    Raises:
+        SystemExit: a row is incomplete.
+    """
+    if incomplete := list(
+        find_incomplete(RESOURCE_REGISTRY.values(), {row.uri: row.example_uri for row in read_rows()})
+    ):
+        raise SystemExit("\n".join(incomplete))
+    pages = write_answer_pages()
+    FOLDER.mkdir(exist_ok=True)
+    for path in set(FOLDER.glob("*.md")) - pages.keys():
+        path.unlink()
+    for path, text in [*pages.items(), *find_outdated({**SECTIONS, **LIVE_SECTIONS})]:
         path.write_text(text, encoding="utf-8")
     DOCSTRING.write_text(with_resource_list(DOCSTRING.read_text(encoding="utf-8")), encoding="utf-8")
     PICTURE.write_text(picture(), encoding="utf-8")

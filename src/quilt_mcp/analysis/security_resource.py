@@ -8,18 +8,20 @@ from quilt_mcp.app import current_app
 
 
 class Isolation(TypedDict):
-    """How this machine isolates the process that runs an analysis.
-
-    `accepts_code` is false if no analysis can run. `landlock`, `privileges`, `rlimits` and `seccomp` say which layers
-    work. The server has tried them.
-    """
+    """How this machine isolates the process that runs an analysis. The server has tried each layer."""
 
     accepts_code: bool
+    """False if no analysis can run."""
     weaker_sandbox_allowed: bool
+    """Whether analyses also run if a layer does not work."""
     landlock: bool
+    """Whether Landlock limits the file system."""
     privileges: bool
+    """Whether the process can give up its privileges."""
     rlimits: bool
+    """Whether the limits of processes work."""
     seccomp: bool
+    """Whether seccomp limits the system calls."""
 
 
 class Rule(TypedDict):
@@ -40,20 +42,35 @@ class SecurityConfig(TypedDict):
     """The data of `config://security`. The lists are sorted."""
 
     allowed_modules: list[str]
+    """The only modules that code can import."""
     blocked_modules: list[str]
+    """The other modules of the standard library."""
     dangerous_builtins: list[str]
+    """The builtins that code cannot name."""
     memory_limit_mb: int
+    """The maximum address space of the process that runs the analysis, in MiB."""
     code_size_bytes: int
+    """The maximum size of the code, in bytes of UTF-8."""
     coverage_threshold: int
+    """The maximum number of paths that are explored for each condition."""
     syntax_nodes: int
+    """The maximum number of nodes in the syntax tree of the code."""
     syntax_depth: int
+    """The maximum depth of the tree."""
     integer_digits: int
+    """The maximum number of decimal digits of an integer literal."""
     literal_length: int
+    """The maximum number of characters of a string literal."""
     rules: list[Rule]
+    """All rules that can refuse code."""
     closed_attributes: list[str]
+    """The attributes that code cannot name."""
     definable_methods: list[str]
+    """The methods of the form `__name__` that code can define."""
     withheld_names: list[str]
+    """The names that allowed modules do not have for code."""
     isolation: Isolation
+    """Which layers of the sandbox work."""
 
 
 def security() -> SecurityConfig:

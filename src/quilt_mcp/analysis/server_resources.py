@@ -40,30 +40,40 @@ class Named(TypedDict):
     """A tool or prompt, with the first line of its description."""
 
     name: str
+    """Its name."""
     description: str
+    """The first line."""
 
 
 class ResourceDescription(TypedDict):
     """A resource, with the first line of its description."""
 
     uri: str
+    """Its URI."""
     description: str
+    """The first line."""
 
 
 class TemplateDescription(TypedDict):
     """A resource template, with the first line of its description."""
 
     uri_template: str
+    """Its URI, with variables."""
     description: str
+    """The first line."""
 
 
 class Capabilities(TypedDict):
     """The data of info://capabilities. The lists are sorted and contain each name once."""
 
     tools: list[Named]
+    """The tools that you can use."""
     resources: list[ResourceDescription]
+    """The resources that you can read."""
     templates: list[TemplateDescription]
+    """The resource templates that you can read."""
     prompts: list[Named]
+    """The prompts that you can use."""
 
 
 async def server_config() -> ServerConfig:

@@ -8,7 +8,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import anyio
@@ -41,6 +42,15 @@ class ZygoteLost(Exception):
     """The zygote has ended, or does not respond."""
 
 
+@contextmanager
+def _reporting_loss() -> Iterator[None]:
+    """Raise ZygoteLost for an error of the system, such as too many open files or processes."""
+    try:
+        yield
+    except OSError as failure:
+        raise ZygoteLost from failure
+
+
 class ZygoteProcess:
     """A running zygote.
 
@@ -58,18 +68,26 @@ class ZygoteProcess:
         """Start a zygote and wait until it is ready.
 
         Raises:
-            ZygoteLost: it ended, or was not ready in time.
+            ZygoteLost: it cannot be started, ended, or was not ready in time.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)  # noqa: FBT003 - socket has no keyword for it
-        with theirs:  # not in a thread: a call that is cancelled there would lose the process that it has started
-            started = cls(_spawn(command, theirs, surroundings), ours)
-        try:
-            started.layers = await started._read_layers()
-        except BaseException:  # also a cancellation, which is raised again
-            with anyio.CancelScope(shield=True):
-                await started.close()
-            raise
+        with _reporting_loss():
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            try:
+                with (
+                    theirs
+                ):  # not in a thread: a call that is cancelled there would lose the process that it has started
+                    process = _spawn(command, theirs, surroundings)
+            except OSError:
+                ours.close()
+                raise
+            ours.setblocking(False)  # noqa: FBT003 - socket has no keyword for it
+            started = cls(process, ours)
+            try:
+                started.layers = await started._read_layers()
+            except BaseException:  # also a cancellation, which is raised again
+                with anyio.CancelScope(shield=True):
+                    await started.close()
+                raise
         return started
 
     @property
@@ -88,24 +106,19 @@ class ZygoteProcess:
         Raises:
             ZygoteLost: no child started.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        ours.setblocking(False)  # noqa: FBT003 - socket has no keyword for it
-        request = os.memfd_create("request")
-        try:
-            with theirs, os.fdopen(request, "wb", closefd=False) as file:
-                file.write(json.dumps(envelope).encode())
-                file.flush()
-                os.lseek(request, 0, os.SEEK_SET)
-                socket.send_fds(self._control, [json.dumps(limits).encode()], [request, theirs.fileno()])
-            return Child(await _wait_for_pidfd(ours), ours)
-        except OSError as failure:
-            ours.close()
-            raise ZygoteLost from failure
-        except BaseException:  # also a cancellation, which is raised again
-            ours.close()
-            raise
-        finally:
-            os.close(request)
+        with _reporting_loss():
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+            ours.setblocking(False)  # noqa: FBT003 - socket has no keyword for it
+            try:
+                with theirs, os.fdopen(os.memfd_create("request"), "wb") as file:
+                    file.write(json.dumps(envelope).encode())
+                    file.flush()
+                    os.lseek(file.fileno(), 0, os.SEEK_SET)
+                    socket.send_fds(self._control, [json.dumps(limits).encode()], [file.fileno(), theirs.fileno()])
+                return Child(await _wait_for_pidfd(ours), ours)
+            except BaseException:  # also a cancellation, which is raised again
+                ours.close()
+                raise
 
     async def close(self) -> None:
         """End the zygote and its children, and wait until it has ended."""

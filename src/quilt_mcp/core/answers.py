@@ -5,7 +5,7 @@ import re
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, overload
 
 import pydantic_core
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
@@ -17,6 +17,10 @@ JSONObject = dict[str, Any]
 """A JSON object of any shape."""
 
 
+@overload
+def iso(moment: datetime) -> str: ...
+@overload
+def iso(moment: datetime | None) -> str | None: ...
 def iso(moment: datetime | None) -> str | None:
     """Return ISO 8601 in UTC with a `Z`, to the second. A moment without a zone counts as UTC; None stays None."""
     if moment is None:

@@ -5,13 +5,16 @@ system has no value for them. IDs are UUIDs in lower case. Names of users are us
 database does not let the server read its users.
 """
 
-from typing import Literal, TypedDict
+from typing import Literal
+
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 
 class Planned(TypedDict):
     """The fields that epics, user stories and requirements share."""
 
     id: str
+    """The UUID."""
     reference_id: str
     """Prefix and number, such as EP-001."""
     title: str
@@ -26,11 +29,15 @@ class Planned(TypedDict):
     creator_id: str
     """The ID of the user who created it."""
     creator_name: str | None
+    """The username of that user; null if the server may not read users."""
     assignee_id: str
     """The ID of the user who is responsible for it."""
     assignee_name: str | None
+    """The username of that user; null if the server may not read users."""
     created_at: str | None
+    """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
     updated_at: str | None
+    """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
 
 
 class Epic(Planned):
@@ -61,6 +68,7 @@ class AcceptanceCriterion(TypedDict):
     """An acceptance criterion."""
 
     id: str
+    """The UUID."""
     reference_id: str
     """Prefix and number, such as AC-001."""
     description: str
@@ -70,15 +78,20 @@ class AcceptanceCriterion(TypedDict):
     author_id: str
     """The ID of the user who wrote it."""
     author_name: str | None
+    """The username of that user; null if the server may not read users."""
     created_at: str | None
+    """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
     updated_at: str | None
+    """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
 
 
 class RequirementType(TypedDict):
     """A type that a requirement can have."""
 
     id: str
+    """The UUID."""
     name: str
+    """The name, such as Functional."""
     description: str | None
     """Null if there is none."""
 
@@ -96,30 +109,35 @@ class EpicPage(Counted):
     """A page of epics, in the order of their IDs or of `sort`."""
 
     epics: list[Epic]
+    """The epics of this page."""
 
 
 class UserStoryPage(Counted):
     """A page of user stories, in the order of their IDs or of `sort`."""
 
     user_stories: list[UserStory]
+    """The user stories of this page."""
 
 
 class RequirementPage(Counted):
     """A page of requirements, in the order of their IDs or of `sort`."""
 
     requirements: list[Requirement]
+    """The requirements of this page."""
 
 
 class AcceptanceCriterionPage(Counted):
     """A page of acceptance criteria, in the order of their IDs or of `sort`."""
 
     acceptance_criteria: list[AcceptanceCriterion]
+    """The acceptance criteria of this page."""
 
 
 class RequirementTypePage(Counted):
     """A page of requirement types, in the order of their IDs."""
 
     requirement_types: list[RequirementType]
+    """The requirement types of this page."""
 
 
 class UserStoryTree(UserStory):
@@ -141,6 +159,7 @@ class EpicHierarchy(Epic):
     """An epic with a page of its user stories, in the order of their IDs."""
 
     user_stories: list[UserStoryTree]
+    """The user stories of this page."""
     count: int
     """The number of the epic's user stories, as of the first page."""
     next_cursor: str | None
@@ -153,15 +172,21 @@ class Relationship(TypedDict):
     """A relationship of one requirement to another."""
 
     id: str
+    """The UUID."""
     source_requirement_id: str
+    """The ID of the requirement from which it leads."""
     target_requirement_id: str
+    """The ID of the requirement to which it leads."""
     relationship_type_id: str
+    """The ID of its type."""
     relationship_type: str
     """The name of the type, such as depends_on."""
     created_by: str
     """The ID of the user who created it."""
     created_by_name: str | None
+    """The username of that user; null if the server may not read users."""
     created_at: str | None
+    """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
     related_reference_id: str
     """The reference ID of the other requirement."""
     related_title: str
@@ -192,15 +217,21 @@ class SearchResult(TypedDict):
     """An entity that matches a query."""
 
     id: str
+    """The UUID."""
     reference_id: str
+    """Prefix and number, such as EP-001."""
     type: str
-    """epic, user_story, acceptance_criteria or requirement."""
+    """`epic`, `user_story`, `acceptance_criteria` or `requirement`."""
     title: str | None
     """Null for an acceptance criterion, which has no title, priority or status."""
     description: str | None
+    """Null if there is none."""
     priority: int | None
+    """1 is critical, 2 high, 3 medium, 4 low; null for an acceptance criterion."""
     status: str | None
+    """Null for an acceptance criterion."""
     created_at: str | None
+    """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
     match: Literal["reference_id", "title", "text"]
     """Where it matches: `reference_id` if the query is its reference ID, `title` if the title contains all required
     terms, else `text`."""
@@ -215,6 +246,7 @@ class SearchPage(TypedDict):
     query: str
     """The query, as given."""
     results: list[SearchResult]
+    """The results of this page."""
     count: int
     """The total of all pages."""
     count_is_exact: bool

@@ -3,7 +3,9 @@
 IDs and times are as in `answers.py`.
 """
 
-from typing import Literal, TypedDict
+from typing import Literal
+
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.requirements.answers import Counted
 
@@ -12,15 +14,17 @@ class BriefEntity(TypedDict):
     """An entity in one line."""
 
     id: str
+    """The UUID."""
     reference_id: str
+    """Prefix and number, such as EP-001."""
     type: str
-    """epic, user_story, acceptance_criteria or requirement."""
+    """`epic`, `user_story`, `acceptance_criteria` or `requirement`."""
     title: str
     """For an acceptance criterion, which has no title: the first 120 characters of its description."""
     status: str | None
-    """Null for an acceptance criterion, which has no status and priority."""
+    """Null for an acceptance criterion, which has none."""
     priority: int | None
-    """1 is critical, 2 high, 3 medium, 4 low."""
+    """1 is critical, 2 high, 3 medium, 4 low; null for an acceptance criterion."""
 
 
 class TracedEntity(BriefEntity):
@@ -50,6 +54,7 @@ class TraceLink(TypedDict):
     relationship_id: str | None
     """For a relationship: its ID. Null for other links."""
     entity: TracedEntity
+    """The entity to which the link leads."""
     is_repeated: bool
     """True if an earlier link leads to the same entity. What follows it is listed once, with the first link."""
 
@@ -78,11 +83,13 @@ class Trace(Counted):
     """
 
     start: TracedEntity
+    """The entity of the URI."""
     depth: int
     """The maximum number of steps from the start."""
     entity_count: int
     """The number of entities of all pages, including the start."""
     links: list[TraceLink]
+    """The links of this page."""
     cycle_count: int
     """The number of cycles of all pages. Each cycle in the trace contains the last relationship of one of them."""
     page_cycle_count: int
@@ -101,7 +108,9 @@ class ProjectName(TypedDict):
     """A project, by its name."""
 
     id: str
+    """The UUID."""
     name: str
+    """The name."""
 
 
 class Project(ProjectName):
@@ -110,14 +119,18 @@ class Project(ProjectName):
     description: str | None
     """Null if there is none."""
     epic_count: int
+    """The number of its epics."""
     created_at: str | None
+    """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
     updated_at: str | None
+    """ISO 8601 in UTC; null only if a database of the earlier system has no value."""
 
 
 class ProjectPage(Counted):
     """A page of projects, in the order of their IDs."""
 
     projects: list[Project]
+    """The projects of this page."""
 
 
 class Gap(TypedDict):

@@ -1,6 +1,8 @@
 """The answers of athena://databases, athena://workgroups and athena://query/history."""
 
-from typing import Literal, TypedDict
+from typing import Literal
+
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 
 class DatabaseRow(TypedDict):
@@ -142,7 +144,9 @@ class UnavailableWorkgroup(TypedDict):
     """A workgroup that is missing from the history, and the reason."""
 
     name: str
+    """Its name."""
     reason: str
+    """Why it could not be read."""
 
 
 class HistoryAnswer(TypedDict):

@@ -1,6 +1,6 @@
 """The answers of athena://databases/{database}/tables and athena://databases/{database}/tables/{table}."""
 
-from typing import TypedDict
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 
 class TableRow(TypedDict):

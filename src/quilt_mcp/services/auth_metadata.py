@@ -1,7 +1,9 @@
 """auth://: the login, the catalog, and the directories of this machine that Quilt uses."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal
+
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure, Unavailable

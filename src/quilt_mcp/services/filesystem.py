@@ -4,7 +4,9 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal
+
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.app import current_app, identity
 from quilt_mcp.services.settings import QuiltSettings

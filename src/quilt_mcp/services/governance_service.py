@@ -1,6 +1,8 @@
 """admin://: users, roles and settings of the stack. One GraphQL request each, for administrators only."""
 
-from typing import TYPE_CHECKING, TypedDict, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
+
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core.answers import iso
 from quilt_mcp.services.stack.callers import current_caller
@@ -34,33 +36,41 @@ class UserRow(TypedDict):
     is_admin: bool
     is_sso_only: bool
     is_service: bool
-    date_joined: str | None
-    last_login: str | None
+    date_joined: str
+    last_login: str
     role: str | None
     extra_roles: list[str]
 
 
 class UsersAnswer(TypedDict):
-    """The answer of admin://users: the users, sorted by name, and their number."""
+    """The answer of admin://users."""
 
     users: list[UserRow]
+    """The users, sorted by name."""
     count: int
+    """The number of users."""
 
 
 class PolicyRow(TypedDict):
-    """One policy of a role. `managed` is whether Quilt manages its content."""
+    """One policy of a role."""
 
     id: str
+    """Its ID in Quilt."""
     title: str
+    """Its title in Quilt."""
     arn: str
+    """The IAM policy."""
     managed: bool
+    """Whether Quilt manages its content."""
 
 
 class Permission(TypedDict):
-    """The right of a role in one bucket: READ or READ_WRITE."""
+    """The right of a role in one bucket."""
 
     bucket: str
+    """The name of the bucket."""
     level: str
+    """READ or READ_WRITE."""
 
 
 class RoleRow(TypedDict):
@@ -84,17 +94,21 @@ class RoleRow(TypedDict):
 
 
 class RolesAnswer(TypedDict):
-    """The answer of admin://roles: the roles, sorted by name, and their number."""
+    """The answer of admin://roles."""
 
     roles: list[RoleRow]
+    """The roles, sorted by name."""
     count: int
+    """The number of roles."""
 
 
 class Uploader(TypedDict):
     """The user who set the SSO configuration."""
 
     name: str
+    """The name in Quilt."""
     email: str
+    """The email address."""
 
 
 class SSOConfig(TypedDict):
@@ -107,20 +121,22 @@ class SSOConfig(TypedDict):
     """
 
     text: str
-    timestamp: str | None
+    timestamp: str
     uploader: Uploader | None
 
 
 class SSOAnswer(TypedDict):
-    """The answer of admin://config/sso; null if there is no SSO configuration."""
+    """The answer of admin://config/sso."""
 
     sso_config: SSOConfig | None
+    """The configuration; null if there is none."""
 
 
 class OpenQueryAnswer(TypedDict):
     """The answer of admin://config/tabulator."""
 
     open_query_enabled: bool
+    """Whether any AWS credentials can query tabulator tables."""
 
 
 def admin_users_list() -> UsersAnswer:

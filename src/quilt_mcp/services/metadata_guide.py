@@ -4,13 +4,15 @@ In the Python code `package` is a `quilt3.Package()` and `template` is the conte
 The error messages are exactly those of quilt3 and of Python's json module.
 """
 
-from typing import NotRequired, TypedDict
+from typing import NotRequired
+
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 MetadataValue = str | bool | int | list[str] | None
 
 
 class WorkingExample(TypedDict):
-    """One way to write metadata.
+    """One way to write metadata. Null is a placeholder.
 
     Attributes:
         description: what it shows.
@@ -26,27 +28,36 @@ class WorkingExample(TypedDict):
 
 
 class Pattern(TypedDict):
-    """Metadata for one field of work: a template, fields to set, and Python code that uses them."""
+    """Metadata for one field of work. Null is a placeholder."""
 
     template: str
+    """The name of the template."""
     custom_fields: dict[str, MetadataValue]
+    """Fields to set."""
     usage: str
+    """Python code that uses them."""
 
 
 class UsageGuide(TypedDict):
-    """How to write metadata: an overview, a recommendation, and examples by name."""
+    """How to write metadata."""
 
     overview: str
+    """What the metadata of a package is."""
     recommended_approach: str
+    """What to do."""
     working_examples: dict[str, WorkingExample]
+    """Ways to write metadata, by name."""
     common_patterns: dict[str, Pattern]
+    """Metadata for fields of work, by name."""
 
 
 class ExamplesAnswer(TypedDict):
     """The answer of metadata://examples."""
 
     metadata_usage_guide: UsageGuide
+    """How to write metadata."""
     best_practices: list[str]
+    """Advice, one sentence or two each."""
 
 
 class Issue(TypedDict):
@@ -68,12 +79,16 @@ class Issue(TypedDict):
 
 
 class TroubleshootingAnswer(TypedDict):
-    """The answer of metadata://troubleshooting: problems by name, and lists of steps."""
+    """The answer of metadata://troubleshooting."""
 
     common_issues_and_fixes: dict[str, Issue]
+    """Problems by name."""
     step_by_step_fix: list[str]
+    """What to do about an error, in order."""
     testing_approach: list[str]
+    """How to test metadata before a push, in order."""
     recommended_workflow: list[str]
+    """How to write metadata without errors, in order."""
 
 
 EXAMPLES: ExamplesAnswer = {

@@ -6,7 +6,8 @@ each read, as for other services, would take as long as the rest of the read.
 
 from copy import deepcopy
 from datetime import UTC, datetime
-from typing import TypedDict
+
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.services.metadata_guide import EXAMPLES, TROUBLESHOOTING, ExamplesAnswer, TroubleshootingAnswer

@@ -3,7 +3,9 @@
 The placeholder of a text is "unknown", that of a number null. `creation_date` is set when a template is read.
 """
 
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
+
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 
 class OwnFields(TypedDict, total=False):

@@ -1,7 +1,9 @@
 """The answer of permissions://buckets/{bucket}/access."""
 
 from collections.abc import Mapping
-from typing import Literal, TypedDict
+from typing import Literal
+
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.services.bucket_claims import Claim, StatementSource, WriteProof
 from quilt_mcp.services.bucket_listing import SourceName

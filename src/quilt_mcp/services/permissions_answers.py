@@ -1,7 +1,9 @@
 """The answers of permissions://."""
 
 from collections.abc import Mapping
-from typing import Literal, TypedDict
+from typing import Literal
+
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.services.bucket_claims import Claim, Level, WriteProof
 from quilt_mcp.services.bucket_listing import SourceName
@@ -73,8 +75,11 @@ class Purposes(TypedDict):
     """
 
     package_creation: list[str]
+    """For packages."""
     data_storage: list[str]
+    """For other data."""
     temporary_storage: list[str]
+    """For temporary data."""
 
 
 class PermissionsAnswer(TypedDict):
@@ -137,8 +142,11 @@ class Criteria(TypedDict):
     """How buckets are ranked: first by `write`, then by the sum of the factors' scores, then by name."""
 
     ranks: list[WriteProof]
+    """The values of `write`, the best first."""
     scoring_factors: dict[str, int]
+    """The score of each factor. The sum is at most 100."""
     ties: str
+    """How buckets with the same rank and score are ordered."""
 
 
 class Recommendations(TypedDict):

@@ -67,10 +67,12 @@ class TabulatorAnswer(TypedDict):
 
 
 class TableColumn(TypedDict):
-    """A column of a table, with its type in Athena."""
+    """A column of a table."""
 
     name: str
+    """Its name."""
     type: str
+    """Its type in Athena."""
 
 
 class TableSource(TypedDict):

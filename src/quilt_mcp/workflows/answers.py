@@ -16,104 +16,149 @@ RECENT_ENTRIES = 5
 
 
 class ListedProgress(TypedDict):
-    """Numbers of steps, and the percentage of those that are completed or skipped, to one decimal."""
+    """How far a workflow is."""
 
     completed_steps: int
+    """The number of completed steps."""
     skipped_steps: int
+    """The number of skipped steps."""
     total_steps: int
+    """The number of all steps."""
     percentage: float
+    """Of the steps that are completed or skipped, 0 to 100, to one decimal; 0 if there are no steps."""
 
 
 class ListedWorkflow(TypedDict):
     """A workflow in the list of all."""
 
     id: str
+    """The ID that its creator chose."""
     name: str
+    """For a person."""
     status: WorkflowStatus
+    """It follows from the statuses of the steps."""
     progress: ListedProgress
+    """How many steps are done."""
     created_at: str
+    """When it was created, ISO 8601 in UTC."""
     updated_at: str
+    """When it or one of its steps last changed, ISO 8601 in UTC."""
 
 
 class WorkflowList(TypedDict):
-    """The workflows, most recently updated first; the totals count all, also those beyond the list's end."""
+    """The workflows, most recently updated first, and how many there are."""
 
     workflows: list[ListedWorkflow]
+    """At most 200."""
     total_workflows: int
+    """The number of all."""
     active_workflows: int
+    """The number with the status created or in_progress."""
     completed_workflows: int
+    """The number with the status completed."""
 
 
 class StepAnswer(TypedDict):
     """A step."""
 
     id: str
+    """Its ID in the workflow."""
     description: str
+    """What is to be done."""
     step_type: str
+    """The kind of step, as its creator named it."""
     dependencies: list[str]
+    """The IDs of the steps that must be completed or skipped before it starts."""
     metadata: JSONObject
+    """The fields that were given."""
     created_at: str
+    """When it was added, ISO 8601 in UTC."""
     status: StepStatus
+    """Set by workflow_update_step."""
     started_at: str | None
+    """When the latest attempt started, ISO 8601 in UTC; null if none has."""
     completed_at: str | None
+    """When it was completed or skipped, ISO 8601 in UTC; null if it is neither."""
     error_message: str | None
+    """Why it failed; null if no message was given."""
     result: JSONObject | None
+    """What it produced; null if no result was given."""
 
 
 class LogEntryAnswer(TypedDict):
-    """An update of a step. `status_change` is "old -> new"."""
+    """An update of a step."""
 
     timestamp: str
+    """When the step was updated, ISO 8601 in UTC."""
     step_id: str
+    """The ID of the step."""
     status_change: str
+    """"old -> new"."""
     message: str | None
+    """The message of the update; null if none was given."""
 
 
 class WorkflowAnswer(TypedDict):
     """A workflow with its steps in the order in which they were added, and its newest log entries, oldest first."""
 
     id: str
+    """The ID that its creator chose."""
     name: str
+    """For a person."""
     description: str
+    """What it is for; empty if nothing was given."""
     metadata: JSONObject
+    """The fields that were given."""
     created_at: str
+    """When it was created, ISO 8601 in UTC."""
     updated_at: str
+    """When it or one of its steps last changed, ISO 8601 in UTC."""
     status: WorkflowStatus
+    """It follows from the statuses of the steps."""
     started_at: str | None
+    """When its first step started, ISO 8601 in UTC; null if none has."""
     completed_at: str | None
+    """When its last step was completed or skipped, ISO 8601 in UTC; null if steps are left."""
     steps: list[StepAnswer]
+    """All of them."""
     execution_log: list[LogEntryAnswer]
+    """The newest updates of steps."""
     total_steps: int
+    """The number of all steps."""
     completed_steps: int
+    """The number of completed steps."""
     failed_steps: int
+    """The number of failed steps."""
     skipped_steps: int
+    """The number of skipped steps."""
 
 
-class Progress(TypedDict):
-    """Numbers of steps, and the percentage of those that are completed or skipped, to one decimal."""
+class Progress(ListedProgress):
+    """The numbers of steps with each status."""
 
-    total_steps: int
-    completed_steps: int
-    skipped_steps: int
     failed_steps: int
+    """The number of failed steps."""
     in_progress_steps: int
+    """The number of steps in progress."""
     pending_steps: int
-    percentage: float
+    """The number of pending steps."""
 
 
 class WorkflowReport(TypedDict):
-    """The full status of a workflow.
-
-    `next_available_steps` are the ids of the pending steps with finished dependencies, and `can_proceed` is whether
-    there are any. `recent_activity` are the last log entries.
-    """
+    """The full status of a workflow."""
 
     workflow: WorkflowAnswer
+    """The workflow."""
     progress: Progress
+    """How many steps are done."""
     next_available_steps: list[str]
+    """The IDs of the pending steps with finished dependencies."""
     can_proceed: bool
+    """Whether there are any."""
     recent_activity: list[LogEntryAnswer]
+    """The last log entries."""
     recommendations: list[str]
+    """What to do next."""
 
 
 class WorkflowDeletion(TypedDict):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from quilt_mcp.core.errors import MakeFailure, ResourceExecutionError, ResourceFailure, Unavailable
+from quilt_mcp.core.errors import MakeFailure, ResourceExecutionError, ResourceFailure, Unavailable, find_failure
 
 if TYPE_CHECKING:
     from sqlalchemy.exc import DBAPIError
@@ -78,6 +78,10 @@ class DatabaseFailures:
         state = getattr(error.orig, "sqlstate", None) or ""
         if make := self._by_sqlstate.get(state) or self._by_sqlstate.get(state[:2]):
             return _with_details(make, f"SQLSTATE {state}")
+        if isinstance(driver := getattr(error.orig, "__cause__", None), Exception) and (
+            failure := find_failure(driver, self._by_driver_class)
+        ):
+            return failure
         # psycopg reports neither a code nor a reason for a connection that it could not open.
         is_connection = error.connection_invalidated or (not state and type(error).__name__ == "OperationalError")
         return self._unreachable() if is_connection else None
@@ -105,6 +109,8 @@ class DatabaseFailures:
             "28": self._no_login,  # invalid authorization
             "3D000": self._no_login,  # unknown database
             "25006": self._not_allowed,  # read-only transaction
+            "25P03": self._too_slow,  # idle in transaction
+            "25P04": self._too_slow,  # transaction timeout
             "42501": self._not_allowed,  # insufficient privilege
             "40": self._busy,  # transaction rollback
             "53": self._busy,  # insufficient resources
@@ -112,6 +118,22 @@ class DatabaseFailures:
             "55P03": self._locked,  # lock not available
             "57": self._unreachable,  # operator intervention
             "57014": self._too_slow,  # query canceled
+            "58": self._failed_inside,  # system error
+            "72": self._busy,  # snapshot too old
+            "F0": self._failed_inside,  # configuration file
+            "HV": self._failed_inside,  # foreign data wrapper
+            "XX": self._failed_inside,  # internal error
+        }
+
+    @property
+    def _by_driver_class(self) -> Mapping[str, MakeFailure]:
+        """Of asyncpg, without a code, or with the code of another failure. SQLAlchemy keeps them as the cause."""
+        return {
+            "asyncpg.exceptions.InvalidCachedStatementError": self._changed,
+            "asyncpg.exceptions._base.OutdatedSchemaCacheError": self._changed,
+            "asyncpg.exceptions._base.ProtocolError": lambda _: self._unreachable(),
+            "asyncpg.exceptions._base.TargetServerAttributeNotMatched": lambda _: self._unreachable(),
+            "asyncpg.exceptions._base.ClientConfigurationError": self._misconfigured,
         }
 
     def _from_system(self, error: OSError) -> ResourceFailure:
@@ -189,6 +211,28 @@ class DatabaseFailures:
             suggested_actions=[
                 _RETRY_LATER,
                 "If the error persists, increase QUILT_MCP_DATABASE_TIMEOUT_SECONDS, or ask the database's operator.",
+            ],
+        )
+
+    def _failed_inside(self) -> Unavailable:
+        return Unavailable(
+            f"The server of the {self.name} failed.",
+            suggested_actions=[_RETRY_LATER, "If the error persists, look for the cause in the server's log."],
+        )
+
+    def _changed(self, error: Exception) -> Unavailable:
+        return Unavailable(
+            f"The schema of the {self.name} changed while this server was connected.",
+            details=type(error).__name__,
+            suggested_actions=[_RETRY_SOON],
+        )
+
+    def _misconfigured(self, error: Exception) -> ResourceExecutionError:
+        return ResourceExecutionError(
+            f"The driver does not accept an option in {self.setting}.",
+            details=type(error).__name__,
+            suggested_actions=[
+                f"Check the options in {self.setting}, and the environment variables that start with PG."
             ],
         )
 

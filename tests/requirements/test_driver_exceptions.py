@@ -1,0 +1,268 @@
+"""Every exception of SQLAlchemy and of the database drivers becomes our failure, or is listed with the reason.
+
+The drivers raise while SQLAlchemy opens a connection, so that SQLAlchemy itself wraps and translates what they raise.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from typing import NoReturn
+
+import asyncpg  # type: ignore[import-untyped]  # it ships no type information
+import psycopg
+import pytest
+import sqlalchemy.exc
+from alembic.util.exc import CommandError
+from sqlalchemy import create_engine
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable, find_failure
+from quilt_mcp.requirements.failures import FAILURES
+
+OURS = "our statements are wrong"
+NOT_USED = ("sqlalchemy.orm",)
+NOT_MAPPED_CLASSES = {
+    "AsyncBindNotFound": "only sessions raise it, and we have none",
+    "AsyncContextAlreadyStarted": OURS,
+    "AsyncContextNotStarted": OURS,
+    "AsyncMethodRequired": OURS,
+    "AmbiguousForeignKeysError": OURS,
+    "ArgumentError": OURS,
+    "AwaitRequired": OURS,
+    "CircularDependencyError": OURS,
+    "CompileError": OURS,
+    "ConstraintColumnNotFoundError": OURS,
+    "AmbiguousColumnError": OURS,
+    "DisconnectionError": "only handlers of pool events raise it, and we have none",
+    "DuplicateColumnError": OURS,
+    "IdentifierError": OURS,
+    "IllegalStateChangeError": "only sessions raise it, and we have none",
+    "InvalidRequestError": OURS,
+    "InvalidatePoolError": "only handlers of pool events raise it, and we have none",
+    "MissingGreenlet": OURS,
+    "MultipleResultsFound": OURS,
+    "NoDBAPILoaded": "only the dialect without a driver raises it",
+    "NoForeignKeysError": OURS,
+    "NoInspectionAvailable": OURS,
+    "NoReferenceError": OURS,
+    "NoReferencedColumnError": OURS,
+    "NoReferencedTableError": OURS,
+    "NoResultFound": OURS,
+    "NoSuchColumnError": OURS,
+    "NoSuchModuleError": "the settings accept only the drivers that we name",
+    "NoSuchTableError": OURS,
+    "ObjectNotExecutableError": OURS,
+    "PendingRollbackError": OURS,
+    "ResourceClosedError": OURS,
+    "SQLAlchemyError": "only its subclasses are raised",
+    "StatementError": OURS,
+    "UnboundExecutionError": OURS,
+    "UnreflectableTableError": OURS,
+    "UnsupportedCompilationError": OURS,
+}
+"""Of SQLAlchemy: those that are bugs of ours."""
+NOT_MAPPED_DRIVER_CLASSES = {
+    "Error": "only its subclasses are raised",
+    "PostgresError": "only its subclasses are raised, or the server names a state that asyncpg does not know",
+    "FatalPostgresError": "only its subclasses are raised",
+    "UnknownPostgresError": "the server names no state",
+    "InternalClientError": "a bug of asyncpg, or of ours",
+    "InterfaceError": "a connection is used by two tasks, or after it was closed",
+    "DataError": OURS,
+    "DatabaseError": "only its subclasses are raised",
+    "IntegrityError": "the callers of writes handle it",
+    "InternalError": "only its subclasses are raised",
+    "NotSupportedError": OURS,
+    "OutOfOrderTransactionNesting": OURS,
+    "ProgrammingError": OURS,
+    "UnsupportedClientFeatureError": "we use no such feature",
+    "UnsupportedServerFeatureError": "we use no such feature",
+}
+"""Of the drivers, without a state."""
+NOT_MAPPED_STATES = {
+    "02": "no data is no error",
+    "03": OURS,
+    "09": "our tables have no such triggers",
+    "0A": OURS,
+    "0B": OURS,
+    "0F": OURS,
+    "0L": "we grant nothing",
+    "0P": "we set no role",
+    "0Z": "our tables have no functions",
+    "10": "we use no XML",
+    "20": OURS,
+    "21": OURS,
+    "22": OURS,
+    "23": "the callers of writes handle violated constraints",
+    "24": OURS,
+    "25": OURS,
+    "26": OURS,
+    "27": "our tables have no such triggers",
+    "2B": OURS,
+    "2D": OURS,
+    "2F": "our tables have no functions",
+    "34": OURS,
+    "38": "our tables have no functions",
+    "39": "our tables have no functions",
+    "3B": OURS,
+    "3F": OURS,
+    "42": OURS,
+    "44": "our tables have no views with a check",
+    "54": "our statements are small",
+    "55": "we change no database and no enum while it is in use",
+    "P0": "our tables have no functions",
+}
+"""Of PostgreSQL, by the class of the state: its first two characters."""
+NOT_MAPPED_CODES = {
+    "SQLITE_ERROR": OURS,
+    "SQLITE_INTERNAL": "a bug of SQLite",
+    "SQLITE_ABORT": "no callback of ours aborts",
+    "SQLITE_NOMEM": "a MemoryError in Python",
+    "SQLITE_NOTFOUND": "SQLite does not return it from statements",
+    "SQLITE_PROTOCOL": "SQLite repeats a race for the write-ahead log for 10 seconds",
+    "SQLITE_EMPTY": "SQLite does not use it",
+    "SQLITE_SCHEMA": "SQLite prepares the statement again",
+    "SQLITE_TOOBIG": OURS,
+    "SQLITE_CONSTRAINT": "the callers of writes handle it",
+    "SQLITE_MISMATCH": OURS,
+    "SQLITE_MISUSE": OURS,
+    "SQLITE_NOLFS": "every system that we support has large files",
+    "SQLITE_AUTH": "we set no authorizer",
+    "SQLITE_FORMAT": "SQLite does not use it",
+    "SQLITE_RANGE": OURS,
+}
+"""Of SQLite, by the primary code."""
+
+
+def descend(cls: type[Exception]) -> Iterator[type[Exception]]:
+    yield cls
+    for child in cls.__subclasses__():
+        yield from descend(child)
+
+
+def list_classes(*bases: type[Exception]) -> list[type[Exception]]:
+    """Return the classes of libraries, without those that other tests define."""
+    found = {cls for base in bases for cls in descend(base) if not cls.__module__.startswith(("tests.", "quilt_mcp."))}
+    return sorted(found, key=lambda cls: (cls.__module__, cls.__qualname__))
+
+
+async def wrap_asyncpg(cls: type[Exception]) -> SQLAlchemyError:
+    """Return what SQLAlchemy raises if asyncpg raises this."""
+
+    async def connect() -> NoReturn:
+        raise cls("x")
+
+    with pytest.raises(SQLAlchemyError) as raised:
+        async with create_async_engine("postgresql+asyncpg://", async_creator=connect).connect():
+            pass
+    return raised.value
+
+
+def wrap(url: str, error: Exception) -> SQLAlchemyError:
+    """Return what SQLAlchemy raises if a driver raises this."""
+
+    def connect() -> NoReturn:
+        raise error
+
+    with pytest.raises(SQLAlchemyError) as raised, create_engine(url, creator=connect).connect():
+        pass
+    return raised.value
+
+
+def find(error: Exception) -> ResourceFailure | None:
+    return find_failure(error, FAILURES.rows)
+
+
+def test_each_exception_of_sqlalchemy_is_mapped_or_listed() -> None:
+    classes = [cls for cls in list_classes(SQLAlchemyError) if not cls.__module__.startswith(NOT_USED)]
+    assert len(classes) > 40
+    mapped = {
+        cls.__name__ for cls in classes if issubclass(cls, sqlalchemy.exc.DBAPIError | sqlalchemy.exc.TimeoutError)
+    }
+    assert not mapped & NOT_MAPPED_CLASSES.keys()
+    assert {cls.__name__ for cls in classes} - mapped == NOT_MAPPED_CLASSES.keys()
+
+
+async def test_each_exception_of_asyncpg_is_mapped_or_listed() -> None:
+    classes = list_classes(asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+    assert len(classes) > 250
+    silent = {cls for cls in classes if find(await wrap_asyncpg(cls)) is None}
+    check_listed(silent, "sqlstate")
+
+
+def test_each_exception_of_psycopg_is_mapped_or_listed() -> None:
+    classes = list_classes(psycopg.Error)
+    assert len(classes) > 250
+    silent = {cls for cls in classes if find(wrap("postgresql+psycopg://", cls("x"))) is None}
+    check_listed(silent, "sqlstate")
+
+
+def check_listed(silent: set[type[Exception]], state: str) -> None:
+    states = {str(getattr(cls, state))[:2] for cls in silent if getattr(cls, state, None)}
+    assert states <= NOT_MAPPED_STATES.keys()
+    names = {cls.__name__ for cls in silent if not getattr(cls, state, None)}
+    assert names <= NOT_MAPPED_DRIVER_CLASSES.keys()
+
+
+def test_each_code_of_sqlite_is_mapped_or_listed() -> None:
+    codes = {
+        name: code
+        for name, code in vars(sqlite3).items()
+        if name.startswith("SQLITE_") and name.upper() in PRIMARY and isinstance(code, int)
+    }
+    silent = set()
+    for name, code in codes.items():
+        error = sqlite3.OperationalError("x")
+        error.sqlite_errorcode, error.sqlite_errorname = code, name
+        if find(wrap("sqlite://", error)) is None:
+            silent.add(name)
+    assert silent == NOT_MAPPED_CODES.keys()
+
+
+PRIMARY = frozenset(
+    """
+    SQLITE_ERROR SQLITE_INTERNAL SQLITE_PERM SQLITE_ABORT SQLITE_BUSY SQLITE_LOCKED SQLITE_NOMEM SQLITE_READONLY
+    SQLITE_INTERRUPT SQLITE_IOERR SQLITE_CORRUPT SQLITE_NOTFOUND SQLITE_FULL SQLITE_CANTOPEN SQLITE_PROTOCOL
+    SQLITE_EMPTY SQLITE_SCHEMA SQLITE_TOOBIG SQLITE_CONSTRAINT SQLITE_MISMATCH SQLITE_MISUSE SQLITE_NOLFS SQLITE_AUTH
+    SQLITE_FORMAT SQLITE_RANGE SQLITE_NOTADB
+    """.split()  # noqa: SIM905 - words are easier to read than a list of literals
+)
+"""The codes that SQLite documents as primary result codes, without those that are no errors."""
+
+
+def test_each_reason_is_needed() -> None:
+    asyncpg_classes = list_classes(asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+    classes = [*asyncpg_classes, *list_classes(psycopg.Error)]
+    states = {str(getattr(cls, "sqlstate", None))[:2] for cls in classes}
+    assert NOT_MAPPED_STATES.keys() <= states
+    assert NOT_MAPPED_DRIVER_CLASSES.keys() <= {cls.__name__ for cls in classes}
+
+
+@pytest.mark.parametrize(
+    ("cls", "failure", "message"),
+    [
+        (asyncpg.InvalidCachedStatementError, Unavailable, "changed while this server was connected"),
+        (asyncpg.OutdatedSchemaCacheError, Unavailable, "changed while this server was connected"),
+        (asyncpg.exceptions.ProtocolError, Unavailable, "cannot be reached"),
+        (
+            asyncpg.ClientConfigurationError,
+            ResourceExecutionError,
+            "does not accept an option in QUILT_MCP_DATABASE_URL",
+        ),
+        (asyncpg.exceptions.PostgresIOError, Unavailable, "The server of the requirements database failed."),
+        (asyncpg.InternalServerError, Unavailable, "The server of the requirements database failed."),
+        (asyncpg.exceptions.TransactionTimeoutError, Unavailable, "did not respond in time"),
+        (asyncpg.exceptions.SnapshotTooOldError, Unavailable, "is busy"),
+    ],
+)
+async def test_exceptions_of_asyncpg_become_failures(
+    cls: type[Exception], failure: type[ResourceFailure], message: str
+) -> None:
+    found = find(await wrap_asyncpg(cls))
+    assert type(found) is failure
+    assert message in found.message
+
+
+def test_alembic_raises_only_for_its_command_line() -> None:
+    """Our migrations run in code. A CommandError means that a script is missing or wrong, which is a bug."""
+    assert find(CommandError("x")) is None

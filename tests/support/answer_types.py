@@ -1,0 +1,90 @@
+"""The types of the answers: what service functions declare that they return, as JSON Schema."""
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeGuard, get_args, get_type_hints
+
+from pydantic import BaseModel, TypeAdapter
+from typing_extensions import is_typeddict
+
+from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.core.registry import ResourceDefinition
+
+
+def find_answer_type(row: ResourceDefinition) -> type[Any]:
+    """Return the class that a service function returns."""
+    answer: type[Any] = get_type_hints(row["service_function"])["return"]
+    return answer
+
+
+def make_schema(answer: type[Any]) -> JSONObject:
+    """Return the schema of an answer. An object has no other fields than those of its type."""
+    schema = TypeAdapter(answer).json_schema(mode="serialization")
+    for part in _list_objects(schema):
+        if "properties" in part:
+            part["additionalProperties"] = False
+    return schema
+
+
+def _list_objects(value: object) -> Iterator[JSONObject]:
+    if isinstance(value, dict):
+        yield value
+        for part in value.values():
+            yield from _list_objects(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _list_objects(part)
+
+
+def find_classes(annotation: object) -> Iterator[type[Any]]:
+    """Yield the classes with fields in a type, with their bases, each before those that it contains."""
+    if _has_fields(annotation):
+        yield annotation
+        for inner in (*list_bases(annotation), *get_type_hints(annotation).values()):
+            yield from find_classes(inner)
+    for inner in get_args(annotation):
+        yield from find_classes(inner)
+
+
+def list_bases(cls: type[Any]) -> list[type[Any]]:
+    """Return the classes of which a class has all fields."""
+    return [base for base in getattr(cls, "__orig_bases__", cls.__bases__) if _has_fields(base)]
+
+
+def _has_fields(annotation: object) -> TypeGuard[type[Any]]:
+    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation is not BaseModel
+    return is_typeddict(annotation) or is_model
+
+
+def describe_fields(cls: type[Any]) -> Mapping[str, str]:
+    """Return what a class says about its own fields: below the field, or in its docstring."""
+    [node] = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    assert isinstance(node, ast.ClassDef)
+    found = dict(re.findall(r"^    (\w+): (.*(?:\n     .*)*)", _split_docstring(cls)[1], re.MULTILINE))
+    own = {
+        one.target.id: "" for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+    }
+    for field, text in zip(node.body, node.body[1:], strict=False):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(described))):
+                found[name] = described
+    return {name: _make_sentence(found.get(name, "")) for name in own}
+
+
+def describe_class(cls: type[Any]) -> str:
+    """Return the docstring of a class without its fields, in one line."""
+    return " ".join(_split_docstring(cls)[0].split())
+
+
+def _split_docstring(cls: type[Any]) -> tuple[str, str]:
+    before, _, fields = inspect.cleandoc(cls.__doc__ or "").partition("\nAttributes:\n")
+    return before, fields
+
+
+def _make_sentence(text: str) -> str:
+    """Return the text in one line, with a capital letter unless it starts with a name or a value."""
+    words = " ".join(text.split())
+    return words[:1].upper() + words[1:] if re.match(r"[a-z]+[ ,;.]", words) else words
