@@ -1,15 +1,18 @@
 """The processes that are measured: how they are started, and how much memory and processor time they take."""
 
 import asyncio
+import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.bench.wire import StdioServer
 from tests.support.processes import children
@@ -19,6 +22,16 @@ from tests.support.waiting import until
 __all__ = ["ROOT"]
 QUILT_MCP = (sys.executable, "-c", "import sys; from quilt_mcp.commands.entry import main; sys.exit(main())")
 """What the command `quilt-mcp` runs, in the revision that this process imports."""
+_MEASURED = """
+import json, sys, time
+from pathlib import Path
+from quilt_mcp.commands.entry import main
+status = main()
+taken = {"seconds": time.process_time(), "memory": Path("/proc/self/status").read_text(encoding="utf-8")}
+sys.stdout.write(f"\\n{json.dumps(taken)}")
+sys.exit(status)
+"""
+"""Runs the command, and then writes what it took: a parent only learns the larger of its own peak and the child's."""
 _CPUCLOCK_SCHED = 2
 """With the id of a process, the id of its clock of processor time: clock_getcpuclockid(3), which Python lacks."""
 RUNNING = re.compile(r"running on http://127\.0\.0\.1:([1-9]\d*)")
@@ -35,6 +48,45 @@ def environment(folder: Path, **settings: str) -> dict[str, str]:
     kept.pop("PYTHONDONTWRITEBYTECODE", None)  # otherwise each start would compile all imported modules
     given = {"data_dir": str(folder / "data")} | settings
     return kept | {f"QUILT_MCP_{name.upper()}": value for name, value in given.items()}
+
+
+class Finished(NamedTuple):
+    """A command that has ended.
+
+    Attributes:
+        seconds: from the start to the end.
+        processor_seconds: of the process.
+        peak_memory: in bytes.
+        output: of stdout and stderr.
+    """
+
+    seconds: float
+    processor_seconds: float
+    peak_memory: int
+    output: str
+
+
+def run_command(arguments: Sequence[str], folder: Path, **settings: str) -> Finished:
+    """Run `quilt-mcp` with these arguments in a new process.
+
+    Raises:
+        RuntimeError: it fails.
+    """
+    started = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURED, *arguments],
+        env=environment(folder, **settings),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    seconds = time.perf_counter() - started
+    if done.returncode:
+        raise RuntimeError(f"{arguments} failed: {done.stderr}{done.stdout}")
+    output, _, last = done.stdout.rpartition("\n")
+    taken = json.loads(last)
+    return Finished(seconds, taken["seconds"], _find_bytes(taken["memory"], "VmHWM"), output + done.stderr)
 
 
 @contextmanager
@@ -101,7 +153,11 @@ def _family(pid: int) -> list[int]:
 
 
 def _status(pid: int, name: str) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+    return _find_bytes(Path(f"/proc/{pid}/status").read_text(encoding="utf-8"), name)
+
+
+def _find_bytes(status: str, name: str) -> int:
+    for line in status.splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
     return 0

@@ -1,9 +1,11 @@
 """`quilt-mcp requirements import` and `export`: an import writes all records, or none and the reasons."""
 
+import codecs
 import errno
 import io
 import json
 import os
+import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,12 +17,15 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements.kinds import DEFAULT_PROJECT_ID
+from quilt_mcp.requirements.transfer.record_reader import RecordReader, Refused
+from quilt_mcp.requirements.transfer.rejections import Rejection
 from quilt_mcp.settings import Settings
 from tests.requirements.transferring import (
     ADA,
     CRITERION,
     EPIC,
     FAMILY,
+    INSTRUCTION,
     STORY,
     UUID,
     export,
@@ -139,7 +144,7 @@ WRONG_LINES = [
     (b'{"kind": "epic"}\n', "title: Missing. Add it."),
     (
         b'{"kind": "epic", "title": "x", "creat',
-        "The line is not valid JSON. It is the last one: the file seems to be truncated.",
+        "The line is not valid JSON. It is the last one: the file seems to be truncated. Export or copy the file again",
     ),
 ]
 
@@ -325,6 +330,8 @@ def test_all_problems_are_reported_together(file: Path, capsys: pytest.CaptureFi
         (b"kind,title\nepic,\xff\n", "2: The line is not valid UTF-8 at byte 6. Save the file in UTF-8."),
         ("kind,title\nepic,Ä\n".encode("latin-1"), "2: The line is not valid UTF-8 at byte 6."),
         ("kind,title\n".encode("utf-16"), "1: The file is in UTF-16. Save it in UTF-8."),
+        ("kind,title\n".encode("utf-16-le"), "1: The file is in UTF-16. Save it in UTF-8."),
+        ("kind,title\n".encode("utf-32-be"), "1: The file is in UTF-32. Save it in UTF-8."),
         (b'kind,title\nepic,"' + b"x" * 140_000 + b'"\n', "2: The row is not valid CSV: a quotation mark is missing"),
         (b"kind,title\nepic" + b',"x\n"' * 300_000, "has more than 1,000,000 bytes."),
     ],
@@ -338,7 +345,68 @@ def test_an_invalid_csv_file_is_rejected(
     found = capsys.readouterr().err
     assert reason in found
     assert found.startswith(f"{file}:")
+    assert INSTRUCTION.search(found)
     assert found.endswith("Nothing was imported: 1 problem.\n")
+
+
+ENCODINGS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
+BIG_ENDIAN = {"utf-16": codecs.BOM_UTF16_BE, "utf-32": codecs.BOM_UTF32_BE}
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\n\n", " "])
+def test_a_file_in_utf_16_or_utf_32_is_rejected_by_the_name_of_its_encoding(form: Any, line_end: str) -> None:
+    text = {"csv": f"kind,title{line_end}epic,x{line_end}", "jsonl": json.dumps(EPIC) + line_end}[form]
+    files = {encoding: text.encode(encoding) for encoding in ENCODINGS}
+    files |= {f"{name} mark": mark + files[f"{name}-be"] for name, mark in BIG_ENDIAN.items()}
+    for encoding, content in files.items():
+        reason = f"The file is in {encoding[:6].upper()}. Save it in UTF-8."
+        found = list(RecordReader(io.BytesIO(content), form))
+        assert found == [Refused([Rejection(1, None, reason)], None, ends_file=True)], encoding
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+@pytest.mark.usefixtures("data_dir")
+def test_a_file_of_zero_bytes_is_rejected_as_damaged(form: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_bytes(bytes(5000))
+    found = import_rejected(capsys, ["requirements", "import", str(file), "--format", form])
+    assert found == {1: "The file starts with zero bytes: it is damaged. Export or copy it again."}
+
+
+@pytest.mark.parametrize(
+    ("form", "start", "line"),
+    [
+        ("csv", "kind,title\nepic,x", 2),
+        ("csv", 'kind,title\nepic,"x', 2),
+        ("csv", "kind,", 1),
+        ("jsonl", '{"kind": "epic", "title": "x', 1),
+        ("jsonl", f"{json.dumps(ADA)}\n", 2),
+    ],
+)
+@pytest.mark.usefixtures("data_dir")
+def test_a_line_of_two_gigabytes_is_rejected_in_little_memory(
+    form: str, start: str, line: int, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(start)
+    os.truncate(file, 2 * 10**9)  # the rest are zero bytes, which take no space
+    command = ["requirements", "import", str(file), "--format", form]
+    reason = "The line or row has more than 1,000,000 bytes. Shorten it. The rest of the file was not read."
+    assert import_rejected(capsys, command) == {line: reason}
+    tracemalloc.start()
+    try:
+        assert main(command) == 1
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.usefixtures("data_dir")
+def test_a_record_with_too_many_fields_is_rejected(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    many = {f"f{number}": 1 for number in range(10_000)}
+    command = write(file, {"kind": "epic", "title": "x", **many})
+    check_reasons(import_rejected(capsys, command), ["f0: Records of the kind epic have no such field. Remove it."])
+    file.write_text("{" + '"f": 1, ' * 10**6 + "}\n")
+    check_reasons(import_rejected(capsys, command), ["The line or row has more than 1,000,000 bytes. Shorten it."])
 
 
 def test_an_empty_file_imports_nothing(tmp_path: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:

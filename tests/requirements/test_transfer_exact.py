@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal, cast
 
+import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from quilt_mcp.commands import requirements_work
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.transfer.record_writer import protect, unprotect
@@ -64,9 +67,25 @@ def place_of(settings: Settings) -> str:
     return url.get_secret_value() if url else str(settings.data_dir / FILE_NAME)
 
 
-def export_to(file: Path, settings: Settings) -> None:
+def export_to(file: Path, settings: Settings, batch: int | None = None) -> None:
     apps.use_settings(settings)
-    assert main(["requirements", "export", str(file)]) == 0
+    if batch is None:
+        assert main(["requirements", "export", str(file)]) == 0
+    else:
+        assert run_export(file, batch) > batch
+
+
+def run_export(file: Path, batch: int) -> int:
+    """Export as the command does, but read fewer rows together. Return their number."""
+    form = cast("Literal['jsonl', 'csv', 'reqif']", file.suffix[1:])
+
+    def check_end(_: str, done: int, total: int) -> None:
+        assert done <= total  # an export that reads rows again has no end
+
+    async def export() -> int:
+        return await requirements_work.export_file(file, form, check_end, batch=batch)
+
+    return anyio.run(export)
 
 
 def import_from(file: Path, settings: Settings) -> None:
@@ -74,11 +93,21 @@ def import_from(file: Path, settings: Settings) -> None:
     assert main(["requirements", "import", str(file)]) == 0
 
 
-def check_exact(source: tuple[Form, Settings], target: tuple[Form, Settings], rows: Rows, file: Path) -> None:
-    """Check that an export of the rows, imported into another database, gives the same rows."""
+def check_exact(
+    source: tuple[Form, Settings], target: tuple[Form, Settings], rows: Rows, file: Path, *, batch: int | None = None
+) -> None:
+    """Check that an export of the rows, imported into another database, gives the same rows.
+
+    Args:
+        source: the form of the database of the rows, and its settings.
+        target: those of the other one.
+        rows: what is exported.
+        file: the file of the export.
+        batch: the number of rows that the export reads together; None for what the command does.
+    """
     expected = generated.fit(rows, source[0])
     generated.write(source[0], place_of(source[1]), expected)
-    export_to(file, source[1])
+    export_to(file, source[1], batch)
     import_from(file, target[1])
     found = generated.dump(target[0], place_of(target[1]), expected)
     for table in ("requirement_types", "relationship_types"):  # the target began with types of its own
@@ -125,8 +154,9 @@ def test_a_hundred_thousand_rows_are_exported_exactly(make_empty: Callable[[Form
     more=texts,
     version=st.sampled_from([4, 7]),
     suffix=st.sampled_from(["jsonl", "csv", "reqif"]),
+    batch=st.integers(3, 7),
 )
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_database_is_exported_exactly(  # noqa: PLR0913, PLR0917 - what hypothesis chooses
     make_settings: Callable[..., Settings],
     dialect: Form,
@@ -135,13 +165,14 @@ def test_any_database_is_exported_exactly(  # noqa: PLR0913, PLR0917 - what hypo
     more: list[str],
     version: int,
     suffix: str,
+    batch: int,
 ) -> None:
     rows = generated.generate(seed, Size(users=3, members=90, entities=6), [*more, *UNUSUAL], version=version)
     source, target = make_settings(dialect, "tables"), make_settings(dialect, "tables")
-    check_exact((dialect, source), (dialect, target), rows, tmp_path / f"all.{suffix}")
+    check_exact((dialect, source), (dialect, target), rows, tmp_path / f"all.{suffix}", batch=batch)
 
 
-@given(seed=st.integers(0, 2**32), more=texts, suffix=st.sampled_from(["jsonl", "reqif"]))
+@given(seed=st.integers(0, 2**32), more=texts, suffix=st.sampled_from(["jsonl", "reqif"]), batch=st.integers(3, 7))
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_database_of_the_earlier_system_is_exported_exactly(  # noqa: PLR0913, PLR0917 - what hypothesis chooses
     make_settings: Callable[..., Settings],
@@ -150,10 +181,11 @@ def test_any_database_of_the_earlier_system_is_exported_exactly(  # noqa: PLR091
     seed: int,
     more: list[str],
     suffix: str,
+    batch: int,
 ) -> None:
     rows = generated.generate(seed, Size(users=3, members=0, entities=6), [*more, *UNUSUAL])
     target = make_settings("sqlite", "tables")
-    check_exact(("earlier", existing_settings), ("sqlite", target), rows, tmp_path / f"all.{suffix}")
+    check_exact(("earlier", existing_settings), ("sqlite", target), rows, tmp_path / f"all.{suffix}", batch=batch)
 
 
 @given(st.text("'=+-@\t\r\nab\uff1d", max_size=5) | st.text())

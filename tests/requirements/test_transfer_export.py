@@ -9,9 +9,11 @@ import sqlite3
 import stat
 import sys
 from collections.abc import Callable
-from contextlib import aclosing, closing
+from contextlib import aclosing, closing, redirect_stderr, redirect_stdout
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from pydantic import SecretStr
@@ -27,6 +29,63 @@ from quilt_mcp.requirements.transfer.record_writer import Writer
 from quilt_mcp.settings import Settings
 from tests.requirements.transferring import ADA, EPIC, write
 from tests.support.postgres_server import PostgresServer
+
+
+class Terminal(io.StringIO):
+    """A stderr that shows progress."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def run_in_terminal(command: list[str], *, to_terminal: bool = False) -> tuple[str, str]:
+    """Run a command whose stderr is a terminal, and also its stdout if `to_terminal`. Return what they show."""
+    variables = {"TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "200"}
+    output, shown = Terminal() if to_terminal else io.StringIO(), Terminal()
+    with patch.dict(os.environ, variables), redirect_stdout(output), redirect_stderr(shown):
+        assert main(command) == 0
+    return output.getvalue(), shown.getvalue()
+
+
+@pytest.mark.usefixtures("sample")
+def test_an_export_shows_its_progress_in_rows(tmp_path: Path) -> None:
+    target = tmp_path / "out.jsonl"
+    _, shown = run_in_terminal(["requirements", "export", str(target)])
+    count = len(target.read_text().splitlines())
+    assert shown.index(f"0 of {count} rows") < shown.index(f"{count} of {count} rows")
+
+
+@pytest.mark.usefixtures("sample")
+def test_records_and_progress_do_not_go_to_the_same_terminal() -> None:
+    command = ["requirements", "export"]
+    records, shown = run_in_terminal(command, to_terminal=True)
+    assert (len(records.splitlines()) > 400, shown) == (True, "")
+    again, shown = run_in_terminal(command)
+    assert again == records
+    assert f"0 of {len(records.splitlines())} rows" in shown
+
+
+def test_an_import_shows_the_bytes_of_the_file_before_it_reads_them(data_dir: Path, tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    command = write(file, ADA, *({**EPIC, "reference_id": None, "description": "x" * 1000} for _ in range(100)))
+    _, shown = run_in_terminal(command)
+    first = shown[shown.index("Reading") :].splitlines()[0]
+    assert f"0.0/{file.stat().st_size / 1000:.1f} kB" in first
+
+
+async def test_the_progress_of_an_export_counts_every_row(
+    settings_with_sample: Settings, set_settings: Callable[[Settings], None], tmp_path: Path
+) -> None:
+    set_settings(settings_with_sample)
+    seen: list[tuple[str, int, int]] = []
+    count = await requirements_work.export_file(
+        tmp_path / "out.jsonl", "jsonl", lambda *one: seen.append(one), batch=50
+    )
+    assert seen[0] == ("Exporting", 0, count)
+    assert seen[-1] == ("Exporting", count, count)
+    steps = [after[1] - before[1] for before, after in pairwise(seen)]
+    assert min(steps) >= 0
+    assert max(steps) == 50
 
 
 async def test_an_export_is_one_snapshot(database: Database) -> None:
@@ -77,8 +136,8 @@ def test_a_failed_export_leaves_the_previous_file(
             if self.written == 100:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with monkeypatch.context() as patch:
-        patch.setattr(requirements_work, "Writer", FullDisk)
+    with monkeypatch.context() as context:
+        context.setattr(requirements_work, "Writer", FullDisk)
         assert main(["requirements", "export", str(target)]) == 1
     assert capsys.readouterr().err == f"{target}: No space left on device.\n"
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["out.jsonl"]

@@ -1,6 +1,7 @@
 """Imports and exports records with the command line, in tests."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,12 @@ CRITERION = {
     "user_story_id": "US-001",
     "author_id": "ada",
 }
+INSTRUCTION = re.compile(
+    r"(^|: |\. |, or )(must|add|change|correct|export|give"
+    r"|import|leave|move|name|put|remove|rename|save|shorten|use|write) ",
+    re.IGNORECASE,
+)
+"""What to change, which every reason says."""
 UUID = "0b9c4d5e-1f2a-4b3c-8d4e-5f6a7b8c9d0e"
 
 
@@ -65,6 +72,7 @@ def import_rejected(capsys: pytest.CaptureFixture[str], command: list[str]) -> d
     reasons: dict[int, str] = {}
     for one in report["rejected"]:
         assert one["reason"].endswith(".")
+        assert INSTRUCTION.search(one["reason"]), one["reason"]
         reason = f"{one['field']}: {one['reason']}" if one["field"] else one["reason"]
         reasons[one["line"]] = f"{reasons[one['line']]} {reason}" if one["line"] in reasons else reason
     return reasons

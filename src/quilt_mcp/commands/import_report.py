@@ -1,8 +1,8 @@
-"""What an import prints: its progress, its problems, and what it changes."""
+"""What an import prints: its progress, its problems, and what it changes. The progress of an export."""
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,8 @@ SHOWN = 50
 """Maximum number of problems, of changed records, and of skipped things, that an import prints without --json."""
 READING = "Reading"
 """The part of an import with its progress in bytes."""
+EXPORTING = "Exporting"
+"""The only part of an export, with its progress in rows."""
 _MOST_CHARACTERS = 60
 _IRREGULAR = {
     "user_story": ("user story", "user stories"),
@@ -126,6 +128,24 @@ def _shorten(value: object) -> str:
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
 
 
+class _Parts:
+    """Shows how far each part of the work is, one at a time."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task: TaskID | None = None
+        self._doing = ""
+
+    def show(self, doing: str, done: int, total: int) -> None:
+        """Show how far a part is."""
+        known = total or None  # the size of a pipe is 0
+        if doing != self._doing or self._task is None:
+            if self._task is not None:
+                self._bar.remove_task(self._task)
+            self._task, self._doing = self._bar.add_task(doing, completed=done, total=known), doing
+        self._bar.update(self._task, completed=done, total=known)
+
+
 class Watch:
     """Shows what an import does."""
 
@@ -133,16 +153,7 @@ class Watch:
         self._file = file
         self._bar = bar
         self._left = 0 if is_quiet else SHOWN
-        self._task: TaskID | None = None
-        self._doing = ""
-
-    def progress(self, doing: str, done: int, total: int) -> None:
-        """Show how far a part of the import is."""
-        if doing != self._doing or self._task is None:
-            if self._task is not None:
-                self._bar.remove_task(self._task)
-            self._task, self._doing = self._bar.add_task(doing), doing
-        self._bar.update(self._task, completed=done, total=total or None)  # the size of a pipe is 0
+        self.progress = _Parts(bar).show
 
     def announce(self, rejection: "Rejection") -> None:
         """Print one of the first rejections."""
@@ -156,17 +167,45 @@ class Watch:
 @contextmanager
 def watch(file: Path, *, is_quiet: bool) -> Iterator[Watch]:
     """Show the progress if stderr is a terminal, and rejections if not quiet."""
-    console = console_on(sys.stderr)
-    columns = (*Progress.get_default_columns(), _Amount())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with _open_bar() as bar:
         yield Watch(file, bar, is_quiet=is_quiet)
 
 
-class _Amount(ProgressColumn):
-    """What is done: bytes of the file while it is read, then records."""
+@contextmanager
+def watch_export(*, to_stdout: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Show the progress if stderr is a terminal and the records do not go to the same one."""
+    with _open_bar(is_hidden=to_stdout and sys.stdout.isatty()) as bar:
+        yield _Parts(bar).show
 
-    _bytes, _records = DownloadColumn(), MofNCompleteColumn()
+
+def _open_bar(*, is_hidden: bool = False) -> Progress:
+    console = console_on(sys.stderr)
+    columns = (*Progress.get_default_columns(), _Amount())
+    return Progress(
+        *columns,
+        console=console,
+        transient=True,
+        disable=is_hidden or not console.is_terminal,
+        redirect_stdout=False,  # Rich would show the records of an export on the terminal instead
+        redirect_stderr=False,
+    )
+
+
+class _Rows(ProgressColumn):
+    """The number of rows."""
 
     def render(self, task: Task) -> Text:
         """Return the text of a task."""
+        return Text(f"{task.completed:,.0f} of {task.total or 0:,.0f} rows", style="progress.download")
+
+
+class _Amount(ProgressColumn):
+    """What is done: bytes of the file while it is read, records or rows otherwise."""
+
+    _bytes, _records, _rows = DownloadColumn(), MofNCompleteColumn(), _Rows()
+
+    def render(self, task: Task) -> Text:
+        """Return the text of a task."""
+        if task.description == EXPORTING:
+            return self._rows.render(task)
         return (self._bytes if task.description == READING else self._records).render(task)

@@ -10,7 +10,7 @@ import anyio
 from cyclopts import App, CycloptsError, Parameter
 from rich.table import Table
 
-from quilt_mcp.commands.import_report import describe_report, show_report, watch
+from quilt_mcp.commands.import_report import describe_report, show_report, watch, watch_export
 from quilt_mcp.commands.options import AsJSON
 from quilt_mcp.commands.output import show, show_json, waiting
 from quilt_mcp.commands.running import run_or_complain
@@ -95,8 +95,8 @@ def export(file: Path | None = None, /, *, format: Format = None) -> int:  # noq
     if file and file.suffix.lower() == _ARCHIVE:
         raise CycloptsError(msg=f"A {_ARCHIVE} file is an archive, which is not written. Export to a .reqif file.")
     work = _import_work()
-    with waiting("Exporting"):
-        count: int | None = _run(lambda: work.export_file(file, _choose_format(format, file)))
+    with watch_export(to_stdout=file is None) as progress:
+        count: int | None = _run(lambda: work.export_file(file, _choose_format(format, file), progress))
     if count is not None and file:
         show(f"Exported {count} records to {file}.")
     return 1 if count is None else 0

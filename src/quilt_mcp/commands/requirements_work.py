@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,14 +20,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from quilt_mcp.app import current_app
 from quilt_mcp.app.database.async_engines import sqlite_file
 from quilt_mcp.app.database.schema import Schema, State
-from quilt_mcp.commands.import_report import READING
+from quilt_mcp.commands.import_report import EXPORTING, READING
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements import migrating
 from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.schema_state import CREATED_BY_USE, require_readable
 from quilt_mcp.requirements.settings import RequirementsSettings
 from quilt_mcp.requirements.tables import metadata
-from quilt_mcp.requirements.transfer.exporting import export_records
+from quilt_mcp.requirements.transfer.exporting import BATCH, export_records
 from quilt_mcp.requirements.transfer.importing import Mode, Progress, Report, import_records
 from quilt_mcp.requirements.transfer.jira import JiraReader
 from quilt_mcp.requirements.transfer.jira_mapping import read_mapping
@@ -137,15 +138,26 @@ def _read(reader: Source, size: int, progress: Progress) -> Iterator[Numbered | 
         yield record
 
 
-async def export_file(path: Path | None, form: Format | Literal["reqif"]) -> int:
+async def export_file(
+    path: Path | None, form: Format | Literal["reqif"], progress: Progress, *, batch: int = BATCH
+) -> int:
     """Export to a file or to stdout. Return the number of records. The file appears when it is complete.
+
+    Args:
+        path: the file; None for stdout.
+        form: the format of the file.
+        progress: called with what is being done, the number of rows that were read, and the number of all rows.
+        batch: the number of rows that are read together.
 
     Raises:
         ResourceExecutionError: the file is a database, or the database cannot be read.
         OSError: the file cannot be written.
     """
     count = 0
-    async with _open() as database, aclosing(export_records(database)) as records:
+    async with (
+        _open() as database,
+        aclosing(export_records(database, batch=batch, progress=partial(progress, EXPORTING))) as records,
+    ):
         if path:
             _refuse_database(path, sqlite_file(database.engine))
         with _open_target(path) as file:

@@ -3,6 +3,7 @@
 import codecs
 import csv
 import itertools
+import json
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -12,7 +13,8 @@ RECORD_BYTES = 1_000_000
 """Maximum length of a line or CSV row: more than the longest record needs, with every character escaped."""
 _SEPARATORS = ",;\t"
 _NOT_READ = "The rest of the file was not read."
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_WIDE = {"utf-16": "UTF-16", "utf-32": "UTF-32"}
+"""The encodings other than UTF-8 that `json.detect_encoding` knows."""
 
 
 class UnreadableFile(Exception):
@@ -48,7 +50,7 @@ class Lines:
         """Yield the number and the bytes of each line.
 
         Raises:
-            UnreadableFile: a line is too long, or the file is in UTF-16.
+            UnreadableFile: a line is too long, or the file is in UTF-16 or UTF-32.
         """
         for number, raw in self._read_raw():
             self._row_start = self.bytes_read
@@ -80,7 +82,7 @@ class Lines:
             raise UnreadableFile(
                 line,
                 "The row is not valid CSV: a quotation mark is missing or in the wrong place, or a cell has more than "
-                f"{csv.field_size_limit():,} characters. {_NOT_READ}",
+                f"{csv.field_size_limit():,} characters. Correct the row. {_NOT_READ}",
             ) from error
 
     def _read_raw(self) -> Iterator[tuple[int, bytes]]:
@@ -89,13 +91,13 @@ class Lines:
             raw = self._file.readline(self._most_bytes + 1)
             if not raw:
                 return
+            if number == 1:
+                _check_encoding(raw)
             self.bytes_read += len(raw)
             if self.bytes_read - self._row_start > self._most_bytes:
                 raise UnreadableFile(
                     number, f"The line or row has more than {self._most_bytes:,} bytes. Shorten it. {_NOT_READ}"
                 )
-            if number == 1 and raw.startswith(_UTF_16):
-                raise UnreadableFile(1, "The file is in UTF-16. Save it in UTF-8.")
             yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
 
     def _decode_lines(self) -> Iterator[str]:
@@ -104,6 +106,21 @@ class Lines:
                 yield raw.decode()
             except UnicodeDecodeError as error:
                 raise UnreadableFile(number, f"{describe_encoding(error)} {_NOT_READ}") from None
+
+
+def _check_encoding(start: bytes) -> None:
+    """Check that the first line of a file can be UTF-8.
+
+    Raises:
+        UnreadableFile: it has zero bytes, as UTF-16 and UTF-32 have them, or one of their byte order marks.
+    """
+    if not start.strip(b"\0\n"):
+        if b"\0" in start:
+            raise UnreadableFile(1, "The file starts with zero bytes: it is damaged. Export or copy it again.")
+        return
+    # without a byte order mark, zero bytes beside the first character show the encoding
+    if encoding := _WIDE.get(json.detect_encoding(start)[:6]):
+        raise UnreadableFile(1, f"The file is in {encoding}. Save it in UTF-8.")
 
 
 def describe_encoding(error: UnicodeDecodeError) -> str:

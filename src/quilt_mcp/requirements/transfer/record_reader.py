@@ -19,6 +19,7 @@ from quilt_mcp.requirements.transfer.wording import InvalidRecord, shorten
 Format = Literal["jsonl", "csv"]
 Parse = Callable[[object], FieldValues]
 
+_TRUNCATED = "It is the last one: the file seems to be truncated. Export or copy the file again, or correct the line."
 _COLUMNS = {*COLUMNS, "parent"}
 
 
@@ -103,7 +104,7 @@ def _parse_json(line: int, raw: bytes, parse: Parse) -> Numbered | Refused:
         return Refused([Rejection(line, str(error), "Appears twice in the record. Remove one.")], None)
     except (ValueError, RecursionError) as error:
         if not raw.endswith(b"\n"):
-            return _refuse(line, "The line is not valid JSON. It is the last one: the file seems to be truncated.")
+            return _refuse(line, f"The line is not valid JSON. {_TRUNCATED}")
         where = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
         return _refuse(line, f"The line is not valid JSON{where}. Write one JSON object in each line.")
     return parse_numbered(line, fields, parse)
@@ -128,7 +129,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_make_object)
 def _check_header(header: list[str]) -> None:
     if not header:
         raise UnreadableFile(
-            1, "The file is empty, or its first line is. The first line must contain the column names."
+            1, "The file is empty, or its first line is. Write the names of the columns in the first line."
         )
     if "Issue key" in header:
         raise UnreadableFile(
