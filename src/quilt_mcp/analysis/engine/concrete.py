@@ -31,7 +31,7 @@ class ConcreteSearch:
     Attributes:
         program: runs the analysed code and judges the run.
         candidates: makes arguments.
-        watch: what the search asks and tells.
+        watch: the callbacks of the search.
         found: the exploration. The search counts its runs there.
         random: decides which arguments are varied.
         before: the fingerprint before the search.

@@ -103,7 +103,7 @@ class SymbolicSearch:
     Attributes:
         program: runs the analysed code with `Run.call` and judges the run.
         signature: of the arguments to create, with resolved annotations.
-        watch: what the search asks and tells.
+        watch: the callbacks of the search.
         found: the exploration. The search counts its paths there.
         before: the fingerprint before the search.
         kinds: the kinds of the judgements of concrete runs.

@@ -167,7 +167,7 @@ class Exploration:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What an exploration asks and tells while it runs.
+    """The callbacks of an exploration.
 
     Attributes:
         state: returns a fingerprint of everything that outlives a call. If a run changes it, nothing is decided.

@@ -127,7 +127,7 @@ class Drawer:
     """Draws random values of the types without elements.
 
     Args:
-        random: the source of chance. The same state gives the same values.
+        random: the random generator. The same state gives the same values.
         literals: of the program.
     """
 

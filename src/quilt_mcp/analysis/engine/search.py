@@ -37,7 +37,7 @@ def explore(
         program: runs the analysed code with `Run.call` and judges the run.
         signature: of the arguments to create, with resolved annotations.
         budget: the limits.
-        watch: what the exploration asks and tells while it runs.
+        watch: the callbacks of the exploration.
         scope: what the code says about the search.
 
     Raises:

@@ -19,7 +19,7 @@ from quilt_mcp.analysis.gate.rules import Refused
 from quilt_mcp.analysis.messages import MODULE_NAME, Report
 from quilt_mcp.analysis.policy import Policy
 
-# Modules that C code of the standard library imports in the name of its caller, such as `strftime`. It takes them from
+# Modules that C code of the standard library imports on behalf of its caller, such as `strftime`. It takes them from
 # `sys.modules` and does not use what the import returns, so this is an empty module.
 C_IMPORTS = frozenset({"_pylong", "_strptime", "time"})
 

@@ -1,6 +1,6 @@
 """Write an answer as JSON, without the parts of the `json` module that code can subclass, patch or configure.
 
-Only exact types are written: a subclass could have its own idea of its content.
+Only exact types are written: a subclass could show other content than it has.
 """
 
 from collections.abc import Iterator

@@ -19,16 +19,16 @@ DEFAULT_PROJECT = "00000000-0000-4000-8000-000000000001"
 REQUIREMENT_TYPES = {
     "Functional": "What the system does.",
     "Non-Functional": "How well the system does it: speed, security, availability.",
-    "Business Rule": "A rule of the business that the system has to keep.",
-    "Interface": "How the system meets people and other systems.",
+    "Business Rule": "A business rule that the system must follow.",
+    "Interface": "How people and other systems interact with the system.",
     "Data": "What data the system keeps, and in which form.",
 }
 RELATIONSHIP_TYPES = {
-    "depends_on": "The source needs the target to be met first.",
-    "blocks": "The source keeps the target from being met.",
-    "relates_to": "The two belong together.",
-    "conflicts_with": "The two cannot both be met.",
-    "derives_from": "The source follows from the target.",
+    "depends_on": "The target must be fulfilled before the source.",
+    "blocks": "The target cannot be fulfilled until the source is.",
+    "relates_to": "The two are related.",
+    "conflicts_with": "The two cannot both be fulfilled.",
+    "derives_from": "The source was derived from the target.",
 }
 
 
@@ -50,7 +50,7 @@ def _first_rows(dialect: str) -> dict[str, list[dict[str, Any]]]:
     if dialect == "sqlite":  # which stores no time zones
         now = now.replace(tzinfo=None)
     times = {"created_at": now, "updated_at": now}
-    project = {"id": DEFAULT_PROJECT, "name": "Default", "description": "Where everything is unless told."}
+    project = {"id": DEFAULT_PROJECT, "name": "Default", "description": "The project of everything that has no other project."}
     rows: dict[str, list[dict[str, Any]]] = {
         "reference_counters": [{"prefix": prefix, "last_number": 0} for prefix in ("EP", "US", "AC", "REQ")],
         "generation": [{"number": 0}],

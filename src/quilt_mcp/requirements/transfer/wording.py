@@ -1,4 +1,4 @@
-"""Words the problems of a record: what is wrong with a field, and what to change."""
+"""Describes the problems of a record: what is wrong with a field, and what to change."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
