@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import os
 import sys
 from collections import Counter
@@ -11,6 +12,7 @@ from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
+from typing import cast
 from unittest.mock import patch
 
 import botocore
@@ -21,9 +23,12 @@ from botocore.loaders import JSONFileLoader
 from fastmcp import Client
 from fastmcp.client.transports import FastMCPTransport
 from fastmcp.tools.function_parsing import ParsedFunction
+from fastmcp.utilities.json_schema import dereference_refs
 from hypothesis import settings as hypothesis_settings
 
+from quilt_mcp.app import checked_tool
 from quilt_mcp.commands.demo.world import World
+from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.server import QuiltServer, create_server
 from tests.support import apps
 from tests.support.postgres_server import NoPostgres, PostgresServer, postgres_server
@@ -116,7 +121,18 @@ def _tools_parsed_once() -> Iterator[None]:
         schemas = deepcopy((found.input_schema, found.output_schema))
         return replace(found, input_schema=schemas[0], output_schema=schemas[1])
 
-    with patch.object(ParsedFunction, "from_function", recall):
+    resolved: dict[str, str] = {}
+
+    def recall_resolved(schema: JSONObject) -> JSONObject:
+        text = json.dumps(schema)
+        if text not in resolved:
+            resolved[text] = json.dumps(dereference_refs(schema))
+        return cast("JSONObject", json.loads(resolved[text]))
+
+    with (
+        patch.object(ParsedFunction, "from_function", recall),
+        patch.object(checked_tool, "dereference_refs", recall_resolved),
+    ):
         yield
 
 

@@ -152,6 +152,7 @@ def test_answers_of_another_server_are_not_sent(
     assert set(map(str, received.values())) == {"['server']"}
 
 
+@pytest.mark.soak
 def test_answers_with_other_settings_of_fastmcp_are_not_sent(machine: Machine) -> None:
     (machine.home / ".env").write_text("FASTMCP_LOG_LEVEL=DEBUG", encoding="utf-8")
     try:
@@ -294,13 +295,6 @@ def test_installing_the_server_in_a_client_keeps_its_first_answers(tmp_path: Pat
         assert {len(results) for results in received.values()} == {len(["before the import", "server"])}
 
 
-def test_files_are_readable_by_their_owner_only(machine: Machine) -> None:
-    assert machine.files
-    for file in machine.files:
-        assert file.stat().st_mode & 0o077 == 0
-        assert file.parent.stat().st_mode & 0o077 == 0
-
-
 @pytest.mark.soak
 def test_a_client_can_turn_to_the_handshake_after_discovery(tmp_path: Path) -> None:
     """A client that does not wait long enough for `server/discover` sends `initialize` on the same stream."""
@@ -353,10 +347,15 @@ def test_the_end_of_stdin_does_not_wait_for_answers_that_are_sent_or_never_come(
         assert [answer["id"] for answer in answers] == [message["id"] for message in valid]
 
 
-def test_each_of_many_requests_gets_one_answer(machine: Machine) -> None:
+def test_each_of_many_requests_gets_one_answer_and_the_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
     messages = [*legacy(), *(request(number, "ping") for number in range(100, 150))]
     answers = machine.serve(messages)
     assert [answer["id"] for answer in answers] == [message["id"] for message in messages if "id" in message]
+    assert machine.files
+    for file in machine.files:
+        assert file.stat().st_mode & 0o077 == 0
+        assert file.parent.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.soak

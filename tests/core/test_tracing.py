@@ -115,6 +115,7 @@ def test_a_failed_read_is_an_error_span_without_client_text() -> None:
     assert all(span["attributes"]["error.type"] for span in refused)
 
 
+@pytest.mark.soak
 def test_fastmcps_switch_turns_the_spans_off() -> None:
     found = spans_of({"": ["metadata://examples"]}, mode="off")
     assert found  # from the client library, which has its own switch

@@ -80,6 +80,7 @@ def test_an_error_in_a_fixture_gets_a_second_try_too(tmp_path: Path) -> None:
     assert output.endswith("  test_once.py::test_uses_it\n    in setup; AssertionError: the first time\n")
 
 
+@pytest.mark.soak
 def test_a_test_that_fails_twice_fails_the_run(tmp_path: Path) -> None:
     status, output = run(toy(tmp_path, passes=PASSES, once=FAILS_ONCE, fails=FAILS))
     assert status == 1
@@ -94,6 +95,7 @@ def test_a_test_that_is_skipped_on_its_second_try_has_not_passed(tmp_path: Path)
     assert output.endswith("Failed on the second try: test_once.py::test_fails_once.\n")
 
 
+@pytest.mark.soak
 def test_six_failures_get_no_second_try(tmp_path: Path) -> None:
     status, output = run(toy(tmp_path, passes=PASSES, six=SIX))
     assert status == 1
@@ -136,6 +138,7 @@ def test_ctrl_c_ends_the_run(tmp_path: Path) -> None:
     assert output.endswith("No second try: interrupted.\n")
 
 
+@pytest.mark.soak
 def test_the_ten_slowest_tests_the_cpu_seconds_and_what_was_skipped_are_printed(tmp_path: Path) -> None:
     skips = "import pytest\n@pytest.mark.parametrize('n', range(12))\ndef test_skips(n):\n    pytest.skip('no nginx')\n"
     status, output = run(toy(tmp_path, passes=PASSES, skips=skips))

@@ -82,7 +82,7 @@ def respond(monkeypatch: pytest.MonkeyPatch, answers: dict[str, JSONObject]) -> 
     [
         ("MetadataException", "athena:ListDatabases (MetadataException)"),
         ("AccessDeniedException", "refused by AWS: athena:ListDatabases (AccessDeniedException)"),
-        ("ThrottlingException", "athena:ListDatabases (ThrottlingException)"),
+        pytest.param("ThrottlingException", "athena:ListDatabases (ThrottlingException)", marks=pytest.mark.soak),
         ("InternalServerException", "athena:ListDatabases (InternalServerException)"),
     ],
 )
@@ -157,6 +157,8 @@ async def test_queries_of_several_workgroups_are_described_in_one_call(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_workgroups(30, queries=2)
+    allow_seconds(monkeypatch, 60)
+    use_clock(monkeypatch)
     athena = Athena(monkeypatch, lambda *_: None)
     answer = await read("athena://query/history")
     assert athena.calls["ListQueryExecutions"] == 34
@@ -204,6 +206,8 @@ async def test_queries_that_cannot_be_described_are_counted(
         is_last = "team-0029-00" in body.get("QueryExecutionIds", [])
         return "InternalServerException" if operation == "BatchGetQueryExecution" and is_last else None
 
+    allow_seconds(monkeypatch, 60)
+    use_clock(monkeypatch)
     Athena(monkeypatch, fail)
     answer = await read("athena://query/history")
     assert answer["unprocessed"] == 17
@@ -335,6 +339,7 @@ async def test_a_read_that_is_cancelled_does_not_fail_another(
     assert (athena.calls["ListWorkGroups"], athena.calls[operation]) == (2, 4)
 
 
+@pytest.mark.soak
 def test_a_reader_waits_for_at_most_one_call_of_each_other_reader() -> None:
     quota = athena_calls.Quota("GetWorkGroup", 20, 1)
     called: list[str] = []
@@ -383,6 +388,7 @@ def shorten_pages(monkeypatch: pytest.MonkeyPatch, size: int) -> list[str]:
 async def test_short_pages_of_queries_are_followed(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     add_workgroups(1, queries=60)
     allow_seconds(monkeypatch, 60)
+    use_clock(monkeypatch)
     whole = await read("athena://query/history")
     called = shorten_pages(monkeypatch, 20)
     assert await read("athena://query/history") == whole

@@ -50,7 +50,11 @@ def _first_rows(dialect: str) -> dict[str, list[dict[str, Any]]]:
     if dialect == "sqlite":  # which stores no time zones
         now = now.replace(tzinfo=None)
     times = {"created_at": now, "updated_at": now}
-    project = {"id": DEFAULT_PROJECT, "name": "Default", "description": "The project of everything that has no other project."}
+    project = {
+        "id": DEFAULT_PROJECT,
+        "name": "Default",
+        "description": "The project of everything that has no other project.",
+    }
     rows: dict[str, list[dict[str, Any]]] = {
         "reference_counters": [{"prefix": prefix, "last_number": 0} for prefix in ("EP", "US", "AC", "REQ")],
         "generation": [{"number": 0}],
