@@ -29,7 +29,7 @@ class ConfigText:
 
     Args:
         text: the text, with its byte order mark. A new or empty file has none.
-        client: whose configuration it is.
+        client: the client that reads the configuration.
         command: the command that entries of this server have.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""The answer to a request whose token cannot be verified now, because the store of sign-ins or the issuer failed."""
+"""The answer to a request with a token that cannot be verified now: the store of sign-ins or the issuer failed."""
 
 from contextvars import ContextVar
 from http import HTTPStatus

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 WORKERS = 32
 NOT_IN_TIME = "not reached in time"
-"""The reason in answers for an item whose call did not finish in time."""
+"""The reason in answers for an item with a call that did not finish in time."""
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")

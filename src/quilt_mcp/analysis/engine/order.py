@@ -202,7 +202,7 @@ def _names_set(annotation: ast.expr) -> bool:
 
 
 def _is_element(iterated: ast.expr) -> bool:
-    """Return whether the iterated value is a set whose elements are not sets themselves."""
+    """Return whether the iterated value is a set with elements that are not sets themselves."""
     return isinstance(iterated, ast.Set | ast.SetComp)
 
 

@@ -106,7 +106,7 @@ def _postgresql_engine(url: URL, seconds: float, *, patient: bool) -> AsyncEngin
         url,
         connect_args={
             "timeout": seconds,
-            # The server ends a statement that is too slow. This is for a server that no longer answers.
+            # The server ends a statement that is too slow. This is for a server that no longer responds.
             "command_timeout": None if patient else seconds + 1,
             "server_settings": {"application_name": APPLICATION, "statement_timeout": milliseconds},
         },
