@@ -257,7 +257,7 @@ async def test_default_timeout_comes_from_the_settings() -> None:
     sandbox = RecordingSandbox(settings)
     async with connect(AppWithSandbox(sandbox, settings)) as client:
         await call(client, "symbolic_check", **ARGUMENTS["symbolic_check"])
-        await call(client, "symbolic_check", **ARGUMENTS["symbolic_check"], timeout_seconds=3)
+        await call(client, "symbolic_check", **ARGUMENTS["symbolic_check"], timeout_seconds=3)  # recorded only
         shown = [tool.input_schema["properties"].get("timeout_seconds") for tool in await client.list_tools()]
     assert sandbox.timeouts == [7.0, 3.0]
     assert [limit["default"] for limit in shown if limit] == [7, 7, 7, 7]

@@ -42,7 +42,7 @@ def analyse(request: Request) -> dict[str, Any]:
     admitted = admit(request["code"], POLICY)
     module = load_module(admitted.source, POLICY)
     loaded = Loaded(module, admitted.source, admitted.tree, lambda _: None)
-    return dict(run_analysis(request, loaded, seconds=1.0, path_limit=30))
+    return dict(run_analysis(request, loaded, seconds=1.0, path_limit=30))  # any claim must hold
 
 
 def satisfies(code: str, x: int, y: int) -> bool:

@@ -181,7 +181,7 @@ def test_all_paths_differ_from_some_paths() -> None:
     assert (straight.end, straight.paths, straight.decided) == (End.ALL_PATHS, 2, 2)
     loop = load("def f(x: int):\n    while x > 0: x -= 1")
     assert explore_calls(loop, budget=Budget(seconds=10, paths=3)).end is End.PATHS
-    assert explore_calls(loop, budget=Budget(seconds=0.3, paths=10**6)).end is End.TIME
+    assert explore_calls(loop, budget=Budget(seconds=0.3, paths=10**6)).end is End.TIME  # it has no end
 
 
 @pytest.mark.soak

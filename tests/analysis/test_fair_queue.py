@@ -226,7 +226,7 @@ async def test_another_caller_gets_an_answer_beside_six_long_analyses() -> None:
 async def test_the_timeout_includes_the_time_in_the_queue() -> None:
     async with running(settings=Settings(analysis_concurrency=1)) as sandbox:
         await ask(sandbox, "x = 1")
-        first = asyncio.create_task(ask(sandbox, LOOP, seconds=1))
+        first = asyncio.create_task(ask(sandbox, LOOP, seconds=1))  # it has no end
         await until(lambda: descendants(zygote_of(sandbox)))
         second = await sandbox.analyse({**HONEST, "code": LOOP}, seconds=10)
         await first

@@ -244,8 +244,8 @@ async def test_a_silent_catalog_costs_few_threads_and_is_asked_once(tmp_path: Pa
             rate_limit="none",
             catalog_url=catalog.url,
             read_timeout_seconds=600,
-            probe_seconds=0.5,
-            deadline_seconds=1,
+            probe_seconds=0.5,  # it never answers
+            deadline_seconds=1,  # the same
         )
         mcp = create_server(settings)
         most = before
@@ -273,7 +273,11 @@ async def read_greedily(mcp: QuiltServer, subject: str) -> None:
 async def test_readiness_checks_have_their_own_threads_and_leave_few_behind() -> None:
     with SilentServer() as catalog:
         app = App(Settings(catalog_url=catalog.url, read_timeout_seconds=600))
-        readiness = Readiness({"catalog": app.bind(check_catalog)}, check_seconds=0.1, clock=iter(range(999)).__next__)
+        readiness = Readiness(
+            {"catalog": app.bind(check_catalog)},
+            check_seconds=0.1,  # it never answers
+            clock=iter(range(999)).__next__,
+        )
         for _ in range(PLACES["readiness"] + 5):
             assert await readiness.find_failing() == ["catalog"]
         await until(lambda: len(catalog.asked) == PLACES["readiness"])

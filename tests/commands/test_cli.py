@@ -133,8 +133,8 @@ def test_an_invalid_setting_with_two_names_is_reported_by_the_name_that_is_set(
 def test_contradictory_settings_give_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("QUILT_MCP_DEADLINE_SECONDS", "1")
-    monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "2")
+    monkeypatch.setenv("QUILT_MCP_DEADLINE_SECONDS", "1")  # nothing waits: it is refused
+    monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "2")  # the same
     assert main(["list"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("quilt-mcp: Invalid settings: QUILT_MCP_PROBE_SECONDS ")

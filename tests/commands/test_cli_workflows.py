@@ -298,7 +298,7 @@ def test_for_postgresql_its_own_tools_are_named(
 
 @pytest.mark.soak
 def test_a_lock_that_is_held_too_long_is_unavailable(file: Path, tmp_path: Path) -> None:
-    settings = Settings(data_dir=file.parent, database_timeout_seconds=0.01)
+    settings = Settings(data_dir=file.parent, database_timeout_seconds=0.01)  # of a lock that is never free
     work.backup(settings, tmp_path / "copy")
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

@@ -453,7 +453,8 @@ async def test_a_renewal_ends_the_streams_whose_sessions_the_new_application_doe
 
 @pytest.mark.soak
 async def test_a_silent_connection_has_no_line(tmp_path: Path) -> None:
-    async with audited(tmp_path, protocol=with_limits(AuditedProtocol, head_seconds=0.05)) as (client, lines):
+    impatient = with_limits(AuditedProtocol, head_seconds=0.05)  # no client sends a whole head
+    async with audited(tmp_path, protocol=impatient) as (client, lines):
         for sent in (b"", b"GET /hea"):
             async with connected(client.base_url) as (reader, writer):
                 writer.write(sent)

@@ -265,7 +265,7 @@ class Received(asyncio.Transport):
 async def test_a_client_that_reads_slowly_is_disconnected_only_when_it_stops() -> None:
     transport = SlowlyRead([50_000, 30_000, 10_000, 10_000])
     protocol = Limited()
-    protocol.limits = ConnectionLimits(unread_seconds=0.001)
+    protocol.limits = ConnectionLimits(unread_seconds=0.001)  # the timer starts again while the client reads
     protocol.transport = transport
     protocol.pause_writing()
     await until(transport.is_closing)

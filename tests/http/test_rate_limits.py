@@ -158,7 +158,7 @@ async def test_a_failed_valkey_is_not_used_for_a_while() -> None:
 async def test_a_valkey_that_does_not_respond_has_a_time_limit() -> None:
     with valkey_server() as own:
         own.stall(milliseconds=600_000)
-        limiter = RateLimiter("3/hour", open_pool(own.url, seconds=0.05))
+        limiter = RateLimiter("3/hour", open_pool(own.url, seconds=0.05))  # it is stalled
         async with asyncio.timeout(SECONDS):
             assert await count_allowed(limiter, "ann", 4) == 3
         await limiter.close()

@@ -73,7 +73,7 @@ async def test_a_check_that_never_ends_fails() -> None:
     async def wait() -> None:
         await asyncio.Event().wait()
 
-    assert await Readiness({"slow": wait}, check_seconds=0.01).find_failing() == ["slow"]
+    assert await Readiness({"slow": wait}, check_seconds=0.01).find_failing() == ["slow"]  # it never ends
 
 
 async def test_concurrent_requests_share_one_check_per_second() -> None:

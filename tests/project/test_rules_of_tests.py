@@ -1,7 +1,8 @@
 """Rules for tests: they wait for events, and limit only what is silent. CONTRIBUTING.md has all rules."""
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,10 @@ LONGEST_PAUSE = 0.05
 """Longer pauses slow the suite. A pause after which a test expects something is a race on a slow machine."""
 FOREVER = 30
 """What sleeps longer is silent: a test ends it."""
+ENOUGH = 5
+"""A shorter time limit is only for what never answers. Whoever must answer in it can be late on a slow machine."""
+NO_LIMITS = {"retry_after_seconds", "waited_seconds"}
+"""Values in answers."""
 
 
 def find_pauses(text: str) -> Iterator[tuple[int, float]]:
@@ -20,6 +25,26 @@ def find_pauses(text: str) -> Iterator[tuple[int, float]]:
             match node.args:
                 case [ast.Constant(value=int() | float() as seconds)] if LONGEST_PAUSE < seconds < FOREVER:
                     yield node.lineno, seconds
+
+
+def find_limits(text: str) -> Iterator[tuple[int, float]]:
+    """Return the lines and seconds of short time limits: in arguments, and in settings of the environment."""
+    given: list[tuple[ast.expr | ast.keyword, str, object]]
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(attr="setenv"), args=[variable, ast.Constant(value=str() as seconds) as constant]
+            ):
+                given = [(constant, ast.unparse(variable).strip("f'").lower(), seconds)]
+            case ast.Call(func=func, keywords=keywords) if getattr(func, "id", "") != "timedelta":
+                given = [(one, one.arg or "", getattr(one.value, "value", None)) for one in keywords]
+            case _:
+                continue
+        for at, name, value in given:
+            if not name.endswith("seconds") or name in NO_LIMITS or not isinstance(value, str | int | float):
+                continue
+            if 0 < float(value) < ENOUGH:
+                yield at.lineno, float(value)
 
 
 def _outside_of_loops(tree: ast.AST) -> Iterator[ast.AST]:
@@ -43,17 +68,36 @@ async def test() -> None:
     assert list(find_pauses(text)) == [(3, 1), (4, 0.2)]
 
 
+def test_short_limits_are_found() -> None:
+    text = """
+serve(read_timeout_seconds=0.2, connect_timeout_seconds=30)
+monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "0.5")
+monkeypatch.setenv(f"QUILT_MCP_{limit}_SECONDS", "2")
+monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "60")
+clock.shift(timedelta(seconds=3))
+TooManyRequests("", retry_after_seconds=1)
+collect(collect_seconds=0.0)
+"""
+    assert list(find_limits(text)) == [(2, 0.2), (3, 0.5), (4, 2)]
+
+
 @pytest.mark.parametrize("directory", ["tests", "mcp-parity/tests"])
-def test_tests_wait_for_events_and_a_pause_has_a_reason(directory: str) -> None:
+@pytest.mark.parametrize("find", [find_pauses, find_limits])
+def test_tests_wait_for_events_and_a_pause_or_a_short_limit_has_a_reason(
+    find: Callable[[str], Iterator[tuple[int, float]]], directory: str
+) -> None:
     found = []
     for path in (ROOT / directory).rglob("*.py"):
         if "bench" in path.parts:  # measures
             continue
         text = path.read_text(encoding="utf-8")
-        lines = text.splitlines() if "sleep(" in text else []
+        lines = text.splitlines() if re.search(r"sleep\(|seconds", text, re.IGNORECASE) else []
         found += [
             f"{path.relative_to(ROOT)}:{line}: {seconds} s"
-            for line, seconds in (find_pauses(text) if lines else ())
+            for line, seconds in (find(text) if lines else ())
             if "#" not in lines[line - 1]
         ]
-    assert found == [], "wait for an event (tests/support/waiting.py), or say beside the pause why it cannot fail"
+    assert found == [], (
+        "wait for an event (tests/support/waiting.py) and limit only what never answers, or say beside the pause or "
+        "the limit why it cannot fail on a slow machine"
+    )

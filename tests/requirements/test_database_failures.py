@@ -81,7 +81,8 @@ async def test_a_server_that_does_not_exist(address: str, message: str, transien
 async def test_a_server_that_never_responds() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = SecretStr(f"postgresql://user:{PASSWORD}@127.0.0.1:{silent.getsockname()[1]}/db")
-        async with opened(Settings(database_url=url, database_timeout_seconds=0.2)) as database:
+        settings = Settings(database_url=url, database_timeout_seconds=0.2)  # it is silent
+        async with opened(settings) as database:
             failure = await failure_of(database)
     assert type(failure) is Unavailable
     assert "in time" in failure.message

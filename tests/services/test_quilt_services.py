@@ -61,7 +61,7 @@ def test_late_items_are_missing_and_waiting_items_do_not_start(monkeypatch: pyte
         return wait(waiting, timeout)
 
     monkeypatch.setattr("quilt_mcp.services.fan_out.wait", wait_for_the_first)
-    answers = fan_out(call, range(100), seconds=0.05)
+    answers = fan_out(call, range(100), seconds=0.05)  # the first has answered before
     release.set()
     assert is_answered.is_set()
     assert answers == {0: 0}

@@ -54,7 +54,7 @@ async def check_requests(server: SilentServer, expected: list[str]) -> None:
 
 @pytest.fixture(autouse=True)
 def short_timeout(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "0.6")
+    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "0.6")  # who is asked is silent
 
 
 ONE_KEY = b"<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>data/1</Key></Contents></ListBucketResult>"
@@ -90,7 +90,8 @@ def respond_except(path: str) -> Answers:
 
 
 @pytest.mark.soak
-async def test_fetching_aws_credentials_has_a_time_limit() -> None:
+async def test_fetching_aws_credentials_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "6")  # enough for the queries before
     with SilentServer(respond_except("/api/auth/get_credentials")) as stack:
         move_stack(stack.url)
         check_late(await read("athena://databases"), STACK_LATE)
@@ -189,8 +190,8 @@ async def test_a_silent_workgroup_affects_its_own_row_only(
 
 async def test_the_deadline_ends_a_read_on_both_surfaces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "10")
-    monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "0.1")
-    monkeypatch.setenv("QUILT_MCP_DEADLINE_SECONDS", "0.2")
+    monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "0.1")  # the stack is silent
+    monkeypatch.setenv("QUILT_MCP_DEADLINE_SECONDS", "0.2")  # the same
     with SilentServer() as stack:
         move_stack(stack.url)
         async with asyncio.timeout(SECONDS), Client(create_server()) as client:

@@ -235,7 +235,11 @@ def test_a_database_that_is_down_is_unavailable_and_no_failure_contains_the_pass
 
 
 def test_a_writer_stops_waiting_for_another(shared: str, tmp_path: Path) -> None:
-    impatient = Settings(workflows_url=SecretStr(shared), data_dir=tmp_path, database_timeout_seconds=0.2)
+    impatient = Settings(
+        workflows_url=SecretStr(shared),
+        data_dir=tmp_path,
+        database_timeout_seconds=0.2,  # the other writer never ends
+    )
     with workflows().writing(), pytest.raises(Unavailable, match="in time") as refused:
         write(Workflows(impatient))
     assert refused.value.transient
@@ -247,9 +251,13 @@ async def test_a_database_that_no_longer_responds_is_unavailable(
 ) -> None:
     async with falling_silent(postgres, last_word) as port, asyncio.timeout(SECONDS):
         url = SecretStr(f"postgresql://tests@127.0.0.1:{port}/{name_of(shared)}")
-        impatient = Settings(workflows_url=url, data_dir=tmp_path, database_timeout_seconds=0.2)
+        impatient = Settings(
+            workflows_url=url,
+            data_dir=tmp_path,
+            database_timeout_seconds=0.2,  # the server is silent
+        )
         with pytest.raises(Unavailable, match="cannot be reached") as refused:
-            await asyncio.to_thread(write, Workflows(impatient, margin_seconds=0.2))
+            await asyncio.to_thread(write, Workflows(impatient, margin_seconds=0.2))  # the server is silent
     assert refused.value.transient
 
 

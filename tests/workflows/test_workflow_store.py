@@ -280,7 +280,7 @@ def test_concurrent_writers_of_one_process_all_get_their_turn(
 
 
 def test_a_writer_stops_waiting_for_the_others_of_its_process(file: Path) -> None:
-    impatient = Workflows(Settings(data_dir=file.parent), queue_seconds=0.01)
+    impatient = Workflows(Settings(data_dir=file.parent), queue_seconds=0.01)  # the other writer never ends
 
     def write() -> None:
         with impatient.writing():

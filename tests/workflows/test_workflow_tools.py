@@ -164,7 +164,8 @@ async def test_a_storage_failure_has_the_same_form(
 ) -> None:
     workflow_service.workflow_create("w", "Title")
     mcp: FastMCP = FastMCP("bare")
-    add_workflow_tools(mcp, App(Settings(data_dir=data_dir, database_timeout_seconds=0.01)))
+    settings = Settings(data_dir=data_dir, database_timeout_seconds=0.01)  # the other writer never ends
+    add_workflow_tools(mcp, App(settings))
     with closing(sqlite3.connect(data_dir / "workflows.sqlite3", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         async with Client(mcp) as client:
