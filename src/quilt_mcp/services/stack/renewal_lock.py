@@ -34,7 +34,7 @@ def _lock(path: Path, seconds: float) -> sqlite3.Connection | None:
     """Return a connection that holds the lock until it is closed; None if the file cannot be locked."""
     with ExitStack() as on_failure:
         try:
-            connection = on_failure.enter_context(closing(sqlite3.connect(path, seconds, isolation_level=None)))
+            connection = on_failure.enter_context(closing(sqlite3.connect(path, timeout=seconds, isolation_level=None)))
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
