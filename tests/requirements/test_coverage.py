@@ -3,6 +3,7 @@
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from itertools import pairwise
 from typing import Any
 
@@ -151,7 +152,7 @@ def remove_parents(settings: Settings, postgres: PostgresServer | None, *ids: st
     # constants
     statements = [f"DELETE FROM {kind.table} WHERE id = '{one}'" for kind, one in zip(KINDS, ids, strict=False)]  # noqa: S608
     if postgres is None:
-        with sqlite3.connect(file_of(settings)) as connection:
+        with closing(sqlite3.connect(file_of(settings))) as connection, connection:
             for statement in statements:
                 connection.execute(statement.replace("-", ""))
     else:
