@@ -77,9 +77,10 @@ def test_modules_and_functions_are_short() -> None:
 
 
 def test_any_is_rare() -> None:
+    """It is what a library, JSON or the analysed code has no type for."""
     lines = [line for path in modules() for line in path.read_text(encoding="utf-8").splitlines()]
     uses = [line for line in lines if not line.lstrip().startswith(("from ", "import "))]
-    assert sum(len(re.findall(r"\bAny\b", line)) for line in uses) <= 200
+    assert sum(len(re.findall(r"\bAny\b", line)) for line in uses) <= 140
 
 
 def test_no_module_rebinds_its_globals() -> None:
