@@ -222,7 +222,7 @@ async def test_a_read_passes_at_most_five_frames_between_surface_and_service(
 async def test_an_answer_is_not_converted_on_its_way() -> None:
     """The tool sends the objects that the service function made, and its JSON text is written once."""
     inner = {"numbers": [1, 2, 3]}
-    manager = toy_manager({"toy://data": lambda: {"inner": inner}})
+    manager = toy_manager(toy("toy://data", lambda: {"inner": inner}))
     answer = await manager.respond("toy://data", surface="tool")
     assert isinstance(answer, GetResourceSuccess)
     assert answer.body()["data"]["inner"] is inner

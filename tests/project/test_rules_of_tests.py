@@ -1,6 +1,7 @@
 """Rules for tests: they wait for events, and limit only what is silent. CONTRIBUTING.md has all rules."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,3 +58,13 @@ def test_tests_wait_for_events_and_a_pause_has_a_reason(directory: str) -> None:
             if "#" not in lines[line - 1]
         ]
     assert found == [], "wait for an event (tests/support/waiting.py), or say beside the pause why it cannot fail"
+
+
+def test_one_module_makes_the_registries_of_tests() -> None:
+    found = [
+        str(path.relative_to(ROOT / "tests"))
+        for path in (ROOT / "tests").rglob("*.py")
+        if "bench" not in path.parts and re.search(r"\bResourceManager\(", path.read_text(encoding="utf-8"))
+    ]
+    # The seeds show how a user makes one.
+    assert sorted(set(found) - {"project/test_rules_of_tests.py"}) == ["project/test_seeds.py", "support/toys.py"]
