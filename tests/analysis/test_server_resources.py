@@ -18,10 +18,9 @@ from quilt_mcp.analysis.server_resources import Capabilities, ServerConfig
 from quilt_mcp.analysis.tools import register_analysis_tools
 from quilt_mcp.app import App
 from quilt_mcp.core.errors import ResourceExecutionError
-from quilt_mcp.core.manager import ResourceManager
-from quilt_mcp.core.registry import build_registry, define
 from quilt_mcp.core.surfaces import add_surfaces
 from quilt_mcp.settings import Settings
+from tests.support.toys import toy, toy_manager
 
 SERVER, CAPABILITIES = "config://server", "info://capabilities"
 
@@ -35,14 +34,12 @@ def create(settings: Settings | None = None, **options: Any) -> FastMCP:
     """Create a server with the two resources, a template, and the analysis tools and prompts."""
     app = App(settings or Settings())
     mcp: FastMCP = FastMCP("test", version="1.2.3", **options)
-    registry = build_registry(
-        [
-            define(SERVER, server_resources.server_config, name="Server Config"),
-            define(CAPABILITIES, server_resources.capabilities, name="Capabilities"),
-            define("test://things/{name}", example, name="Thing"),
-        ]
-    )
-    add_surfaces(mcp, ResourceManager(registry, around=app.active))
+    rows = [
+        toy(SERVER, server_resources.server_config),
+        toy(CAPABILITIES, server_resources.capabilities),
+        toy("test://things/{name}", example),
+    ]
+    add_surfaces(mcp, toy_manager(*rows, around=app.active))
     register_analysis_tools(mcp, app)
     register_analysis_prompts(mcp, app)
     return mcp

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,6 @@ from quilt_mcp.app import App
 from quilt_mcp.app.pools import PLACES, SHARES, Pools, run_in_pool
 from quilt_mcp.commands.demo.requirements_sample import write_sample
 from quilt_mcp.core.answers import GetResourceError
-from quilt_mcp.core.manager import ResourceManager
-from quilt_mcp.core.registry import build_registry, define
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.readiness import Readiness
 from quilt_mcp.requirements.access import Scope
@@ -26,6 +24,7 @@ from quilt_mcp.settings import HTTPSettings, Settings
 from quilt_mcp.workflows import service as workflow_service
 from tests.http.test_admission import signed_in
 from tests.support.silent_server import SilentServer
+from tests.support.toys import toy, toy_manager
 from tests.support.waiting import until
 
 SHARE = PLACES["stack"] // SHARES
@@ -61,18 +60,15 @@ class Desk:
 
     def __init__(self, *, deadline: float = 600.0) -> None:
         self.stall, self.pools = Stall(), Pools()
-        rows = [define(f"desk://{name}", call, name=name, description="x") for name, call in self._calls().items()]
         admission = Admission(HTTPSettings(rate_limit="none", concurrent_reads=0))
-        self.manager = ResourceManager(
-            build_registry(rows),
+        self.manager = toy_manager(
+            toy("desk://stall", self.stall),
+            toy("desk://quick", answer_at_once),
             deadline=deadline,
             admit=admission.admit,
             run=lambda _, call: self.pools.run("stack", call),
         )
         self.tasks: list[asyncio.Task[Any]] = []
-
-    def _calls(self) -> dict[str, Callable[[], dict[str, Any]]]:
-        return {"stall": self.stall, "quick": answer_at_once}
 
     def read(self, name: str, subject: str | None) -> asyncio.Task[Any]:
         def start() -> asyncio.Task[Any]:

@@ -17,8 +17,9 @@ from quilt_mcp.commands.demo import worlds
 from quilt_mcp.commands.demo.command import PEOPLE
 from quilt_mcp.commands.install import executable
 from quilt_mcp.commands.options import World
-from quilt_mcp.core.registry import ResourceDefinition, define
+from quilt_mcp.core.registry import ResourceDefinition
 from quilt_mcp.server import QuiltServer, create_server
+from tests.support.toys import toy
 
 HEAVY = {"boto3", "botocore", "quilt3", "moto", "requests"}
 COMMANDS_WITH_SERVER = (
@@ -147,10 +148,6 @@ class ShopSettings(BaseSettings):
     log_level: str = "INFO"
 
 
-def row(uri: str, function: Callable[..., dict[str, str]]) -> ResourceDefinition:
-    return define(uri, function, name="Row", description="x")
-
-
 def shop(*rows: ResourceDefinition, name: str = "shop", **options: Any) -> Domain:
     return Domain(name=name, resources=rows, **options)
 
@@ -169,12 +166,12 @@ INVALID_DOMAINS: dict[str, tuple[Callable[[], list[Domain]], str]] = {
         "The setting log_level needs no_such_library: install the extra `shopping`, or unset it.",
     ),
     "scheme claimed twice": (
-        lambda: [shop(row("shop://one", answer)), shop(row("shop://two", answer), name="market")],
+        lambda: [shop(toy("shop://one", answer)), shop(toy("shop://two", answer), name="market")],
         "The domains shop and market both claim shop://.",
     ),
-    "duplicate URI": (lambda: [shop(row("shop://one", answer), row("shop://one", answer))], "shop://one"),
-    "missing parameter": (lambda: [shop(row("shop://{name}", answer))], "shop://{name}"),
-    "unexpected parameter": (lambda: [shop(row("shop://one", answer_by_name))], "shop://one"),
+    "duplicate URI": (lambda: [shop(toy("shop://one", answer), toy("shop://one", answer))], "shop://one"),
+    "missing parameter": (lambda: [shop(toy("shop://{name}", answer))], "shop://{name}"),
+    "unexpected parameter": (lambda: [shop(toy("shop://one", answer_by_name))], "shop://one"),
 }
 
 

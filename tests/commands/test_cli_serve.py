@@ -1,21 +1,18 @@
 """`quilt-mcp serve`, as a process."""
 
+import asyncio
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from http import HTTPStatus
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import httpx2
 import pytest
 import requests
 from anyio import to_thread
@@ -23,9 +20,8 @@ from fastmcp import Client
 
 from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.install import executable
+from tests.support.server_process import serve_http, serve_stdio
 from tests.support.waiting import SECONDS
-
-URL = re.compile(r"on (http://127\.0\.0\.1:[1-9]\d*/\w+)")
 
 
 def message(number: int, method: str, **parameters: Any) -> str:
@@ -38,47 +34,7 @@ LIST = message(2, "tools/list")
 READ = message(3, "tools/call", name="get_resource", arguments={"uri": "auth://status"})
 
 
-class Server(NamedTuple):
-    """A running server, and its log until it was ready."""
-
-    process: subprocess.Popen[str]
-    log: str
-
-    def ask(self, text: str) -> dict[str, Any]:
-        """Send a line and return the server's next message."""
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.write(text)
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return answer
-
-    def stop(self, number: signal.Signals) -> tuple[int, str]:
-        """Send a signal while stdin is open; return the exit status and the rest of the log."""
-        assert self.process.stderr
-        self.process.send_signal(number)
-        status = self.process.wait(SECONDS)
-        return status, self.process.stderr.read()
-
-
-@contextmanager
-def serving(*arguments: str, **environment: str) -> Iterator[Server]:
-    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    command = [executable(), "serve", *arguments]
-    # Background jobs of a shell ignore SIGINT, and child processes inherit that.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    with subprocess.Popen(command, env=os.environ | environment, **pipes) as process:
-        assert process.stderr
-        limit = threading.Timer(SECONDS, process.kill)
-        limit.start()
-        log = ""
-        while "Starting MCP server" not in log and (line := process.stderr.readline()):
-            log += line
-        try:
-            yield Server(process, log)
-        finally:
-            limit.cancel()
-            process.kill()
+REQUEST: dict[str, Any] = {"name": "get_resource", "arguments": {"uri": "auth://status"}}
 
 
 def post_from_elsewhere(url: str) -> requests.Response:
@@ -86,12 +42,13 @@ def post_from_elsewhere(url: str) -> requests.Response:
     return requests.post(url, INITIALIZE, headers={"Host": "attacker.example.com"}, timeout=SECONDS)
 
 
-def test_stdout_contains_messages_only_and_the_server_exits_when_stdin_ends() -> None:
-    with serving() as server:
-        answers = [server.ask(INITIALIZE), server.ask(LIST), server.ask(READ)]
-        rest, log = server.process.communicate(timeout=SECONDS)
-    assert [(one["jsonrpc"], one["id"], "result" in one) for one in answers] == [("2.0", n, True) for n in (1, 2, 3)]
-    assert (rest, server.process.returncode) == ("", 0)
+async def test_stdout_contains_messages_only_and_the_server_exits_when_stdin_ends() -> None:
+    async with serve_stdio() as server:
+        assert "result" in await server.ask("tools/list")
+        assert "result" in await server.ask("tools/call", **REQUEST)
+        server.stdin.close()
+        status, rest, log = await server.end()
+    assert (status, rest) == (0, "")
     assert "Traceback" not in log
 
 
@@ -170,67 +127,67 @@ def test_the_log_level_is_a_setting() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_the_server_while_stdin_is_open(number: signal.Signals, status: int, tmp_path: Path) -> None:
-    with serving("--demo", TMPDIR=str(tmp_path)) as server:
-        server.ask(INITIALIZE)
-        answer = server.ask(READ)["result"]["structuredContent"]
+async def test_a_signal_ends_the_server_while_stdin_is_open(
+    number: signal.Signals, status: int, tmp_path: Path
+) -> None:
+    async with serve_stdio("--demo", environment=os.environ | {"TMPDIR": str(tmp_path)}) as server:
+        answer = (await server.ask("tools/call", **REQUEST))["result"]["structuredContent"]
         assert answer["data"]["user_info"]["username"] == "amara_osei"
-        found, log = server.stop(number)
+        server.send_signal(number)
+        found, _, log = await server.end()
     assert found == status
     assert "Traceback" not in log
-    assert list(tmp_path.iterdir()) == []
+    assert await asyncio.to_thread(os.listdir, tmp_path) == []
 
 
 @pytest.mark.soak
-def test_the_server_ends_when_the_client_disconnects_before_its_answer() -> None:
-    with serving(QUILT_MCP_DEADLINE_SECONDS=str(2 * SECONDS)) as server:  # it does not wait for the answer
-        assert server.process.stdout
-        server.ask(INITIALIZE)
-        server.process.stdout.close()
-        server.process.stdout = None
-        _, log = server.process.communicate(LIST, timeout=SECONDS)
-    assert server.process.returncode == 0
+async def test_the_server_ends_when_the_client_disconnects_before_its_answer() -> None:
+    patient = {"QUILT_MCP_DEADLINE_SECONDS": str(2 * SECONDS)}  # it does not wait for the answer
+    async with serve_stdio(environment=os.environ | patient) as server:
+        server.close_stdout()
+        await server.send("tools/list")
+        server.stdin.close()
+        status, _, log = await server.end()
+    assert status == 0
     assert "Traceback" not in log
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("transport", ["http", "sse"])
-async def test_http_serves_only_requests_to_this_host(transport: str) -> None:
-    with serving("--transport", transport, "--port", "0", "--demo") as server:
-        [url] = URL.findall(server.log)
-        async with Client(url) as client:
+async def test_http_serves_only_requests_to_this_host(transport: str, tmp_path: Path) -> None:
+    async with serve_http(tmp_path, "--demo", transport=transport) as server:
+        async with Client(server.url) as client:
             result = await client.call_tool("get_resource", {"uri": "auth://status"})
             assert result.structured_content
             assert result.structured_content["data"]["status"] == "authenticated"
-        foreign = await to_thread.run_sync(post_from_elsewhere, url)
+        foreign = await to_thread.run_sync(post_from_elsewhere, server.url)
         assert foreign.status_code == HTTPStatus.MISDIRECTED_REQUEST
-        status, log = server.stop(signal.SIGINT)
-        assert status == 130
-        assert "Traceback" not in log
-        assert server.process.stdout
-        assert server.process.stdout.read() == ""
+        assert await server.stop(signal.SIGINT) == 130
+    assert "Traceback" not in server.log
+    assert server.output == ""
 
 
-def test_ctrl_c_ends_an_http_server_during_a_read(tmp_path: Path) -> None:
+async def test_ctrl_c_ends_an_http_server_during_a_read(tmp_path: Path) -> None:
     """AWS accepts the connection and never responds: the read alone would take its limit of ten minutes."""
-    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as pool:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(SECONDS)
-        place = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{silent.getsockname()[1]}", "XDG_DATA_HOME": str(tmp_path)}
+        place = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{silent.getsockname()[1]}", "AWS_REGION": "us-east-1"}
         keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "NO_PROXY": "127.0.0.1"}
-        keys["AWS_REGION"] = "us-east-1"
         limits = {"QUILT_MCP_READ_TIMEOUT_SECONDS": "600", "QUILT_MCP_DEADLINE_SECONDS": "600"}
-        with serving("--transport", "http", "--port", "0", **place, **keys, **limits) as server:
-            [url] = URL.findall(server.log)
-            headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-            started = requests.post(url, INITIALIZE, headers=headers, timeout=SECONDS)
+        headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+        async with (
+            serve_http(tmp_path, **place, **keys, **limits) as server,
+            httpx2.AsyncClient(headers=headers, trust_env=False, timeout=SECONDS) as web,
+        ):
+            started = await web.post(server.url, content=INITIALIZE)
             assert "mcp-session-id" not in started.headers  # any process can answer any request
             read = message(3, "tools/call", name="get_resource", arguments={"uri": "athena://databases"})
-            pool.submit(requests.post, url, read, headers=headers, timeout=SECONDS)
-            connection, _ = silent.accept()
+            reading = asyncio.create_task(web.post(server.url, content=read))
+            connection, _ = await asyncio.to_thread(silent.accept)
             with connection:
-                found, log = server.stop(signal.SIGINT)
-    assert found == 130
-    assert "Traceback" not in log
+                assert await server.stop(signal.SIGINT) == 130
+            await asyncio.gather(reading, return_exceptions=True)
+    assert "Traceback" not in server.log
 
 
 def test_a_port_in_use_gives_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from quilt_mcp.commands.logs import Format, log_to_stderr
-from quilt_mcp.core.manager import ResourceManager
-from quilt_mcp.core.registry import build_registry, define
+from tests.support.toys import toy, toy_manager
 
 SECRET = "ann@example.com-7b1d"
 
@@ -105,7 +104,7 @@ async def test_both_formats_show_where_a_bug_is(capsys: pytest.CaptureFixture[st
         held = "a token"
         raise KeyError(held)
 
-    manager = ResourceManager(build_registry([define("shop://thing", failing, name="Thing", description="x")]))
+    manager = toy_manager(toy("shop://thing", failing))
     log_to_stderr("ERROR")
     await manager.respond("shop://thing", surface="test")
     first, *rest = (console := capsys.readouterr().err).splitlines()

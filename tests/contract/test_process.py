@@ -83,7 +83,7 @@ async def reading(aws: SilentServer, home: Path, *, deadline: int) -> AsyncItera
 @pytest.mark.soak
 async def test_sigterm_ends_the_server_during_a_read(silent_aws: SilentServer, tmp_path: Path) -> None:
     async with reading(silent_aws, tmp_path, deadline=600) as (server, _):
-        server.terminate()
+        server.send_signal(signal.SIGTERM)
         status, stdout, log = await server.end()
     assert (status, stdout) == (128 + signal.SIGTERM, "")
     assert "Traceback" not in log

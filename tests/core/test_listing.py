@@ -19,12 +19,12 @@ from mcp.shared.exceptions import MCPError
 
 from quilt_mcp.core.errors import NotSignedIn, Unavailable
 from quilt_mcp.core.listing import Listing, ListSource
-from quilt_mcp.core.manager import Admit, ResourceManager
+from quilt_mcp.core.manager import Admit
 from quilt_mcp.core.paged_server import PagedFastMCP
-from quilt_mcp.core.registry import build_registry, define
 from quilt_mcp.core.surfaces import add_surfaces
 from quilt_mcp.core.tracing import Read
 from tests.support.low_level import low_level
+from tests.support.toys import toy, toy_manager
 from tests.support.virtual_time import run_in_virtual_time
 
 Fault = Callable[[], None]
@@ -81,9 +81,9 @@ class Shop:
     ) -> None:
         self.scope: Any = "everyone"
         self.before_scope: Callable[[], Awaitable[None]] | None = None
-        registry = build_registry([define(uri, nothing, name=uri) for uri in static or ["shop://info"]])
         failures = {"builtins.ConnectionError": lambda _: Unavailable("down")}
-        self.manager = ResourceManager(registry, failures=failures, admit=admit)
+        rows = [toy(uri, nothing) for uri in static or ["shop://info"]]
+        self.manager = toy_manager(*rows, failures=failures, admit=admit)
         listing = Listing(
             [ListSource(self._scope, shelves)],
             page_size=size,

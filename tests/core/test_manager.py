@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from fastmcp import Client, FastMCP
+from fastmcp import Client
 from mcp_types import ResourceTemplateReference
 from pydantic import BaseModel
 
@@ -24,10 +24,10 @@ from quilt_mcp.core.errors import (
     Unavailable,
 )
 from quilt_mcp.core.manager import ResourceManager
-from quilt_mcp.core.registry import Values, build_registry, define
-from quilt_mcp.core.surfaces import add_surfaces
+from quilt_mcp.core.registry import Values
 from quilt_mcp.core.tracing import Read, count_call
 from quilt_mcp.services.fan_out import fan_out
+from tests.support.toys import toy, toy_manager, toy_server
 from tests.support.waiting import SECONDS
 
 
@@ -46,8 +46,7 @@ def manager_of(
     values: Mapping[str, Values] | None = None,
     **options: Any,
 ) -> ResourceManager:
-    row = define(uri, function, name="Thing", description="A thing.", values=values)
-    return ResourceManager(build_registry([row]), **options)
+    return toy_manager(toy(uri, function, name="Thing", values=values), **options)
 
 
 async def respond(function: Callable[..., Any], **options: Any) -> GetResourceSuccess | GetResourceError:
@@ -85,18 +84,8 @@ async def test_a_model_becomes_json_also_inside_the_data() -> None:
 
 
 async def test_a_templates_value_is_decoded_and_passed_under_its_parameters_name() -> None:
-    registry = build_registry(
-        [
-            define(
-                "shop://items/{id}",
-                lambda name: {"got": name},
-                name="Item",
-                description="x",
-                parameter_mapping={"id": "name"},
-            )
-        ]
-    )
-    answer = await ResourceManager(registry).get_resource("shop://items/a%2Db")
+    row = toy("shop://items/{id}", lambda name: {"got": name}, parameter_mapping={"id": "name"})
+    answer = await toy_manager(row).get_resource("shop://items/a%2Db")
     assert answer["data"] == {"got": "a-b"}
     assert answer["uri"] == "shop://items/a%2Db"
 
@@ -263,10 +252,7 @@ async def test_values_that_cannot_be_listed_are_not_suggested() -> None:
 
 
 async def test_discovery_is_computed_once_and_sorted_by_uri() -> None:
-    registry = build_registry(
-        [define(uri, nothing, name=uri, description="x") for uri in ("b://2", "a://9", "b://1", "a://1")]
-    )
-    manager = ResourceManager(registry)
+    manager = toy_manager(*(toy(uri, nothing) for uri in ("b://2", "a://9", "b://1", "a://1")))
     data = await manager.get_discovery_data()
     assert {category: [row.uri for row in rows] for category, rows in data.items()} == {
         "a": ["a://1", "a://9"],
@@ -346,10 +332,8 @@ async def test_a_completion_is_admitted_and_logged_like_a_read(caplog: pytest.Lo
         return ["hat"]
 
     manager = manager_of(lambda item: {"item": item}, "shop://items/{item}", {"item": items}, admit=admit)
-    server: FastMCP = FastMCP("shop")
-    add_surfaces(server, manager)
     reference = ResourceTemplateReference(type="ref/resource", uri="shop://items/{item}")
-    async with Client(server) as client:
+    async with Client(toy_server(manager)) as client:
         with caplog.at_level("INFO", "quilt_mcp.core.tracing"):
             assert (await client.complete(reference, {"name": "item", "value": "h"})).values == ["hat"]
             is_full = True

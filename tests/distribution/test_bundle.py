@@ -104,6 +104,16 @@ async def test_the_unpacked_bundle_serves_a_user_without_settings(unpacked: Path
     assert workflows["workflows"] == []
 
 
+@pytest.mark.soak
+def test_without_uv_one_line_says_what_to_run(unpacked: Path) -> None:
+    """A Python without packages starts the file."""
+    command = [sys.executable, "-I", "-S", str(unpacked / "server.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("No module named 'quilt_mcp'. uv installs what this file needs: uv run ")
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.install
 @pytest.mark.parametrize("installer", ["uv", "pip"])
 async def test_the_bundle_installs_itself_and_serves(

@@ -129,6 +129,14 @@ def test_the_compose_file_has_two_equal_servers_without_rights() -> None:
     assert images == {"quilt-mcp", "nginx", "valkey/valkey", "postgres"}
 
 
+@pytest.mark.soak
+@pytest.mark.skipif(shutil.which("check-jsonschema") is None, reason="check-jsonschema is not installed")
+def test_the_compose_file_has_the_form_of_the_compose_specification() -> None:
+    command = ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(ROOT / "deploy" / "compose.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
 def test_every_variable_of_the_compose_file_is_required_and_described() -> None:
     text = (ROOT / "deploy" / "compose.yml").read_text(encoding="utf-8")
     head, _, rest = text.partition("\nname:")

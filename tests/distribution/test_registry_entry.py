@@ -1,8 +1,8 @@
 """server.json: the entry for the MCP registry.
 
-The registry's schema 2025-12-11 is not in this repository. SUBSET is our own schema: it has the rules for the fields
-of our entry, as we read them in the draft that followed 2025-12-11, and refuses other fields. So the tests do not show
-that the registry accepts the entry.
+The registry's schema 2025-12-11 is not in this repository. SUBSET is our own schema. It has all rules of the published
+schema for the fields of our entry, requires more of them, and refuses other fields. On 2026-11-24 the published schema
+accepted both entries, that of this repository and that of a release. Nothing was published.
 """
 
 import hashlib
@@ -21,6 +21,8 @@ from tests.support.settings_tables import grouped_settings, name_variable
 
 COMMITTED = ROOT / "server.json"
 TEXT = {"type": "string"}
+STDIO = {"type": "stdio"}
+BUNDLE = "https://example.com/quilt.mcpb"
 VARIABLE = {
     "type": "object",
     "required": ["name"],
@@ -34,28 +36,32 @@ VARIABLE = {
     },
     "additionalProperties": False,
 }
-PACKAGE = {
+PACKAGE: dict[str, Any] = {
     "type": "object",
     "required": ["registryType", "identifier", "transport"],
     "properties": {
-        "registryType": TEXT,
-        "identifier": TEXT,
-        "version": {**TEXT, "minLength": 1},
+        "registryType": {"const": "mcpb"},
+        "identifier": {**TEXT, "pattern": "^https://[^ ]+/quilt\\.mcpb$"},
+        "version": {**TEXT, "minLength": 1, "not": {"const": "latest"}},
         "fileSha256": {**TEXT, "pattern": "^[a-f0-9]{64}$"},
-        "transport": {"const": {"type": "stdio"}},
+        "transport": {"const": STDIO},
         "environmentVariables": {"type": "array", "items": VARIABLE},
     },
+    "additionalProperties": False,
 }
+RELEASED = PACKAGE | {"required": [*PACKAGE["required"], "fileSha256"]}
+"""The registry requires the checksum of a bundle, though its schema does not."""
 REPOSITORY = {
     "type": "object",
     "required": ["url", "source"],
-    "properties": {"url": {**TEXT, "pattern": "^https://"}, "source": TEXT},
+    "properties": {"url": {**TEXT, "pattern": "^https://"}, "source": {"const": "github"}},
+    "additionalProperties": False,
 }
 SUBSET: dict[str, Any] = {
     "type": "object",
-    "required": ["$schema", "name", "description", "version"],
+    "required": ["$schema", "name", "description", "version", "packages"],
     "properties": {
-        "$schema": TEXT,
+        "$schema": {"const": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"},
         "name": {**TEXT, "minLength": 3, "maxLength": 200, "pattern": "^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$"},
         "title": {**TEXT, "minLength": 1, "maxLength": 100},
         "description": {**TEXT, "minLength": 1, "maxLength": 100},
@@ -89,6 +95,7 @@ def test_the_entry_of_a_release_names_its_repository_and_its_bundle(bundle: Path
     )
     assert package["fileSha256"] == hashlib.sha256(bundle.read_bytes()).hexdigest()
     check_form(entry)
+    jsonschema.validate(package, RELEASED, jsonschema.Draft7Validator)
 
 
 def test_the_entry_has_the_form_of_our_subset_of_the_schema() -> None:
@@ -103,7 +110,12 @@ def test_the_entry_has_the_form_of_our_subset_of_the_schema() -> None:
         {"version": 1},
         {"further": True},
         {"repository": {"url": "not a URL", "source": "github"}},
-        {"packages": [{"registryType": "mcpb", "identifier": "quilt.mcpb"}]},
+        {"$schema": "https://static.modelcontextprotocol.io/schemas/2025-10-17/server.schema.json"},
+        {"packages": [{"registryType": "mcpb", "identifier": BUNDLE}]},
+        {"packages": [{"registryType": "mcpb", "identifier": "quilt.mcpb", "transport": {"type": "stdio"}}]},
+        {"packages": [{"registryType": "mcpb", "identifier": BUNDLE, "transport": {"type": "http"}}]},
+        {"packages": [{"registryType": "mcpb", "identifier": BUNDLE, "transport": STDIO, "version": "latest"}]},
+        {"packages": [{"registryType": "mcpb", "identifier": BUNDLE, "transport": STDIO, "fileSha256": "A1"}]},
     ],
 )
 def test_the_subset_refuses_another_form(change: dict[str, Any]) -> None:

@@ -68,6 +68,38 @@ def check_commands(quilt_mcp: Path, directory: Path) -> None:
     assert "Traceback" not in demo.stderr + doctor.stderr
 
 
+@pytest.mark.soak
+def test_an_older_python_refuses_the_wheel_with_one_line_and_installs_nothing(wheel: Path, tmp_path: Path) -> None:
+    older = find_older_python()
+    target = tmp_path / "installed"
+    command: list[str | Path] = [
+        older,
+        "-m",
+        "pip",
+        "--isolated",
+        "install",
+        "--no-index",
+        "--no-deps",
+        "--target",
+        target,
+        wheel,
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    [error] = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")]
+    assert "requires a different Python" in error
+    assert error.endswith("not in '>=3.11'")
+    assert (done.returncode, target.exists()) == (1, False)
+
+
+def find_older_python() -> Path:
+    """Return a Python that is older than what this project supports, and has pip."""
+    places = [*map(Path, os.environ["PATH"].split(os.pathsep)), *Path.home().glob(".pyenv/versions/3.*/bin")]
+    for path in (place / f"python3.{minor}" for place in places for minor in (10, 9)):
+        if path.is_file() and subprocess.run([path, "-m", "pip", "--version"], capture_output=True).returncode == 0:  # noqa: PLW1510
+            return path
+    pytest.skip("no Python older than 3.11 is installed")
+
+
 @pytest.mark.install
 async def test_the_wheel_alone_serves_and_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
     commands = create_environment(tmp_path / "venv", f"{wheel}[demo]")

@@ -20,12 +20,11 @@ from mcp.shared.exceptions import MCPError
 
 from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.core.errors import TooManyRequests
-from quilt_mcp.core.manager import ResourceManager
-from quilt_mcp.core.registry import build_registry, define
 from quilt_mcp.core.tracing import Read
 from quilt_mcp.http.admission import Admission, Event
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import HTTPSettings, Settings
+from tests.support.toys import toy, toy_manager
 from tests.support.waiting import SECONDS, until
 from tests.support.worlds import NOW
 
@@ -134,8 +133,7 @@ class Desk:
         self.reads: list[asyncio.Task[Any]] = []
         self.reading = 0
         self.admission = Admission(HTTPSettings(**limits))
-        slow = define("desk://slow", self._answer, name="Slow", description="x")
-        self.manager = ResourceManager(build_registry([slow]), admit=self.admission.admit)
+        self.manager = toy_manager(toy("desk://slow", self._answer), admit=self.admission.admit)
 
     async def _answer(self) -> dict[str, Any]:
         self.reading += 1
@@ -181,8 +179,7 @@ async def test_concurrent_reads_of_an_identity_are_limited() -> None:
 
 async def test_the_log_distinguishes_callers_without_naming_them(caplog: pytest.LogCaptureFixture) -> None:
     admission = Admission(HTTPSettings(rate_limit="none"))
-    row = define("a://b", nothing, name="x", description="x")
-    manager = ResourceManager(build_registry([row]), admit=admission.admit)
+    manager = toy_manager(toy("a://b", nothing), admit=admission.admit)
     with caplog.at_level("INFO", "quilt_mcp"):
         for subject in ("ann@example.com", "ben@example.com", "ann@example.com"):
             with signed_in(subject):

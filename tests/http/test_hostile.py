@@ -16,7 +16,7 @@ from tests.http.hostile import ACCEPTED, CLOSED, ERROR, Row, bad_tokens, rows
 from tests.http.web import request
 from tests.support.server_process import HTTPServerProcess, serve_http
 from tests.support.serving import HANDSHAKE
-from tests.support.waiting import SECONDS
+from tests.support.waiting import SECONDS, until
 
 READ = request("resources/read", uri="metadata://templates")
 AT_ONCE = 40
@@ -96,9 +96,7 @@ async def run_table(server: HTTPServerProcess, table: list[Row], honest: Mapping
     reading = asyncio.create_task(user.run())
     found = await asyncio.gather(*map(send_one, table))
     before = len(user.statuses)
-    async with asyncio.timeout(SECONDS):
-        while len(user.statuses) == before:  # noqa: ASYNC110 - it is still served
-            await asyncio.sleep(0.01)
+    await until(lambda: len(user.statuses) > before)  # it is still served
     reading.cancel()
     assert set(user.statuses) == {HTTPStatus.OK}
     errors = {"the log": Received(0, server.log.encode())} if "Traceback" in server.log else {}

@@ -16,13 +16,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from quilt_mcp.core.errors import NotFound, Unavailable
 from quilt_mcp.core.listing import Listing, ListSource
-from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.paged_server import PagedFastMCP
-from quilt_mcp.core.registry import build_registry, define
 from quilt_mcp.core.tracing import count_call
 from quilt_mcp.http.admission import Admission, Event
 from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
 from quilt_mcp.settings import HTTPSettings
+from tests.support.toys import toy, toy_manager
 from tests.support.waiting import SECONDS
 
 WORKER = """
@@ -69,15 +68,12 @@ def missing(name: str) -> dict[str, Any]:
     raise NotFound(name)
 
 
-REGISTRY = build_registry([define("a://found", found, name="x"), define("a://missing/{name}", missing, name="x")])
-
-
 class Watched:
     """Metrics that watch a manager with two resources."""
 
     def __init__(self) -> None:
-        self.metrics = Metrics(REGISTRY)
-        self.manager = ResourceManager(REGISTRY)
+        self.manager = toy_manager(toy("a://found", found), toy("a://missing/{name}", missing))
+        self.metrics = Metrics(self.manager.registry)
         self.reads = self.manager.reads
         self.admission = Admission(HTTPSettings())
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -246,7 +247,7 @@ async def test_a_request_without_an_answer_has_a_line_after_sigterm(tmp_path: Pa
         await server.ask("ping")
         server.stdin.write(b'{"jsonrpc":"2.0",\r"id":5,"method":"ping"}\n')  # the MCP library drops it
         await server.ask("ping")
-        server.terminate()
+        server.send_signal(signal.SIGTERM)
         await server.end()
     assert "unanswered" in {line["error"] for line in lines_of(path)}
 

@@ -25,7 +25,7 @@ from tests.http.web import request
 from tests.support.postgres_server import NoPostgres, postgres_server
 from tests.support.server_process import STARTED, HTTPServerProcess
 from tests.support.valkey_server import valkey_server
-from tests.support.waiting import SECONDS
+from tests.support.waiting import SECONDS, until_awaited
 
 pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 
@@ -138,7 +138,7 @@ def nginx(directory: Path, servers: tuple[int, int]) -> tuple[Part, int]:
     (directory / "nginx.conf").write_text(text, encoding="utf-8")
 
     async def is_started(_: HTTPServerProcess) -> None:
-        await eventually(lambda: can_connect(port))
+        await until_awaited(lambda: can_connect(port), seconds=RECOVERY_SECONDS)
 
     command = [str(NGINX), "-p", str(directory), "-c", str(directory / "nginx.conf")]
     return Part(command, dict(os.environ), directory, is_started), port
@@ -153,13 +153,6 @@ async def can_connect(port: int) -> bool:
     return True
 
 
-async def eventually(condition: Callable[[], Awaitable[object]]) -> None:
-    """Wait until a condition is true."""
-    async with asyncio.timeout(RECOVERY_SECONDS):
-        while not await condition():  # noqa: ASYNC110 - other processes cannot set an event here
-            await asyncio.sleep(0.05)
-
-
 def server(directory: Path, port: int, environment: dict[str, str]) -> Part:
     """One of the servers."""
     home = directory / f"home-{port}"
@@ -172,7 +165,7 @@ def server(directory: Path, port: int, environment: dict[str, str]) -> Part:
             assert process.process.returncode is None, process.log
             return STARTED.search(process.log) is not None
 
-        await eventually(has_said_so)
+        await until_awaited(has_said_so, seconds=RECOVERY_SECONDS)
 
     return Part(command, given, directory, is_started)
 
@@ -228,7 +221,7 @@ async def test_no_write_is_lost_and_no_caller_gets_foreign_data_while_parts_cras
                         len(visits.acknowledged[person.number]) > before[person.number] for person in crowd.people
                     )
 
-                await eventually(has_written)
+                await until_awaited(has_written, seconds=RECOVERY_SECONDS)
 
             async with asyncio.TaskGroup() as group:
                 for person in crowd.people:
@@ -242,7 +235,7 @@ async def test_no_write_is_lost_and_no_caller_gets_foreign_data_while_parts_cras
                     async def others_went_on(after: int = attempts + 2 * PEOPLE) -> bool:
                         return visits.attempts >= after
 
-                    await eventually(others_went_on)
+                    await until_awaited(others_went_on, seconds=RECOVERY_SECONDS)
                     await start()
                     await everyone_writes()
                     assert visits.foreign == [], name

@@ -15,7 +15,7 @@ from tests.http.load import Load, during
 from tests.http.web import request
 from tests.support.processes import is_running
 from tests.support.server_process import HTTPServerProcess, serve_http, temporary_files
-from tests.support.waiting import SECONDS, until
+from tests.support.waiting import SECONDS, until, until_awaited
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 CONNECTIONS, REQUESTS = 16, 2000
@@ -109,12 +109,13 @@ async def test_renewed_workers_leave_no_files_and_keep_the_sums(tmp_path: Path) 
             before = server.workers
             server.process.send_signal(signal.SIGHUP)
             await until(partial(are_renewed, server, before))
-        async with asyncio.timeout(SECONDS):
-            while True:  # an old worker can still be ending
-                assert f"{shown}3.0" in (await client.get("/metrics")).text
-                if len(metrics_files(tmp_path)) <= len(files) + 2:  # those of the processes that ended
-                    break
-                await asyncio.sleep(0.1)
+
+        async def are_merged() -> bool:
+            """Return whether the files of the processes that ended are. An old worker can still be ending."""
+            assert f"{shown}3.0" in (await client.get("/metrics")).text
+            return len(metrics_files(tmp_path)) <= len(files) + 2
+
+        await until_awaited(are_merged)
         assert sum(path.stat().st_size for path in metrics_files(tmp_path)) < 2 * 1024 * 1024
 
 

@@ -1,21 +1,30 @@
 """Budgets that keep the package readable, and the frames that a read passes."""
 
 import ast
+import asyncio
 import inspect
 import re
+import threading
+import traceback
 from collections.abc import Iterator, Mapping
 from graphlib import TopologicalSorter
+from itertools import takewhile
 from pathlib import Path
 from statistics import median
+from types import FrameType
 
 import grimp
 import pytest
-from fastmcp import Client, FastMCP
+from fastmcp import Client
 
 import quilt_mcp
-from quilt_mcp.core.manager import ResourceManager
-from quilt_mcp.core.registry import build_registry, define
-from quilt_mcp.core.surfaces import add_surfaces
+from quilt_mcp.app.domain import Domain
+from quilt_mcp.app.pools import Pool
+from quilt_mcp.core.answers import GetResourceSuccess
+from quilt_mcp.core.surfaces import make_tool_result
+from quilt_mcp.server import create_server
+from quilt_mcp.settings import Settings
+from tests.support.toys import toy, toy_manager
 
 PACKAGE = Path(quilt_mcp.__file__).parent
 CORE = PACKAGE / "core"
@@ -68,9 +77,10 @@ def test_modules_and_functions_are_short() -> None:
 
 
 def test_any_is_rare() -> None:
+    """It is what a library, JSON or the analysed code has no type for."""
     lines = [line for path in modules() for line in path.read_text(encoding="utf-8").splitlines()]
     uses = [line for line in lines if not line.lstrip().startswith(("from ", "import "))]
-    assert sum(len(re.findall(r"\bAny\b", line)) for line in uses) <= 200
+    assert sum(len(re.findall(r"\bAny\b", line)) for line in uses) <= 140
 
 
 def test_no_module_rebinds_its_globals() -> None:
@@ -158,24 +168,65 @@ def test_tests_access_few_private_names() -> None:
     assert all(re.search(r"SLF001 - \S", line) for line in private)
 
 
-@pytest.mark.parametrize("surface", ["resource", "tool"])
-async def test_a_read_passes_at_most_five_frames_between_surface_and_service(surface: str) -> None:
-    passed: list[str] = []
+def list_frames(loop: asyncio.AbstractEventLoop) -> list[str]:
+    """Return our functions between the surface and the caller, the innermost first.
 
-    async def look_around() -> dict[str, str]:
-        """Look at the stack."""
-        frame = inspect.stack(0)[1].frame
-        while frame.f_code.co_name not in {"read", "run"} or frame.f_globals["__name__"] != "quilt_mcp.core.surfaces":
-            if frame.f_globals["__name__"].startswith("quilt_mcp"):
-                passed.append(frame.f_code.co_name)
-            frame = frame.f_back  # type: ignore[assignment]  # a surface is always above
+    If the caller runs in a thread of its own, those follow that wait for this thread.
+    """
+    frames = [frame for frame, _ in traceback.walk_stack(inspect.currentframe())]
+    if threading.current_thread() is not threading.main_thread():
+        chains = [list(walk_awaits(task.get_coro())) for task in asyncio.all_tasks(loop)]
+        [waiting] = [chain for chain in chains if any(map(is_surface, chain))]
+        frames += reversed(waiting)
+    above = takewhile(lambda frame: not is_surface(frame), frames)
+    return [frame.f_code.co_qualname for frame in above if frame.f_globals["__name__"].startswith("quilt_mcp.")]
+
+
+def walk_awaits(waiting: object) -> Iterator[FrameType]:
+    while inspect.iscoroutine(waiting) and waiting.cr_frame:
+        yield waiting.cr_frame
+        waiting = waiting.cr_await
+
+
+def is_surface(frame: FrameType) -> bool:
+    return str(frame.f_globals["__name__"]) == "quilt_mcp.core.surfaces"
+
+
+@pytest.mark.parametrize("surface", ["resource", "tool"])
+@pytest.mark.parametrize("pool", ["local", "stack"])
+@pytest.mark.parametrize("uri", ["toy://async", "toy://thread"])
+async def test_a_read_passes_at_most_five_frames_between_surface_and_service(
+    uri: str, pool: Pool, surface: str, tmp_path: Path
+) -> None:
+    passed: list[str] = []
+    loop = asyncio.get_running_loop()
+
+    async def in_loop() -> dict[str, str]:
+        passed.extend(list_frames(loop))
         return {}
 
-    server: FastMCP = FastMCP("toy")
-    add_surfaces(server, ResourceManager(build_registry([define("toy://stack", look_around, name="Stack")])))
-    async with Client(server) as client:
+    def in_thread() -> dict[str, str]:
+        passed.extend(list_frames(loop))
+        return {}
+
+    rows = (toy("toy://async", in_loop), toy("toy://thread", in_thread))
+    domain = Domain(name="toy", resources=rows, pools={"toy": pool})
+    async with Client(create_server(Settings(data_dir=tmp_path), domains=[domain])) as client:
         if surface == "tool":
-            await client.call_tool("get_resource", {"uri": "toy://stack"})
+            await client.call_tool("get_resource", {"uri": uri})
         else:
-            await client.read_resource("toy://stack")
+            await client.read_resource(uri)
     assert 0 < len(passed) <= 5, passed
+
+
+async def test_an_answer_is_not_converted_on_its_way() -> None:
+    """The tool sends the objects that the service function made, and its JSON text is written once."""
+    inner = {"numbers": [1, 2, 3]}
+    manager = toy_manager(toy("toy://data", lambda: {"inner": inner}))
+    answer = await manager.respond("toy://data", surface="tool")
+    assert isinstance(answer, GetResourceSuccess)
+    assert answer.body()["data"]["inner"] is inner
+    assert answer.data_json is answer.data_json
+    result = make_tool_result(answer)
+    assert result.structured_content is not None
+    assert result.structured_content["data"]["inner"] is inner

@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,6 +32,10 @@ RIGHTS: dict[str, dict[str, str]] = {
     "release": {"contents": "write"},
 }
 """Jobs that need other rights than reading the code."""
+ACTIONLINT = shutil.which("actionlint")
+CHECKED = [("workflows", f".github/workflows/{name}.yml") for name in WORKFLOWS] + [
+    ("actions", "mcp-parity/action.yml")
+]
 CLASSIFIERS = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', (ROOT / "pyproject.toml").read_text("utf-8"))
 
 
@@ -63,6 +68,22 @@ def test_every_action_is_pinned_to_a_commit_with_its_version_beside(workflow: st
     assert used
     assert [action for action in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action)] == []
     assert len(re.findall(r"uses: [^.\s]\S+ # v\d+\.\d+\.\d+$", TEXTS[workflow], re.MULTILINE)) == len(used)
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(shutil.which("check-jsonschema") is None, reason="check-jsonschema is not installed")
+@pytest.mark.parametrize(("kind", "path"), CHECKED)
+def test_the_files_have_the_form_that_github_documents(kind: str, path: str) -> None:
+    command = ["check-jsonschema", "--builtin-schema", f"vendor.github-{kind}", str(ROOT / path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(ACTIONLINT is None, reason="actionlint is not installed")
+def test_actionlint_accepts_the_workflows() -> None:
+    done = subprocess.run([str(ACTIONLINT)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_no_expression_is_written_into_a_shell() -> None:

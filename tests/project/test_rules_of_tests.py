@@ -101,3 +101,24 @@ def test_tests_wait_for_events_and_a_pause_or_a_short_limit_has_a_reason(
         "wait for an event (tests/support/waiting.py) and limit only what never answers, or say beside the pause or "
         "the limit why it cannot fail on a slow machine"
     )
+
+
+def test_one_module_makes_the_registries_of_tests() -> None:
+    found = [
+        str(path.relative_to(ROOT / "tests"))
+        for path in (ROOT / "tests").rglob("*.py")
+        if "bench" not in path.parts and re.search(r"\bResourceManager\(", path.read_text(encoding="utf-8"))
+    ]
+    # The seeds show how a user makes one.
+    assert sorted(set(found) - {"project/test_rules_of_tests.py"}) == ["project/test_seeds.py", "support/toys.py"]
+
+
+def test_one_module_starts_the_server_in_a_process() -> None:
+    command = re.compile(r"(?:Popen|create_subprocess_exec)\(.{,200}[\"']serve[\"']", re.DOTALL)
+    found = [
+        str(path.relative_to(ROOT / "tests"))
+        for path in (ROOT / "tests").rglob("*.py")
+        if "bench" not in path.parts and command.search(path.read_text(encoding="utf-8"))
+    ]
+    # The test of serve gives it streams of its own.
+    assert sorted(found) == ["commands/test_cli_serve.py", "support/server_process.py"]

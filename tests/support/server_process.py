@@ -21,7 +21,7 @@ from tests.support.processes import children, command_line
 from tests.support.waiting import SECONDS, until
 
 ROOT = Path(__file__).parents[2]
-STARTED = re.compile(r"Starting MCP server .* on http://[^ ]*:([1-9]\d*)/mcp")
+STARTED = re.compile(r"Starting MCP server .* on (http://[^ ]*:([1-9]\d*)/(?:mcp|sse))")
 CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
@@ -31,17 +31,23 @@ class HTTPServerProcess:
     Attributes:
         process: the process.
         port: the port on which it listens.
+        url: for clients.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         self.process = process
-        self.port = 0
+        self.port, self.url = 0, ""
         self._log = log
 
     @property
     def log(self) -> str:
         """What it has written to stderr."""
         return self._log.read_text(encoding="utf-8")
+
+    @property
+    def output(self) -> str:
+        """What it has written to stdout."""
+        return self._log.with_suffix(".out").read_text(encoding="utf-8")
 
     @property
     def workers(self) -> list[int]:
@@ -53,7 +59,7 @@ class HTTPServerProcess:
         await until(lambda: STARTED.search(self.log) or self.process.returncode is not None)
         found = STARTED.search(self.log)
         assert found, self.log
-        self.port = int(found[1])
+        self.url, self.port = found[1], int(found[2])
 
     async def stop(self, number: signal.Signals) -> int:
         """Send a signal and return the exit status."""
@@ -63,26 +69,29 @@ class HTTPServerProcess:
 
 
 @asynccontextmanager
-async def serve_http(directory: Path, *arguments: str, **environment: str) -> AsyncIterator[HTTPServerProcess]:
+async def serve_http(
+    directory: Path, *arguments: str, transport: str = "http", **environment: str
+) -> AsyncIterator[HTTPServerProcess]:
     """Run `quilt-mcp serve` on a free port, with its log and its home in the directory. It does not wait for others."""
     home = {"HOME": str(directory), "XDG_DATA_HOME": str(directory)}
     given = os.environ | home | {"QUILT_MCP_DRAIN_SECONDS": "0"} | environment
-    async with run_http((executable(), "serve", *arguments), given, directory) as server:
+    async with run_http((executable(), "serve", *arguments), given, directory, transport) as server:
         yield server
 
 
 @asynccontextmanager
 async def run_http(
-    command: Sequence[str], environment: Mapping[str, str], directory: Path
+    command: Sequence[str], environment: Mapping[str, str], directory: Path, transport: str = "http"
 ) -> AsyncIterator[HTTPServerProcess]:
     """Run a command that takes the arguments of `quilt-mcp serve`, on a free port, with its log in the directory."""
     log = directory / f"{token_hex(4)}.log"
-    with log.open("wb") as stderr:
+    _accept_ctrl_c()
+    with log.open("wb") as stderr, log.with_suffix(".out").open("wb") as stdout:
         process = await asyncio.create_subprocess_exec(
             *command,
-            *("--transport", "http", "--port", "0"),
+            *("--transport", transport, "--port", "0"),
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
+            stdout=stdout,
             stderr=stderr,
             env=environment,
         )
@@ -93,6 +102,11 @@ async def run_http(
     finally:
         if process.returncode is None:
             await server.stop(signal.SIGKILL)
+
+
+def _accept_ctrl_c() -> None:
+    """Let child processes receive SIGINT. Background jobs of a shell ignore it, and child processes inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def temporary_files(directory: Path) -> list[str]:
@@ -144,9 +158,9 @@ class StdioServerProcess:
         """Close the reading end of its stdout, as the death of a client does."""
         self._pipe.close()
 
-    def terminate(self) -> None:
-        """Send SIGTERM."""
-        self._process.terminate()
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self._process.send_signal(number)
 
     async def end(self) -> tuple[int, str, str]:
         """Wait for the end. Return the exit status and the rest of stdout and stderr."""
@@ -164,6 +178,7 @@ async def serve_stdio(
     *arguments: str, environment: Mapping[str, str] = os.environ
 ) -> AsyncIterator[StdioServerProcess]:
     """Run `quilt-mcp serve`, after the handshake."""
+    _accept_ctrl_c()
     reading, writing = os.pipe()
     process = await asyncio.create_subprocess_exec(
         executable(),

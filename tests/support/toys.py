@@ -20,9 +20,9 @@ def toy(uri: str, function: Callable[..., Any], **options: Any) -> ResourceDefin
     return define(uri, function, **{"name": uri, "description": "A toy."} | options)
 
 
-def toy_manager(rows: dict[str, Callable[..., Any]], **options: Any) -> ResourceManager:
-    """Return a manager of one resource for each URI. The options are those of ResourceManager."""
-    return ResourceManager(build_registry([toy(uri, function) for uri, function in rows.items()]), **options)
+def toy_manager(*rows: ResourceDefinition, **options: Any) -> ResourceManager:
+    """Return a manager of these rows. The options are those of ResourceManager."""
+    return ResourceManager(build_registry(rows), **options)
 
 
 def toy_server(manager: ResourceManager, auth: AuthProvider | None = None) -> FastMCP[Any]:
@@ -44,7 +44,7 @@ class Shop:
 
     def __init__(self, auth: AuthProvider | None = None) -> None:
         self.begun, self.gate = Event(), Event()
-        self.manager = toy_manager({QUICK: lambda: {"open": True}, SLOW: self._wait})
+        self.manager = toy_manager(toy(QUICK, lambda: {"open": True}), toy(SLOW, self._wait))
         self.server = toy_server(self.manager, auth)
 
     def _wait(self) -> dict[str, Any]:

@@ -25,13 +25,13 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def until_awaited(condition: Callable[[], Awaitable[object]]) -> None:
+async def until_awaited(condition: Callable[[], Awaitable[object]], *, seconds: float = SECONDS) -> None:
     """Repeat a request until its result is true.
 
     Raises:
-        TimeoutError: the result is still false after SECONDS.
+        TimeoutError: the result is still false after this time.
     """
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(seconds):
         while not await condition():  # noqa: ASYNC110 - other processes cannot set an event here
             await asyncio.sleep(0.01)
 

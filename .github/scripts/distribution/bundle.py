@@ -21,7 +21,10 @@ START = '''"""Serves Quilt's resources to Claude Desktop."""
 
 import sys
 
-from quilt_mcp.commands.entry import main
+try:
+    from quilt_mcp.commands.entry import main
+except ModuleNotFoundError as error:
+    sys.exit(f"{error}. uv installs what this file needs: uv run --directory DIRECTORY_OF_THIS_FILE server.py")
 
 sys.argv[1:] = ["serve"]
 sys.exit(main())

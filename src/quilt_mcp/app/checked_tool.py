@@ -121,7 +121,7 @@ class CheckedTool(FunctionTool):
         return f"`{name}{indexes}` is {_describe_value(value)}.", allowed
 
 
-def describe_allowed(schema: Mapping[str, Any]) -> str:
+def describe_allowed(schema: JSONObject) -> str:
     """Return the values that a JSON schema of one argument allows."""
     if "enum" in schema:
         return f"one of: {', '.join(map(str, schema['enum']))}"
@@ -138,7 +138,7 @@ def describe_allowed(schema: Mapping[str, Any]) -> str:
     return _WORDS.get(schema.get("type", ""), "a JSON value")
 
 
-def _describe_range(schema: Mapping[str, Any], least: str, most: str, unit: str, word: str = "of") -> str:
+def _describe_range(schema: JSONObject, least: str, most: str, unit: str, word: str = "of") -> str:
     if least in schema and most in schema:
         return f" {word} {schema[least]} to {schema[most]}{unit}"
     return f" of at most {schema[most]}{unit}" if most in schema else ""

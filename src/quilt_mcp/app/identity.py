@@ -3,11 +3,11 @@
 import json
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 from fastmcp.server.auth import AccessToken
 from fastmcp.server.dependencies import get_access_token, get_http_headers, get_http_request, get_server
 
+from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.core.errors import NotSignedIn
 
 TOKEN = re.compile(r"(?:bearer +)?([\x21-\x7e]{1,8192})", re.IGNORECASE)
@@ -30,7 +30,7 @@ class Identity:
     subject: str
     issuer: str | None = None
     scopes: frozenset[str] = frozenset()
-    claims: dict[str, Any] = field(default_factory=dict, hash=False, repr=False)
+    claims: JSONObject = field(default_factory=dict, hash=False, repr=False)
 
     @property
     def is_local(self) -> bool:

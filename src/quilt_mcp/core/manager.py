@@ -4,11 +4,12 @@ import inspect
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 from anyio import to_thread
@@ -30,9 +31,22 @@ Call = Callable[[], Any]
 Run = Callable[[str, Call], Awaitable[Any]]
 """Calls a function of a category: awaits it, or runs it in a thread, which the cancellation of the call abandons."""
 
-T = TypeVar("T")
-
 logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Guarded:
+    """What runs inside of `ResourceManager.guard`.
+
+    Attributes:
+        read: describes it.
+        admission: a context that raises a ResourceFailure if the caller must wait.
+        error: why the body did not complete.
+    """
+
+    read: Read
+    admission: AbstractAsyncContextManager[None]
+    error: GetResourceError | None = None
 
 
 class ResourceManager:
@@ -97,30 +111,22 @@ class ResourceManager:
         self, uri: object, *, surface: str, unknown_arguments: Collection[str] = ()
     ) -> GetResourceSuccess | GetResourceError:
         """Answer any request of a client. Logs one line. Raises only on cancellation."""
+        with self.guard(surface=surface, uri=uri) as guarded:
+            async with guarded.admission:
+                answer = self._check_answer(await self._read(_check_arguments(uri, unknown_arguments), guarded.read))
+        return guarded.error or answer
 
-        async def answer(read: Read) -> GetResourceSuccess:
-            return self._check_answer(await self._read(_check_arguments(uri, unknown_arguments), read))
-
-        return await self.guard(answer, surface=surface, uri=uri)
-
-    async def guard(
-        self, work: Callable[[Read], Awaitable[T]], *, surface: str, uri: object = ""
-    ) -> T | GetResourceError:
-        """Run work for an admitted caller and turn every failure into an error. Raises only on cancellation.
-
-        It logs one line, or describes in that of a request what the request asked for.
-        """
+    @contextmanager
+    def guard(self, *, surface: str, uri: object = "") -> Iterator[Guarded]:
+        """Turn failures of the body into errors, and log one line. The body must enter the admission first."""
         with self.around(), self.reads.reading(surface) as read:
             read.outcome = "cancelled"
-            result: T | GetResourceError
+            guarded = Guarded(read, nullcontext() if read.is_admitted else self.admit(read))
             try:
-                async with nullcontext() if read.is_admitted else self.admit(read):
-                    result = await work(read)
+                yield guarded
             except Exception as error:  # noqa: BLE001 - the edge of the process
-                result = self.make_error(uri, error, read)
-            done = "partial" if read.failed else "ok"
-            read.outcome = result.error if isinstance(result, GetResourceError) else done
-            return result
+                guarded.error = self.make_error(uri, error, read)
+            read.outcome = guarded.error.error if guarded.error else "partial" if read.failed else "ok"
 
     def find_failure(self, error: Exception) -> errors.ResourceFailure | None:
         """Make our failure from a foreign exception; None if no row describes it."""

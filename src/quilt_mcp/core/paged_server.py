@@ -15,11 +15,9 @@ from fastmcp.server.middleware.middleware import mark_interior_dispatched
 from mcp.server.context import ServerRequestContext
 from mcp_types import ListResourcesResult, PaginatedRequestParams, Resource
 
-from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.core.listing import Listing, Page
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.surfaces import ResourceRefused
-from quilt_mcp.core.tracing import Read
 
 
 class PagedFastMCP(FastMCP):
@@ -67,16 +65,13 @@ class PagedFastMCP(FastMCP):
 
     async def _page(self, context: MiddlewareContext[PaginatedRequestParams | None]) -> Page:
         cursor = context.message.cursor if context.message else None
-
-        async def read_page(read: Read) -> Page:
-            read.uri = "resources/list"
-            page = await self._listing.page(cursor, await self._static(), read)
-            read.rows = len(page.resources)
-            return page
-
-        page = await self.manager.guard(read_page, surface="list")
-        if isinstance(page, GetResourceError):
-            raise ResourceRefused(page)
+        with self.manager.guard(surface="list") as guarded:
+            async with guarded.admission:
+                guarded.read.uri = "resources/list"
+                page = await self._listing.page(cursor, await self._static(), guarded.read)
+                guarded.read.rows = len(page.resources)
+        if guarded.error:
+            raise ResourceRefused(guarded.error)
         return page
 
     async def _static(self) -> list[Resource]:

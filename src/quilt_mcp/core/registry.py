@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import NamedTuple, NotRequired, TypedDict
 
 Values = Callable[[str], list[str] | Awaitable[list[str]]]
 """Lists existing values of a variable that start with a prefix. It may list fewer than exist."""
@@ -28,7 +28,7 @@ class ResourceDefinition(TypedDict):
     """Its name, for a person."""
     description: str
     """What it contains, in a sentence or two."""
-    service_function: Callable[..., Any]
+    service_function: Callable[..., object]
     """Returns the data; takes the template's variables by keyword."""
     is_async: bool
     """Whether the service function is awaited. Others run in a thread."""
@@ -66,7 +66,7 @@ def path_variables(pattern: str) -> list[str]:
 
 def define(  # noqa: PLR0913 - all but two are keyword-only, with defaults that fit most resources
     uri: str,
-    service_function: Callable[..., Any],
+    service_function: Callable[..., object],
     *,
     name: str,
     requires_admin: bool = False,

@@ -18,7 +18,6 @@ from pydantic import ConfigDict, SkipValidation
 from quilt_mcp.core.answers import MIME_TYPE, GetResourceError, GetResourceSuccess, JSONObject
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.registry import ResourceDefinition, optional_parameters, path_of, path_variables
-from quilt_mcp.core.tracing import Read
 
 TOOL_NAME = "get_resource"
 PARAMETERS = {
@@ -144,14 +143,12 @@ def add_surfaces(mcp: FastMCP, manager: ResourceManager) -> None:
     ) -> mcp_types.Completion | None:
         if not isinstance(reference, ResourceTemplateReference):
             return None
-
-        async def values(read: Read) -> list[str]:
-            read.uri = reference.uri if reference.uri in manager.registry else read.uri
-            return await manager.complete(reference.uri, argument.name, argument.value)
-
-        found = await manager.guard(values, surface="completion", uri=reference.uri)
-        shown = [] if isinstance(found, GetResourceError) else found
-        return mcp_types.Completion(values=shown[:_COMPLETIONS], has_more=len(shown) > _COMPLETIONS or None)
+        found = list[str]()
+        with manager.guard(surface="completion", uri=reference.uri) as guarded:
+            async with guarded.admission:
+                guarded.read.uri = reference.uri if reference.uri in manager.registry else guarded.read.uri
+                found = await manager.complete(reference.uri, argument.name, argument.value)
+        return mcp_types.Completion(values=found[:_COMPLETIONS], has_more=len(found) > _COMPLETIONS or None)
 
     mcp.add_completion_handler(complete)
     logging.getLogger("fastmcp.server.server").addFilter(_should_log)

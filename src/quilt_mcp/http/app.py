@@ -30,7 +30,7 @@ Transport = Literal["http", "sse"]
 
 
 def create_application(  # noqa: PLR0913 - all but two are keyword-only
-    mcp: FastMCP[Any],
+    mcp: FastMCP,
     settings: HTTPSettings,
     *,
     transport: Transport,
@@ -95,7 +95,7 @@ def _limit_requests(app: Starlette, settings: HTTPSettings, transport: Transport
     ]
 
 
-def _add_lane(app: Starlette, mcp: FastMCP[Any], settings: HTTPSettings, metrics: Metrics) -> None:
+def _add_lane(app: Starlette, mcp: FastMCP, settings: HTTPSettings, metrics: Metrics) -> None:
     """Add the innermost middleware to streamable HTTP. All checks come before it."""
     if app.state.transport_type == "streamable-http":
         is_on = settings.fast_lane == "auto"

@@ -3,7 +3,6 @@
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import ColumnElement, UnaryExpression, func, literal_column, or_
 from sqlalchemy.sql.operators import custom_op
@@ -11,7 +10,7 @@ from sqlalchemy.sql.operators import custom_op
 from quilt_mcp.requirements.access import match_any
 from quilt_mcp.requirements.filters import Sort, SortKey
 from quilt_mcp.requirements.kinds import Kind
-from quilt_mcp.requirements.tables import BY_KIND
+from quilt_mcp.requirements.tables import BY_KIND, AnyColumn
 
 Conditions = list[ColumnElement[bool]]
 SORTED_LENGTH = 60
@@ -67,7 +66,7 @@ class Selection:
         if any(values and name not in columns for name, values in wanted):
             return None
 
-        def find(name: str) -> ColumnElement[Any]:
+        def find(name: str) -> AnyColumn:
             return hide(columns[name], dialect) if name in hidden else columns[name]
 
         if self.status:
@@ -87,7 +86,7 @@ class Selection:
         return conditions
 
 
-def sort_columns(kind: Kind, key: SortKey, dialect: str) -> list[ColumnElement[Any]]:
+def sort_columns(kind: Kind, key: SortKey, dialect: str) -> list[AnyColumn]:
     """Return what to order a kind by, most significant first; empty if the kind does not have the key.
 
     The ID must follow as the last one. Titles are compared by the code points of their beginning, and reference IDs by
@@ -105,16 +104,16 @@ def sort_columns(kind: Kind, key: SortKey, dialect: str) -> list[ColumnElement[A
     return [columns[key]]
 
 
-def _by_code_points(text: ColumnElement[Any], dialect: str) -> ColumnElement[Any]:
+def _by_code_points(text: AnyColumn, dialect: str) -> AnyColumn:
     """Return a text with the only collation that both databases have. It is the default of SQLite."""
     return text.collate("C") if dialect == "postgresql" else text
 
 
-def hide(column: ColumnElement[Any], dialect: str) -> ColumnElement[Any]:
+def hide(column: AnyColumn, dialect: str) -> AnyColumn:
     """Return an expression with the values of a column, for which SQLite uses no index."""
     return UnaryExpression(column, operator=custom_op("+"), type_=column.type) if dialect == "sqlite" else column
 
 
-def _match(column: ColumnElement[Any], values: tuple[object, ...]) -> ColumnElement[bool]:
+def _match(column: AnyColumn, values: tuple[object, ...]) -> ColumnElement[bool]:
     # one value as an equation: SQLite reads an index in order only for those
     return column == values[0] if len(values) == 1 else column.in_(values)

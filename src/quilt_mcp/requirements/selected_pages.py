@@ -21,7 +21,7 @@ from quilt_mcp.requirements.filters import PRIORITIES, Sort, SortKey
 from quilt_mcp.requirements.reads import Reader
 from quilt_mcp.requirements.selected_paging import Mark
 from quilt_mcp.requirements.shapes import Shape
-from quilt_mcp.requirements.tables import BY_KIND, Statement
+from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, Statement
 from quilt_mcp.requirements.thresholds import DEFAULT, Thresholds
 
 A = TypeVar("A")
@@ -98,7 +98,7 @@ class SelectedPages(Generic[A]):
         if total == 0:
             return SelectedRows([], 0, None)
         page = self._select_ids(lead, total, mark, limit + 1).subquery("page")
-        value: ColumnElement[Any] = page.c[f"key{len(self._keys) - 1}"] if self._keys else null()
+        value: AnyColumn = page.c[f"key{len(self._keys) - 1}"] if self._keys else null()
         columns = [*self._reader.columns_of(self._shape), value.label("sort_value")]
         statement = select(*columns).join_from(page, self._table, self._table.c.id == page.c.id)
         rows = await self._reader.execute(statement.order_by(*self._order([*page.c][1:], page.c.id)))
@@ -192,7 +192,7 @@ class SelectedPages(Generic[A]):
             statement = statement.where(self._follow(mark, order))
         return statement.order_by(*self._order(order[:-1], order[-1])).limit(limit)
 
-    def _follow(self, mark: Mark, order: Sequence[ColumnElement[Any]]) -> ColumnElement[bool]:
+    def _follow(self, mark: Mark, order: Sequence[AnyColumn]) -> ColumnElement[bool]:
         """Return the condition for the rows that follow a row."""
         *keys, row_id = order
         is_descending = self._sort is not None and self._sort.descending
@@ -205,9 +205,9 @@ class SelectedPages(Generic[A]):
         follows = tuple_(*order) < last if is_descending else tuple_(*order) > last
         return or_(follows, keys[0].is_(None)) if keys and self._is_existing else follows
 
-    def _order(self, keys: Iterable[ColumnElement[Any]], row_id: ColumnElement[Any]) -> list[ColumnElement[Any]]:
+    def _order(self, keys: Iterable[AnyColumn], row_id: AnyColumn) -> list[AnyColumn]:
         is_descending = self._sort is not None and self._sort.descending
-        order: list[ColumnElement[Any]] = [one.desc() if is_descending else one.asc() for one in (*keys, row_id)]
+        order: list[AnyColumn] = [one.desc() if is_descending else one.asc() for one in (*keys, row_id)]
         # our own tables have no nulls, and their indexes no place for them
         return [one.nulls_last() for one in order] if self._is_existing else order
 

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import (
     CheckConstraint,
     Column,
+    ColumnElement,
     DateTime,
     Dialect,
     ForeignKey,
@@ -39,6 +40,7 @@ from quilt_mcp.requirements.kinds import Kind
 
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 """A row of a result. SQLAlchemy does not know the types of its columns."""
+AnyColumn: TypeAlias = ColumnElement[Any]
 Statement: TypeAlias = Select[*tuple[Any, ...]]
 Values: TypeAlias = dict[str, Any]
 """The values of a row to write, by column."""

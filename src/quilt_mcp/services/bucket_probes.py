@@ -6,14 +6,14 @@ HeadObject of a missing key would prove little: without the right to list, S3 an
 import uuid
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.bucket_claims import QUILT, ROOT, Key, KeyResult, Listing, Probe, Put, TriedKey
 from quilt_mcp.services.stack.errors import RefusedByAWS
 
 if TYPE_CHECKING:
-    from quilt_mcp.services.stack.aws_clients import AWSClients
+    from quilt_mcp.services.stack.aws_clients import AWSClients, Response
 
 CALLS = 4
 PAGE = 5
@@ -90,9 +90,7 @@ def list_page(aws: "AWSClients", bucket: str, **parameters: object) -> Page | Re
         ResourceFailure: S3 neither allowed nor refused it.
     """
     try:
-        response: Mapping[str, Any] = aws.call(
-            "s3", "list_objects_v2", **{"Bucket": bucket, "MaxKeys": PAGE, **parameters}
-        )
+        response: Response = aws.call("s3", "list_objects_v2", **{"Bucket": bucket, "MaxKeys": PAGE, **parameters})
     except RefusedByAWS as refusal:
         return Refusal(_find_region(getattr(refusal.__cause__, "response", {})))
     keys = tuple(Key(one["Key"], one.get("StorageClass") in ARCHIVES) for one in response.get("Contents", ()))
@@ -100,7 +98,7 @@ def list_page(aws: "AWSClients", bucket: str, **parameters: object) -> Page | Re
     return Page(keys, prefixes, bool(response.get("IsTruncated")), _find_region(response))
 
 
-def _find_region(response: Mapping[str, Any]) -> str | None:
+def _find_region(response: "Response") -> str | None:
     headers: Mapping[str, str] = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     return headers.get(REGION_HEADER)
 
@@ -129,7 +127,7 @@ def try_key(aws: "AWSClients", bucket: str, key: Key) -> TriedKey:
     checksum mode S3 needs this right to return the checksum, so an answer without a checksum proves nothing.
     """
     try:
-        response: Mapping[str, Any] = aws.call("s3", "head_object", Bucket=bucket, Key=key.name, ChecksumMode="ENABLED")
+        response: Response = aws.call("s3", "head_object", Bucket=bucket, Key=key.name, ChecksumMode="ENABLED")
     except NotFound:
         return TriedKey(key, "missing")
     except RefusedByAWS:
@@ -164,6 +162,6 @@ def try_put(aws: "AWSClients", bucket: str, tried: Iterable[TriedKey]) -> Put:
 
 
 def _find_status(failure: ResourceFailure) -> int | None:
-    response: Mapping[str, Any] = getattr(failure.__cause__, "response", {})
+    response: Response = getattr(failure.__cause__, "response", {})
     status: int | None = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     return status

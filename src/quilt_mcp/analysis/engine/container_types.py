@@ -4,10 +4,9 @@ import collections
 import functools
 from collections import abc
 from collections.abc import Callable, Mapping
-from typing import Any
 
 ORDINARY = {list, set, frozenset, tuple}
-CONTAINERS: Mapping[object, Callable[[list[Any]], object]] = {
+CONTAINERS: Mapping[object, Callable[[list[object]], object]] = {
     list: list,
     set: set,
     frozenset: frozenset,
@@ -16,7 +15,7 @@ CONTAINERS: Mapping[object, Callable[[list[Any]], object]] = {
 }
 # The kinds of values that an abstract type has
 _SEQUENCES = (list, tuple, collections.deque)
-KINDS: Mapping[object, tuple[Callable[[list[Any]], object], ...]] = {
+KINDS: Mapping[object, tuple[Callable[[list[object]], object], ...]] = {
     **dict.fromkeys((abc.Iterable, abc.Iterator, abc.Generator), (iter,)),
     abc.Iterable: (*_SEQUENCES, set, frozenset, iter, dict.fromkeys),
     **dict.fromkeys((abc.Collection, abc.Container, abc.Sized), (*_SEQUENCES, set, frozenset, dict.fromkeys)),
@@ -26,7 +25,7 @@ KINDS: Mapping[object, tuple[Callable[[list[Any]], object], ...]] = {
     abc.MutableSet: (set,),
 }
 TEXT_LIKE = (abc.Iterable, abc.Collection, abc.Container, abc.Sized, abc.Sequence, abc.Reversible)
-MAPPINGS: Mapping[object, Callable[[dict[Any, Any]], object]] = {
+MAPPINGS: Mapping[object, Callable[[dict[object, object]], object]] = {
     **dict.fromkeys((dict, abc.Mapping, abc.MutableMapping), dict),
     collections.OrderedDict: collections.OrderedDict,
     collections.Counter: collections.Counter,

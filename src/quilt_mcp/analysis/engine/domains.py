@@ -190,7 +190,7 @@ class Domains:
         return found
 
     def _fill(
-        self, kinds: Sequence[Callable[[list[Any]], object]], element: Annotation, depth: int, *, modelled: bool
+        self, kinds: Sequence[Callable[[list[object]], object]], element: Annotation, depth: int, *, modelled: bool
     ) -> Domain | None:
         """Return the domain of containers of these kinds."""
         inner = self.find(element, depth + 1)
@@ -242,7 +242,7 @@ class Domains:
             complete=count == len(rows) and all(one.complete for one in known),
         )
 
-    def _find_class(self, cls: type[Any], depth: int) -> Domain | None:
+    def _find_class(self, cls: type, depth: int) -> Domain | None:
         """Return the domain of a class of the code and its subclasses. Their constructors have annotated parameters."""
         if getattr(cls, "_is_protocol", False) or depth >= _DEEPEST:
             return None
@@ -265,7 +265,7 @@ class Domains:
         # a value can have its keys in any order
         return found and dataclasses.replace(found, modelled=False, complete=False)
 
-    def _find_instances(self, cls: type[Any], depth: int) -> Domain | None:
+    def _find_instances(self, cls: type, depth: int) -> Domain | None:
         try:
             signature = inspect.signature(cls)
             hints = typing.get_type_hints(

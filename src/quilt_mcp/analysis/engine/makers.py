@@ -25,9 +25,10 @@ class Unusable(Exception):
     """These values make no argument: the constructor of a class refuses them, or an invariant does not hold."""
 
 
-def find_subclasses(cls: type[Any]) -> Iterator[type[Any]]:
+def find_subclasses(cls: type) -> Iterator[type]:
     """Yield the subclasses of a class that the code defines."""
-    for one in cls.__subclasses__():
+    subclasses: list[type] = cls.__subclasses__()
+    for one in subclasses:
         if one.__module__ == MODULE_NAME:
             yield one
             yield from find_subclasses(one)
@@ -72,7 +73,7 @@ def call(make: Callable[..., object], makers: Sequence[Maker]) -> object:
     return make(*(one() for one in makers))
 
 
-def fill(kind: Callable[[list[Any]], object], makers: Sequence[Maker]) -> object:
+def fill(kind: Callable[[list[object]], object], makers: Sequence[Maker]) -> object:
     """Return a container with one new value of each maker."""
     return kind([one() for one in makers])
 
@@ -87,7 +88,7 @@ def make_mapping(make: Callable[[dict[object, object]], object], pairs: Sequence
     return make({key(): value() for key, value in pairs})
 
 
-def create(cls: type[Any], names: Sequence[str], *values: object) -> object:
+def create(cls: type, names: Sequence[str], *values: object) -> object:
     """Return a new instance.
 
     Raises:

@@ -16,7 +16,7 @@ from quilt_mcp.analysis.messages import ANSWER_TEXT, MODULE_NAME
 Portable = list[Any]
 """The name of a type, and its content in JSON types."""
 
-_ITERATOR: type[Any] = type(iter([]))
+_ITERATOR: type = type(iter([]))
 _SEQUENCES: Mapping[str, Callable[[list[Any]], Any]] = {
     "list": list,
     "tuple": tuple,

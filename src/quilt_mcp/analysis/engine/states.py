@@ -30,7 +30,7 @@ def find_state(signature: Signature, loaded: Loaded) -> str | None:
         return f"the code changes `{name}` of the module, so a call can begin with other values in it"
     if loaded.changes.context and "decimal" in find_imports(loaded.whole_tree):
         return "a function reads or changes the decimal context, so the result can depend on earlier calls"
-    classes: dict[type[Any], None] = {}
+    classes: dict[type, None] = {}
     for one in signature.parameters.values():
         collect_classes(one.annotation, classes)
     for cls in classes:
@@ -41,7 +41,7 @@ def find_state(signature: Signature, loaded: Loaded) -> str | None:
     return None
 
 
-def collect_classes(annotation: Annotation, found: dict[type[Any], None]) -> None:
+def collect_classes(annotation: Annotation, found: dict[type, None]) -> None:
     """Add the classes of the code that values of this type, and their parts, can have."""
     for one in typing.get_args(annotation):
         collect_classes(one, found)
@@ -62,7 +62,7 @@ def _list_hints(owner: Any) -> list[Any]:
         return []
 
 
-def _covers_states(cls: type[Any], loaded: Loaded) -> bool:
+def _covers_states(cls: type, loaded: Loaded) -> bool:
     """Return whether the parameters of a constructor can give its object every state."""
     if issubclass(cls, tuple) or inspect.isabstract(cls):
         return True
@@ -90,12 +90,12 @@ def _covers_states(cls: type[Any], loaded: Loaded) -> bool:
     )
 
 
-def _find_attributes(cls: type[Any], loaded: Loaded) -> set[str]:
+def _find_attributes(cls: type, loaded: Loaded) -> set[str]:
     """Return the attributes that the code reads from objects."""
     return {*dir(cls), *(node.attr for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Attribute))}
 
 
-def _find_constructors(cls: type[Any], loaded: Loaded) -> Iterator[ast.FunctionDef]:
+def _find_constructors(cls: type, loaded: Loaded) -> Iterator[ast.FunctionDef]:
     for node in ast.walk(loaded.whole_tree):
         if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
             yield from (one for one in node.body if isinstance(one, ast.FunctionDef) and one.name in CONSTRUCTORS)

@@ -2,10 +2,10 @@
 
 import uuid
 from datetime import UTC, datetime
-from typing import Any
 
 import sqlalchemy as sa
 from alembic.operations import Operations
+from sqlalchemy.schema import SchemaItem
 
 revision = "0001"
 down_revision = None
@@ -45,20 +45,20 @@ def downgrade(op: Operations) -> None:
     _tables().drop_all(op.get_bind())
 
 
-def _first_rows(dialect: str) -> dict[str, list[dict[str, Any]]]:
+def _first_rows(dialect: str) -> dict[str, list[dict[str, object]]]:
     now = datetime.now(UTC)
     if dialect == "sqlite":  # which stores no time zones
         now = now.replace(tzinfo=None)
-    times = {"created_at": now, "updated_at": now}
+    times: dict[str, object] = {"created_at": now, "updated_at": now}
     project = {
         "id": DEFAULT_PROJECT,
         "name": "Default",
         "description": "The project of everything that has no other project.",
     }
-    rows: dict[str, list[dict[str, Any]]] = {
+    rows: dict[str, list[dict[str, object]]] = {
         "reference_counters": [{"prefix": prefix, "last_number": 0} for prefix in ("EP", "US", "AC", "REQ")],
         "generation": [{"number": 0}],
-        "projects": [project | times],
+        "projects": [{**project, **times}],
     }
     for table, types in (("requirement_types", REQUIREMENT_TYPES), ("relationship_types", RELATIONSHIP_TYPES)):
         rows[table] = [
@@ -68,20 +68,20 @@ def _first_rows(dialect: str) -> dict[str, list[dict[str, Any]]]:
     return rows
 
 
-def _user(name: str) -> list[Any]:
+def _user(name: str) -> list[SchemaItem]:
     return [sa.Column(name, ID, sa.ForeignKey("users.id", ondelete="RESTRICT"), nullable=False)]
 
 
-def _times(*names: str) -> list[Any]:
+def _times(*names: str) -> list[SchemaItem]:
     return [sa.Column(name, sa.DateTime(timezone=True), nullable=False) for name in names]
 
 
-def _one_of(column: str, *values: str) -> Any:
+def _one_of(column: str, *values: str) -> sa.CheckConstraint:
     return sa.CheckConstraint(f"{column} IN ({', '.join(repr(value) for value in values)})", name=column)
 
 
-def _entity(parent: str | None = None) -> list[Any]:
-    first: list[Any] = [
+def _entity(parent: str | None = None) -> list[SchemaItem]:
+    first: list[SchemaItem] = [
         sa.Column("id", ID, primary_key=True),
         sa.Column("reference_id", REFERENCE, nullable=False, unique=True),
         sa.Column(
@@ -103,7 +103,7 @@ def _entity(parent: str | None = None) -> list[Any]:
     return [*first, sa.UniqueConstraint("project_id", "id"), *_times("created_at", "updated_at")]
 
 
-def _planned(*statuses: str) -> list[Any]:
+def _planned(*statuses: str) -> list[SchemaItem]:
     return [
         *_user("creator_id"),
         *_user("assignee_id"),
@@ -118,7 +118,7 @@ def _planned(*statuses: str) -> list[Any]:
     ]
 
 
-def _named(length: int) -> list[Any]:
+def _named(length: int) -> list[SchemaItem]:
     return [
         sa.Column("id", ID, primary_key=True),
         sa.Column("name", sa.String(length), nullable=False, unique=True),
@@ -142,7 +142,7 @@ def _tables() -> sa.MetaData:
     return metadata
 
 
-def _definitions() -> dict[str, list[Any]]:
+def _definitions() -> dict[str, list[SchemaItem]]:
     return {
         "users": [
             sa.Column("id", ID, primary_key=True),
@@ -186,7 +186,7 @@ def _definitions() -> dict[str, list[Any]]:
     }
 
 
-def _relationships() -> list[Any]:
+def _relationships() -> list[SchemaItem]:
     ends = ("source_requirement_id", "target_requirement_id")
     return [
         sa.Column("id", ID, primary_key=True),

@@ -5,7 +5,6 @@ common word would take long.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -27,7 +26,7 @@ from quilt_mcp.requirements.search.compile import GAP, compile_facets, compile_f
 from quilt_mcp.requirements.search.facets import Limits
 from quilt_mcp.requirements.search.ranking import ANYWHERE, EXACT_REFERENCE, IN_TITLE
 from quilt_mcp.requirements.search.text import ParsedQuery
-from quilt_mcp.requirements.tables import Id, Statement, Time
+from quilt_mcp.requirements.tables import AnyColumn, Id, Statement, Time
 
 _entries = table(
     "search_entries",
@@ -127,7 +126,7 @@ def _score(*columns: ColumnElement[str]) -> ColumnElement[float]:
     ]
     weight = 0.5 + func.length(columns[-1]) / 500.0
     # matches / (matches + weight), but SQLite computes an expression again where it occurs again
-    score: ColumnElement[Any] = 1.0 - weight / (sum(marked[1:], marked[0]) + weight)
+    score: AnyColumn = 1.0 - weight / (sum(marked[1:], marked[0]) + weight)
     return score
 
 

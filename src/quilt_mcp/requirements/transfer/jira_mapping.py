@@ -4,10 +4,11 @@ import tomllib
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements.transfer.field_types import Priority, RequirementStatus, StoryStatus
@@ -159,12 +160,12 @@ def read_mapping(path: Path) -> JiraMapping:
     except RecursionError:
         raise _refuse(path, "It is nested too deep.") from None
     except ValidationError as error:
-        first: Any = error.errors(include_url=False)[0]
+        first = error.errors(include_url=False)[0]
         place = ".".join(str(one) for one in first["loc"] if one != "[key]")
         raise _refuse(path, f"{shorten(place)}: {_explain(first)}.") from None
 
 
-def _explain(error: dict[str, Any]) -> str:
+def _explain(error: ErrorDetails) -> str:
     if error["type"] == "literal_error":
         return f"must be one of {error['ctx']['expected']}"
     if error["type"] == "value_error":

@@ -1,7 +1,7 @@
 """Describes the problems of a record: what is wrong with a field, and what to change."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic_core import ErrorDetails
 
@@ -48,7 +48,7 @@ def explain(error: ErrorDetails) -> Problem:
     field = shorten(str(place[1])) if len(place) > 1 else None
     if error["type"].startswith("union_tag"):
         field = "kind"
-    context: Mapping[str, Any] = {"input": error["input"], **error.get("ctx", {})}
+    context: Mapping[str, object] = {"input": error["input"], **error.get("ctx", {})}
     write = _REASONS.get(error["type"], _explain_other)
     return Problem(field, write(kind, context))
 
@@ -59,7 +59,7 @@ def shorten(text: str) -> str:
     return safe if len(text) <= _MOST_CHARACTERS else f"{safe[:_MOST_CHARACTERS]}…"
 
 
-def _explain_reference(kind: str, context: Mapping[str, Any]) -> str:
+def _explain_reference(kind: str, context: Mapping[str, object]) -> str:
     prefix, given = BY_NAME[kind].prefix, str(context["input"])
     guess = guess_reference(given)
     if guess and guess.kind.prefix == prefix and 0 < int(guess.reference.removeprefix(f"{prefix}-")) < _TOO_LARGE:
@@ -67,32 +67,32 @@ def _explain_reference(kind: str, context: Mapping[str, Any]) -> str:
     return f"Must be {prefix}- and a number of 3 to 9 digits from 001, such as {prefix}-007."
 
 
-def _explain_extra(kind: str, _: Mapping[str, Any]) -> str:
+def _explain_extra(kind: str, _: Mapping[str, object]) -> str:
     return f"Records of the kind {kind} have no such field. Remove it. {_FIELDS_OF_KIND}"
 
 
-def _explain_choice(_: str, context: Mapping[str, Any]) -> str:
+def _explain_choice(_: str, context: Mapping[str, object]) -> str:
     return f"Must be one of {context['expected']}."
 
 
-def _explain_length(_: str, context: Mapping[str, Any]) -> str:
+def _explain_length(_: str, context: Mapping[str, object]) -> str:
     return f"Has more than {context['max_length']:,} characters. Shorten it."
 
 
-def _explain_own(_: str, context: Mapping[str, Any]) -> str:
+def _explain_own(_: str, context: Mapping[str, object]) -> str:
     return str(context["error"])
 
 
-def _explain_kind(_: str, context: Mapping[str, Any]) -> str:
+def _explain_kind(_: str, context: Mapping[str, object]) -> str:
     allowed = str(context["expected_tags"]).replace("'", "")
     return f"Must be one of {allowed}."
 
 
-def _explain_other(_kind: str, _: Mapping[str, Any]) -> str:
+def _explain_other(_kind: str, _: Mapping[str, object]) -> str:
     return f"The value is not valid. {_FIELDS_OF_KIND}"
 
 
-def _always(reason: str) -> Callable[[str, Mapping[str, Any]], str]:
+def _always(reason: str) -> Callable[[str, Mapping[str, object]], str]:
     return lambda _kind, _context: reason
 
 

@@ -27,6 +27,9 @@ from quilt_mcp.services.stack.failures import make_not_from_aws, map_failure
 from quilt_mcp.services.stack.shared_attempts import SharedAttempts
 from quilt_mcp.services.stack.sign_in import SignIn
 
+Response = Mapping[str, Any]
+"""What AWS returned. boto3 has no types."""
+
 MAX_CONNECTIONS = 32  # the number of threads of fan_out
 DEFAULT_REGION = "us-east-1"
 ANY_REGION = frozenset({"s3", "sts"})
@@ -145,10 +148,10 @@ class AWSClients:
             page = self.call(service, operation, **given, **{next_key: token})
             yield from page.get(key, ())
 
-    def _send(self, service: str, operation: str, parameters: Mapping[str, object]) -> Any:
+    def _send(self, service: str, operation: str, parameters: Mapping[str, object]) -> Response:
         try:
             with calling("aws", f"{service}.{operation}"):
-                response = getattr(self._client(service), operation)(**parameters)
+                response: Response = getattr(self._client(service), operation)(**parameters)
         except (ClientError, BotoCoreError, ResponseParserError) as error:
             raise map_failure(error) from error
         if not _is_from_aws(response):
@@ -208,7 +211,7 @@ class AWSClients:
             raise
 
 
-def _is_from_aws(response: Mapping[str, Any]) -> bool:
+def _is_from_aws(response: Response) -> bool:
     """Return whether AWS sent a response with status 200, and not a proxy, for example.
 
     botocore returns an empty response for a body without anything that it expects. Only Athena and Glue may send one,
