@@ -278,7 +278,7 @@ def test_installing_the_server_in_a_client_keeps_its_first_answers(tmp_path: Pat
     variables = {"QUILT_CATALOG_URL": "https://quilt.example.com"}
     if is_installed:  # the entry keeps its variables
         (tmp_path / ".cursor").mkdir()
-        old = {"mcpServers": {"quilt": {"command": "old", "env": variables}}}
+        old = {"mcpServers": {"quilt": {"command": "/old/quilt-mcp", "args": ["serve"], "env": variables}}}
         (tmp_path / ".cursor" / "mcp.json").write_text(json.dumps(old), encoding="utf-8")
     options = [] if is_installed else [f"--env={name}={value}" for name, value in variables.items()]
     setting = {"QUILT_MCP_LIST_PAGE_SIZE": "50"}  # of this shell, which the client does not have

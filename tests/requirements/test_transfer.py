@@ -144,7 +144,7 @@ WRONG_LINES = [
     (b'{"kind": "epic"}\n', "title: Missing. Add it."),
     (
         b'{"kind": "epic", "title": "x", "creat',
-        "The line is not valid JSON. It is the last one: the file seems to be truncated. Export or copy the file again",
+        "The line is not valid JSON. Correct it. If the file was cut off here, export or copy it again.",
     ),
 ]
 

@@ -347,7 +347,7 @@ async def test_the_progress_starts_with_bytes(
     size = file.stat().st_size  # noqa: ASYNC240 - as fast as any other statement
     seen: list[tuple[str, int, int]] = []
     order = requirements_work.Order(file, "jsonl")
-    report, _ = await requirements_work.import_file(order, lambda *one: seen.append(one), print)
+    report, _, _ = await requirements_work.import_file(order, lambda *one: seen.append(one), print)
     assert report.imported == {"user": 1, "epic": 1200}
     assert seen[0] == ("Reading", 0, size)
     assert sorted({doing for doing, _, _ in seen}, key=[one[0] for one in seen].index) == [

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.progress import DownloadColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID
 from rich.text import Text
@@ -32,8 +32,23 @@ _IRREGULAR = {
 """The singular and the plural of the names of some kinds."""
 
 
-def describe_report(file: Path, report: "Report", skipped: Mapping[str, int]) -> dict[str, object]:
+class Imported(NamedTuple):
+    """The result of an import.
+
+    Attributes:
+        report: what was imported, or why nothing was.
+        skipped: how often each part of the file was skipped, by name.
+        may_be_cut: whether the last row of a CSV file has no line break, so that its last cell can be incomplete.
+    """
+
+    report: "Report"
+    skipped: Mapping[str, int]
+    may_be_cut: bool
+
+
+def describe_report(file: Path, imported: Imported) -> dict[str, object]:
     """Return what `--json` prints."""
+    report, skipped, may_be_cut = imported
     rejected = [
         {"file": str(file), "line": line, "field": field, "reason": reason} for line, field, reason in report.rejected
     ]
@@ -43,6 +58,7 @@ def describe_report(file: Path, report: "Report", skipped: Mapping[str, int]) ->
         "rejected": rejected,
         "rejected_count": report.rejected_count,
         "skipped": dict(skipped),
+        "may_be_cut": may_be_cut,
     }
     if changes := report.changes:
         described |= {
@@ -56,8 +72,9 @@ def describe_report(file: Path, report: "Report", skipped: Mapping[str, int]) ->
     return described
 
 
-def show_report(file: Path, report: "Report", skipped: Mapping[str, int], *, is_trial: bool) -> None:
+def show_report(file: Path, imported: Imported, *, is_trial: bool) -> None:
     """Print the result for people."""
+    report, skipped, may_be_cut = imported
     _show_skipped(skipped)
     if report.rejected_count:
         hidden = report.rejected_count - min(report.rejected_count, SHOWN)
@@ -74,6 +91,10 @@ def show_report(file: Path, report: "Report", skipped: Mapping[str, int], *, is_
         show(f"{'Dry run, nothing was written. It would import' if is_trial else 'Imported'}: {counts}.")
     if report.author:
         show(f"The author of the records without one is {report.author}.")
+    if may_be_cut:
+        complain(
+            f"The last row of {file} has no line break. If the file was cut off there, its last cell is incomplete."
+        )
 
 
 def _show_skipped(skipped: Mapping[str, int]) -> None:

@@ -1,6 +1,6 @@
 """`quilt-mcp requirements`: import, export, migrate and status of the requirements database."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -10,7 +10,7 @@ import anyio
 from cyclopts import App, CycloptsError, Parameter
 from rich.table import Table
 
-from quilt_mcp.commands.import_report import describe_report, show_report, watch, watch_export
+from quilt_mcp.commands.import_report import Imported, describe_report, show_report, watch, watch_export
 from quilt_mcp.commands.options import AsJSON
 from quilt_mcp.commands.output import show, show_json, waiting
 from quilt_mcp.commands.running import run_or_complain
@@ -19,7 +19,6 @@ from quilt_mcp.requirements.failures import CHECK_STATUS
 if TYPE_CHECKING:
     from quilt_mcp.app.database.schema import Schema
     from quilt_mcp.commands.requirements_work import Status
-    from quilt_mcp.requirements.transfer.importing import Report
 
 _DEFAULT = "Default: csv or reqif for files that end in .csv or .reqif, otherwise jsonl."
 _ARCHIVE = ".reqifz"
@@ -71,17 +70,14 @@ def import_(  # noqa: PLR0913 - the options of the command
     with watch(file, is_quiet=as_json) as shown:
         work = _import_work()
         order = work.Order(file, form, mapping, creator, update, delete_missing, dry_run)
-        result: tuple[Report, Mapping[str, int]] | None = _run(
-            lambda: work.import_file(order, shown.progress, shown.announce)
-        )
+        result: Imported | None = _run(lambda: work.import_file(order, shown.progress, shown.announce))
     if result is None:
         return 1
-    report, skipped = result
     if as_json:
-        show_json(describe_report(file, report, skipped))
+        show_json(describe_report(file, result))
     else:
-        show_report(file, report, skipped, is_trial=dry_run)
-    return 1 if report.rejected_count else 0
+        show_report(file, result, is_trial=dry_run)
+    return 1 if result.report.rejected_count else 0
 
 
 @app.command

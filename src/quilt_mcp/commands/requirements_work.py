@@ -1,18 +1,14 @@
 """The database work of `quilt-mcp requirements`. A separate module, so that the command line starts fast."""
 
 import os
-import secrets
-import stat
-import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from io import TextIOWrapper
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, Literal, Protocol, TextIO, TypedDict
+from typing import BinaryIO, Literal, Protocol, TypedDict
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -20,7 +16,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from quilt_mcp.app import current_app
 from quilt_mcp.app.database.async_engines import sqlite_file
 from quilt_mcp.app.database.schema import Schema, State
-from quilt_mcp.commands.import_report import EXPORTING, READING
+from quilt_mcp.commands.export_target import open_target, refuse_database
+from quilt_mcp.commands.import_report import EXPORTING, READING, Imported
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements import migrating
 from quilt_mcp.requirements.database import Database, open_database
@@ -28,7 +25,7 @@ from quilt_mcp.requirements.schema_state import CREATED_BY_USE, require_readable
 from quilt_mcp.requirements.settings import RequirementsSettings
 from quilt_mcp.requirements.tables import metadata
 from quilt_mcp.requirements.transfer.exporting import BATCH, export_records
-from quilt_mcp.requirements.transfer.importing import Mode, Progress, Report, import_records
+from quilt_mcp.requirements.transfer.importing import Mode, Progress, import_records
 from quilt_mcp.requirements.transfer.jira import JiraReader
 from quilt_mcp.requirements.transfer.jira_mapping import read_mapping
 from quilt_mcp.requirements.transfer.partial import parse_change
@@ -40,7 +37,10 @@ from quilt_mcp.requirements.transfer.reqif_reader import ReqifReader
 from quilt_mcp.requirements.transfer.reqif_writer import ReqifWriter
 
 _SHOWN_BYTES = 100_000
-_SQLITE_START = b"SQLite format 3\0"
+_OPEN_END = (
+    "The last row has no line break, so the file can be cut off. --delete-missing would delete what is "
+    "missing. Add a line break at the end of the file if it is complete."
+)
 _NOT_IN_EXISTING = {"projects", "project_members"}
 
 
@@ -82,18 +82,16 @@ class Source(Protocol):
     def bytes_read(self) -> int:
         """The number of bytes of the file that were read so far."""
 
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether the file, which was read, ends where it could also have been cut off."""
+
     def __iter__(self) -> Iterator[Numbered | Refused]:
         """Read the records."""
 
 
-async def import_file(
-    order: Order, progress: Progress, announce: Callable[[Rejection], object]
-) -> tuple[Report, Mapping[str, int]]:
-    """Import a file into the database; see `import_records`. While it reads, the progress is in bytes.
-
-    Returns:
-        The report, and how often each part of the file was skipped, by name.
-    """
+async def import_file(order: Order, progress: Progress, announce: Callable[[Rejection], object]) -> Imported:
+    """Import a file into the database; see `import_records`. While it reads, the progress is in bytes."""
     skipped: Counter[str] = Counter()
     async with _open(is_trial=order.is_trial) as database:
         with order.path.open("rb") as file:
@@ -104,7 +102,7 @@ async def import_file(
                 is_trial=order.is_trial,
                 keeps_times=lambda: isinstance(source, JiraReader) and source.has_times,
             )
-            records = _read(source, os.fstat(file.fileno()).st_size, progress)
+            records = _read(source, os.fstat(file.fileno()).st_size, progress, must_end=order.deletes)
             report = await import_records(
                 database,
                 records,
@@ -114,7 +112,7 @@ async def import_file(
                 announce=announce,
                 name_field=source.name_field if isinstance(source, JiraReader) else str,
             )
-    return report, skipped
+    return Imported(report, skipped, source.may_be_cut)
 
 
 def _open_source(file: BinaryIO, order: Order, skipped: Counter[str]) -> Source:
@@ -128,7 +126,7 @@ def _open_source(file: BinaryIO, order: Order, skipped: Counter[str]) -> Source:
     return RecordReader(file, order.form, parse=parse)
 
 
-def _read(reader: Source, size: int, progress: Progress) -> Iterator[Numbered | Refused]:
+def _read(reader: Source, size: int, progress: Progress, *, must_end: bool) -> Iterator[Numbered | Refused]:
     progress(READING, 0, size)
     shown = 0
     for record in reader:
@@ -136,6 +134,8 @@ def _read(reader: Source, size: int, progress: Progress) -> Iterator[Numbered | 
             shown = reader.bytes_read
             progress(READING, shown, size)
         yield record
+    if must_end and reader.may_be_cut:
+        yield Refused([Rejection(0, None, _OPEN_END)], None, ends_file=True)
 
 
 async def export_file(
@@ -159,8 +159,8 @@ async def export_file(
         aclosing(export_records(database, batch=batch, progress=partial(progress, EXPORTING))) as records,
     ):
         if path:
-            _refuse_database(path, sqlite_file(database.engine))
-        with _open_target(path) as file:
+            refuse_database(path, sqlite_file(database.engine))
+        with open_target(path) as file:
             writer = ReqifWriter(file) if form == "reqif" else Writer(file, form)
             async for record in records:
                 writer.write(record)
@@ -236,56 +236,3 @@ def _describe_address(database: Database) -> str:
         return str(url.database)
     host = url.host or url.query.get("host", "localhost")
     return f"postgresql://{host}{f':{url.port}' if url.port else ''}/{url.database}"
-
-
-@contextmanager
-def _open_target(path: Path | None) -> Iterator[TextIO]:
-    """Open a file that appears when it is complete, or stdout. A pipe or a device is written directly."""
-    if path is None:
-        if isinstance(sys.stdout, TextIOWrapper):  # with the encoding of the terminal
-            sys.stdout.reconfigure(encoding="utf-8", newline="")
-        yield sys.stdout
-        sys.stdout.flush()
-        return
-    path = path.resolve()  # a link stays a link
-    if path.exists() and not path.is_file():
-        with path.open("w", encoding="utf-8", newline="") as device:
-            yield device
-        return
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        before = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
-        # the umask limits the mode of a new file only
-        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if before is None else 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            if before is not None:
-                unfinished.chmod(before)
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except OSError as error:
-        error.filename = str(path)  # the user does not know the name of the unfinished file
-        raise
-    finally:
-        with suppress(FileNotFoundError, NotADirectoryError):  # the second one if a parent is a file
-            unfinished.unlink()
-
-
-def _refuse_database(path: Path, own: Path | None) -> None:
-    """Refuse a file of an SQLite database: itself, or its log, which an export must not replace.
-
-    Raises:
-        ResourceExecutionError: it is one.
-    """
-    name, dash, ending = path.resolve().name.rpartition("-")
-    is_beside = bool(dash) and ending in {"wal", "shm", "journal"}
-    file = path.resolve().with_name(name) if is_beside else path.resolve()
-    is_database = own is not None and file == own.resolve()  # which does not need to exist yet
-    if not is_database and file.is_file():
-        with file.open("rb") as opened:
-            is_database = opened.read(len(_SQLITE_START)) == _SQLITE_START
-    if is_database:
-        raise ResourceExecutionError(
-            f"{path} belongs to an SQLite database. It was not changed.", suggested_actions=["Use another name."]
-        )

@@ -18,7 +18,7 @@ from quilt_mcp.commands.stdio_front import Front, has_reader, write_all
 POLL_SECONDS = 0.05
 IDLE_POLLS = 4
 """A request with an unusual id may not have started yet, and its answer may not have been written yet."""
-ANSWER = re.compile(rb'^\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(?:result|error)"', re.MULTILINE)
+ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(?:result|error)"')
 MAX_READ = 65_536
 """The size up to which messages are parsed here."""
 CANCELLED = "notifications/cancelled"
@@ -63,7 +63,9 @@ class Answers(io.BufferedIOBase):
         """Write lines, except those that the client has received already. Return the size of all."""
         content = bytes(lines)
         size = len(content)
-        answered = [json.loads(found) for found in ANSWER.findall(content)]
+        # a search for the beginnings of lines takes 20 times as long
+        found = (ANSWER.match(line) for line in content.split(b"\n"))
+        answered = [json.loads(one[1]) for one in found if one]
         with self._lock:
             if not self._awaited.keys().isdisjoint(answered):
                 content = b"".join(line for line in content.splitlines(keepends=True) if self._is_new(line))

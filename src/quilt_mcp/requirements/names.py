@@ -3,7 +3,7 @@
 Each name is a scalar subquery, so that a page needs no further statement and is read along the same index.
 """
 
-from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Table, literal_column, select, text
@@ -49,7 +49,8 @@ async def may_read_users(connection: AsyncConnection) -> bool:
     return bool(pooled[_MAY_READ_USERS])
 
 
-def select_columns(table: Table, columns: Iterable[str], *, has_users: bool) -> list[ColumnElement[object]]:
+@cache  # to create the subqueries takes longer than to read an entity
+def select_columns(table: Table, columns: tuple[str, ...], *, has_users: bool) -> tuple[ColumnElement[object], ...]:
     """Return the columns of an answer: those of the table, and the names beside its IDs.
 
     Args:
@@ -57,7 +58,7 @@ def select_columns(table: Table, columns: Iterable[str], *, has_users: bool) -> 
         columns: the keys of the answer.
         has_users: whether the names of users can be read; if not, they are null.
     """
-    return [table.c[key] if key in table.c else select_name(table, key, has_users=has_users) for key in columns]
+    return tuple(table.c[key] if key in table.c else select_name(table, key, has_users=has_users) for key in columns)
 
 
 def select_name(table: Table, key: str, *, has_users: bool) -> ColumnElement[object]:

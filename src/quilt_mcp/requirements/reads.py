@@ -160,7 +160,7 @@ class Reader:
             total = len(rows) if len(rows) <= limit and not after else await self.count(table, conditions)
         return rows[:limit], total, rows[limit - 1].id if len(rows) > limit else None
 
-    def columns_of(self, shape: Shape[A]) -> list[ColumnElement[object]]:
+    def columns_of(self, shape: Shape[A]) -> tuple[ColumnElement[object], ...]:
         """Return the columns that a shape reads."""
         return select_columns(BY_KIND[shape.kind.name], shape.columns, has_users=self.has_users)
 

@@ -92,19 +92,14 @@ def _select_in_sqlite(
 ) -> list[Statement]:
     limited = compile_facets(facets)
 
-    def select_matches(match: str, tier: int, *columns: ColumnElement[str]) -> Statement:
-        return (
-            _select(tier, _score(*columns))
-            # the + makes SQLite start with FTS5; else it would query FTS5 once per entry
-            .select_from(_words.join(_entries, _entries.c.id == literal_column("+search_words.rowid")))
-            .where(_words.c.search_words.match(f"{limited} AND ({match})" if limited else match), *conditions)
-            .order_by(_words.c.rowid)
-            .limit(most)
-        )
+    def select_matches(match: str, matches: Statement) -> Statement:
+        return matches.where(
+            _words.c.search_words.match(f"{limited} AND ({match})" if limited else match), *conditions
+        ).limit(most)
 
     found = [
-        select_matches(compile_fts5(query, in_title=True), IN_TITLE, _words.c.title),
-        select_matches(compile_fts5(query), ANYWHERE, _words.c.title, _words.c.body),
+        select_matches(compile_fts5(query, in_title=True), _IN_TITLE),
+        select_matches(compile_fts5(query), _ANYWHERE),
     ]
     if query.references:
         exact = _select_references(query).where(*conditions)
@@ -128,6 +123,18 @@ def _score(*columns: ColumnElement[str]) -> ColumnElement[float]:
     # matches / (matches + weight), but SQLite computes an expression again where it occurs again
     score: AnyColumn = 1.0 - weight / (sum(marked[1:], marked[0]) + weight)
     return score
+
+
+def _select_words(tier: int, *columns: ColumnElement[str]) -> Statement:
+    """Select the entries of a tier in SQLite, in their order, without the condition that words match."""
+    # the + makes SQLite start with FTS5; else it would query FTS5 once per entry
+    entries = _words.join(_entries, _entries.c.id == literal_column("+search_words.rowid"))
+    return _select(tier, _score(*columns)).select_from(entries).order_by(_words.c.rowid)
+
+
+# once, because that takes longer than SQLite needs to find few words
+_IN_TITLE = _select_words(IN_TITLE, _words.c.title)
+_ANYWHERE = _select_words(ANYWHERE, _words.c.title, _words.c.body)
 
 
 def _select_in_postgresql(query: ParsedQuery, conditions: _Conditions, most: int) -> list[Statement]:

@@ -108,9 +108,10 @@ def _select_page(candidates: Sequence[Statement], limit: int, offset: int) -> St
     rows = number.outerjoin(page, true())
     for entities in BY_KIND.values():
         rows = rows.outerjoin(entities, entities.c.id == page.c.entity_id)
-    shown = [_coalesce(name) for name in _SHOWN]
     return (
-        select(number.c.number, page.c.kind, page.c.entity_id, page.c.reference_id, *shown, page.c.tier, page.c.score)
+        select(
+            number.c.number, page.c.kind, page.c.entity_id, page.c.reference_id, *_COALESCED, page.c.tier, page.c.score
+        )
         .select_from(rows)
         .order_by(*_order(page))
     )
@@ -124,3 +125,6 @@ def _coalesce(name: str) -> ColumnElement[object]:
     """Return a column of the entity, from the table of its kind. The others are null because no ID matches."""
     columns = [entities.c[name] for entities in BY_KIND.values() if name in entities.c]
     return func.coalesce(*columns, type_=columns[0].type).label(name)
+
+
+_COALESCED = [_coalesce(name) for name in _SHOWN]

@@ -31,6 +31,7 @@ class JiraReader:
 
     Attributes:
         bytes_read: of the file, so far; half of them until the second reading starts.
+        may_be_cut: whether the last row has no line break, so that its last cell can be incomplete.
         has_times: whether the file has a column with the times of the last changes; false until its header is read.
     """
 
@@ -44,6 +45,7 @@ class JiraReader:
         self._issues = _Issues(mapping)
         self._added: set[str] = set()
         self.bytes_read = 0
+        self.may_be_cut = False
         self.has_times = False
 
     def __iter__(self) -> Iterator[Numbered | Refused]:
@@ -69,6 +71,7 @@ class JiraReader:
         self.has_times = not places.keys().isdisjoint(self._mapping.columns.updated_at)
         for line, cells in rows:
             self.bytes_read = (before * 2 + lines.bytes_read) // 2
+            self.may_be_cut = lines.has_open_end
             yield line, _Row(places, header, cells)
 
     def _read_issue(self, line: int, row: "_Row") -> Iterator[Numbered | Refused]:
@@ -88,7 +91,7 @@ class JiraReader:
         """Yield the record of an issue, after the records that it needs, and before its relationships."""
         columns, mapping = self._mapping.columns, self._mapping
         if len(row.cells) != len(row.header):
-            raise InvalidRecord([Problem(None, describe_cells(row.cells, row.header))])
+            raise InvalidRecord([Problem(None, describe_cells(row.cells, row.header, is_cut=self.may_be_cut))])
         key, issue_type = row.get(columns.key), row.get(columns.type)
         if not key:
             raise InvalidRecord([Problem(columns.key[0], "Missing. Add the key of the issue.")])

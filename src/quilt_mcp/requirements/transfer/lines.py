@@ -11,6 +11,8 @@ from quilt_mcp.requirements.transfer.rejections import Rejection
 
 RECORD_BYTES = 1_000_000
 """Maximum length of a line or CSV row: more than the longest record needs, with every character escaped."""
+TRUNCATED = "If the file was cut off here, export or copy it again."
+"""What can explain an error in a last line that has no line break."""
 _SEPARATORS = ",;\t"
 _NOT_READ = "The rest of the file was not read."
 _WIDE = {"utf-16": "UTF-16", "utf-32": "UTF-32"}
@@ -38,6 +40,7 @@ class Lines:
 
     Attributes:
         bytes_read: of the file, so far.
+        has_open_end: whether the last line that was read has no line break: the file ends there, or was cut off there.
     """
 
     def __init__(self, file: BinaryIO, most_bytes: int = RECORD_BYTES) -> None:
@@ -45,6 +48,7 @@ class Lines:
         self._most_bytes = most_bytes
         self._row_start = 0
         self.bytes_read = 0
+        self.has_open_end = False
 
     def read_lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the number and the bytes of each line.
@@ -79,10 +83,11 @@ class Lines:
                 columns = len(cells) if columns is None else columns
                 line = rows.line_num + 1
         except csv.Error as error:
+            rest = TRUNCATED if self.has_open_end else _NOT_READ
             raise UnreadableFile(
                 line,
                 "The row is not valid CSV: a quotation mark is missing or in the wrong place, or a cell has more than "
-                f"{csv.field_size_limit():,} characters. Correct the row. {_NOT_READ}",
+                f"{csv.field_size_limit():,} characters. Correct the row. {rest}",
             ) from error
 
     def _read_raw(self) -> Iterator[tuple[int, bytes]]:
@@ -94,6 +99,7 @@ class Lines:
             if number == 1:
                 _check_encoding(raw)
             self.bytes_read += len(raw)
+            self.has_open_end = not raw.endswith(b"\n")
             if self.bytes_read - self._row_start > self._most_bytes:
                 raise UnreadableFile(
                     number, f"The line or row has more than {self._most_bytes:,} bytes. Shorten it. {_NOT_READ}"
@@ -125,12 +131,19 @@ def _check_encoding(start: bytes) -> None:
 
 def describe_encoding(error: UnicodeDecodeError) -> str:
     """Return what is wrong with a line that is not in UTF-8."""
-    return f"The line is not valid UTF-8 at byte {error.start + 1}. Save the file in UTF-8."
+    cut = f" {TRUNCATED}" if error.reason == "unexpected end of data" else ""
+    return f"The line is not valid UTF-8 at byte {error.start + 1}. Save the file in UTF-8.{cut}"
 
 
-def describe_cells(cells: list[str], header: list[str]) -> str:
-    """Return what is wrong with a row that has too many or too few cells."""
+def describe_cells(cells: list[str], header: list[str], *, is_cut: bool) -> str:
+    """Return what is wrong with a row that has too many or too few cells.
+
+    Args:
+        cells: of the row.
+        header: the cells of the first line.
+        is_cut: whether the row is the last one and has no line break.
+    """
     return (
         f"The row has {len(cells)} cells; the first line has {len(header)} columns. Add the missing cells, or "
-        "put cells that contain separators in quotation marks."
+        f"put cells that contain separators in quotation marks.{f' {TRUNCATED}' if is_cut else ''}"
     )

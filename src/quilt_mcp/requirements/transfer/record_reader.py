@@ -6,6 +6,7 @@ from typing import BinaryIO, Literal, NamedTuple
 
 from quilt_mcp.requirements.transfer.lines import (
     RECORD_BYTES,
+    TRUNCATED,
     Lines,
     UnreadableFile,
     describe_cells,
@@ -19,7 +20,6 @@ from quilt_mcp.requirements.transfer.wording import InvalidRecord, shorten
 Format = Literal["jsonl", "csv"]
 Parse = Callable[[object], FieldValues]
 
-_TRUNCATED = "It is the last one: the file seems to be truncated. Export or copy the file again, or correct the line."
 _COLUMNS = {*COLUMNS, "parent"}
 
 
@@ -69,6 +69,11 @@ class RecordReader:
         """The number of bytes of the file that were read so far."""
         return self._lines.bytes_read
 
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether the last row of a CSV file has no line break, so that its last cell can be incomplete."""
+        return self._form == "csv" and self._lines.has_open_end
+
     def __iter__(self) -> Iterator[Numbered | Refused]:
         """Read the file."""
         try:
@@ -90,7 +95,7 @@ class RecordReader:
 
     def _parse_cells(self, line: int, header: list[str], cells: list[str]) -> Numbered | Refused:
         if len(cells) != len(header):
-            return _refuse(line, describe_cells(cells, header))
+            return _refuse(line, describe_cells(cells, header, is_cut=self.may_be_cut))
         fields = {name: unprotect(cell) if cell else None for name, cell in zip(header, cells, strict=True)}
         return parse_numbered(line, fields, self._parse)
 
@@ -104,7 +109,7 @@ def _parse_json(line: int, raw: bytes, parse: Parse) -> Numbered | Refused:
         return Refused([Rejection(line, str(error), "Appears twice in the record. Remove one.")], None)
     except (ValueError, RecursionError) as error:
         if not raw.endswith(b"\n"):
-            return _refuse(line, f"The line is not valid JSON. {_TRUNCATED}")
+            return _refuse(line, f"The line is not valid JSON. Correct it. {TRUNCATED}")
         where = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
         return _refuse(line, f"The line is not valid JSON{where}. Write one JSON object in each line.")
     return parse_numbered(line, fields, parse)

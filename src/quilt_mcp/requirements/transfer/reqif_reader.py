@@ -33,7 +33,10 @@ class ReqifReader:
 
     Attributes:
         bytes_read: of the file, so far; half of them until the second reading starts.
+        may_be_cut: no, because a file that is cut off is not valid.
     """
+
+    may_be_cut = False
 
     def __init__(self, file: BinaryIO, skipped: Counter[str], *, parse: Parse = parse_record) -> None:
         self._file = file
