@@ -17,17 +17,17 @@ GENERATED = ("README.md", "docs/", "golden/", "tests/fixtures/mcp-list.csv", "sr
 """What `make mcp-list golden` writes, beside the function and the row."""
 NOT_COPIED = ("__pycache__", ".*_cache", ".git", ".hypothesis", ".venv", "dist", "bench-results")
 JUDGES = (
+    "tests/app/test_two_stacks.py",
+    "tests/contract/test_answer_types.py",
     "tests/contract/test_bytes.py",
     "tests/contract/test_discovery.py",
     "tests/contract/test_inventory.py",
-    "tests/unit/test_answer_types.py",
-    "tests/unit/test_architecture.py",
-    "tests/unit/test_docs.py",
-    "tests/unit/test_new_resource.py",
-    "tests/unit/test_registry.py",
-    "tests/unit/test_seeds.py",
-    "tests/unit/test_style.py",
-    "tests/unit/test_two_stacks.py",
+    "tests/core/test_new_resource.py",
+    "tests/core/test_registry.py",
+    "tests/project/test_architecture.py",
+    "tests/project/test_docs.py",
+    "tests/project/test_seeds.py",
+    "tests/project/test_style.py",
 )
 """The tests that look at all resources, beside those of the contract."""
 
