@@ -12,6 +12,7 @@ from fastmcp.tools import Tool
 from quilt_mcp import __version__
 from quilt_mcp.analysis.resources import ANALYSIS
 from quilt_mcp.app import App
+from quilt_mcp.app.checked_tool import ResolvedSchemas
 from quilt_mcp.app.domain import Domain, InvalidDomain, collect_resources
 from quilt_mcp.app.pools import Pool, Pools
 from quilt_mcp.app.request_guard import RequestGuard
@@ -55,6 +56,7 @@ class QuiltServer(PagedFastMCP):
         self.app = app
         self.guard = RequestGuard(self.manager)
         self.add_middleware(self.guard)
+        self.add_middleware(ResolvedSchemas())
 
     def add_tool(self, tool: Tool | Callable[..., object]) -> Tool:
         """Add a tool, and log its name."""

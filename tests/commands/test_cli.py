@@ -280,7 +280,6 @@ def test_the_parser_imports_no_heavy_library() -> None:
     assert not found & {*HEAVY, "fastmcp", "pydantic"}
 
 
-@pytest.mark.soak
 def test_the_server_starts_without_heavy_libraries() -> None:
     found = imported_by("quilt_mcp.main, quilt_mcp.commands.serve")
     assert "fastmcp" in found

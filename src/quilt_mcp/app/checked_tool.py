@@ -7,10 +7,11 @@ from contextlib import nullcontext
 from typing import Any, Self, cast
 
 from fastmcp.exceptions import ValidationError
-from fastmcp.tools import FunctionTool
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from fastmcp.tools import FunctionTool, Tool
 from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.json_schema import dereference_refs
-from mcp_types import TextContent
+from mcp_types import ListToolsRequest, TextContent
 from pydantic import ConfigDict, Field, SkipValidation
 from pydantic import ValidationError as InvalidValues
 
@@ -47,6 +48,25 @@ def make_error(message: str, actions: Sequence[str]) -> JSONObject:
     }
 
 
+class ResolvedSchemas(Middleware):
+    """Replaces each `$ref` in the schemas of tools, once, when a client first lists them.
+
+    FastMCP would do it for each list. A server starts without it, because FastMCP imports requests for it.
+    """
+
+    async def on_list_tools(
+        self, context: MiddlewareContext[ListToolsRequest], call_next: CallNext[ListToolsRequest, Sequence[Tool]]
+    ) -> Sequence[Tool]:
+        """List the tools."""
+        tools = await call_next(context)
+        for tool in tools:
+            if isinstance(tool, CheckedTool) and "$defs" in tool.parameters:
+                tool.parameters = dereference_refs(tool.parameters)
+            if isinstance(tool, CheckedTool) and tool.output_schema and "$defs" in tool.output_schema:
+                tool.output_schema = dereference_refs(tool.output_schema)
+        return tools
+
+
 class InvalidArguments(ToolResult):
     """The answer to invalid arguments."""
 
@@ -73,13 +93,8 @@ class CheckedTool(FunctionTool):
         app: App | None = None,
         **options: Any,
     ) -> Self:
-        """Return the tool; the options are those of `FunctionTool.from_function`.
-
-        Its schemas contain no `$ref`. FastMCP would replace them each time a client lists the tools.
-        """
+        """Return the tool; the options are those of `FunctionTool.from_function`."""
         tool = cast("Self", cls.from_function(function, **options))
-        tool.parameters = dereference_refs(tool.parameters)
-        tool.output_schema = tool.output_schema and dereference_refs(tool.output_schema)
         tool.app, tool.make_error = app, make_error
         return tool
 

@@ -33,6 +33,7 @@ from opentelemetry.trace import ProxyTracerProvider, get_current_span, get_trace
 from pydantic_core import to_json, to_jsonable_python
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from quilt_mcp.app.checked_tool import ResolvedSchemas
 from quilt_mcp.app.request_guard import SURFACES, RequestGuard
 from quilt_mcp.core import surfaces
 from quilt_mcp.core.answers import MIME_TYPE, GetResourceError, GetResourceSuccess, JSONObject, PlainJSON
@@ -85,7 +86,8 @@ def is_known(mcp: FastMCP, tested: Collection[Versions] = TESTED) -> bool:
     sdk, local = mcp._mcp_server, mcp.local_provider
     schema = sdk.get_tool_input_schema(surfaces.TOOL_NAME) if sdk.get_tool_input_schema else None
     return (
-        {type(one) for one in mcp.middleware} <= {AuditMessages, DereferenceRefsMiddleware, RequestGuard}
+        {type(one) for one in mcp.middleware}
+        <= {AuditMessages, DereferenceRefsMiddleware, RequestGuard, ResolvedSchemas}
         and [type(one) for one in sdk.middleware] == [FastMCPServerMiddleware, RequestStateBoundary]
         and [type(one) for one in mcp.providers] == PROVIDERS
         and mcp.providers[0] is local
