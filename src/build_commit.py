@@ -42,7 +42,7 @@ def _ask_git(root: Path) -> str:
         return ""
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
     try:  # the command is constant, but for the path of this file
-        ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=10)  # noqa: S603
+        ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=10)  # noqa: S603 - constant
         return ran.stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return ""

@@ -54,7 +54,7 @@ def _ask_git(package: Path) -> str | None:
         return None
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
     try:  # the command is constant, but for the path of this file
-        ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=GIT_SECONDS)  # noqa: S603
+        ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=GIT_SECONDS)  # noqa: S603 - as above
     except (OSError, subprocess.SubprocessError):
         return None
     return _check(ran.stdout)

@@ -101,7 +101,7 @@ class RenewableApplication:
                 following = await self._start(await asyncio.to_thread(self._create))
             except self._failures as error:
                 # The message is the whole reason.
-                logger.error("the server keeps its settings: %s", self._describe(error))  # noqa: TRY400
+                logger.error("the server keeps its settings: %s", self._describe(error))  # noqa: TRY400 - as above
                 return False
             previous = self._current
             self._use(following)

@@ -56,7 +56,7 @@ class RequestRejected(ResourceExecutionError):
 
 
 class NoRole(RefusedByStack):
-    """The stack issues no AWS credentials to a user for whom it names no role."""
+    """The stack names no role for the user, and issues no AWS credentials."""
 
     default_actions = (
         "Ask a Quilt administrator to give your user a role.",

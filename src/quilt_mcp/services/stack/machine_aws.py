@@ -28,5 +28,5 @@ def take_aws_fingerprint() -> AWSFingerprint:
         os.environ.get("AWS_CONFIG_FILE") or "~/.aws/config",
     )
     # Without a home directory, pathlib fails.
-    files = [Path(os.path.expanduser(path)) for path in paths]  # noqa: PTH111
+    files = [Path(os.path.expanduser(path)) for path in paths]  # noqa: PTH111 - as above
     return AWSFingerprint(variables, tuple(map(read_stamp, files)))
