@@ -18,6 +18,7 @@ import quilt3.admin
 import quilt3.util
 import requests
 import time_machine
+import yaml
 from botocore.exceptions import ClientError, NoCredentialsError
 from fastmcp import Client
 from moto.iam import access_control
@@ -38,6 +39,7 @@ from quilt_mcp.settings import Settings
 from quilt_mcp.workflows import service as workflow_service
 from quilt_mcp.workflows.stores import Workflows
 from tests.support import apps
+from tests.support.worlds import NOW, enter_stopped
 
 BUCKETS = {
     "acme-raw-sequencing": {"admin": "read write", "member": "read"},
@@ -608,3 +610,24 @@ def write_with_tools(workflow: Workflow) -> None:
 def read_workflows(app: App) -> list[object]:
     with app.active(), app.part(Workflows).reading() as store:
         return [store.load(one) for one in store.ids()]
+
+
+@pytest.mark.parametrize("name", ["admin", "member", "no_role", "empty", "stack_2022", "signed_out"])
+def test_a_world_of_the_tests_has_the_login_that_quilt3_stores(name: str) -> None:
+    with time_machine.travel(NOW, tick=False), demo_world(name) as world:
+        expected = describe_login(world)
+    for _ in range(2):
+        with enter_stopped(name) as world:
+            assert describe_login(world) == expected
+
+
+def describe_login(world: World) -> object:
+    """Return quilt3's files, who can read them, and the tokens of the stack. Keys of AWS are random."""
+    files = [
+        (file.name, file.stat().st_mode, yaml.safe_load(file.read_text(encoding="utf-8").replace(place, "")))
+        for place in [(world.directory / "quilt").as_uri()]
+        for file in sorted((world.directory / "quilt").rglob("*.*"))
+    ]
+    for _, _, content in files:
+        content |= {key: len(content[key]) for key in ("access_key", "secret_key", "token") if key in content}
+    return files, world.stack.grants, world.stack.refresh_tokens, world.stack.calls

@@ -11,7 +11,6 @@ import pytest
 import quilt3
 import quilt3.session
 import quilt3.util
-import time_machine
 from pydantic import ValidationError
 
 from quilt_mcp.app import identity
@@ -20,7 +19,7 @@ from quilt_mcp.commands.demo.addresses import FOREIGN, NORTHWIND_REGISTRY
 from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.commands.demo.sign_in_mishaps import FAR_FUTURE, add_login
 from quilt_mcp.commands.demo.stack import Grant
-from quilt_mcp.commands.demo.world import World, demo_world
+from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure, Unavailable
 from quilt_mcp.services.auth_metadata import auth_status, catalog_info
 from quilt_mcp.services.governance_service import admin_users_list
@@ -32,7 +31,7 @@ from quilt_mcp.services.stack.login import Stack
 from quilt_mcp.settings import Settings, describe_setting
 from tests.support import apps
 from tests.support.silent_server import SilentServer
-from tests.support.worlds import NOW
+from tests.support.worlds import enter_stopped
 
 KEY = "qk_L0CAL"
 THREADS = 10
@@ -61,7 +60,7 @@ def key_world(fresh_world: World) -> World:
 @pytest.fixture
 def entered(request: pytest.FixtureRequest) -> Iterator[World]:
     """The world that the test names, for one test."""
-    with time_machine.travel(NOW, tick=False), demo_world(request.param) as world:
+    with enter_stopped(request.param) as world:
         yield world
 
 

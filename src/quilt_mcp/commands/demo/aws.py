@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import patch
 
-from moto import mock_aws
+from moto import backend_index, mock_aws
 from moto.athena.models import Database as AthenaDatabase
 from moto.athena.models import athena_backends
 from moto.core import enable_iam_authentication
@@ -22,6 +23,8 @@ from quilt_mcp.commands.demo.moto_gaps.behaviour import Behaviour
 from quilt_mcp.commands.demo.records import ACCOUNT_ID, REGION, Column, Company, Table, User
 
 PARTITION = "aws"
+SERVICES = {"athena", "glue", "iam", "s3", "sts"}
+"""What the account has. moto has 160 more, and would compare the address of each request with theirs."""
 HIVE = "org.apache.hadoop.hive.ql.io"
 FORMATS: dict[str, dict[str, object]] = {
     "parquet": {
@@ -85,7 +88,12 @@ class Account:
 def open_account(company: Company) -> Iterator[Account]:
     """Create the company's account until the context ends. No AWS request leaves the process."""
     behaviour = Behaviour()
-    with mock_aws(config={"core": {"mock_credentials": False}}), moto_gaps.fill_gaps(behaviour):
+    patterns = [(service, pattern) for service, pattern in backend_index.backend_url_patterns if service in SERVICES]
+    with (
+        patch.object(backend_index, "backend_url_patterns", patterns),
+        mock_aws(config={"core": {"mock_credentials": False}}),
+        moto_gaps.fill_gaps(behaviour),
+    ):
         iam = iam_backends[ACCOUNT_ID][PARTITION]
         identities.create_registry_user(iam)
         identities.create_roles(iam, company)

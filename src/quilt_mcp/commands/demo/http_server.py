@@ -67,21 +67,26 @@ class LoopbackServer(ThreadingHTTPServer):
         self.port: int = self.server_port
         self._connections: dict[socket.socket, threading.Thread] = {}
         self._lock = threading.Lock()
-        # stop() waits for the loop for up to this interval.
-        self._loop = threading.Thread(target=self.serve_forever, args=(0.02,), name="demo-stack", daemon=True)
+        self._loop = threading.Thread(target=self._serve, name="demo-stack", daemon=True)
 
     def start(self) -> None:
         """Start serving in a thread."""
         self._loop.start()
 
+    def _serve(self) -> None:
+        while not self._stopped:
+            self.handle_request()
+
     def stop(self) -> None:
         """Stop serving and close every connection. Stopping twice does nothing."""
-        if self._loop.is_alive():
-            self.shutdown()
-            self._loop.join()
-        self.server_close()
         with self._lock:
             self._stopped = True
+        if self._loop.is_alive():
+            with suppress(OSError):  # the loop waits for a connection
+                socket.create_connection(("127.0.0.1", self.port)).close()
+            self._loop.join(JOIN_SECONDS)
+        self.server_close()
+        with self._lock:
             connections = dict(self._connections)
         for connection in connections:
             with suppress(OSError):  # the client has closed it

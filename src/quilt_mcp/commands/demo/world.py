@@ -96,9 +96,7 @@ def _enter(name: str) -> Iterator[World]:
         aws = stack.enter_context(open_account(company))
         registry = stack.enter_context(_open_stack(plan, aws))
         route_to(registry.port, make_certificate(), directory)
-        quilt3.util.configure_from_url(registry.url)
-        if user:
-            _sign_in(registry, user)
+        log_in(registry, user)
         settings = Settings()
         settings.data_dir.mkdir(parents=True)  # otherwise answers about it would depend on earlier reads
         if company is not EMPTY:
@@ -123,7 +121,14 @@ def _open_stack(plan: Plan, aws: Account) -> FakeStack:
     )
 
 
-def _sign_in(stack: FakeStack, user: User) -> None:
-    """Sign in as `quilt3 login` does. Without a role, it stores the tokens and then fails to get AWS credentials."""
-    with suppress(*() if user.role else (quilt3.util.QuiltException,)):
-        quilt3.session.login_with_token(stack.sign_in(user))
+def log_in(stack: FakeStack, user: User | None) -> None:
+    """Configure quilt3 for the stack, and sign in as `quilt3 login` does.
+
+    Args:
+        stack: the stack, which runs.
+        user: who signs in, if anyone does. Without a role, quilt3 stores the tokens and then fails to get credentials.
+    """
+    quilt3.util.configure_from_url(stack.url)
+    if user:
+        with suppress(*() if user.role else (quilt3.util.QuiltException,)):
+            quilt3.session.login_with_token(stack.sign_in(user))
