@@ -7,7 +7,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from copy import deepcopy
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
@@ -25,6 +24,7 @@ from fastmcp.client.transports import FastMCPTransport
 from fastmcp.tools.function_parsing import ParsedFunction
 from fastmcp.utilities.json_schema import dereference_refs
 from hypothesis import settings as hypothesis_settings
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 
 from quilt_mcp.app import checked_tool
 from quilt_mcp.commands.demo.world import World
@@ -107,19 +107,20 @@ class _ImpatientAsyncio:
 
 @pytest.fixture(scope="session", autouse=True)
 def _tools_parsed_once() -> Iterator[None]:
-    """Let FastMCP derive the schemas of each of our tools once, and not for each server that a test creates."""
+    """Let FastMCP derive the schemas of each of our tools once, and a client check each once: not in each test."""
     parse = ParsedFunction.from_function
-    known: dict[object, ParsedFunction] = {}
+    known: dict[object, tuple[ParsedFunction, str]] = {}
 
     def recall(function: Callable[..., object], **options: bool) -> ParsedFunction:
         if not getattr(function, "__module__", "").startswith("quilt_mcp.") or "<locals>" in function.__qualname__:
             return parse(function, **options)
         key = (function, *sorted(options.items()))
         if key not in known:
-            known[key] = parse(function, **options)
-        found = known[key]
-        schemas = deepcopy((found.input_schema, found.output_schema))
-        return replace(found, input_schema=schemas[0], output_schema=schemas[1])
+            found = parse(function, **options)
+            known[key] = found, json.dumps((found.input_schema, found.output_schema))
+        found, schemas = known[key]
+        input_schema, output_schema = json.loads(schemas)
+        return replace(found, input_schema=input_schema, output_schema=output_schema)
 
     resolved: dict[str, str] = {}
 
@@ -129,9 +130,19 @@ def _tools_parsed_once() -> Iterator[None]:
             resolved[text] = json.dumps(dereference_refs(schema))
         return cast("JSONObject", json.loads(resolved[text]))
 
+    check = Draft202012Validator.check_schema
+    valid: set[str] = set()
+
+    def check_once(schema: JSONObject) -> None:
+        text = json.dumps(schema)
+        if text not in valid:
+            check(schema)
+            valid.add(text)
+
     with (
         patch.object(ParsedFunction, "from_function", recall),
         patch.object(checked_tool, "dereference_refs", recall_resolved),
+        patch.object(Draft202012Validator, "check_schema", check_once),
     ):
         yield
 
