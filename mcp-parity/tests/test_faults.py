@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.project import LIE, Project
+from tests.project import INSTALLED, LIE, Project
 
 
-def test_a_project_without_faults_passes(pinned: Project) -> None:
-    status, output = pinned.run()
+def test_a_project_without_faults_passes_with_all_plugins_that_are_installed(pinned: Project) -> None:
+    status, output = pinned.run(plugins=INSTALLED)
     assert status == 0, output
     assert "10 passed" in output
 

@@ -202,7 +202,7 @@ def test_an_error_that_becomes_data_moves_its_golden(pinned: Project) -> None:
 
 def test_an_update_in_several_processes_is_refused(pinned: Project) -> None:
     before = pinned.files
-    status, output = pinned.update("-n", "2")
+    status, output = pinned.update("-pxdist", "-n", "2")
     assert status == 4
     assert "goldens of a contract cannot be updated in parallel: run pytest --snapshot-update -n 0" in output
     assert pinned.files == before
@@ -211,7 +211,7 @@ def test_an_update_in_several_processes_is_refused(pinned: Project) -> None:
 def test_an_update_in_several_processes_is_refused_if_a_fixture_makes_the_server(pinned: Project) -> None:
     before = pinned.files
     pinned.change('mcp_server = "server:mcp"', "", "pyproject.toml")
-    status, output = pinned.update("-n", "2")
+    status, output = pinned.update("-pxdist", "-n", "2")
     assert status == 4
     assert "goldens of a contract cannot be updated in parallel" in output
     assert pinned.files == before
