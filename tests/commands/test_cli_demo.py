@@ -38,6 +38,7 @@ def test_both_surfaces_agree_on_every_resource(world: str, capsys: pytest.Captur
         assert case["bytes"] > 0
 
 
+@pytest.mark.soak  # tests/contract reads the same URIs in this world, and the next tests compare and run the command
 def test_the_same_error_on_both_surfaces_is_parity(capsys: pytest.CaptureFixture[str]) -> None:
     refused = {case["uri"] for case in cases_of("member", capsys) if not case["tool"]}
     assert refused == ADMIN_ONLY

@@ -50,19 +50,17 @@ def test_the_catalog_of_an_api_key_is_checked(capsys: pytest.CaptureFixture[str]
     assert world.url in checks["catalog"]["detail"]
 
 
-def test_the_only_fix_for_a_signed_out_user_is_to_sign_in(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_only_fix_for_a_signed_out_user_is_to_sign_in_and_without_a_catalog_to_configure_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with demo_world("signed_out"):
         checks = run_doctor(capsys, ok=False)
+        quilt3.util.CONFIG_PATH.unlink()
+        without_catalog = run_doctor(capsys, ok=False)
     assert failed(checks) == {"sign-in"}
     assert "quilt3 login" in str(checks["sign-in"]["fix"])
-
-
-def test_the_only_fix_without_a_catalog_is_to_configure_one(capsys: pytest.CaptureFixture[str]) -> None:
-    with demo_world("signed_out"):
-        quilt3.util.CONFIG_PATH.unlink()
-        checks = run_doctor(capsys, ok=False)
-    assert failed(checks) == {"catalog"}
-    assert "quilt3 config" in str(checks["catalog"]["fix"])
+    assert failed(without_catalog) == {"catalog"}
+    assert "quilt3 config" in str(without_catalog["catalog"]["fix"])
 
 
 def test_an_unreachable_stack_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,21 +71,20 @@ def test_an_unreachable_stack_is_named(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "culprit"),
+    ("name", "culprits"),
     [
-        ("revoked", "sign-in"),
-        ("aws_denied", "Athena"),
-        ("aws_denied", "buckets"),
-        ("aws_expired", "AWS identity"),
-        ("aws_unreachable", "AWS identity"),
-        ("stack_error_graphql", "sign-in"),
-        ("stack_slow", "network"),
+        ("revoked", {"sign-in"}),
+        ("aws_denied", {"Athena", "buckets"}),
+        ("aws_expired", {"AWS identity"}),
+        ("aws_unreachable", {"AWS identity"}),
+        ("stack_error_graphql", {"sign-in"}),
+        ("stack_slow", {"network"}),
     ],
 )
-def test_the_failing_system_is_named(name: str, culprit: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_failing_system_is_named(name: str, culprits: set[str], capsys: pytest.CaptureFixture[str]) -> None:
     with demo_world(name):
         checks = run_doctor(capsys, ok=False)
-    assert culprit in failed(checks)
+    assert culprits <= failed(checks)
 
 
 def test_a_corrupt_file_of_quilt3_is_named(fresh_world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -169,11 +169,31 @@ def is_ordered_part(short: str, long: str) -> bool:
     return all(one in rest for one in short)
 
 
-@given(seed=st.integers(0, 10**9), rest=OBJECTS, others=st.none() | OBJECTS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+FILES = given(seed=st.integers(0, 10**9), rest=OBJECTS, others=st.none() | OBJECTS)
+IN_ONE_HOME = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+@FILES
+@settings(IN_ONE_HOME, max_examples=10)
+@pytest.mark.usefixtures("home")
 def test_any_file_keeps_everything_but_the_entry(
-    seed: int, rest: dict[str, Any], others: dict[str, Any] | None, home: Path
+    seed: int, rest: dict[str, Any], others: dict[str, Any] | None
 ) -> None:
+    check_kept(seed, rest, others)
+
+
+@pytest.mark.soak
+@FILES
+@settings(IN_ONE_HOME, max_examples=200)
+@pytest.mark.usefixtures("home")
+def test_more_files_keep_everything_but_the_entry(
+    seed: int, rest: dict[str, Any], others: dict[str, Any] | None
+) -> None:
+    check_kept(seed, rest, others)
+
+
+def check_kept(seed: int, rest: dict[str, Any], others: dict[str, Any] | None) -> None:
+    """Check what `install` and its removal keep of a file."""
     before = rest | ({} if others is None else {"context_servers": others})
     random = Random(seed)  # noqa: S311 - no cryptography
     text = "".join(random.choices(GAPS, k=2)) + write_json(before, random) + "".join(random.choices(GAPS, k=2))

@@ -7,7 +7,9 @@ from typing import Any
 from fastmcp import Client
 from mcp.shared.exceptions import MCPError
 
+from quilt_mcp.requirements.resources import REQUIREMENTS
 from quilt_mcp.server import create_server
+from quilt_mcp.services.resources import QUILT
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import Answer, AnyClient, ask
 
@@ -17,8 +19,12 @@ PARTIAL = "io.github.quilt-mcp/partial"
 
 @asynccontextmanager
 async def connect(settings: Settings, user: str | None = None, **changes: Any) -> AsyncIterator[AnyClient]:
-    """A client with this user of the database as its caller. Without a user, the caller is an administrator."""
-    server = create_server(settings.model_copy(update={"requirements_user": user, **changes}))
+    """A client with this user of the database as its caller. Without a user, the caller is an administrator.
+
+    The server has two domains, because the tools of the others take most of the time of its creation.
+    """
+    changed = settings.model_copy(update={"requirements_user": user, **changes})
+    server = create_server(changed, domains=[QUILT, REQUIREMENTS])
     async with Client(server) as client:
         yield client
 

@@ -22,6 +22,7 @@ from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.settings import Settings
 from tests.support import apps
+from tests.support.compiled_statements import statements_compiled_once  # noqa: F401 - a fixture
 from tests.support.postgres_server import PostgresServer
 
 Contents = Literal["nothing", "tables", "sample"]
@@ -36,25 +37,30 @@ def postgres_with_templates(postgres: PostgresServer) -> PostgresServer:
     return postgres
 
 
+@pytest.fixture(scope="session")
+def first_settings() -> Settings:
+    """The settings of the environment, which are read once."""
+    return Settings(database_url=None)
+
+
 @pytest.fixture
-def make_settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str, Contents], Settings]]:
+def make_settings(
+    request: pytest.FixtureRequest, first_settings: Settings, tmp_path: Path
+) -> Iterator[Callable[[str, Contents], Settings]]:
     """Makes a database of a dialect with contents, and answers the settings that lead to it."""
     made: list[str] = []
 
     def make(dialect: str, contents: Contents) -> Settings:
         data_dir = tmp_path / f"data-{next(_numbers)}"
         if dialect == "sqlite":
-            settings = Settings(data_dir=data_dir, database_url=None)
-            if contents == "sample":
-                write_sample(settings)
-            elif contents == "tables":
+            if contents != "nothing":
                 make_file(data_dir / FILE_NAME)
-                (data_dir / FILE_NAME).write_bytes(_file_with_tables())
-            return settings
+                (data_dir / FILE_NAME).write_bytes(_file_with(contents))
+            return first_settings.model_copy(update={"data_dir": data_dir})
         server: PostgresServer = request.getfixturevalue("postgres_with_templates")
         made.append(f"test-{os.getpid()}-{next(_numbers)}")
         url = server.create(made[-1], "template0" if contents == "nothing" else contents)
-        return Settings(data_dir=data_dir, database_url=SecretStr(url))
+        return first_settings.model_copy(update={"data_dir": data_dir, "database_url": SecretStr(url)})
 
     yield make
     for name in made:
@@ -134,6 +140,14 @@ def set_settings() -> Iterator[Callable[[Settings], None]]:
 
 
 @pytest.fixture
+def data_dir_with_tables(data_dir: Path) -> Path:
+    """The directory for this test's data, with a database without entities: only the first command would migrate it."""
+    make_file(data_dir / FILE_NAME)
+    (data_dir / FILE_NAME).write_bytes(_file_with("tables"))
+    return data_dir
+
+
+@pytest.fixture
 def tables(settings_with_tables: Settings, set_settings: Callable[[Settings], None]) -> None:
     """Sets the settings to a database without entities."""
     set_settings(settings_with_tables)
@@ -155,9 +169,13 @@ def _run(coroutine: Coroutine[Any, Any, None]) -> None:
 
 
 @cache
-def _file_with_tables() -> bytes:
+def _file_with(contents: Literal["tables", "sample"]) -> bytes:
     with TemporaryDirectory() as directory:
-        _run(_migrate(Settings(data_dir=Path(directory), database_url=None)))
+        settings = Settings(data_dir=Path(directory), database_url=None)
+        if contents == "sample":
+            write_sample(settings)
+        else:
+            _run(_migrate(settings))
         return (Path(directory) / FILE_NAME).read_bytes()
 
 

@@ -30,6 +30,7 @@ from tests.requirements.transferring import (
     UUID,
     export,
     export_kind,
+    import_family,
     import_rejected,
     related,
     requirement,
@@ -96,7 +97,7 @@ def test_records_can_refer_to_each_other_by_name_in_any_order(file: Path, capsys
 
 @pytest.mark.usefixtures("tables")
 def test_records_can_refer_to_the_database(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(write(file, *FAMILY)) == 0
+    import_family(file)
     new = requirement(3, user_story_id="US-001", acceptance_criteria_id="AC-001")
     del new["reference_id"]
     assert main(write(file, new, related(2, 1, "relates_to"))) == 0
@@ -156,9 +157,8 @@ def test_invalid_lines_are_rejected(file: Path, capsys: pytest.CaptureFixture[st
     check_reasons(import_rejected(capsys, command), [None, *(reason for _, reason in WRONG_LINES)])
 
 
-def test_reading_stops_at_a_line_that_is_too_long(
-    file: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("data_dir_with_tables")
+def test_reading_stops_at_a_line_that_is_too_long(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_bytes(b'"' + b"x" * 1_000_001 + b'"\nnull\n')
     command = ["requirements", "import", str(file)]
     check_reasons(
@@ -259,7 +259,7 @@ ALREADY_THERE = [
 
 @pytest.mark.usefixtures("tables")
 def test_records_that_conflict_with_the_database_are_rejected(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(write(file, *FAMILY)) == 0
+    import_family(file)
     found = import_rejected(capsys, write(file, *(record for record, _ in ALREADY_THERE)))
     check_reasons(found, [reason for _, reason in ALREADY_THERE])
     found = import_rejected(capsys, write(file, related(2, 1), related(1, 2)))
@@ -337,8 +337,9 @@ def test_all_problems_are_reported_together(file: Path, capsys: pytest.CaptureFi
     ],
     ids=lambda value: repr(value)[:40],
 )
+@pytest.mark.usefixtures("data_dir_with_tables")
 def test_an_invalid_csv_file_is_rejected(
-    file: Path, data_dir: Path, capsys: pytest.CaptureFixture[str], text: bytes, reason: str
+    file: Path, capsys: pytest.CaptureFixture[str], text: bytes, reason: str
 ) -> None:
     file.write_bytes(text)
     assert main(["requirements", "import", str(file), "--format", "csv"]) == 1
@@ -366,7 +367,7 @@ def test_a_file_in_utf_16_or_utf_32_is_rejected_by_the_name_of_its_encoding(form
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
-@pytest.mark.usefixtures("data_dir")
+@pytest.mark.usefixtures("data_dir_with_tables")
 def test_a_file_of_zero_bytes_is_rejected_as_damaged(form: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_bytes(bytes(5000))
     found = import_rejected(capsys, ["requirements", "import", str(file), "--format", form])
@@ -383,7 +384,7 @@ def test_a_file_of_zero_bytes_is_rejected_as_damaged(form: str, file: Path, caps
         ("jsonl", f"{json.dumps(ADA)}\n", 2),
     ],
 )
-@pytest.mark.usefixtures("data_dir")
+@pytest.mark.usefixtures("data_dir_with_tables")
 def test_a_line_of_two_gigabytes_is_rejected_in_little_memory(
     form: str, start: str, line: int, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -400,7 +401,7 @@ def test_a_line_of_two_gigabytes_is_rejected_in_little_memory(
         tracemalloc.stop()
 
 
-@pytest.mark.usefixtures("data_dir")
+@pytest.mark.usefixtures("data_dir_with_tables")
 def test_a_record_with_too_many_fields_is_rejected(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     many = {f"f{number}": 1 for number in range(10_000)}
     command = write(file, {"kind": "epic", "title": "x", **many})
@@ -428,7 +429,7 @@ class FullDisk(io.StringIO):
 
 
 def test_an_export_to_a_full_disk_is_reported(
-    data_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    data_dir_with_tables: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdout", FullDisk())
     assert main(["requirements", "export"]) == 1

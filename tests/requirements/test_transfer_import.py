@@ -90,7 +90,8 @@ def test_a_trial_creates_no_database(data_dir: Path, first_file: list[str], caps
     assert not (data_dir / FILE_NAME).exists()
 
 
-def test_rows_without_text_are_left_out(data_dir: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("data_dir_with_tables")
+def test_rows_without_text_are_left_out(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = file.with_suffix(".csv")
     table.write_text("kind,title,priority\n,,\nepic,First,1\n\n,,\nepic,,2\nepic,Second,3\n,,\n")
     command = ["requirements", "import", str(table)]
@@ -100,8 +101,9 @@ def test_rows_without_text_are_left_out(data_dir: Path, file: Path, capsys: pyte
     assert capsys.readouterr().out.startswith("Imported: 2 epics, 1 user.\n")
 
 
+@pytest.mark.usefixtures("data_dir_with_tables")
 def test_the_local_user_is_the_author_until_there_are_others(
-    data_dir: Path, file: Path, first_file: list[str], capsys: pytest.CaptureFixture[str]
+    file: Path, first_file: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(first_file) == 0
     assert main(write(file, {"kind": "epic", "title": "Second"})) == 0
