@@ -1,11 +1,11 @@
 """The answers' models, as Python callers use them."""
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from pydantic import ValidationError
 
-from quilt_mcp.core.answers import GetResourceError, GetResourceSuccess, ResourceMetadata, to_json
+from quilt_mcp.core.answers import GetResourceError, GetResourceSuccess, ResourceMetadata, iso, to_json
 
 
 def test_a_success_gives_access_by_attribute_and_by_key() -> None:
@@ -57,6 +57,23 @@ def test_metadata_needs_no_variables() -> None:
         uri="a://b", name="B", description="x", is_template=False, requires_admin=False, category="a"
     )
     assert row["template_variables"] == []
+
+
+@pytest.mark.parametrize(
+    ("moment", "text"),
+    [
+        (datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "2026-01-02T03:04:05Z"),
+        (datetime(2026, 1, 2, 3, 4, 5, 999_999, tzinfo=UTC), "2026-01-02T03:04:05Z"),
+        (datetime(2026, 1, 2, 3, 4, 5), "2026-01-02T03:04:05Z"),  # noqa: DTZ001 - such values are accepted
+        (datetime(2026, 1, 1, 1, 0, 0, 1, tzinfo=timezone(timedelta(hours=5, minutes=30))), "2025-12-31T19:30:00Z"),
+        (datetime(2026, 1, 1, 23, 0, tzinfo=timezone(timedelta(hours=-2))), "2026-01-02T01:00:00Z"),
+        (datetime(2026, 1, 1, tzinfo=timezone(timedelta(0), "GMT")), "2026-01-01T00:00:00Z"),
+        (datetime(900, 1, 1, tzinfo=UTC), "0900-01-01T00:00:00Z"),
+        (None, None),
+    ],
+)
+def test_a_time_is_iso_8601_in_utc_to_the_second(moment: datetime | None, text: str | None) -> None:
+    assert iso(moment) == text
 
 
 def test_a_timestamp_without_a_time_zone_counts_as_utc() -> None:

@@ -191,6 +191,29 @@ async def test_the_log_of_a_file_that_is_named_by_a_link_is_found(
     assert check_integrity(real) == "ok"
 
 
+async def test_the_log_of_the_file_that_a_link_names_last_is_known(
+    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
+) -> None:
+    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
+    first, second = (tmp_path / name / "real.sqlite3" for name in ("first", "second"))
+    first.parent.mkdir()
+    second.parent.mkdir()
+    shutil.copy(file_of(settings), second)
+    file_of(settings).rename(first)
+    file_of(settings).symlink_to(first)
+    async with opened(settings) as database:
+        await write_project(database, "Written to the first")
+        with closing(sqlite3.connect(first)) as using:  # another process uses the first file, so its log stays
+            using.execute("SELECT count(*) FROM projects").fetchone()
+            file_of(settings).unlink()
+            file_of(settings).symlink_to(second)
+            await write_project(database, "Written to the second")
+            assert await epics(database) == 0
+            copy_of(other, tmp_path).rename(second)
+            assert "was replaced" in (await failure_of(database)).message
+    assert check_integrity(first) == "ok"
+
+
 async def test_a_file_that_replaces_another_during_a_read_stays_as_it_is(
     make_settings: Callable[[str, Contents], Settings], tmp_path: Path
 ) -> None:

@@ -3,11 +3,12 @@
 Each statement is limited to the caller's scope. Rows outside it are treated as if they did not exist.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from functools import cache
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, FromClause, Table, func, select
+from sqlalchemy import ColumnElement, FromClause, Table, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quilt_mcp.core.errors import NotFound
@@ -90,7 +91,9 @@ class Reader:
         Raises:
             NotFound: the entity does not exist, or the caller may not see it.
         """
-        row = await self._find(kind, entity_id, [BY_KIND[kind.name].c.id])
+        table = BY_KIND[kind.name]
+        statement = select(table.c.id).where(table.c[entity_id.column] == bindparam("value"))
+        row = await self._find(kind, entity_id, statement)
         return str(row.id)
 
     async def read_entity(self, shape: Shape[A], entity_id: EntityId) -> A:
@@ -99,7 +102,8 @@ class Reader:
         Raises:
             NotFound: the entity does not exist, or the caller may not see it.
         """
-        return shape.build(await self._find(shape.kind, entity_id, self.columns_of(shape)))
+        statement = _select_entity(shape, entity_id.column, has_users=self.has_users)
+        return shape.build(await self._find(shape.kind, entity_id, statement))
 
     async def read_page(self, shape: Shape[A], position: Position, *, limit: int, parent: str | None = None) -> Rows[A]:
         """Read a page of the entities of one parent, or of all of the kind."""
@@ -132,10 +136,11 @@ class Reader:
         statement = select(table.c.id, table.c.reference_id, title.label("title")).where(*self.restrict(table))
         return [Title(*row) for row in await self.execute(_start_after(statement, table, after).limit(limit))]
 
-    async def _find(self, kind: Kind, entity_id: EntityId, columns: Iterable[ColumnElement[object]]) -> AnyRow:
-        table = BY_KIND[kind.name]
-        statement = select(*columns).where(table.c[entity_id.column] == entity_id.value, *self.restrict(table))
-        for row in await self.execute(statement):
+    async def _find(self, kind: Kind, entity_id: EntityId, statement: Statement) -> AnyRow:
+        """Return the row that a SELECT with the parameter `value` finds."""
+        visible = self.restrict(BY_KIND[kind.name])
+        limited = statement.where(*visible) if visible else statement
+        for row in await self.execute(limited, {"value": entity_id.value}):
             return row
         raise NotFound(
             f"{kind.title} {entity_id.value} not found.",
@@ -179,10 +184,18 @@ class Reader:
         [counted] = await self.execute(select(func.count().label("total")).select_from(rows).where(*conditions))
         return int(counted.total)
 
-    async def execute(self, statement: Statement) -> list[AnyRow]:
+    async def execute(self, statement: Statement, parameters: Mapping[str, object] | None = None) -> list[AnyRow]:
         """Return the rows of a statement. The caller restricts it."""
         with calling("sql", "select"):
-            return list(await self.connection.execute(statement))
+            return list(await self.connection.execute(statement, parameters))
+
+
+@cache  # to create this statement, and to look it up among the compiled, takes longer than to execute it
+def _select_entity(shape: Shape[Any], column: str, *, has_users: bool) -> Statement:
+    """Return the SELECT of the entity for which a column has the value of the parameter `value`."""
+    table = BY_KIND[shape.kind.name]
+    columns = select_columns(table, shape.columns, has_users=has_users)
+    return select(*columns).where(table.c[column] == bindparam("value"))
 
 
 def _start_after(statement: Statement, table: Table, after: str) -> Statement:

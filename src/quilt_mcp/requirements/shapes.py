@@ -1,8 +1,7 @@
 """Converts rows to answers. Does not import SQLAlchemy, so that a server can start without it."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from quilt_mcp.core.answers import iso
 from quilt_mcp.requirements import kinds
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 
+_TIMES = ("created_at", "updated_at")
+
 
 @dataclass(frozen=True)
 class Shape(Generic[A]):
@@ -28,13 +29,23 @@ class Shape(Generic[A]):
 
     Attributes:
         kind: the kind.
-        columns: the columns that `build` reads: of the table, or the name beside an ID.
-        build: makes an answer from a row.
+        columns: those that a row starts with, in this order: of the table, or the name beside an ID.
     """
 
     kind: Kind
     columns: tuple[str, ...]
-    build: Callable[["AnyRow"], A]
+
+    def build(self, row: "AnyRow") -> A:
+        """Build the answer from a row."""
+        # by place, because a row takes three times as long to find its values by name
+        answer = dict(zip(self.columns, row, strict=False))
+        for name in _TIMES:
+            answer[name] = iso(answer[name])
+        return cast("A", answer)
+
+
+def _make_shape(kind: Kind, answer: type[A]) -> Shape[A]:
+    return Shape(kind, (*(name for name in answer.__annotations__ if name not in _TIMES), *_TIMES))
 
 
 def build_type(row: "AnyRow") -> RequirementType:
@@ -58,78 +69,7 @@ def build_relationship(row: "AnyRow") -> Relationship:
     }
 
 
-def _build_epic(row: "AnyRow") -> Epic:
-    return {
-        "id": row.id,
-        "reference_id": row.reference_id,
-        "title": row.title,
-        "description": row.description,
-        "status": row.status,
-        "priority": row.priority,
-        "creator_id": row.creator_id,
-        "creator_name": row.creator_name,
-        "assignee_id": row.assignee_id,
-        "assignee_name": row.assignee_name,
-        "created_at": iso(row.created_at),
-        "updated_at": iso(row.updated_at),
-    }
-
-
-def _build_user_story(row: "AnyRow") -> UserStory:
-    return {
-        "id": row.id,
-        "reference_id": row.reference_id,
-        "title": row.title,
-        "description": row.description,
-        "status": row.status,
-        "priority": row.priority,
-        "creator_id": row.creator_id,
-        "creator_name": row.creator_name,
-        "assignee_id": row.assignee_id,
-        "assignee_name": row.assignee_name,
-        "epic_id": row.epic_id,
-        "created_at": iso(row.created_at),
-        "updated_at": iso(row.updated_at),
-    }
-
-
-def _build_acceptance_criterion(row: "AnyRow") -> AcceptanceCriterion:
-    return {
-        "id": row.id,
-        "reference_id": row.reference_id,
-        "description": row.description,
-        "user_story_id": row.user_story_id,
-        "author_id": row.author_id,
-        "author_name": row.author_name,
-        "created_at": iso(row.created_at),
-        "updated_at": iso(row.updated_at),
-    }
-
-
-def _build_requirement(row: "AnyRow") -> Requirement:
-    return {
-        "id": row.id,
-        "reference_id": row.reference_id,
-        "title": row.title,
-        "description": row.description,
-        "status": row.status,
-        "priority": row.priority,
-        "creator_id": row.creator_id,
-        "creator_name": row.creator_name,
-        "assignee_id": row.assignee_id,
-        "assignee_name": row.assignee_name,
-        "user_story_id": row.user_story_id,
-        "acceptance_criteria_id": row.acceptance_criteria_id,
-        "type_id": row.type_id,
-        "type_name": row.type_name,
-        "created_at": iso(row.created_at),
-        "updated_at": iso(row.updated_at),
-    }
-
-
-EPIC = Shape(kinds.EPIC, tuple(Epic.__annotations__), _build_epic)
-USER_STORY = Shape(kinds.USER_STORY, tuple(UserStory.__annotations__), _build_user_story)
-ACCEPTANCE_CRITERION = Shape(
-    kinds.ACCEPTANCE_CRITERIA, tuple(AcceptanceCriterion.__annotations__), _build_acceptance_criterion
-)
-REQUIREMENT = Shape(kinds.REQUIREMENT, tuple(Requirement.__annotations__), _build_requirement)
+EPIC = _make_shape(kinds.EPIC, Epic)
+USER_STORY = _make_shape(kinds.USER_STORY, UserStory)
+ACCEPTANCE_CRITERION = _make_shape(kinds.ACCEPTANCE_CRITERIA, AcceptanceCriterion)
+REQUIREMENT = _make_shape(kinds.REQUIREMENT, Requirement)

@@ -8,7 +8,7 @@ column `project_id`, which determines who may see a row. Composite foreign keys 
 The search index, `search_entries`, is in `search/index.py` because it differs between the two databases.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -45,6 +45,8 @@ Statement: TypeAlias = Select[*tuple[Any, ...]]
 Values: TypeAlias = dict[str, Any]
 """The values of a row to write, by column."""
 
+_HEX_DIGITS = 32
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -55,7 +57,27 @@ metadata = MetaData(
     }
 )
 
-Id = Uuid(as_uuid=False)
+
+class _Id(Uuid[str]):
+    """A UUID. SQLite stores its 32 hexadecimal digits."""
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], str | None] | None:
+        """Return the function that converts a stored value. SQLAlchemy's own takes four times as long in SQLite."""
+        if dialect.name == "sqlite":
+            return _format_uuid
+        return super().result_processor(dialect, coltype)  # type: ignore[no-untyped-call, no-any-return]
+
+
+def _format_uuid(digits: str | None) -> str | None:
+    if digits is None:
+        return None
+    checked = bytes.fromhex(digits).hex()
+    if len(checked) != _HEX_DIGITS:
+        raise ValueError("A stored ID is not a UUID.")
+    return f"{checked[:8]}-{checked[8:12]}-{checked[12:16]}-{checked[16:20]}-{checked[20:]}"
+
+
+Id = _Id(as_uuid=False)
 # the collation C lets a search for a prefix use the index, in every locale of the database
 Reference = String(20).with_variant(String(20, collation="C"), "postgresql")
 
@@ -73,10 +95,18 @@ class Time(TypeDecorator[datetime]):
         return value.astimezone(UTC).replace(tzinfo=None)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Return the stored time, in UTC."""
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
+        """Return the time, in UTC."""
+        del dialect
+        return value and value.astimezone(UTC)
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], datetime | None] | None:
+        """Return the function that converts a stored value."""
+        # as SQLAlchemy does for SQLite, in one function instead of three
+        return _read_time if dialect.name == "sqlite" else super().result_processor(dialect, coltype)
+
+
+def _read_time(stored: str | None) -> datetime | None:
+    return None if stored is None else datetime.fromisoformat(stored).replace(tzinfo=UTC)
 
 
 def _one_of(column: str, values: Collection[str]) -> CheckConstraint:

@@ -1,11 +1,8 @@
 """Asynchronous engines, for databases that an event loop uses: the drivers are aiosqlite and asyncpg."""
 
-import asyncio
-import sqlite3
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
-import aiosqlite
 from pydantic import SecretStr
 from sqlalchemy import URL, AdaptedConnection, Connection, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, ProgrammingError
@@ -13,7 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from quilt_mcp.app.database.engines import APPLICATION, prepare_sqlite, sqlite_uri
 from quilt_mcp.app.database.failures import DatabaseFailures
-from quilt_mcp.app.database.file_changes import FileState, WatchedFile
+from quilt_mcp.app.database.file_changes import WatchedFile
+from quilt_mcp.app.database.sqlite_connections import SQLiteConnection
 from quilt_mcp.core.errors import ResourceExecutionError
 
 _SQLITE, _POSTGRESQL = "sqlite+aiosqlite", "postgresql+asyncpg"
@@ -25,7 +23,6 @@ _DRIVERS = {
     _POSTGRESQL: _POSTGRESQL,
 }
 _CONNECTIONS, _MORE_CONNECTIONS = 5, 5
-_FETCHED_AT_ONCE = 64
 
 
 def create_engine(
@@ -120,8 +117,8 @@ def _postgresql_engine(url: URL, seconds: float, *, patient: bool) -> AsyncEngin
 def _sqlite_engine(path: Path, failures: DatabaseFailures, seconds: float) -> AsyncEngine:
     watched = WatchedFile(path, failures)
 
-    def connect() -> "_Interruptible":
-        return _Interruptible(path, seconds, watched.note_opening())
+    def connect() -> SQLiteConnection:
+        return SQLiteConnection(sqlite_uri(path), seconds, watched.note_opening())
 
     engine = create_async_engine(
         URL.create(_SQLITE, database=str(path)),
@@ -134,40 +131,3 @@ def _sqlite_engine(path: Path, failures: DatabaseFailures, seconds: float) -> As
     prepare_sqlite(engine.sync_engine)
     watched.watch(engine.sync_engine)
     return engine
-
-
-class _Interruptible(aiosqlite.Connection):
-    """A connection that interrupts its statement when the task that waits for it is cancelled.
-
-    aiosqlite runs a statement in a thread, which would continue, and SQLAlchemy would wait for the thread. `_execute`
-    is private to aiosqlite; a test of cancellation fails if statements no longer pass through it.
-    """
-
-    def __init__(self, path: Path, seconds: float, file_state: FileState | None) -> None:
-        super().__init__(
-            lambda: sqlite3.connect(sqlite_uri(path), uri=True, timeout=seconds, check_same_thread=False),
-            iter_chunk_size=_FETCHED_AT_ONCE,
-        )
-        self.file_state = file_state  # as it was before the connection opened it
-        self._thread.daemon = True  # as SQLAlchemy does with the connections that it creates itself
-
-    async def begin_reading(self, statement: str) -> object:
-        """Begin a transaction, and return the value that the statement selects; None if it fails or selects nothing."""
-
-        def run() -> object:
-            try:
-                self._conn.execute("BEGIN")
-                row = self._conn.execute(statement).fetchone()
-            except sqlite3.Error:
-                return None
-            return row and row[0]
-
-        return await self._execute(run)
-
-    async def _execute(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return await super()._execute(fn, *args, **kwargs)  # type: ignore[no-untyped-call]  # of aiosqlite
-        except asyncio.CancelledError:
-            if self._connection is not None:
-                self._connection.interrupt()
-            raise

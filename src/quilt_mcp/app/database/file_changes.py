@@ -9,6 +9,7 @@ removed, or until the first file is back. It deletes nothing, because other proc
 import os
 import sqlite3
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -46,6 +47,7 @@ class WatchedFile:
     def __init__(self, path: Path, failures: DatabaseFailures) -> None:
         self._path, self._failures = path, failures
         self._opened: FileState | None = None
+        self._place = ""  # where SQLite has put the logs of the connections
         self._logs: set[tuple[int, int]] = set()  # those of the file that a connection of the engine has open
 
     def note_opening(self) -> FileState | None:
@@ -55,6 +57,7 @@ class WatchedFile:
             ResourceExecutionError: it is not the file that the engine has opened before, and cannot be opened now.
         """
         self._opened = self._examine()
+        self._place = _find_place(self._path)
         return self._opened
 
     def watch(self, engine: Engine) -> None:
@@ -68,7 +71,7 @@ class WatchedFile:
         now = self._opened = self._examine()
         before = entry.info[_OPENED]
         if now is None or now == before:
-            self._logs.update(state for suffix, state in _find_logs(self._path).items() if suffix in _LOG)
+            self._logs.update(_find_logs(self._place, _LOG).values())
             return
         if before and now[:2] == before[:2]:  # a connection remembers that a file was read-only
             _share_permissions(self._path, now)
@@ -107,7 +110,7 @@ class WatchedFile:
 
         An unknown log was created after the replacement, by a process that uses the new file.
         """
-        found = _find_logs(self._path)
+        found = _find_logs(_find_place(self._path), (*_LOG, _JOURNAL))
         is_other = self._logs and _JOURNAL not in found and self._logs.isdisjoint(found.values())
         if found and not is_other:
             raise self._failures.make_replaced()
@@ -130,12 +133,17 @@ def _read_state(path: Path) -> FileState | None:
     return FileState(found.st_dev, found.st_ino, found.st_mode, found.st_uid)
 
 
-def _find_logs(path: Path) -> dict[str, tuple[int, int]]:
-    """Return device and inode of each log beside the file, by suffix. SQLite follows links to find the place."""
-    place, found = os.path.realpath(path), {}
-    for suffix in (*_LOG, _JOURNAL):
+def _find_place(path: Path) -> str:
+    """Return the file that a path names. SQLite follows links to it, and puts the logs beside it."""
+    return os.path.realpath(path)
+
+
+def _find_logs(place: str, suffixes: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Return device and inode of each log of a file, by suffix."""
+    found = {}
+    for suffix in suffixes:
         with suppress(FileNotFoundError):
-            state = Path(place + suffix).stat()
+            state = os.stat(place + suffix)  # noqa: PTH116 - each read does this, and a Path takes twice as long
             found[suffix] = state.st_dev, state.st_ino
     return found
 
