@@ -73,6 +73,5 @@ class AppWithSandbox(App):
         self._sandbox = sandbox
 
     def part(self, kind: Callable[[Any], P]) -> P:
-        """Return the sandbox, the only part that the analysis domain has."""
-        assert kind is Sandbox
-        return cast("P", self._sandbox)
+        """Return the sandbox, or another part of the app."""
+        return cast("P", self._sandbox) if kind is Sandbox else super().part(kind)

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from fastmcp import Client, FastMCP
 from fastmcp.client.client import CallToolResult
 from fastmcp.client.transports import FastMCPTransport
@@ -61,9 +62,9 @@ async def connect(app: App) -> AsyncIterator[Connected]:
         await app.close()
 
 
-@pytest.fixture
-async def client() -> AsyncIterator[Connected]:
-    async with connect(App(Settings())) as connected:
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(sandbox: Sandbox) -> AsyncIterator[Connected]:
+    async with connect(AppWithSandbox(sandbox)) as connected:
         yield connected
 
 

@@ -1,7 +1,6 @@
 """The processes of a sandbox: when they start, are replaced and end."""
 
 import asyncio
-import json
 import math
 import os
 import resource
@@ -9,6 +8,7 @@ import signal
 import subprocess
 import sys
 from ast import literal_eval
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -44,12 +44,9 @@ async def serve():
         print(sorted(descendants(os.getpid())), sorted({"crosshair", "z3"} & set(sys.modules)))
 asyncio.run(serve())
 """
-# writes one line to every descriptor, and so to the channel of its answer
-WRITE_EVERYWHERE = (
-    "import os\nfor fd in range(3, 40):\n    try: os.write(fd, b'{line}\\n')\n    except OSError: pass\nos._exit(0)"
-)
 
 
+@pytest.mark.soak
 async def test_killed_zygote_is_replaced() -> None:
     async with running() as sandbox:
         await ask(sandbox, "x = 1")
@@ -205,9 +202,12 @@ async def test_too_many_open_files_are_an_answer_and_the_next_analysis_runs(
         if is_started:
             await ask(sandbox, HONEST["code"], seconds=60)
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(list_descriptors()), hard))
-        held = [os.open("/dev/null", os.O_RDONLY) for _ in range(max(list_descriptors()) - len(list_descriptors()))]
+        held: list[int] = []
         try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(list_descriptors()) + 1, hard))
+            with suppress(OSError):
+                while True:
+                    held.append(os.open(os.devnull, os.O_RDONLY))
             answer = await ask(sandbox, HONEST["code"], seconds=60)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -252,48 +252,3 @@ async def test_code_that_is_not_a_string_is_refused(code: object) -> None:
     async with running() as sandbox:
         answer = await ask(sandbox, code)
     assert answer["error_type"] == "InvalidCode"
-
-
-@pytest.mark.soak
-async def test_partial_answer_is_returned_only_at_the_timeout() -> None:
-    async with running(UNGATED) as sandbox:
-        code = "report({'status': 'timeout', 'found': 1})\nreport({'status': 'timeout', 'found': 2})\n" + LOOP
-        answer = await ask(sandbox, code)
-        answer.pop("waited_seconds", None)  # on a busy machine
-        assert answer == {"status": "timeout", "found": 2}
-        crash = "report({'status': 'verified'})\nimport os\nos._exit(1)"
-        assert (await ask(sandbox, crash))["error_type"] == "WorkerDied"
-        assert (await ask(sandbox, "report({'status': 'timeout'})"))["status"] == "ran"
-
-
-async def test_forged_answer_reaches_only_its_own_caller() -> None:
-    forge = WRITE_EVERYWHERE.replace("{line}", '{"answer": {"status": "forged"}}')
-    async with running(UNGATED) as sandbox:
-        forged, other = await asyncio.gather(ask(sandbox, forge), ask(sandbox, "R = 'own'"))
-    assert forged == {"status": "forged"}
-    assert other["value"] == "'own'"
-
-
-async def test_answers_are_valid_json() -> None:
-    async with running(UNGATED) as sandbox:
-        answer = await ask(sandbox, "raise ValueError('\\ud800')")
-        assert answer["value"] == "ValueError: ?"
-        json.dumps(answer, ensure_ascii=False).encode()
-        shapes = [
-            "[]",
-            "{}",
-            "1",
-            '{"status": 1}',
-            '{"status": "x", "n": NaN}',
-            '{"status": "x", "d": ' + "[" * 20 + "]" * 20 + "}",
-        ]
-        for shape in shapes:
-            code = WRITE_EVERYWHERE.replace("{line}", f'{{"answer": {shape}}}')
-            assert (await ask(sandbox, code))["error_type"] == "WorkerDied", shape
-
-
-async def test_result_that_is_too_large_is_refused() -> None:
-    async with running(UNGATED) as sandbox:
-        large = "import os\nfor fd in range(3, 40):\n    try:\n        while True: os.write(fd, b'x' * 65536)\n"
-        large += "    except OSError: pass"
-        assert (await ask(sandbox, large, seconds=60))["error_type"] == "ResultTooLarge"

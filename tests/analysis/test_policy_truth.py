@@ -14,7 +14,7 @@ from quilt_mcp.analysis.security_resource import SecurityConfig, describe_securi
 from quilt_mcp.analysis.zygote_process import COMMAND
 from quilt_mcp.app import App
 from quilt_mcp.settings import Settings
-from tests.analysis.sandboxes import SETTINGS, UNGATED, ask, ask_all, running, script
+from tests.analysis.sandboxes import SETTINGS, ask, ask_all, running, script
 
 
 async def _find_contradictions(command: tuple[str, ...]) -> list[str]:
@@ -58,11 +58,10 @@ def _generate_programs(published: SecurityConfig) -> dict[str, list[str]]:
     return programs | beyond
 
 
-async def test_every_published_rule_refuses_a_program() -> None:
-    async with running() as sandbox:
-        programs = _generate_programs(describe_security(sandbox))
-        asked = {f"{rule} {number}": code for rule, codes in programs.items() for number, code in enumerate(codes)}
-        answers = await ask_all(sandbox, asked)
+async def test_every_published_rule_refuses_a_program(sandbox: Sandbox) -> None:
+    programs = _generate_programs(describe_security(sandbox))
+    asked = {f"{rule} {number}": code for rule, codes in programs.items() for number, code in enumerate(codes)}
+    answers = await ask_all(sandbox, asked)
     assert {name: answer.get("rule") for name, answer in answers.items() if answer.get("rule") != name.split()[0]} == {}
     # no code is known that breaks `canonical`, which is for later versions of Python
     assert [rule for rule, codes in programs.items() if not codes] == ["canonical"]
@@ -70,41 +69,38 @@ async def test_every_published_rule_refuses_a_program() -> None:
 
 
 @pytest.mark.parametrize("length", [0, -1])
-async def test_code_at_a_published_limit_is_admitted(length: int) -> None:
-    async with running() as sandbox:
-        published = describe_security(sandbox)
-        codes = {
-            "integer": f"x = {10 ** (published['integer_digits'] + length - 1)}",
-            "text": f"x = '{'a' * (published['literal_length'] + length)}'",
-            "depth": "x = " + "-" * (published["syntax_depth"] + length - 3) + "1",
-        }
-        answers = await ask_all(sandbox, codes)
+async def test_code_at_a_published_limit_is_admitted(length: int, sandbox: Sandbox) -> None:
+    published = describe_security(sandbox)
+    codes = {
+        "integer": f"x = {10 ** (published['integer_digits'] + length - 1)}",
+        "text": f"x = '{'a' * (published['literal_length'] + length)}'",
+        "depth": "x = " + "-" * (published["syntax_depth"] + length - 3) + "1",
+    }
+    answers = await ask_all(sandbox, codes)
     assert {answer.get("error_type") for answer in answers.values()} == {"FunctionNotFound"}
 
 
-async def test_published_names_are_refused() -> None:
-    async with running() as sandbox:
-        published = describe_security(sandbox)
-        refused = {name: f"x = y.{name}" for name in published["closed_attributes"]}
-        methods = {name: f"class A:\n    def {name}(self): pass" for name in published["definable_methods"]}
-        withheld = {}
-        for one in published["withheld_names"]:
-            module, _, name = one.rpartition(".")
-            if hasattr(import_module(module), name):  # the others are of later versions of Python
-                withheld[one] = f"from {module} import {name}"
-        of_refused, of_methods = await ask_all(sandbox, refused), await ask_all(sandbox, methods)
-        of_withheld = await ask_all(sandbox, withheld)
+async def test_published_names_are_refused(sandbox: Sandbox) -> None:
+    published = describe_security(sandbox)
+    refused = {name: f"x = y.{name}" for name in published["closed_attributes"]}
+    methods = {name: f"class A:\n    def {name}(self): pass" for name in published["definable_methods"]}
+    withheld = {}
+    for one in published["withheld_names"]:
+        module, _, name = one.rpartition(".")
+        if hasattr(import_module(module), name):  # the others are of later versions of Python
+            withheld[one] = f"from {module} import {name}"
+    of_refused, of_methods = await ask_all(sandbox, refused), await ask_all(sandbox, methods)
+    of_withheld = await ask_all(sandbox, withheld)
     assert {answer.get("rule") for answer in of_refused.values()} == {"attribute"}
     assert {answer.get("error_type") for answer in of_methods.values()} == {"FunctionNotFound"}
     assert {answer.get("rule") for answer in of_withheld.values()} == {"withheld"}
     assert [name for name, answer in of_withheld.items() if not answer["message"].startswith(f"{name}: ")] == []
 
 
-async def test_child_has_the_published_limits() -> None:
+async def test_child_has_the_published_limits(ungated: Sandbox) -> None:
     code = "import resource\nR = [resource.getrlimit(n) for n in (resource.RLIMIT_AS, resource.RLIMIT_CPU)]"
-    async with running(UNGATED) as sandbox:
-        answer = await ask(sandbox, code, seconds=7)
-        limit = describe_security(sandbox)["memory_limit_mb"] << 20
+    answer = await ask(ungated, code, seconds=7)
+    limit = describe_security(ungated)["memory_limit_mb"] << 20
     assert answer["value"] == str([(limit, limit), (19, 19)])
 
 

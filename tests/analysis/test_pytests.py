@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from decimal import DecimalException
 from pathlib import Path
 from textwrap import dedent
@@ -19,15 +18,9 @@ from quilt_mcp.analysis.policy import ALLOWED_MODULES
 from quilt_mcp.analysis.sandbox import Sandbox
 from tests.analysis.engine_runs import load
 from tests.analysis.pasted import check_form, run_pasted
-from tests.analysis.sandboxes import ask, running
+from tests.analysis.sandboxes import ask
 
 SECONDS = 30
-
-
-@pytest.fixture
-async def sandbox() -> AsyncIterator[Sandbox]:
-    async with running() as found:
-        yield found
 
 
 async def find(sandbox: Sandbox, code: str, **request: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import ast
 import re
 import sys
-from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from importlib import import_module
 from textwrap import dedent
@@ -24,16 +23,10 @@ from quilt_mcp.analysis.policy import Policy
 from quilt_mcp.analysis.sandbox import Sandbox
 from tests.analysis.engine_runs import check
 from tests.analysis.pasted import check_form, run_pasted
-from tests.analysis.sandboxes import ask, running
+from tests.analysis.sandboxes import ask
 
 SECONDS = 30
 CHECK = 'def f(x: int) -> int:\n    """post: _ != 42"""\n    return x\n'
-
-
-@pytest.fixture
-async def sandbox() -> AsyncIterator[Sandbox]:
-    async with running() as found:
-        yield found
 
 
 def reduce(code: str, *names: str) -> tuple[str, list[str]]:

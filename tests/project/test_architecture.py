@@ -7,11 +7,13 @@ import re
 import threading
 import traceback
 from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import TopologicalSorter
 from itertools import takewhile
 from pathlib import Path
 from statistics import median
 from types import FrameType
+from typing import NamedTuple
 
 import grimp
 import pytest
@@ -24,6 +26,7 @@ from quilt_mcp.core.answers import GetResourceSuccess
 from quilt_mcp.core.surfaces import make_tool_result
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import Settings
+from tests.support.sources import list_modules, read
 from tests.support.toys import toy, toy_manager
 
 PACKAGE = Path(quilt_mcp.__file__).parent
@@ -34,29 +37,44 @@ TERMS = re.compile(
 )
 
 
-def modules() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
+def modules() -> tuple[Path, ...]:
+    return list_modules(PACKAGE)
 
 
-def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    for path in modules():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{path.relative_to(PACKAGE)}:{node.name}", node
+class Function(NamedTuple):
+    name: str
+    lines: int
+    rebinds: bool
+    """Whether it has a `global` statement."""
+
+
+@cache
+def functions() -> list[Function]:
+    """Return all functions of the package. The syntax trees are not kept."""
+    return [
+        Function(
+            f"{path.relative_to(PACKAGE)}:{node.name}",
+            (node.end_lineno or 0) - node.lineno,
+            "global" in read(path) and any(isinstance(inner, ast.Global) for inner in ast.walk(node)),
+        )
+        for path in modules()
+        for node in ast.walk(ast.parse(read(path)))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
 
 
 def test_the_core_has_no_terms_of_a_domain() -> None:
     found = [
         f"{path.name}:{number}: {line.strip()}"
-        for path in CORE.rglob("*.py")
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        for path in list_modules(CORE)
+        for number, line in enumerate(read(path).splitlines(), 1)
         if TERMS.search(line)
     ]
     assert found == []
 
 
 def test_the_core_can_be_read_in_one_sitting() -> None:
-    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in CORE.rglob("*.py")) <= 1800
+    assert sum(len(read(path).splitlines()) for path in list_modules(CORE)) <= 1800
 
 
 def test_the_top_of_the_package_shows_the_architecture() -> None:
@@ -65,27 +83,22 @@ def test_the_top_of_the_package_shows_the_architecture() -> None:
 
 
 def test_modules_and_functions_are_short() -> None:
-    lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path in modules()]
+    lengths = [len(read(path).splitlines()) for path in modules()]
     assert median(lengths) <= 120
     assert max(lengths) <= 300
-    long = [
-        name
-        for name, function in functions()
-        if (function.end_lineno or 0) - function.lineno >= 50 and name != "tools/resource_access.py:get_resource"
-    ]
-    assert long == []
+    long = [function.name for function in functions() if function.lines >= 50]
+    assert set(long) - {"tools/resource_access.py:get_resource"} == set()
 
 
 def test_any_is_rare() -> None:
     """It is what a library, JSON or the analysed code has no type for."""
-    lines = [line for path in modules() for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = [line for path in modules() for line in read(path).splitlines()]
     uses = [line for line in lines if not line.lstrip().startswith(("from ", "import "))]
     assert sum(len(re.findall(r"\bAny\b", line)) for line in uses) <= 140
 
 
 def test_no_module_rebinds_its_globals() -> None:
-    found = [name for name, function in functions() if any(isinstance(node, ast.Global) for node in ast.walk(function))]
-    assert found == []
+    assert [function.name for function in functions() if function.rebinds] == []
 
 
 def test_no_modules_import_each_other() -> None:
@@ -103,14 +116,14 @@ PATCHES = {"setattr", "patch", "object"}
 
 def find_patched(text: str) -> list[str]:
     """Return the constants of our modules that a test replaces."""
-    tree = ast.parse(text)
+    nodes = list(ast.walk(ast.parse(text)))
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {one.asname or one.name: one.name for one in node.names}
         elif isinstance(node, ast.ImportFrom):
             names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     found = [find_target(call, names) for call in calls if getattr(call.func, "attr", None) in PATCHES]
     found += [find_target(call, names) for call in calls if getattr(call.func, "id", None) in PATCHES]
     return [target for target in found if CONSTANT.fullmatch(target)]
@@ -154,15 +167,15 @@ with patch.object(tokens, "FETCH_SECONDS", 1), patch("quilt_mcp.http.tokens.MAX_
 def test_tests_give_other_limits_as_arguments() -> None:
     found = {
         str(path.relative_to(TESTS)): patched
-        for path in TESTS.rglob("*.py")
-        if re.search(r"setattr\(|patch", text := path.read_text(encoding="utf-8")) and (patched := find_patched(text))
+        for path in list_modules(TESTS)
+        if re.search(r"setattr\(|patch", text := read(path)) and (patched := find_patched(text))
     }
     assert found == {}, "make the constant the default of a parameter"
 
 
 def test_tests_access_few_private_names() -> None:
     """Ruff finds them. Each exception gives its reason."""
-    lines = [line for path in TESTS.rglob("*.py") for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = [line for path in list_modules(TESTS) for line in read(path).splitlines()]
     private = [line for line in lines if re.search(r"#\snoqa: .*SLF001", line)]
     assert len(private) <= 5, private
     assert all(re.search(r"SLF001 - \S", line) for line in private)

@@ -34,6 +34,7 @@ from tests.support.docs import (
 )
 from tests.support.pages import anchors, blocks, code_spans, links, prose, shell_lines
 from tests.support.settings_tables import grouped_settings, name_variable
+from tests.support.sources import list_modules, read
 from tests.support.worlds import in_world
 
 PAGES = documents()
@@ -230,7 +231,7 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 
 def test_every_path_that_a_document_a_comment_or_a_docstring_names_exists() -> None:
-    sources = [path for folder in ("src", "tests", ".github") for path in (ROOT / folder).rglob("*.py")]
+    sources = [path for folder in ("src", "tests", ".github") for path in list_modules(ROOT / folder)]
     texts = [(page, prose(page)) for page in PAGES] + [(path, text) for path in sources for text in notes(path)]
     modules = [path.relative_to(ROOT).as_posix() for path in [*sources, *(ROOT / "mcp-parity").rglob("*.py")]]
     ends = {f"/{module}"[at:] for module in modules for at, one in enumerate(f"/{module}") if one == "/"}
@@ -246,7 +247,7 @@ def test_every_path_that_a_document_a_comment_or_a_docstring_names_exists() -> N
 
 def notes(path: Path) -> Iterator[str]:
     """Yield the comments and the docstrings of a Python file, if it can name paths."""
-    source = path.read_text(encoding="utf-8")
+    source = read(path)
     if not NAMED_PATH.search(source):
         return  # most files: it takes long to find their comments
     for token in tokenize.generate_tokens(io.StringIO(source).readline):

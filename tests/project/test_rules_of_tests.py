@@ -2,10 +2,12 @@
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.sources import list_modules, read
 
 ROOT = Path(__file__).parents[2]
 LONGEST_PAUSE = 0.05
@@ -18,19 +20,19 @@ NO_LIMITS = {"retry_after_seconds", "waited_seconds"}
 """Values in answers."""
 
 
-def find_pauses(text: str) -> Iterator[tuple[int, float]]:
+def find_pauses(tree: ast.Module) -> Iterator[tuple[int, float]]:
     """Return the lines and seconds of sleeps that are not the pause of a loop, which waits for an event."""
-    for node in _outside_of_loops(ast.parse(text)):
+    for node in _outside_of_loops(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "sleep":
             match node.args:
                 case [ast.Constant(value=int() | float() as seconds)] if LONGEST_PAUSE < seconds < FOREVER:
                     yield node.lineno, seconds
 
 
-def find_limits(text: str) -> Iterator[tuple[int, float]]:
+def find_limits(tree: ast.Module) -> Iterator[tuple[int, float]]:
     """Return the lines and seconds of short time limits: in arguments, and in settings of the environment."""
     given: list[tuple[ast.expr | ast.keyword, str, object]]
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         match node:
             case ast.Call(
                 func=ast.Attribute(attr="setenv"), args=[variable, ast.Constant(value=str() as seconds) as constant]
@@ -65,7 +67,7 @@ async def test() -> None:
         time.sleep(0.1)
     sleep(seconds)
 """
-    assert list(find_pauses(text)) == [(3, 1), (4, 0.2)]
+    assert list(find_pauses(ast.parse(text))) == [(3, 1), (4, 0.2)]
 
 
 def test_short_limits_are_found() -> None:
@@ -78,23 +80,22 @@ clock.shift(timedelta(seconds=3))
 TooManyRequests("", retry_after_seconds=1)
 collect(collect_seconds=0.0)
 """
-    assert list(find_limits(text)) == [(2, 0.2), (3, 0.5), (4, 2)]
+    assert list(find_limits(ast.parse(text))) == [(2, 0.2), (3, 0.5), (4, 2)]
 
 
 @pytest.mark.parametrize("directory", ["tests", "mcp-parity/tests"])
-@pytest.mark.parametrize("find", [find_pauses, find_limits])
-def test_tests_wait_for_events_and_a_pause_or_a_short_limit_has_a_reason(
-    find: Callable[[str], Iterator[tuple[int, float]]], directory: str
-) -> None:
+def test_tests_wait_for_events_and_a_pause_or_a_short_limit_has_a_reason(directory: str) -> None:
     found = []
-    for path in (ROOT / directory).rglob("*.py"):
+    for path in list_modules(ROOT / directory):
         if "bench" in path.parts:  # measures
             continue
-        text = path.read_text(encoding="utf-8")
-        lines = text.splitlines() if re.search(r"sleep\(|seconds", text, re.IGNORECASE) else []
+        text = read(path)
+        if not re.search(r"sleep\(|seconds", text, re.IGNORECASE):
+            continue
+        lines, tree = text.splitlines(), ast.parse(text)
         found += [
             f"{path.relative_to(ROOT)}:{line}: {seconds} s"
-            for line, seconds in (find(text) if lines else ())
+            for line, seconds in (*find_pauses(tree), *find_limits(tree))
             if "#" not in lines[line - 1]
         ]
     assert found == [], (
@@ -106,8 +107,8 @@ def test_tests_wait_for_events_and_a_pause_or_a_short_limit_has_a_reason(
 def test_one_module_makes_the_registries_of_tests() -> None:
     found = [
         str(path.relative_to(ROOT / "tests"))
-        for path in (ROOT / "tests").rglob("*.py")
-        if "bench" not in path.parts and re.search(r"\bResourceManager\(", path.read_text(encoding="utf-8"))
+        for path in list_modules(ROOT / "tests")
+        if "bench" not in path.parts and re.search(r"\bResourceManager\(", read(path))
     ]
     # The seeds show how a user makes one.
     assert sorted(set(found) - {"project/test_rules_of_tests.py"}) == ["project/test_seeds.py", "support/toys.py"]
@@ -117,8 +118,8 @@ def test_one_module_starts_the_server_in_a_process() -> None:
     command = re.compile(r"(?:Popen|create_subprocess_exec)\(.{,200}[\"']serve[\"']", re.DOTALL)
     found = [
         str(path.relative_to(ROOT / "tests"))
-        for path in (ROOT / "tests").rglob("*.py")
-        if "bench" not in path.parts and command.search(path.read_text(encoding="utf-8"))
+        for path in list_modules(ROOT / "tests")
+        if "bench" not in path.parts and command.search(read(path))
     ]
     # The test of serve gives it streams of its own.
     assert sorted(found) == ["commands/test_cli_serve.py", "support/server_process.py"]

@@ -63,9 +63,10 @@ def run(*directories: Path, workers: int = 0) -> tuple[int, str]:
     return process.returncode, output
 
 
-def test_a_test_that_fails_once_passes_and_is_printed_last_with_its_message(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.soak)])  # each worker is a process more
+def test_a_test_that_fails_once_passes_and_is_printed_last_with_its_message(tmp_path: Path, workers: int) -> None:
     first = toy(tmp_path / "first", passes=PASSES, once=FAILS_ONCE)
-    status, output = run(first, toy(tmp_path / "second", passes=PASSES), workers=2)
+    status, output = run(first, toy(tmp_path / "second", passes=PASSES), workers=workers)
     assert status == 0, output
     _, _, end = output.partition("Passed on the second try:\n")
     assert end.splitlines() == ["  test_once.py::test_fails_once", "    AssertionError: the first time"]

@@ -1,7 +1,7 @@
 """Texts keep to docs/style.md."""
 
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from tests.support.docs import ROOT, documents
@@ -36,12 +36,14 @@ REPLACED = (
 SUFFIXES = {".py", ".md", ".toml", ".yml", ".conf", ".json"}
 
 
-def texts() -> Iterator[tuple[Path, str]]:
-    """Yield every text that a person or a model reads, with line breaks as spaces."""
+@cache
+def texts() -> list[tuple[Path, str]]:
+    """Return every text that a person or a model reads, with line breaks as spaces."""
     sources = [one for top in ("src", "tests", "deploy", "mcp-parity", ".github") for one in (ROOT / top).rglob("*")]
-    for path in {*documents(), *(one for one in sources if one.suffix in SUFFIXES and one.is_file())}:
-        if path not in {STYLE, Path(__file__)}:
-            yield path, re.sub(r"\s+(# )?", " ", path.read_text(encoding="utf-8"))
+    paths = {*documents(), *(one for one in sources if one.suffix in SUFFIXES and one.is_file())}
+    return [
+        (path, re.sub(r"\s+(# )?", " ", path.read_text(encoding="utf-8"))) for path in paths - {STYLE, Path(__file__)}
+    ]
 
 
 def test_no_text_contains_a_phrase_that_was_replaced() -> None:
