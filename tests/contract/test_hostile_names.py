@@ -20,6 +20,7 @@ from moto.s3.models import s3_backends
 from quilt_mcp.commands.demo.records import ACCOUNT_ID, REGION
 from quilt_mcp.commands.demo.world import World
 from tests.contract.surfaces import Answer, AnyClient, ask
+from tests.support.samples import choose_every
 from tests.support.worlds import in_world
 
 BUCKET = "permissions://buckets/{}/access"
@@ -133,7 +134,7 @@ ILLEGAL_IN_GLUE = {
 
 
 @in_world("admin")
-@pytest.mark.parametrize("kind", ILLEGAL_IN_GLUE)
+@pytest.mark.parametrize("kind", choose_every(3, ILLEGAL_IN_GLUE))
 async def test_a_name_that_is_not_allowed_is_refused(kind: str, world: World, client: AnyClient) -> None:
     name = encode(ILLEGAL_IN_GLUE[kind])
     for uri in (
@@ -193,10 +194,13 @@ async def test_a_bucket_with_another_name_is_refused(world: World, client: AnyCl
 @in_world("admin")
 @pytest.mark.parametrize(
     "name",
-    [
-        *("a.b", "..a", "a..b", "-ab", "ab-", "a_b_c", "ABC", "192.168.5.4", "ab", "x" * 64, "x" * 128, "x" * 129),
-        *("acme-raw-sequencing.", "ACME-raw-sequencing", "arn:aws:s3:::acme-raw-sequencing", "s3:%2F%2Facme", "~"),
-    ],
+    choose_every(
+        3,
+        [
+            *("a.b", "..a", "a..b", "-ab", "ab-", "a_b_c", "ABC", "192.168.5.4", "ab", "x" * 64, "x" * 128, "x" * 129),
+            *("acme-raw-sequencing.", "ACME-raw-sequencing", "arn:aws:s3:::acme-raw-sequencing", "s3:%2F%2Facme", "~"),
+        ],
+    ),
 )
 async def test_a_name_that_no_bucket_has_is_refused_or_not_found(name: str, world: World, client: AnyClient) -> None:
     check_refusal(await ask(client, BUCKET.format(name)), REFUSALS | {"ResourceExecutionError"})

@@ -12,6 +12,7 @@ from quilt_mcp.commands.demo.http_server import Answer as Response
 from quilt_mcp.commands.demo.world import World
 from tests.contract.cases import OF_QUILT, RESOURCES
 from tests.contract.surfaces import Answer, AnyClient, ask
+from tests.support.samples import choose_every
 from tests.support.worlds import in_world
 
 URIS = [row.example_uri for row in RESOURCES if row.category in OF_QUILT]
@@ -26,7 +27,6 @@ SOME_URIS = (
     "permissions://buckets/acme-raw-sequencing/access",
 )
 EVERYWHERE = ("html", "data null", "data and errors", "errors of null", "deep", "me without a name")
-LARGE = ("10 MB", "many errors")
 STATUS = "auth://status"
 ENDPOINTS = ("/graphql", "/config.json", "/api/auth/get_credentials")
 LARGEST_ANSWER = 20_000_000
@@ -149,9 +149,7 @@ async def check_all(
 
 
 @in_world("admin")
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.soak) if kind in LARGE else kind for kind in BODIES]
-)
+@pytest.mark.parametrize("kind", choose_every(4, BODIES))
 async def test_a_wrong_body_is_an_error_or_unknown(
     kind: str, world: World, client: AnyClient, forced: dict[str, Response], caplog: pytest.LogCaptureFixture
 ) -> None:

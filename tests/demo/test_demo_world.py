@@ -56,14 +56,14 @@ RESEARCHER = "QuiltUserAthena-acme-Researcher"
 
 @pytest.fixture
 def admin() -> Iterator[World]:
-    with demo_world("admin") as world:
+    with enter_stopped("admin") as world:
         yield world
 
 
 @pytest.fixture(scope="class")
 def unchanged_world() -> Iterator[World]:
     """The admin world, for classes of tests that only read."""
-    with demo_world("admin") as world:
+    with enter_stopped("admin") as world:
         yield world
 
 
@@ -75,7 +75,7 @@ def athena(unchanged_world: World) -> Any:
 
 @pytest.fixture
 def member() -> Iterator[World]:
-    with demo_world("member") as world:
+    with enter_stopped("member") as world:
         yield world
 
 

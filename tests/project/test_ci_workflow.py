@@ -142,7 +142,7 @@ def test_a_change_of_what_the_long_tests_test_runs_them_and_no_other_job_of_the_
     folders = [path.removesuffix("/**") for path in paths]
     assert [folder for folder in folders if not (ROOT / folder).is_dir()] == []
     assert {Path(folder).name for folder in folders} == {
-        *("http", "commands", "analysis", "app", "requirements", "workflows")
+        *("http", "commands", "analysis", "app", "requirements", "services", "workflows")
     }
     assert [name for name, job in NIGHTLY.items() if "if" not in job] == ["soak"]
     assert {job["if"] for job in NIGHTLY.values() if "if" in job} == {"github.event_name != 'pull_request'"}
