@@ -1,26 +1,10 @@
-"""Fixtures that the tests share."""
-
-from pathlib import Path
+"""Loads the fixtures that the tests share. A process that only distributes tests needs none, and imports none."""
 
 import pytest
 
-from tests.project import SERVER, Project
 
-
-@pytest.fixture(scope="session")
-def _first(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory in which the goldens of the first server are written once."""
-    return tmp_path_factory.mktemp("first")
-
-
-@pytest.fixture
-def project(pytester: pytest.Pytester) -> Project:
-    """A project with a server and the contract's tests, without goldens."""
-    return Project(pytester, SERVER)
-
-
-@pytest.fixture
-def pinned(project: Project, _first: Path) -> Project:
-    """The same project with goldens."""
-    project.pin(_first)
-    return project
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the fixtures in a process that runs tests. Their imports take two seconds."""
+    distributes = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
+    if not distributes:
+        config.pluginmanager.import_plugin("tests.fixtures")

@@ -1,0 +1,251 @@
+"""Fixtures that all tests share: the clock, the worlds, a server and its client."""
+
+import asyncio
+import gc
+import json
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+from unittest.mock import patch
+
+import botocore
+import botocore.session
+import pytest
+import yaml
+from botocore.loaders import JSONFileLoader
+from fastmcp import Client
+from fastmcp.client.transports import FastMCPTransport
+from fastmcp.tools.function_parsing import ParsedFunction
+from fastmcp.utilities.json_schema import dereference_refs
+from hypothesis import settings as hypothesis_settings
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
+
+from quilt_mcp.app import checked_tool
+from quilt_mcp.commands.demo.world import World
+from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.server import QuiltServer, create_server
+from tests.support import apps
+from tests.support.postgres_server import NoPostgres, PostgresServer, postgres_server
+from tests.support.worlds import enter_stopped
+
+gc.disable()  # until the tests are collected: modules are no garbage
+
+hypothesis_settings.register_profile("tests", deadline=None)  # a busy machine is not a failure
+hypothesis_settings.load_profile("tests")
+
+ON_POSTGRESQL = (
+    "tests/requirements/test_resources.py::test_a",
+    "tests/requirements/test_resources.py::test_the_",
+    "tests/requirements/test_resources.py::test_users_",
+    "tests/requirements/test_resources.py::test_relationships_",
+    "tests/requirements/test_existing_databases.py",
+    "tests/workflows/test_workflow_postgres.py::test_the_answers_are_those_of_a_file",
+)
+"""What `make test` also runs on PostgreSQL. `make soak` runs all tests of PostgreSQL."""
+
+POSTGRESQL = {"postgresql", "existing", "earlier"}
+"""The parameters of tests that start it."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave most tests of PostgreSQL to `make soak`: a server and a database for each test take most of their time."""
+    for item in items:
+        if not item.nodeid.startswith(ON_POSTGRESQL) and _uses_postgresql(item):
+            item.add_marker(pytest.mark.soak)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Leave the modules and the collected tests out of garbage collections, which took a fifth of the time."""
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 1_000)
+    gc.enable()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _collected_garbage() -> Iterator[None]:
+    """Collect the garbage of each module at its end: a resource that a test leaves open fails in its module."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
+def _uses_postgresql(item: pytest.Item) -> bool:
+    callspec = getattr(item, "callspec", None)
+    params = [value for value in callspec.params.values() if isinstance(value, str)] if callspec else []
+    fixtures = getattr(item, "fixturenames", ())
+    return not {"postgres", "existing_settings"}.isdisjoint(fixtures) or not POSTGRESQL.isdisjoint(params)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _impatient_uvicorn() -> Iterator[None]:
+    """Let uvicorn check every 0.01 s whether it must end. By default it checks every 0.1 s, and tests wait for that."""
+    uvicorn = import_module("uvicorn.server")
+    with patch.object(uvicorn, "asyncio", _ImpatientAsyncio()):
+        yield
+
+
+class _ImpatientAsyncio:
+    """The module asyncio with a shorter sleep."""
+
+    async def sleep(self, delay: float) -> None:
+        await asyncio.sleep(min(delay, 0.01))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(asyncio, name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tools_parsed_once() -> Iterator[None]:
+    """Let FastMCP derive the schemas of each of our tools once, and a client check each once: not in each test."""
+    parse = ParsedFunction.from_function
+    known: dict[object, tuple[ParsedFunction, str]] = {}
+
+    def recall(function: Callable[..., object], **options: bool) -> ParsedFunction:
+        if not getattr(function, "__module__", "").startswith("quilt_mcp.") or "<locals>" in function.__qualname__:
+            return parse(function, **options)
+        key = (function, *sorted(options.items()))
+        if key not in known:
+            found = parse(function, **options)
+            known[key] = found, json.dumps((found.input_schema, found.output_schema))
+        found, schemas = known[key]
+        input_schema, output_schema = json.loads(schemas)
+        return replace(found, input_schema=input_schema, output_schema=output_schema)
+
+    resolved: dict[str, str] = {}
+
+    def recall_resolved(schema: JSONObject) -> JSONObject:
+        text = json.dumps(schema)
+        if text not in resolved:
+            resolved[text] = json.dumps(dereference_refs(schema))
+        return cast("JSONObject", json.loads(resolved[text]))
+
+    check = Draft202012Validator.check_schema
+    valid: set[str] = set()
+
+    def check_once(schema: JSONObject) -> None:
+        text = json.dumps(schema)
+        if text not in valid:
+            check(schema)
+            valid.add(text)
+
+    with (
+        patch.object(ParsedFunction, "from_function", recall),
+        patch.object(checked_tool, "dereference_refs", recall_resolved),
+        patch.object(Draft202012Validator, "check_schema", check_once),
+    ):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _yaml_parsed_in_c() -> Iterator[None]:
+    """Let quilt3 read its configuration with PyYAML's faster parser: each world and many reads do."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    with patch.object(yaml, "safe_load", partial(yaml.load, Loader=loader)):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _aws_endpoints_parsed_once() -> Iterator[None]:
+    """Let botocore parse each of its files once, and not for each of its sessions. moto changes models of services."""
+    load = JSONFileLoader().load_file
+    recall = cache(load)
+    with patch.object(JSONFileLoader, "load_file", lambda _, path: (load if "service-2" in path else recall)(path)):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _garbage_collection_of_tests() -> Iterator[None]:
+    """Leave garbage collection as it is when a test starts an HTTP server in this process."""
+    server = import_module("quilt_mcp.commands.http_server")
+    with patch.object(server, "tune_garbage_collection", lambda: None):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep first answers out of the user's cache."""
+    with patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path_factory.mktemp("cache"))):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _restored_default_app() -> Iterator[None]:
+    """Forget the app that a test gave to Python callers."""
+    yield
+    apps.use_environment()
+
+
+@pytest.fixture(scope="module")
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """The world that a test requests with `in_world(...)`. The clock stands still in it."""
+    with enter_stopped(request.param) as entered:
+        yield entered
+
+
+@pytest.fixture
+def fresh_world() -> Iterator[World]:
+    """The admin's world for one test, which may change it."""
+    with enter_stopped("admin") as entered:
+        yield entered
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory for this test's workflows and requirements. It does not exist yet."""
+    monkeypatch.setenv("QUILT_MCP_DATA_DIR", str(tmp_path / "data"))
+    apps.use_environment()
+    return tmp_path / "data"
+
+
+@pytest.fixture(scope="module")
+def server(world: World) -> QuiltServer:
+    """A server in the world, for all tests of a module. It is expensive to create."""
+    del world  # entered before the server is created
+    return create_server()
+
+
+@pytest.fixture
+async def client(server: QuiltServer) -> AsyncIterator[Client[FastMCPTransport]]:
+    """An in-memory client of the server. At its end the server forgets its caller, its caches and its limits."""
+    async with Client(server) as connected:
+        yield connected
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for all tests of this process."""
+    try:
+        context = postgres_server()
+        server = context.__enter__()
+    except NoPostgres as error:
+        if os.environ.get("CI"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+    try:
+        yield server
+    finally:
+        context.__exit__(None, None, None)
+
+
+@pytest.fixture
+def aws_calls() -> Iterator[Counter[str]]:
+    """Count the calls of each AWS operation, without retries."""
+    counted: Counter[str] = Counter()
+
+    def count(event_name: str, **_: object) -> None:
+        service, operation = event_name.split(".")[1:]
+        counted[f"{service}:{operation}"] += 1
+
+    def register(session: botocore.session.Session) -> None:
+        session.register("before-call", count)
+
+    botocore.register_initializer(register)
+    yield counted
+    botocore.unregister_initializer(register)
