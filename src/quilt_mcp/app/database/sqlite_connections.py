@@ -17,6 +17,9 @@ _FETCHED_AT_ONCE = 64
 _FETCHED_FIRST = 256
 """More rows than a page has: the rows that a statement fetches when it is executed."""
 
+Rows = list[Any]
+"""A tuple for each, with the values of SQLite."""
+
 
 class SQLiteConnection(aiosqlite.Connection):
     """A connection that interrupts its statement when the task that waits for it is cancelled.
@@ -72,13 +75,13 @@ class _Cursor(aiosqlite.Cursor):
 
     def __init__(self, connection: SQLiteConnection, cursor: sqlite3.Cursor) -> None:
         super().__init__(connection, cursor)
-        self._first: list[Any] = []
+        self._first: Rows = []
         self._has_more = False
 
     async def execute(self, sql: str, parameters: Any = None) -> "_Cursor":
         """Execute a statement."""
 
-        def run() -> list[Any]:
+        def run() -> Rows:
             self._cursor.execute(sql, parameters or ())
             return self._cursor.fetchmany(_FETCHED_FIRST)
 
@@ -92,7 +95,7 @@ class _Cursor(aiosqlite.Cursor):
         rows = await self.fetchmany(1)
         return rows[0] if rows else None
 
-    async def fetchmany(self, size: int | None = None) -> list[Any]:
+    async def fetchmany(self, size: int | None = None) -> Rows:
         """Return the next rows, at most as many as given; none at the end."""
         wanted = self.arraysize if size is None else size
         rows, self._first = self._first[:wanted], self._first[wanted:]
@@ -100,7 +103,7 @@ class _Cursor(aiosqlite.Cursor):
             rows += await super().fetchmany(wanted - len(rows))
         return rows
 
-    async def fetchall(self) -> list[Any]:
+    async def fetchall(self) -> Rows:
         """Return all remaining rows."""
         rows, self._first = self._first, []
         if self._has_more:
