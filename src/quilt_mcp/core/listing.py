@@ -10,7 +10,6 @@ import time
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from heapq import merge
 from typing import Any, Protocol
 
 import anyio
@@ -122,7 +121,7 @@ class Listing:
         rows = await self._rows(after, size + 1, scopes, read, until)
         ordered = sorted([*static, *(one for source in self._sources for one in source.static())], key=_uri)
         following = ordered[bisect_right(ordered, after, key=_uri) :]
-        found = list(merge(rows, following[: size + 1], key=_uri))
+        found = sorted([*rows, *following[: size + 1]], key=_uri)
         next_cursor = cursors.encode(_uri(found[size - 1]), tag) if len(found) > size else None
         lost = ", ".join(provider.prefix for provider, _ in self._providers if provider.name in read.failed)
         advice = f"Resources that start with {lost} are missing. Request this page again later." if lost else None

@@ -46,7 +46,7 @@ class BriefReader:
     async def execute(self, statement: Statement) -> list[AnyRow]:
         """Return the rows of a SELECT."""
         with calling("sql", "select"):
-            return list(await self.connection.execute(statement))
+            return [*(await self.connection.execute(statement)).all()]
 
     async def count(self, kind: Kind, conditions: Iterable[ColumnElement[bool]], *, by_index: bool = True) -> int:
         """Return the number of entities of a kind that meet these conditions and that the caller may see.

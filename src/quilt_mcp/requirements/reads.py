@@ -187,7 +187,7 @@ class Reader:
     async def execute(self, statement: Statement, parameters: Mapping[str, object] | None = None) -> list[AnyRow]:
         """Return the rows of a statement. The caller restricts it."""
         with calling("sql", "select"):
-            return list(await self.connection.execute(statement, parameters))
+            return [*(await self.connection.execute(statement, parameters)).all()]
 
 
 @cache  # to create this statement, and to look it up among the compiled, takes longer than to execute it
