@@ -490,7 +490,7 @@ async def test_parameters_of_these_types_are_analysed(annotation: str, sandbox: 
 def load(code: str, **request: Any) -> Loaded:
     """Admit and load a request in this process."""
     # tests send what they like
-    sent: Request = {"tool": "symbolic_check", "code": code, "function_name": "f", **request}  # type: ignore[typeddict-item]
+    sent: Request = {"tool": "symbolic_check", "code": code, "function_name": "f", **request}  # type: ignore[typeddict-item]  # each test changes some fields
     return load_submission(admit_request(sent, Policy()), lambda _: None)
 
 

@@ -379,7 +379,7 @@ class TestStack:
         quilt3.admin.users.list()
         assert admin.stack.calls == [
             # a field of a tuple
-            Call("POST", "/graphql", "usersList", "quilt-registry.acme.example.com", True, "amara_osei")  # noqa: FBT003
+            Call("POST", "/graphql", "usersList", "quilt-registry.acme.example.com", True, "amara_osei")  # noqa: FBT003 - the fields in their order
         ]
 
     def test_a_response_can_be_replaced(self, admin: World) -> None:

@@ -296,7 +296,7 @@ def create_twin(
     innermost.kwargs["tested"] = tested
     twin = Twin(mcp, app, gate, settings)
     # so that the twin sees each record
-    mcp.app.part(open_audit_log).write = twin.note_audit  # type: ignore[method-assign]
+    mcp.app.part(open_audit_log).write = twin.note_audit  # type: ignore[method-assign]  # notes what the real method writes
     return twin
 
 

@@ -417,7 +417,7 @@ async def test_sighup_keeps_the_audit_log_and_opens_the_file_once(tmp_path: Path
             await lines.wait_for(2 * (number + 1))
             server.process.send_signal(signal.SIGHUP)
             # it is awaited before the next turn
-            await until(lambda: server.log.count("has read its settings again") == number + 1)  # noqa: B023
+            await until(lambda: server.log.count("has read its settings again") == number + 1)  # noqa: B023 - as above
         opened = Path(f"/proc/{server.process.pid}/fd")
 
         def count() -> int:

@@ -150,7 +150,7 @@ async def test_pages_of_a_category_contain_each_entity_once(settings_with_tables
 def remove_parents(settings: Settings, postgres: PostgresServer | None, *ids: str) -> None:
     """Remove an epic and a user story as a program does that does not ask for foreign keys."""
     # constants
-    statements = [f"DELETE FROM {kind.table} WHERE id = '{one}'" for kind, one in zip(KINDS, ids, strict=False)]  # noqa: S608
+    statements = [f"DELETE FROM {kind.table} WHERE id = '{one}'" for kind, one in zip(KINDS, ids, strict=False)]  # noqa: S608 - IDs of this test
     if postgres is None:
         with closing(sqlite3.connect(file_of(settings))) as connection, connection:
             for statement in statements:

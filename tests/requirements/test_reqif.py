@@ -518,7 +518,7 @@ class Endless(io.RawIOBase):
 @pytest.mark.parametrize("start", [b'<REQ-IF a="', b"<REQ-IF><!--", b"<x", b"<REQ-IF><CORE-CONTENT><TOOL-EXTENSIONS>"])
 def test_reading_stops_at_an_endless_part(start: bytes) -> None:
     # it has all that the reader uses of a file
-    [refused] = ReqifReader(Endless(start, b"abcdefgh", 3_000_000), Counter())  # type: ignore[arg-type]
+    [refused] = ReqifReader(Endless(start, b"abcdefgh", 3_000_000), Counter())  # type: ignore[arg-type]  # it has only the methods that the reader calls
     assert isinstance(refused, Refused)
     assert refused.ends_file
 

@@ -91,7 +91,7 @@ async def test_postgresql_looks_up_words_and_facets_in_one_index(
     server: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # SQLAlchemy does not annotate it
-    monkeypatch.setattr(TSQUERY, "literal_processor", lambda _, dialect: String().literal_processor(dialect))  # type: ignore[no-untyped-call]
+    monkeypatch.setattr(TSQUERY, "literal_processor", lambda _, dialect: String().literal_processor(dialect))  # type: ignore[no-untyped-call]  # of SQLAlchemy
     async with server.writing() as connection:
         own = await create_project(connection, "Own")
     await write_epics(server, [("word", f"word {number}") for number in range(OTHERS)], project_id=own)

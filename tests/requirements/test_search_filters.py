@@ -96,7 +96,7 @@ class Question:
         names = [name for name in SEARCH_FILTERS if name != "project" or form != "earlier"]
         chosen = numbers.sample(names, numbers.randint(0, 3))
         # mypy takes the keys for any text
-        self.texts: FilterTexts = {name: values[name]() for name in names if name in chosen}  # type: ignore[assignment]
+        self.texts: FilterTexts = {name: values[name]() for name in names if name in chosen}  # type: ignore[assignment]  # the names are drawn
         self.user = numbers.choice([None, *rows["users"]])
         self.query = numbers.choice(sorted(QUERIES))
         self.limit = numbers.choice([3, 10, 100])

@@ -86,7 +86,7 @@ async def test_a_cursor_that_is_closed_early_does_not_keep_its_table_in_use(
 
 @pytest.mark.parametrize("wrong", [1, 255, 256, 257, 700])
 async def test_an_error_in_any_row_is_raised(connection: AsyncConnection, wrong: int) -> None:
-    statement = f"SELECT json(CASE i WHEN {wrong} THEN '{{' ELSE i END) FROM ({NUMBERS.format(count=700)})"  # noqa: S608
+    statement = f"SELECT json(CASE i WHEN {wrong} THEN '{{' ELSE i END) FROM ({NUMBERS.format(count=700)})"  # noqa: S608 - numbers of this test
     with pytest.raises(OperationalError, match="malformed JSON"):
         await connection.execute(text(statement))
     with pytest.raises(OperationalError, match="malformed JSON"):

@@ -269,7 +269,7 @@ ROLE_IS_NULL = [{"message": "Cannot return null for non-nullable field Me.role."
 def test_the_standing_contains_what_the_stack_says(open_caller: Open) -> None:
     caller, stack = open_caller(respond_with_me(ANN_WITH_ROLE))
     # fields of a tuple
-    assert caller.fetch_standing() == Standing(True, "ann", "ann@acme.example", False, "R", ("R", "S"))  # noqa: FBT003
+    assert caller.fetch_standing() == Standing(True, "ann", "ann@acme.example", False, "R", ("R", "S"))  # noqa: FBT003 - the fields in their order
     assert len(stack.requests) == 1
 
 

@@ -14,6 +14,6 @@ def __getattr__(name: str) -> Any:
     """Import FastMCP only when it is needed: every pytest run in the environment imports this package."""
     if name != "add_get_resource":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from mcp_parity.get_resource import add_get_resource  # noqa: PLC0415
+    from mcp_parity.get_resource import add_get_resource  # noqa: PLC0415 - only when it is used
 
     return add_get_resource

@@ -47,8 +47,8 @@ class Failure(Exception):
 
     def body(self, uri: str) -> dict[str, Any]:
         """Return the JSON object that clients receive."""
-        told = {"error": self.error, "message": self.message, "details": self.details, "transient": self.transient}
-        return {"success": False, "uri": uri, **told, "suggested_actions": self.suggested_actions}
+        fields = {"error": self.error, "message": self.message, "details": self.details, "transient": self.transient}
+        return {"success": False, "uri": uri, **fields, "suggested_actions": self.suggested_actions}
 
 
 class InvalidURI(Failure):

@@ -35,7 +35,7 @@ class GoldenExtension(JSONSnapshotExtension):
         return str(cls.root)
 
     @classmethod
-    def get_snapshot_name(cls, *, test_location: PyTestLocation, index: SnapshotIndex = 0) -> str:  # noqa: ARG003
+    def get_snapshot_name(cls, *, test_location: PyTestLocation, index: SnapshotIndex = 0) -> str:  # noqa: ARG003 - the name in syrupy
         """Return the name of the golden."""
         return str(index)
 

@@ -115,7 +115,7 @@ async def _find_example(client: AnyClient, uri: str, server: Any) -> str:
         if not value:
             return ""
         # mypy cannot infer the type of a lambda with a default value
-        example = re.sub(rf"\{{{name}\*?\}}", lambda _, value=value: value, example)  # type: ignore[misc]
+        example = re.sub(rf"\{{{name}\*?\}}", lambda _, value=value: value, example)  # type: ignore[misc]  # mypy cannot infer a default of a lambda
     return example
 
 

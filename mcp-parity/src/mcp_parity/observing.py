@@ -10,7 +10,7 @@ from mcp_types import ReadResourceRequest, ReadResourceRequestParams, ReadResour
 from mcp_parity.serving import AnyClient
 from mcp_parity.settings import ContractError, Settings
 from mcp_parity.shown import show_content
-from mcp_parity.telling import Told, ask_tool
+from mcp_parity.tool_answers import ToolAnswer, ask_tool
 from mcp_parity.values import describe, find_differences, mask, shorten
 
 _INVALID_PARAMS = -32602
@@ -86,17 +86,21 @@ async def observe(client: AnyClient, uri: str, settings: Settings, tool: str) ->
     native = await read(client, uri)
     if not tool:
         return native
-    told = await ask_tool(client, tool, uri, native.contents)
-    if told.refused != (native.contents is None):
-        return _settle_refusal(native, told, tool)
+    by_tool = await ask_tool(client, tool, uri, native.contents)
+    if by_tool.refused != (native.contents is None):
+        return _settle_refusal(native, by_tool, tool)
     one: dict[str, Any]
     other: dict[str, Any]
-    if not told.refused:
-        verb, one, other = "lies: it differs", {"contents": told.trim(native.contents)}, {"contents": told.contents}
-    elif told.body is not None:
+    if not by_tool.refused:
+        verb, one, other = (
+            "lies: it differs",
+            {"contents": by_tool.trim(native.contents)},
+            {"contents": by_tool.contents},
+        )
+    elif by_tool.body is not None:
         error = native.error or {}
         verb, one = "refuses differently", {"resource": {name: error.get(name) for name in ("message", "data")}}
-        other = {"resource": {"message": told.message, "data": told.body}}
+        other = {"resource": {"message": by_tool.message, "data": by_tool.body}}
     else:
         return native
     volatile = settings.volatile_paths(uri)
@@ -107,16 +111,18 @@ async def observe(client: AnyClient, uri: str, settings: Settings, tool: str) ->
             raise ContractError(describe_volatile(uri, sorted(moved)))
         lines = describe(differences, "resources/read", tool)
         raise ContractError(f"{uri}: {tool} {verb} from resources/read\n{lines}")
-    return replace(native, body=told.body)
+    return replace(native, body=by_tool.body)
 
 
-def _settle_refusal(native: Answer, told: Told, tool: str) -> Answer:
-    if not told.refused:
+def _settle_refusal(native: Answer, by_tool: ToolAnswer, tool: str) -> Answer:
+    if not by_tool.refused:
         reason = (native.error or {}).get("message")
         raise ContractError(f"{native.uri}: {tool} answers with data, but resources/read refuses: {reason}")
-    if told.body is not None and told.body.get("error") == "TooLarge":  # the tool's limit is a part of the contract
-        return Answer(native.uri, native.contents, None, told.body, told.body)
-    raise ContractError(f"{native.uri}: resources/read answers with data, but {tool} refuses: {told.message}")
+    if (
+        by_tool.body is not None and by_tool.body.get("error") == "TooLarge"
+    ):  # the tool's limit is a part of the contract
+        return Answer(native.uri, native.contents, None, by_tool.body, by_tool.body)
+    raise ContractError(f"{native.uri}: resources/read answers with data, but {tool} refuses: {by_tool.message}")
 
 
 def describe_volatile(uri: str, paths: list[str]) -> str:

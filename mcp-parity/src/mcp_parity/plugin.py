@@ -94,7 +94,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "mcp_parity" not in metafunc.fixturenames:
         return
     # pytest has no public way to ask for the parameters of a fixture; a test pins that this one works
-    [*_, definition] = metafunc.definition._fixtureinfo.name2fixturedefs["mcp_world"]  # noqa: SLF001
+    [*_, definition] = metafunc.definition._fixtureinfo.name2fixturedefs["mcp_world"]  # noqa: SLF001 - pytest has no public name for it
     params = [getattr(one, "values", [one])[0] for one in definition.params or []]
     metafunc.config.stash.setdefault(_worlds, {})[metafunc.module.__name__] = [str(one) for one in params]
     if "mcp_parity_case" in metafunc.fixturenames:

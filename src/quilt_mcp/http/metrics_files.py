@@ -49,13 +49,13 @@ def _add_up(kind: str, ended: list[Path], directory: Path) -> None:
     sums: defaultdict[str, float] = defaultdict(float)
     for path in (*ended, *([before] if before.exists() else [])):
         # prometheus_client has no annotations here
-        for key, value, _, _ in MmapedDict.read_all_values_from_file(path):  # type: ignore[no-untyped-call]
+        for key, value, _, _ in MmapedDict.read_all_values_from_file(path):  # type: ignore[no-untyped-call]  # of prometheus_client
             sums[key] += value
     new.unlink(missing_ok=True)
     written = MmapedDict(new)  # type: ignore[no-untyped-call]  # the library has no annotations here
     for key, value in sums.items():
-        written.write_value(key, value, 0.0)  # type: ignore[no-untyped-call]
-    written.close()  # type: ignore[no-untyped-call]
+        written.write_value(key, value, 0.0)  # type: ignore[no-untyped-call]  # of prometheus_client
+    written.close()  # type: ignore[no-untyped-call]  # of prometheus_client
     new.replace(before)
     for path in ended:
         path.unlink()

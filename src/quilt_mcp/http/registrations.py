@@ -42,7 +42,7 @@ def find_network(request: Request) -> str:
     except ValueError:  # a trusted proxy can forward something that is not an address
         return host
     # 4 is the version of IP
-    return host if address.version == 4 else str(ip_network((address.packed, IPV6_PREFIX), strict=False))  # noqa: PLR2004
+    return host if address.version == 4 else str(ip_network((address.packed, IPV6_PREFIX), strict=False))  # noqa: PLR2004 - the version of IP
 
 
 def _refuse(wait: int) -> JSONResponse:

@@ -110,7 +110,7 @@ def _upgrade_sqlite(connection: Connection) -> None:
     _run(connection, "ALTER TABLE search_entries ADD COLUMN updated_at DATETIME")
     for kind, table in TABLES.items():
         found = f"SELECT updated_at FROM {table} WHERE id = entity_id"  # noqa: S608 - constants
-        _run(connection, f"UPDATE search_entries SET updated_at = ({found}) WHERE kind = '{kind}'")  # noqa: S608
+        _run(connection, f"UPDATE search_entries SET updated_at = ({found}) WHERE kind = '{kind}'")  # noqa: S608 - constants only
     _replace_sqlite_words(
         connection,
         "title, body, facets",
@@ -157,7 +157,7 @@ def _upgrade_postgresql(connection: Connection) -> None:
         columns = "kind, entity_id, project_id, reference_id, words"
         _run(
             connection,
-            f"INSERT INTO search_entries_new (id, {columns}, facets, updated_at) OVERRIDING SYSTEM VALUE"  # noqa: S608
+            f"INSERT INTO search_entries_new (id, {columns}, facets, updated_at) OVERRIDING SYSTEM VALUE"  # noqa: S608 - constants only
             f" SELECT old.id, old.{columns.replace(', ', ', old.')}, {_postgresql_facets(table, 'one')}, one.updated_at"
             f" FROM search_entries AS old JOIN {table} AS one ON one.id = old.entity_id ORDER BY old.id",
         )

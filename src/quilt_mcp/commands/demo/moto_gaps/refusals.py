@@ -75,7 +75,7 @@ def read_document(policy: object) -> str:
     if isinstance(policy, dict):
         return str(policy["policy_document"])
     # moto's type of `policy` is too wide
-    return next(str(version.document) for version in policy.versions if version.is_default)  # type: ignore[attr-defined]
+    return next(str(version.document) for version in policy.versions if version.is_default)  # type: ignore[attr-defined]  # moto declares no types of policies
 
 
 class _StrictRequest(Behaving, IAMRequestBase):

@@ -14,7 +14,7 @@ from mcp_parity.shown import show_blob, show_text
 
 
 @dataclass(frozen=True)
-class Told:
+class ToolAnswer:
     """The tool's answer.
 
     Attributes:
@@ -36,7 +36,7 @@ class Told:
         return [{name: value for name, value in one.items() if name in kept} for one in contents or []]
 
 
-async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[str, Any]] | None) -> Told:
+async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[str, Any]] | None) -> ToolAnswer:
     """Call the tool with the URI. `contents` is what resources/read answers.
 
     Raises:
@@ -48,16 +48,16 @@ async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[s
     message = " ".join(texts)[:200]
     if not (isinstance(body, dict) and {"success", "uri"} <= body.keys()):
         refused = bool(result.is_error)
-        return Told(refused, message, [] if refused else _show_blocks(result.content, texts, contents), None)
+        return ToolAnswer(refused, message, [] if refused else _show_blocks(result.content, texts, contents), None)
     if [json.loads(text) if text[:1] == "{" else None for text in texts] != [body]:
         raise ContractError(f"{uri}: the text and the structured content of {tool} differ")
     if result.is_error is not (not body["success"]):
         raise ContractError(f"{uri}: {tool} has success {body['success']}, but isError {result.is_error}")
     body.pop("timestamp", None)
     if result.is_error:
-        return Told(refused=True, message=str(body.get("message")), contents=[], body=body)
+        return ToolAnswer(refused=True, message=str(body.get("message")), contents=[], body=body)
     images = [block.data for block in result.content if isinstance(block, ImageContent)]
-    return Told(refused=False, message="", contents=_show_body(body, images), body=body)
+    return ToolAnswer(refused=False, message="", contents=_show_body(body, images), body=body)
 
 
 def _show_body(body: dict[str, Any], images: list[str]) -> list[dict[str, Any]]:
