@@ -16,24 +16,22 @@ def check_discovery(found: dict[str, Any]) -> None:
         ContractError: it does not, or it describes one differently.
     """
     data = found["get-resource"].get("data", {})
-    by_tool = {row["uri"]: row for rows in data.values() for row in rows}
-    templates = [re.sub(r"\\\{.*?\\\}", ".+", re.escape(uri.partition("{?")[0])) for uri in by_tool if "{" in uri]
+    shown = {row["uri"]: row for rows in data.values() for row in rows}
+    templates = [re.sub(r"\\\{.*?\\\}", ".+", re.escape(uri.partition("{?")[0])) for uri in shown if "{" in uri]
     listed = {one["uri"]: one for one in found["resources"]}
     listed |= {one["uriTemplate"]: one for one in found["resource-templates"]}
-    missing = [uri for uri in listed.keys() - by_tool.keys() if not any(re.fullmatch(one, uri) for one in templates)]
+    missing = [uri for uri in listed.keys() - shown.keys() if not any(re.fullmatch(one, uri) for one in templates)]
     lines = [f"  {uri}: listed by resources/list, not by {OWN_TOOL}()" for uri in sorted(missing)]
-    lines += [
-        f"  {uri}: listed by {OWN_TOOL}(), not by resources/list" for uri in sorted(by_tool.keys() - listed.keys())
-    ]
-    both = sorted(by_tool.keys() & listed.keys())
-    lines += [line for uri in both for line in _describe_row(uri, by_tool[uri], listed[uri])]
+    lines += [f"  {uri}: listed by {OWN_TOOL}(), not by resources/list" for uri in sorted(shown.keys() - listed.keys())]
+    both = sorted(shown.keys() & listed.keys())
+    lines += [line for uri in both for line in _describe_row(uri, shown[uri], listed[uri])]
     if lines:
         raise ContractError("\n".join([f"{OWN_TOOL}() and resources/list differ", *lines]))
 
 
-def _describe_row(uri: str, by_tool: dict[str, Any], listed: dict[str, Any]) -> list[str]:
+def _describe_row(uri: str, shown: dict[str, Any], listed: dict[str, Any]) -> list[str]:
     """Return a line for each field of a resource that both lists have, with different values."""
     fields = {**listed.get("_meta", {}), "description": "", "mime_type": listed.get("mimeType"), **listed}
-    wrong = [name for name in by_tool.keys() & fields.keys() if by_tool[name] != fields[name]]
-    pairs = ((name, json.dumps(fields[name]), json.dumps(by_tool[name])) for name in sorted(wrong))
+    wrong = [name for name in shown.keys() & fields.keys() if shown[name] != fields[name]]
+    pairs = ((name, json.dumps(fields[name]), json.dumps(shown[name])) for name in sorted(wrong))
     return [f"  {uri}: {name}: resources/list: {one}; {OWN_TOOL}(): {other}" for name, one, other in pairs]

@@ -86,21 +86,17 @@ async def observe(client: AnyClient, uri: str, settings: Settings, tool: str) ->
     native = await read(client, uri)
     if not tool:
         return native
-    by_tool = await ask_tool(client, tool, uri, native.contents)
-    if by_tool.refused != (native.contents is None):
-        return _settle_refusal(native, by_tool, tool)
+    reply = await ask_tool(client, tool, uri, native.contents)
+    if reply.refused != (native.contents is None):
+        return _settle_refusal(native, reply, tool)
     one: dict[str, Any]
     other: dict[str, Any]
-    if not by_tool.refused:
-        verb, one, other = (
-            "lies: it differs",
-            {"contents": by_tool.trim(native.contents)},
-            {"contents": by_tool.contents},
-        )
-    elif by_tool.body is not None:
+    if not reply.refused:
+        verb, one, other = "lies: it differs", {"contents": reply.trim(native.contents)}, {"contents": reply.contents}
+    elif reply.body is not None:
         error = native.error or {}
         verb, one = "refuses differently", {"resource": {name: error.get(name) for name in ("message", "data")}}
-        other = {"resource": {"message": by_tool.message, "data": by_tool.body}}
+        other = {"resource": {"message": reply.message, "data": reply.body}}
     else:
         return native
     volatile = settings.volatile_paths(uri)
@@ -111,18 +107,16 @@ async def observe(client: AnyClient, uri: str, settings: Settings, tool: str) ->
             raise ContractError(describe_volatile(uri, sorted(moved)))
         lines = describe(differences, "resources/read", tool)
         raise ContractError(f"{uri}: {tool} {verb} from resources/read\n{lines}")
-    return replace(native, body=by_tool.body)
+    return replace(native, body=reply.body)
 
 
-def _settle_refusal(native: Answer, by_tool: ToolAnswer, tool: str) -> Answer:
-    if not by_tool.refused:
+def _settle_refusal(native: Answer, reply: ToolAnswer, tool: str) -> Answer:
+    if not reply.refused:
         reason = (native.error or {}).get("message")
         raise ContractError(f"{native.uri}: {tool} answers with data, but resources/read refuses: {reason}")
-    if (
-        by_tool.body is not None and by_tool.body.get("error") == "TooLarge"
-    ):  # the tool's limit is a part of the contract
-        return Answer(native.uri, native.contents, None, by_tool.body, by_tool.body)
-    raise ContractError(f"{native.uri}: resources/read answers with data, but {tool} refuses: {by_tool.message}")
+    if reply.body is not None and reply.body.get("error") == "TooLarge":  # the tool's limit is a part of the contract
+        return Answer(native.uri, native.contents, None, reply.body, reply.body)
+    raise ContractError(f"{native.uri}: resources/read answers with data, but {tool} refuses: {reply.message}")
 
 
 def describe_volatile(uri: str, paths: list[str]) -> str:
