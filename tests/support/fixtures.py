@@ -4,8 +4,10 @@ import asyncio
 import gc
 import json
 import os
+import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
@@ -17,13 +19,16 @@ import botocore
 import botocore.session
 import pytest
 import yaml
-from botocore.loaders import JSONFileLoader
+from botocore import hooks
+from botocore.hooks import EventAliaser
 from fastmcp import Client
 from fastmcp.client.transports import FastMCPTransport
 from fastmcp.tools.function_parsing import ParsedFunction
 from fastmcp.utilities.json_schema import dereference_refs
 from hypothesis import settings as hypothesis_settings
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
+from pydantic.fields import FieldInfo
+from pydantic_settings import EnvSettingsSource
 
 from quilt_mcp.app import checked_tool
 from quilt_mcp.commands.demo.world import World
@@ -152,12 +157,66 @@ def _yaml_parsed_in_c() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _aws_endpoints_parsed_once() -> Iterator[None]:
-    """Let botocore parse each of its files once, and not for each of its sessions. moto changes models of services."""
-    load = JSONFileLoader().load_file
-    recall = cache(load)
-    with patch.object(JSONFileLoader, "load_file", lambda _, path: (load if "service-2" in path else recall)(path)):
+def _aws_models_parsed_once() -> Iterator[None]:
+    """Let all sessions of botocore share what they read from its files, and what they find out about its handlers.
+
+    A client of a test took 20 ms before, now 6. moto has its own loader, and changes the models of services in it.
+    """
+    aliases: dict[str, str] = {}
+    find_alias = EventAliaser._alias_event_name  # noqa: SLF001 - there is no public name
+
+    def recall_alias(events: EventAliaser, name: str) -> str:
+        if name not in aliases:
+            aliases[name] = find_alias(events, name)
+        return aliases[name]
+
+    with (
+        patch.object(botocore.session, "create_loader", cache(botocore.session.create_loader)),
+        patch.object(hooks, "accepts_kwargs", cache(hooks.accepts_kwargs)),
+        patch.object(EventAliaser, "_alias_event_name", recall_alias),
+    ):
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _authorities_loaded_once() -> Iterator[None]:
+    """Let HTTP clients share a TLS context: each would load all certificate authorities of this machine."""
+    transports = import_module("httpx2._transports.default")
+    create = transports.create_ssl_context
+    known: dict[object, ssl.SSLContext] = {}
+
+    def recall(**options: object) -> ssl.SSLContext:
+        if options["verify"] is not True:  # a context of the test
+            return cast("ssl.SSLContext", create(**options))
+        key = *options.items(), os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+        if key not in known:
+            known[key] = create(**options)
+        return known[key]
+
+    with patch.object(transports, "create_ssl_context", recall):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _settings_inspected_once() -> Iterator[None]:
+    """Let pydantic-settings find out once, and not for each instance, which variables belong to a setting."""
+    with ExitStack() as stack:
+        for name in ("_extract_field_info", "_field_is_complex"):
+            recall = _remember_by_field(getattr(EnvSettingsSource, name))
+            stack.enter_context(patch.object(EnvSettingsSource, name, recall))
+        yield
+
+
+def _remember_by_field(find: Callable[..., object]) -> Callable[..., object]:
+    known: dict[object, object] = {}
+
+    def recall(source: EnvSettingsSource, field: FieldInfo, *names: str) -> object:
+        key = source.settings_cls, id(field), *names  # the class keeps its fields
+        if key not in known:
+            known[key] = find(source, field, *names)
+        return known[key]
+
+    return recall
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -21,6 +21,10 @@ MAX_BYTES = 262_144
 READABLE_BY_OTHERS = stat.S_IROTH
 
 
+Variables = dict[str, tuple[str, str]]
+"""Environment variables and their values, by their names in upper case."""
+
+
 class InFile:
     """Marks a setting that can be in a file although it is not a secret."""
 
@@ -32,9 +36,13 @@ Text = Annotated[str, InFile()]
 class SecretFiles(PydanticBaseSettingsSource):
     """Reads the secret settings that the environment gives as files."""
 
+    def __init__(self, settings_cls: type[BaseSettings]) -> None:
+        super().__init__(settings_cls)
+        self._given = list_variables(os.environ)
+
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[object, str, bool]:
         """Return the value of a setting and its name; the value is None if no file is given for it."""
-        path = find_file(self.settings_cls, field_name, os.environ)
+        path = find_file(self.settings_cls, field_name, self._given)
         alias = field.validation_alias  # under which the environment gives a value, which can be empty
         return read_secret(*path) if path else None, alias if isinstance(alias, str) else field_name, False
 
@@ -74,15 +82,24 @@ def name_variables(kind: type[BaseSettings], name: str) -> list[str]:
             return [f"{kind.model_config.get('env_prefix', '')}{name}".upper()]
 
 
-def find_file(kind: type[BaseSettings], name: str, environment: Mapping[str, str]) -> tuple[str, str] | None:
+def list_variables(environment: Mapping[str, str]) -> Variables:
+    """Return the variables of an environment, by their names in upper case: the names of settings have no case."""
+    return {variable.upper(): (variable, value) for variable, value in environment.items()}
+
+
+def find_file(kind: type[BaseSettings], name: str, given: Variables) -> tuple[str, str] | None:
     """Return the variable that names the file of a setting, and the name of the file; None if there is none.
+
+    Args:
+        kind: the class of the settings.
+        name: the name of the setting.
+        given: from `list_variables`.
 
     Raises:
         PydanticCustomError: the setting is given both ways.
     """
     if not can_be_in_file(kind.model_fields[name]):
         return None
-    given = {variable.upper(): (variable, value) for variable, value in environment.items()}
     variables = name_variables(kind, name)
     files = [given[one + SUFFIX] for one in variables if given.get(one + SUFFIX, ("", ""))[1]]
     values = [given[one][0] for one in variables if given.get(one, ("", ""))[1]]
@@ -128,7 +145,8 @@ def find_exposed_files(kind: type[BaseSettings], environment: Mapping[str, str])
     if sys.platform == "win32":
         return []
     secret = [name for name, field in kind.model_fields.items() if is_secret(field)]
-    found = [file for name in secret if (file := find_file(kind, name, environment))]
+    given = list_variables(environment)
+    found = [file for name in secret if (file := find_file(kind, name, given))]
     return [
         f"{variable}: every user of this machine can read the file {path}"
         for variable, path in found

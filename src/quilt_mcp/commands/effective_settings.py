@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from quilt_mcp.app.secret_files import find_file, name_variables
+from quilt_mcp.app.secret_files import Variables, find_file, list_variables, name_variables
 from quilt_mcp.settings import Settings
 
 MASK = "********"
@@ -35,13 +35,14 @@ def describe_settings(settings: Settings, environment: Mapping[str, str]) -> lis
         settings: as they were read from the environment.
         environment: the environment variables.
     """
-    return sorted((_describe(settings, name, environment) for name in Settings.model_fields), key=_by_variable)
+    given = list_variables(environment)
+    return sorted((_describe(settings, name, given) for name in Settings.model_fields), key=_by_variable)
 
 
-def _describe(settings: Settings, name: str, environment: Mapping[str, str]) -> EffectiveSetting:
-    file = find_file(Settings, name, environment)
+def _describe(settings: Settings, name: str, variables: Variables) -> EffectiveSetting:
+    file = find_file(Settings, name, variables)
     known = name_variables(Settings, name)
-    given = next((one for one in known if one in {variable.upper() for variable in environment}), None)
+    given = next((one for one in known if one in variables), None)
     value = _mask(getattr(settings, name))
     if file:
         return {"variable": file[0], "value": value, "source": "file", "file": file[1]}

@@ -74,11 +74,13 @@ class StrictIntrospectionVerifier(IntrospectionTokenVerifier):
 class _CheckedAnswers(httpx2.AsyncBaseTransport):
     """Notes when the issuer does not respond. Each request has its own connection, so there is nothing to close."""
 
-    _has_failed = False
+    def __init__(self) -> None:
+        self._tls = httpx2.create_ssl_context()  # to load the certificate authorities takes longer than a request
+        self._has_failed = False
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
-            async with httpx2.AsyncClient() as client:
+            async with httpx2.AsyncClient(verify=self._tls) as client:
                 request.extensions["timeout"] = httpx2.Timeout(INTROSPECTION_SECONDS).as_dict()
                 response = await client.send(request)
             _require_success(response)

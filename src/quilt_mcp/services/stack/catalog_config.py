@@ -25,6 +25,9 @@ class CatalogConfig(TypedDict, total=False):
     stackVersion: str | None
 
 
+CATALOG_CONFIG = TypeAdapter(CatalogConfig)
+
+
 class CatalogConfigs:
     """Fetches the config.json of catalogs.
 
@@ -70,7 +73,7 @@ def fetch_catalog_config(catalog_url: str, timeout: Timeout) -> CatalogConfig:
     def get() -> CatalogConfig:
         with open_session(timeout) as session:
             answer = session.get(f"{catalog_url}/config.json").json()
-        return TypeAdapter(CatalogConfig).validate_python(answer)
+        return CATALOG_CONFIG.validate_python(answer)
 
     try:
         return call_stack(get)

@@ -3,10 +3,11 @@
 The protocols describe the parts of quilt3's models that this server reads. quilt3 has no type information.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from functools import cache
 from typing import Generic, Protocol, TypeVar, cast
 
 import requests
@@ -187,7 +188,7 @@ def post_query(
         raise Unavailable("The Quilt stack did not return a valid response.", details=f"GraphQL query {operation}")
     errors, data = payload.get("errors"), payload.get("data")
     if not errors:
-        return PartialAnswer(TypeAdapter(form).validate_python(data), [])
+        return PartialAnswer(_validate(form, data), [])
     return PartialAnswer(_validate_or_drop(form, data), _find_error_paths(errors))
 
 
@@ -200,6 +201,15 @@ def _find_error_paths(errors: object) -> list[str]:
 def _validate_or_drop(form: type[T], data: object) -> T | None:
     """Return the data in their form; None for another form, which the errors in the same response explain."""
     try:
-        return TypeAdapter(form).validate_python(data)
+        return _validate(form, data)
     except ValidationError:
         return None
+
+
+def _validate(form: type[T], data: object) -> T:
+    return cast("T", _create_adapter(cast("Hashable", form)).validate_python(data))
+
+
+@cache  # to create an adapter takes longer than the rest of a query, without the network
+def _create_adapter(form: Hashable) -> TypeAdapter[object]:
+    return TypeAdapter(cast("type[object]", form))
