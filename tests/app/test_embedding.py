@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from mcp_types import TextResourceContents
@@ -29,6 +30,7 @@ async def read_both(client: Client[Any], tool: str = "get_resource", *, read_uri
     return data
 
 
+@pytest.mark.soak
 async def test_fastmcp_run_serves_the_module(tmp_path: Path) -> None:
     transport = StdioTransport(
         str(Path(sys.executable).with_name("fastmcp")),

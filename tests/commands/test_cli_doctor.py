@@ -9,9 +9,10 @@ import quilt3.util
 
 from quilt_mcp.commands.checks import Check, check_directories
 from quilt_mcp.commands.cli import main
-from quilt_mcp.commands.demo.world import World, demo_world
+from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.settings import Settings
+from tests.support.worlds import enter_stopped
 
 
 def run_doctor(capsys: pytest.CaptureFixture[str], *, ok: bool) -> dict[str, Check]:
@@ -30,7 +31,7 @@ def failed(checks: dict[str, Check]) -> set[str]:
 
 @pytest.mark.parametrize("name", ["admin", "member", "empty"])
 def test_all_checks_of_a_signed_in_user_succeed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with demo_world(name) as world:
+    with enter_stopped(name) as world:
         checks = run_doctor(capsys, ok=True)
     assert world.user
     assert world.user.name in checks["sign-in"]["detail"]
@@ -39,13 +40,13 @@ def test_all_checks_of_a_signed_in_user_succeed(name: str, capsys: pytest.Captur
 
 
 def test_a_stack_that_does_not_name_its_users_passes(capsys: pytest.CaptureFixture[str]) -> None:
-    with demo_world("stack_2023"):
+    with enter_stopped("stack_2023"):
         checks = run_doctor(capsys, ok=True)
     assert "does not say who its users are" in checks["sign-in"]["detail"]
 
 
 def test_the_catalog_of_an_api_key_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
-    with demo_world("api_key") as world:
+    with enter_stopped("api_key") as world:
         checks = run_doctor(capsys, ok=True)
     assert world.url in checks["catalog"]["detail"]
 
@@ -53,7 +54,7 @@ def test_the_catalog_of_an_api_key_is_checked(capsys: pytest.CaptureFixture[str]
 def test_the_only_fix_for_a_signed_out_user_is_to_sign_in_and_without_a_catalog_to_configure_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with demo_world("signed_out"):
+    with enter_stopped("signed_out"):
         checks = run_doctor(capsys, ok=False)
         quilt3.util.CONFIG_PATH.unlink()
         without_catalog = run_doctor(capsys, ok=False)
@@ -64,7 +65,7 @@ def test_the_only_fix_for_a_signed_out_user_is_to_sign_in_and_without_a_catalog_
 
 
 def test_an_unreachable_stack_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with demo_world("stack_refused") as world:
+    with enter_stopped("stack_refused") as world:
         checks = run_doctor(capsys, ok=False)
     assert failed(checks) == {"network"}
     assert world.url in str(checks["network"]["fix"])
@@ -82,7 +83,7 @@ def test_an_unreachable_stack_is_named(capsys: pytest.CaptureFixture[str]) -> No
     ],
 )
 def test_the_failing_system_is_named(name: str, culprits: set[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with demo_world(name):
+    with enter_stopped(name):
         checks = run_doctor(capsys, ok=False)
     assert culprits <= failed(checks)
 

@@ -42,15 +42,37 @@ def post_from_elsewhere(url: str) -> requests.Response:
     return requests.post(url, INITIALIZE, headers={"Host": "attacker.example.com"}, timeout=SECONDS)
 
 
-async def test_stdout_contains_messages_only_and_the_server_exits_when_stdin_ends() -> None:
-    async with serve_stdio() as server:
+async def test_stdio_has_messages_only_the_audit_log_a_line_for_each_and_the_end_of_stdin_ends_it(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    environment = os.environ | {"QUILT_MCP_AUDIT_LOG": str(path), "QUILT_MCP_DATA_DIR": str(tmp_path)}
+    async with serve_stdio(environment=environment) as server:
         assert "result" in await server.ask("tools/list")
-        uri = "metadata://templates"  # needs neither quilt3 nor boto3, whose imports take long
-        assert "result" in await server.ask("tools/call", name="get_resource", arguments={"uri": uri})
+        # both need neither quilt3 nor boto3, whose imports take long
+        assert "result" in await server.ask("resources/read", uri="metadata://examples")
+        assert "result" in await server.ask("tools/call", name="get_resource", arguments={"uri": "metadata://examples"})
+        await server.ask("tools/call", name="get_resource", arguments={"uri": "canary://x"})
+        await server.ask("tools/call", name="canary", arguments={})
+        await server.ask("tools/call", name="get_resource", arguments={"uri": "\ud800"})
         server.stdin.close()
         status, rest, log = await server.end()
     assert (status, rest) == (0, "")
     assert "Traceback" not in log
+    local = {"transport": "stdio", "subject": "local", "address": None, "http_method": None, "bytes_sent": None}
+    found = [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
+    assert all({name: line[name] for name in local} == local for line in found)
+    assert [(line["method"], line["name"], line["uri"], line["outcome"], line["error"]) for line in found] == [
+        ("initialize", None, None, "ok", None),
+        ("notifications/initialized", None, None, "ok", None),
+        ("tools/list", None, None, "ok", None),
+        ("resources/read", None, "metadata://examples", "ok", None),
+        ("tools/call", "get_resource", "metadata://examples", "ok", None),
+        ("tools/call", "get_resource", "unknown", "error", "InvalidURI"),
+        ("tools/call", "unknown", None, "error", "NotFound"),
+        (None, None, None, "error", "InvalidUnicode"),
+    ]
+    assert "canary" not in path.read_text(encoding="ascii")
 
 
 @pytest.mark.soak
@@ -168,6 +190,7 @@ async def test_http_serves_only_requests_to_this_host(transport: str, tmp_path: 
     assert server.output == ""
 
 
+@pytest.mark.soak
 async def test_ctrl_c_ends_an_http_server_during_a_read(tmp_path: Path) -> None:
     """AWS accepts the connection and never responds: the read alone would take its limit of ten minutes."""
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -348,6 +348,7 @@ def test_the_end_of_stdin_does_not_wait_for_answers_that_are_sent_or_never_come(
         assert [answer["id"] for answer in answers] == [message["id"] for message in valid]
 
 
+@pytest.mark.soak
 def test_each_of_many_requests_gets_one_answer_and_the_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     messages = [*legacy(), *(request(number, "ping") for number in range(100, 150))]

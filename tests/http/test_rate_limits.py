@@ -116,6 +116,7 @@ async def test_limiters_share_a_valkey_that_contains_no_names(valkey: Valkey) ->
     await other.close()
 
 
+@pytest.mark.soak
 def test_processes_share_a_valkey(valkey: Valkey) -> None:
     children = [
         subprocess.Popen([sys.executable, "-c", CHILD, valkey.url], stdout=subprocess.PIPE, text=True) for _ in "ab"

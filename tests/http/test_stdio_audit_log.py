@@ -136,31 +136,6 @@ def test_a_line_is_ascii_and_texts_are_short() -> None:
     assert json.loads(line)["time"].endswith("Z")
 
 
-async def test_stdio_has_one_line_for_each_message(tmp_path: Path) -> None:
-    path = tmp_path / "audit.jsonl"
-    environment = os.environ | {"QUILT_MCP_AUDIT_LOG": str(path), "QUILT_MCP_DATA_DIR": str(tmp_path)}
-    async with serve_stdio(environment=environment) as server:
-        await server.ask("resources/read", uri="metadata://examples")
-        await server.ask("tools/call", name="get_resource", arguments={"uri": "canary://x"})
-        await server.ask("tools/call", name="canary", arguments={})
-        await server.ask("tools/call", name="get_resource", arguments={"uri": "\ud800"})
-        server.stdin.close()
-        status, _, _ = await server.end()
-    assert status == 0
-    local = {"transport": "stdio", "subject": "local", "address": None, "http_method": None, "bytes_sent": None}
-    found = lines_of(path)
-    assert all({name: line[name] for name in local} == local for line in found)
-    assert [(line["method"], line["name"], line["uri"], line["outcome"], line["error"]) for line in found] == [
-        ("initialize", None, None, "ok", None),
-        ("notifications/initialized", None, None, "ok", None),
-        ("resources/read", None, "metadata://examples", "ok", None),
-        ("tools/call", "get_resource", "unknown", "error", "InvalidURI"),
-        ("tools/call", "unknown", None, "error", "NotFound"),
-        (None, None, None, "error", "InvalidUnicode"),
-    ]
-    assert "canary" not in path.read_text()
-
-
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientInfo": {"name": "canary", "version": "1"},

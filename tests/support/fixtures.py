@@ -7,7 +7,7 @@ import os
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
@@ -162,18 +162,10 @@ def _aws_models_parsed_once() -> Iterator[None]:
 
     A client of a test took 20 ms before, now 6. moto has its own loader, and changes the models of services in it.
     """
-    aliases: dict[str, str] = {}
-    find_alias = EventAliaser._alias_event_name  # noqa: SLF001 - there is no public name
-
-    def recall_alias(events: EventAliaser, name: str) -> str:
-        if name not in aliases:
-            aliases[name] = find_alias(events, name)
-        return aliases[name]
-
     with (
         patch.object(botocore.session, "create_loader", cache(botocore.session.create_loader)),
         patch.object(hooks, "accepts_kwargs", cache(hooks.accepts_kwargs)),
-        patch.object(EventAliaser, "_alias_event_name", recall_alias),
+        _remembering(EventAliaser, "_alias_event_name", lambda _, name: name),
     ):
         yield
 
@@ -200,23 +192,37 @@ def _authorities_loaded_once() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _settings_inspected_once() -> Iterator[None]:
     """Let pydantic-settings find out once, and not for each instance, which variables belong to a setting."""
-    with ExitStack() as stack:
-        for name in ("_extract_field_info", "_field_is_complex"):
-            recall = _remember_by_field(getattr(EnvSettingsSource, name))
-            stack.enter_context(patch.object(EnvSettingsSource, name, recall))
+
+    def identify(source: EnvSettingsSource, field: FieldInfo, *names: str) -> object:
+        return (
+            source.settings_cls,
+            source.env_prefix,
+            source.case_sensitive,
+            id(field),
+            *names,
+        )  # the class keeps fields
+
+    with (
+        _remembering(EnvSettingsSource, "_extract_field_info", identify),
+        _remembering(EnvSettingsSource, "_field_is_complex", identify),
+    ):
         yield
 
 
-def _remember_by_field(find: Callable[..., object]) -> Callable[..., object]:
+@contextmanager
+def _remembering(owner: type, name: str, identify: Callable[..., object]) -> Iterator[None]:
+    """Let a method find each of its results once. Calls with the same identity have the same result."""
+    find = getattr(owner, name)
     known: dict[object, object] = {}
 
-    def recall(source: EnvSettingsSource, field: FieldInfo, *names: str) -> object:
-        key = source.settings_cls, id(field), *names  # the class keeps its fields
+    def recall(*arguments: object) -> object:
+        key = identify(*arguments)
         if key not in known:
-            known[key] = find(source, field, *names)
+            known[key] = find(*arguments)
         return known[key]
 
-    return recall
+    with patch.object(owner, name, recall):
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
