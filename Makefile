@@ -10,6 +10,8 @@ WORKERS := $(shell getconf _NPROCESSORS_ONLN)
 PARALLEL := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 # the same order and the same examples in every run for a push; the nightly runs vary them
 FIXED := $(if $(CI),-- --randomly-seed=1 --hypothesis-profile=ci)
+# twice as many examples of Hypothesis
+THOROUGH := --hypothesis-profile=thorough
 CONTRACT := $(addprefix tests/contract/test_,parity.py inventory.py discovery.py)
 PARITY_dev := -e './mcp-parity[test]'
 WITH_GOLDENS := $(CONTRACT) tests/contract/test_bad_input.py
@@ -49,7 +51,7 @@ test: setup ## All tests; what fails runs once more, alone
 	$(BIN)/python -m tests.support.second_try --workers $(WORKERS) mcp-parity . $(FIXED)
 
 test-once: setup test-parity ## All tests, without a second try
-	$(PARALLEL) tests
+	$(PARALLEL) $(THOROUGH) tests
 
 coverage: setup ## All tests but those that measure, with the coverage gates and without a second try
 	$(BIN)/coverage erase
@@ -80,8 +82,8 @@ mcpb: setup ## Build the bundle for Claude Desktop: dist/quilt.mcpb
 
 soak: setup ## The tests that are too slow for every push; prints their figures
 	cd mcp-parity && ../$(PARALLEL) -m soak --timeout 600
-	$(PARALLEL) -m 'soak and not alone' -rP --timeout 1200 tests
-	$(BIN)/pytest -n 0 -m 'soak and alone' -rP --timeout 7200 tests
+	$(PARALLEL) $(THOROUGH) -m 'soak and not alone' -rP --timeout 1200 tests
+	$(BIN)/pytest $(THOROUGH) -n 0 -m 'soak and alone' -rP --timeout 7200 tests
 
 contract: setup ## Only the contract: both surfaces against the goldens
 	$(PARALLEL) $(CONTRACT)

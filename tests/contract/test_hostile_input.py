@@ -19,6 +19,7 @@ from quilt_mcp.resources import RESOURCE_REGISTRY
 from tests.contract.cases import RESOURCES
 from tests.contract.surfaces import AnyClient, ask
 from tests.contract.test_bad_input import BAD_URIS, find_suggested_uri
+from tests.support.samples import count_examples
 from tests.support.worlds import in_world
 
 ERRORS = {failure.error for failure in ResourceFailure.__subclasses__()}
@@ -28,7 +29,10 @@ LARGEST_REFUSAL = 6 * uri_rules.MAX_LENGTH + 4096  # in bytes; JSON needs up to 
 
 # The same examples in every run. One client is used for all, because reads leave no state in it.
 reproducible = settings(
-    deadline=None, derandomize=True, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    derandomize=True,
+    max_examples=count_examples(150),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 
@@ -105,7 +109,7 @@ async def test_both_surfaces_give_the_same_answer_to_any_text(
 
 
 @in_world("admin")
-@settings(reproducible, max_examples=75)
+@settings(reproducible, max_examples=count_examples(75))
 @given(JSON)
 async def test_any_json_value_is_answered_with_a_body(
     world: World, client: AnyClient, schema: dict[str, Any], caplog: pytest.LogCaptureFixture, value: Any
@@ -121,7 +125,7 @@ async def test_any_json_value_is_answered_with_a_body(
 
 
 @in_world("admin")
-@settings(reproducible, max_examples=75)
+@settings(reproducible, max_examples=count_examples(75))
 @given(st.dictionaries(st.text(), JSON, min_size=1, max_size=5))
 async def test_any_arguments_are_answered_with_a_body(
     world: World, client: AnyClient, schema: dict[str, Any], caplog: pytest.LogCaptureFixture, arguments: dict[str, Any]

@@ -10,6 +10,7 @@ from quilt_mcp.commands.demo.world import World
 from quilt_mcp.server import create_server
 from tests.contract.surfaces import ask
 from tests.contract.test_hostile_stacks import SOME_URIS, STATUS, check, check_all
+from tests.support.samples import choose_every
 from tests.support.worlds import enter_stopped
 
 
@@ -48,7 +49,7 @@ OTHER_REGISTRIES = (
 )
 
 
-@pytest.mark.parametrize("address", OTHER_REGISTRIES, ids=range(len(OTHER_REGISTRIES)))
+@pytest.mark.parametrize("address", choose_every(3, OTHER_REGISTRIES), ids=range(len(OTHER_REGISTRIES)))
 async def test_a_registry_at_another_address_gets_no_token(
     address: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -149,7 +149,7 @@ async def check_all(
 
 
 @in_world("admin")
-@pytest.mark.parametrize("kind", choose_every(4, BODIES))
+@pytest.mark.parametrize("kind", choose_every(5, BODIES))
 async def test_a_wrong_body_is_an_error_or_unknown(
     kind: str, world: World, client: AnyClient, forced: dict[str, Response], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -167,7 +167,9 @@ async def test_a_wrong_body_is_an_error_or_unknown_to_every_resource(
 
 
 @in_world("admin")
-@pytest.mark.parametrize("kind", ["html", "null", "list", "number", "deep", "long number", "invalid utf-8"])
+@pytest.mark.parametrize(
+    "kind", choose_every(2, ["html", "null", "list", "number", "deep", "long number", "invalid utf-8"])
+)
 async def test_a_wrong_body_of_other_endpoints_is_an_error_or_unknown(
     kind: str, world: World, client: AnyClient, forced: dict[str, Response], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -212,7 +214,7 @@ async def test_credentials_that_cannot_be_used_are_an_error(
 
 
 @in_world("admin")
-@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize("status", choose_every(2, STATUSES))
 async def test_every_status_is_an_error_or_unknown(
     status: int, world: World, client: AnyClient, forced: dict[str, Response], caplog: pytest.LogCaptureFixture
 ) -> None:

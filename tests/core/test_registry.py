@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quilt_mcp.core.registry import Match, ResourceDefinition, UriIndex, build_registry, define, validate_registry
+from tests.support.samples import count_examples
 
 
 def status() -> dict[str, Any]:
@@ -209,7 +210,7 @@ def _reference(patterns: list[str], uri: str) -> tuple[str, dict[str, str]] | No
 
 
 @pytest.mark.soak
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=count_examples(300))
 @given(REGISTRIES.map(_distinct), ASKED)
 def test_the_index_agrees_with_plain_matching(patterns: list[str], uri: str) -> None:
     definitions: list[ResourceDefinition] = []

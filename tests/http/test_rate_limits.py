@@ -17,6 +17,7 @@ from limits import parse_many
 from quilt_mcp.http.rate_limiter import MAX_COUNTERS, BoundedMemory, RateLimiter
 from quilt_mcp.http.shared_state import open_pool
 from quilt_mcp.settings import RATE_LIMIT, Settings
+from tests.support.samples import count_examples
 from tests.support.valkey_server import Valkey, valkey_server
 from tests.support.waiting import SECONDS
 
@@ -172,7 +173,7 @@ async def test_concurrent_requests_are_counted_exactly(valkey: Valkey) -> None:
     await limiter.close()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=count_examples(25), deadline=None)
 @given(st.from_regex(RATE_LIMIT, fullmatch=True))
 def test_the_library_accepts_every_valid_setting(text: str) -> None:
     if text.strip() not in {"", "none"}:

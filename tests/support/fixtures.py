@@ -36,11 +36,14 @@ from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.server import QuiltServer, create_server
 from tests.support import apps
 from tests.support.postgres_server import NoPostgres, PostgresServer, postgres_server
+from tests.support.samples import THOROUGH
 from tests.support.worlds import enter_stopped
 
 gc.disable()  # until the tests are collected: modules are no garbage
 
-hypothesis_settings.register_profile("tests", deadline=None)  # a busy machine is not a failure
+hypothesis_settings.register_profile("thorough", deadline=None, max_examples=THOROUGH)
+hypothesis_settings.register_profile("tests", deadline=None, max_examples=THOROUGH // 2)  # a busy machine is no failure
+hypothesis_settings.register_profile("ci", hypothesis_settings.get_profile("tests"), derandomize=True, database=None)
 hypothesis_settings.load_profile("tests")
 
 ON_POSTGRESQL = (

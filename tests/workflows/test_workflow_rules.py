@@ -17,6 +17,7 @@ from quilt_mcp.workflows.service import (
     workflow_list_all,
     workflow_update_step,
 )
+from tests.support.samples import count_examples
 
 STATUSES = ["pending", "in_progress", "completed", "failed", "skipped"]
 DONE = {"completed", "skipped"}
@@ -88,7 +89,7 @@ def histories(draw: st.DrawFn) -> list[tuple[str, Any]]:
 
 # all examples can share the file, because each has its own workflow
 @pytest.mark.soak
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=histories())
 def test_after_any_history_the_status_obeys_the_rules(history: list[tuple[str, Any]]) -> None:
     workflow_id = f"any-{next(numbers)}"
