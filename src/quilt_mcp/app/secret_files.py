@@ -32,9 +32,13 @@ Text = Annotated[str, InFile()]
 class SecretFiles(PydanticBaseSettingsSource):
     """Reads the secret settings that the environment gives as files."""
 
+    def __init__(self, settings_cls: type[BaseSettings]) -> None:
+        super().__init__(settings_cls)
+        self._given = _fold_names(os.environ)
+
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[object, str, bool]:
         """Return the value of a setting and its name; the value is None if no file is given for it."""
-        path = find_file(self.settings_cls, field_name, os.environ)
+        path = _find_file(self.settings_cls, field_name, self._given)
         alias = field.validation_alias  # under which the environment gives a value, which can be empty
         return read_secret(*path) if path else None, alias if isinstance(alias, str) else field_name, False
 
@@ -80,15 +84,23 @@ def find_file(kind: type[BaseSettings], name: str, environment: Mapping[str, str
     Raises:
         PydanticCustomError: the setting is given both ways.
     """
-    if not can_be_in_file(kind.model_fields[name]):
-        return None
-    given = {variable.upper(): (variable, value) for variable, value in environment.items()}
+    return _find_file(kind, name, _fold_names(environment))
+
+
+def _fold_names(environment: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return the variables and their values by the name in upper case."""
+    return {variable.upper(): (variable, value) for variable, value in environment.items()}
+
+
+def _find_file(kind: type[BaseSettings], name: str, given: Mapping[str, tuple[str, str]]) -> tuple[str, str] | None:
     variables = name_variables(kind, name)
     files = [given[one + SUFFIX] for one in variables if given.get(one + SUFFIX, ("", ""))[1]]
+    if not files or not can_be_in_file(kind.model_fields[name]):
+        return None
     values = [given[one][0] for one in variables if given.get(one, ("", ""))[1]]
     if files and values:
         raise PydanticCustomError("secret_file", f"{values[0]} and {files[0][0]} are both set: remove one of them")
-    return files[0] if files else None
+    return files[0]
 
 
 def read_secret(variable: str, path: str) -> str:
