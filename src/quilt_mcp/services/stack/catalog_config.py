@@ -4,6 +4,7 @@ Imported on first use by `callers.py`, because it imports requests.
 """
 
 import time
+from functools import cache
 
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
@@ -70,7 +71,7 @@ def fetch_catalog_config(catalog_url: str, timeout: Timeout) -> CatalogConfig:
     def get() -> CatalogConfig:
         with open_session(timeout) as session:
             answer = session.get(f"{catalog_url}/config.json").json()
-        return TypeAdapter(CatalogConfig).validate_python(answer)
+        return _create_adapter().validate_python(answer)
 
     try:
         return call_stack(get)
@@ -78,3 +79,8 @@ def fetch_catalog_config(catalog_url: str, timeout: Timeout) -> CatalogConfig:
         raise ResourceExecutionError(
             "The catalog does not allow public access to its config.json.", details=refusal.details
         ) from refusal
+
+
+@cache
+def _create_adapter() -> TypeAdapter[CatalogConfig]:
+    return TypeAdapter(CatalogConfig)
