@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -125,26 +126,27 @@ async def test_pages_end_at_names_that_are_too_long_for_a_cursor(shop: World) ->
 HOSTILE = ["x", "=", "#", "[]", "null", "A" * 513, "%00", encode("=a", compute_tag("another list"))]
 
 
-@pytest.mark.parametrize("cursor", HOSTILE, ids=range(len(HOSTILE)))
-async def test_a_hostile_cursor_is_refused(cursor: str, shop: World) -> None:
-    error = await read_error(f"athena://databases/shop/tables?cursor={quote(cursor)}")
-    assert error.error == "InvalidTemplateVariable"
+async def read_errors(uris: Iterable[str]) -> dict[str, str]:
+    """Return the name of the error of each URI."""
+    return {uri: (await read_error(uri)).error for uri in uris}
 
 
-@pytest.mark.parametrize("after", ["", "x", "=", "=zzz", "#0", "\u0000", "=\u0000"])
-async def test_a_forged_cursor_can_only_select_a_page(after: str, shop: World) -> None:
+async def test_hostile_cursors_and_invalid_limits_are_refused(shop: World) -> None:
+    queries = [f"cursor={quote(cursor)}" for cursor in HOSTILE]
+    queries += [f"limit={limit}" for limit in ("0", "201", "-1", "x", "1e3")]
+    found = await read_errors(f"athena://databases/shop/tables?{query}" for query in queries)
+    assert found == dict.fromkeys(found, "InvalidTemplateVariable")
+
+
+async def test_a_forged_cursor_can_only_select_a_page(shop: World) -> None:
     add_table("orders")
-    forged = encode(after, compute_tag("glue tables", REGION, "shop"))
-    answer = await get_resource(f"athena://databases/shop/tables?cursor={forged}")
-    if isinstance(answer, GetResourceError):
-        assert answer.error == "InvalidTemplateVariable"
-    else:
-        assert {row["name"] for row in answer.data["tables"]} <= {"orders"}
-
-
-@pytest.mark.parametrize("limit", ["0", "201", "-1", "x", "1e3"])
-async def test_an_invalid_limit_is_refused(limit: str, shop: World) -> None:
-    assert (await read_error(f"athena://databases/shop/tables?limit={limit}")).error == "InvalidTemplateVariable"
+    for after in ("", "x", "=", "=zzz", "#0", "\u0000", "=\u0000"):
+        forged = encode(after, compute_tag("glue tables", REGION, "shop"))
+        answer = await get_resource(f"athena://databases/shop/tables?cursor={forged}")
+        if isinstance(answer, GetResourceError):
+            assert answer.error == "InvalidTemplateVariable", after
+        else:
+            assert {row["name"] for row in answer.data["tables"]} <= {"orders"}, after
 
 
 async def test_above_the_maximum_the_count_is_not_exact(shop: World) -> None:
@@ -158,21 +160,22 @@ async def test_above_the_maximum_the_count_is_not_exact(shop: World) -> None:
     assert (await read("athena://databases/shop/tables/d"))["name"] == "d"
 
 
-@pytest.mark.parametrize("name", ODD_NAMES)
-async def test_every_name_that_glue_allows_can_be_read(name: str, fresh_world: World) -> None:
-    glue().create_database(name, {"Name": name})
-    add_table(name, name)
-    database = f"athena://databases/{quote(name, safe='')}"
-    assert [row["name"] for row in (await read(f"{database}/tables"))["tables"]] == [name]
-    table = await read(f"{database}/tables/{quote(name, safe='')}")
-    quoted = '"' + name.replace('"', '""') + '"'
-    assert (table["name"], table["sql_name"]) == (name, f"{quoted}.{quoted}")
+async def test_every_name_that_glue_allows_can_be_read(fresh_world: World) -> None:
+    for name in ODD_NAMES:
+        glue().create_database(name, {"Name": name})
+        add_table(name, name)
+        database = f"athena://databases/{quote(name, safe='')}"
+        assert [row["name"] for row in (await read(f"{database}/tables"))["tables"]] == [name]
+        table = await read(f"{database}/tables/{quote(name, safe='')}")
+        quoted = '"' + name.replace('"', '""') + '"'
+        assert (table["name"], table["sql_name"]) == (name, f"{quoted}.{quoted}")
 
 
-@pytest.mark.parametrize("name", ["a%2Fb", "%00", "a%0Ab", "%7F", "a%09b", "x" * 256, "%FF", "%E2%80%AE"])
-async def test_a_name_that_glue_does_not_allow_is_refused(name: str, fresh_world: World) -> None:
-    for uri in (f"athena://databases/{name}/tables", f"athena://databases/default/tables/{name}"):
-        assert (await read_error(uri)).error == "InvalidTemplateVariable"
+async def test_a_name_that_glue_does_not_allow_is_refused(fresh_world: World) -> None:
+    names = ["a%2Fb", "%00", "a%0Ab", "%7F", "a%09b", "x" * 256, "%FF", "%E2%80%AE"]
+    patterns = ("athena://databases/{}/tables", "athena://databases/default/tables/{}")
+    found = await read_errors(pattern.format(name) for pattern in patterns for name in names)
+    assert found == dict.fromkeys(found, "InvalidTemplateVariable")
 
 
 async def test_names_are_asked_for_in_lower_case_as_glue_stores_them(shop: World) -> None:
@@ -230,8 +233,8 @@ async def test_unknown_parts_of_a_table_are_null(shop: World) -> None:
 
 
 async def test_long_parts_of_a_table_are_cut_and_marked(shop: World) -> None:
-    columns = [{"Name": f"c{at}", "Type": "struct<x:int>" * 1000} for at in range(2001)]
-    parameters = {f"p{at:03}": "x" * 2000 for at in range(150)}
+    columns = [{"Name": f"c{at}", "Type": "x" * 2001} for at in range(2001)]
+    parameters = {f"p{at:03}": "x" * 1001 for at in range(150)}
     add_table("wide", StorageDescriptor={"Columns": columns}, Parameters=parameters)
     answer = await read("athena://databases/shop/tables/wide")
     assert (len(answer["columns"]), answer["column_count"]) == (2000, 2001)
@@ -270,57 +273,51 @@ def make_view_text(definition: object) -> str:
     return f"/* Presto View: {base64.b64encode(json.dumps(definition).encode()).decode()} */"
 
 
-@pytest.mark.parametrize(
-    ("text", "sql", "is_cut"),
-    [
-        (make_view_text({"originalSql": "SELECT 1", "columns": []}), "SELECT 1", False),
-        (make_view_text({"originalSql": "SELECT 1" + "x" * 20_000}), "SELECT 1" + "x" * 19_992, True),
-        (make_view_text({"originalSql": 1}), None, False),
-        (make_view_text([]), None, False),
-        ("/* Presto View: bm90IGpzb24= */", None, False),
-        ("/* Presto View: ==== */", None, False),
-        (f"/* Presto View: {base64.b64encode(b'[' * 100_000).decode()} */", None, False),
-        ("SELECT 1", None, False),
-        (None, None, False),
-    ],
-    ids=["sql", "long", "number", "list", "text", "padding", "deep", "plain", "nothing"],
-)
-async def test_the_query_of_a_view_is_decoded(*, text: str | None, sql: str | None, is_cut: bool, shop: World) -> None:
-    described = {} if text is None else {"ViewOriginalText": text}
-    add_table("daily", TableType="VIRTUAL_VIEW", **described)
-    answer = await read("athena://databases/shop/tables/daily")
-    assert (answer["type"], answer["view_sql"], answer["view_sql_truncated"]) == ("VIRTUAL_VIEW", sql, is_cut)
+VIEWS = {
+    "sql": (make_view_text({"originalSql": "SELECT 1", "columns": []}), "SELECT 1", False),
+    "long": (make_view_text({"originalSql": "SELECT 1" + "x" * 20_000}), "SELECT 1" + "x" * 19_992, True),
+    "number": (make_view_text({"originalSql": 1}), None, False),
+    "list": (make_view_text([]), None, False),
+    "text": ("/* Presto View: bm90IGpzb24= */", None, False),
+    "padding": ("/* Presto View: ==== */", None, False),
+    "deep": (f"/* Presto View: {base64.b64encode(b'[' * 100_000).decode()} */", None, False),
+    "plain": ("SELECT 1", None, False),
+    "nothing": (None, None, False),
+}
 
 
-@pytest.mark.parametrize(
-    ("uri", "message", "first_action"),
-    [
+async def test_the_query_of_a_view_is_decoded(shop: World) -> None:
+    for name, (text, sql, is_cut) in VIEWS.items():
+        described = {} if text is None else {"ViewOriginalText": text}
+        add_table(name, TableType="VIRTUAL_VIEW", **described)
+        answer = await read(f"athena://databases/shop/tables/{name}")
+        found = (name, answer["type"], answer["view_sql"], answer["view_sql_truncated"])
+        assert found == (name, "VIRTUAL_VIEW", sql, is_cut)
+
+
+async def test_what_does_not_exist_is_not_found(shop: World) -> None:
+    for uri, message, first_action in (
         ("athena://databases/nothing/tables", "The database 'nothing' was not found.", "Read athena://databases for"),
         (
             "athena://databases/shop/tables/no%20table",
             "The table 'no table' was not found in the database 'shop'.",
             "Read athena://databases/shop/tables for",
         ),
-    ],
-)
-async def test_what_does_not_exist_is_not_found(uri: str, message: str, first_action: str, shop: World) -> None:
-    error = await read_error(uri)
-    assert (error.error, error.message) == ("NotFound", message)
-    assert error.suggested_actions[0].startswith(first_action)
+    ):
+        error = await read_error(uri)
+        assert (error.error, error.message) == ("NotFound", message)
+        assert error.suggested_actions[0].startswith(first_action)
 
 
-@pytest.mark.parametrize(
-    ("uri", "action"),
-    [
-        ("athena://databases/shop/tables", "glue:GetTables"),
-        ("athena://databases/shop/tables/orders", "glue:GetTable"),
-    ],
-)
-async def test_a_refusal_names_the_missing_right(uri: str, action: str, shop: World) -> None:
+async def test_a_refusal_names_the_missing_right(shop: World) -> None:
     add_table("orders")
     shop.account.refuse("DataPlatform", "glue:GetTable", "glue:GetTables")
-    error = await read_error(uri)
-    assert (error.error, error.details) == ("Unauthorized", f"refused by AWS: {action} (AccessDeniedException)")
+    for uri, action in (
+        ("athena://databases/shop/tables", "glue:GetTables"),
+        ("athena://databases/shop/tables/orders", "glue:GetTable"),
+    ):
+        error = await read_error(uri)
+        assert (error.error, error.details) == ("Unauthorized", f"refused by AWS: {action} (AccessDeniedException)")
 
 
 async def complete(variable: str, prefix: str = "", template: str = TABLE) -> list[str]:

@@ -16,7 +16,7 @@ from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.commands.demo.moto_gaps.athena import DatedWorkGroup, RecordedExecution
 from quilt_mcp.commands.demo.records import ACCOUNT_ID, REGION, Query
 from quilt_mcp.commands.demo.world import World
-from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.core.answers import GetResourceError, JSONObject
 from quilt_mcp.services import athena_calls, athena_history, athena_workgroups
 from quilt_mcp.services.stack.aws_clients import AWSClients
 from quilt_mcp.settings import Settings
@@ -83,7 +83,9 @@ def respond(monkeypatch: pytest.MonkeyPatch, answers: dict[str, JSONObject]) -> 
         ("MetadataException", "athena:ListDatabases (MetadataException)"),
         ("AccessDeniedException", "refused by AWS: athena:ListDatabases (AccessDeniedException)"),
         pytest.param("ThrottlingException", "athena:ListDatabases (ThrottlingException)", marks=pytest.mark.soak),
-        ("InternalServerException", "athena:ListDatabases (InternalServerException)"),
+        pytest.param(
+            "InternalServerException", "athena:ListDatabases (InternalServerException)", marks=pytest.mark.soak
+        ),
     ],
 )
 async def test_a_failed_fallback_does_not_hide_the_refusal_of_glue(
@@ -258,21 +260,24 @@ async def test_the_history_fails_if_no_workgroup_was_reached(
     assert any("QUILT_MCP_PROBE_SECONDS" in action for action in error.suggested_actions)
 
 
-@pytest.mark.parametrize("uri", ["athena://query/history", "athena://workgroups"])
 async def test_a_list_of_workgroups_that_is_late_is_a_failure(
-    uri: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    allow_seconds(monkeypatch, 1)
     over = threading.Event()
 
     def wait(operation: str, _: dict[str, Any]) -> None:
         if operation == "ListWorkGroups":
             over.wait(SECONDS)
 
+    async def read_late(uri: str) -> GetResourceError:
+        allow_seconds(monkeypatch, 1)  # another app, so that the reads share no call
+        return await read_error(uri)
+
     Athena(monkeypatch, wait)
-    error = await read_error(uri)
+    errors = await asyncio.gather(*(read_late(uri) for uri in ("athena://query/history", "athena://workgroups")))
     over.set()
-    assert (error.message, error.transient) == ("The workgroups were not listed in time.", True)
+    late = ("The workgroups were not listed in time.", True)
+    assert [(error.message, error.transient) for error in errors] == [late, late]
 
 
 @pytest.mark.soak

@@ -12,6 +12,7 @@ from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.tools.resource_access import get_resource
+from tests.support import apps
 from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries, refuse
 
 ME = {"name": "amara_osei", "email": "amara.osei@acme.example.com", "isAdmin": True}
@@ -78,59 +79,48 @@ async def test_a_403_is_not_taken_for_a_lost_login(fresh_world: World) -> None:
     assert not any("quilt3 login" in action for action in status["suggested_actions"])
 
 
-@pytest.mark.parametrize(
-    "payload",
-    [
-        refuse(["me"]),
-        {"data": {"me": {"name": 5}}},
-        {"data": {"me": []}},
-        {"data": []},
-    ],
-    ids=["refused", "number", "list", "no object"],
-)
 async def test_an_unexpected_response_is_unknown_with_the_reason(
-    payload: object, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer_queries(monkeypatch, {"me": payload, "meWithoutRole": payload})
-    status = await read_status()
-    assert (status["status"], status["user_info"]) == ("unknown", None)
-    assert status["details"]
+    payloads: tuple[object, ...] = (refuse(["me"]), {"data": {"me": {"name": 5}}}, {"data": {"me": []}}, {"data": []})
+    for payload in payloads:
+        apps.use_environment()
+        with monkeypatch.context() as patched:
+            answer_queries(patched, {"me": payload, "meWithoutRole": payload})
+            status = await read_status()
+        assert (payload, status["status"], status["user_info"]) == (payload, "unknown", None)
+        assert status["details"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected"),
-    [
+async def test_a_response_that_is_not_graphql_has_a_reason(fresh_world: World) -> None:
+    for answer, expected in (
         (Answer(HTTPStatus.OK, b"<!doctype html>"), "unreachable"),
         (Answer(HTTPStatus.BAD_GATEWAY, b"<!doctype html>"), "unreachable"),
         (Answer(HTTPStatus.OK, {}), "unreachable"),
         (Answer(HTTPStatus.IM_A_TEAPOT, {}), "unknown"),
-    ],
-)
-async def test_a_response_that_is_not_graphql_has_a_reason(answer: Answer, expected: str, fresh_world: World) -> None:
-    fresh_world.stack.forced["/graphql"] = answer
-    status = await read_status()
-    assert (status["status"], status["user_info"]) == (expected, None)
-    assert status["details"]
+    ):
+        apps.use_environment()
+        fresh_world.stack.forced["/graphql"] = answer
+        status = await read_status()
+        assert (answer, status["status"], status["user_info"]) == (answer, expected, None)
+        assert status["details"]
 
 
-@pytest.mark.parametrize(
-    ("status", "expected"),
-    [
+async def test_an_error_without_a_path_is_not_taken_for_an_old_stack(fresh_world: World) -> None:
+    for status, expected in (
         (HTTPStatus.OK, "unknown"),
         (HTTPStatus.BAD_REQUEST, "unknown"),
         (HTTPStatus.FORBIDDEN, "refused"),
         (HTTPStatus.REQUEST_TIMEOUT, "unreachable"),
         (HTTPStatus.TOO_MANY_REQUESTS, "unreachable"),
         (HTTPStatus.INTERNAL_SERVER_ERROR, "unreachable"),
-    ],
-)
-async def test_an_error_without_a_path_is_not_taken_for_an_old_stack(
-    status: HTTPStatus, expected: str, fresh_world: World
-) -> None:
-    fresh_world.stack.forced["/graphql"] = Answer(status, {"errors": [{"message": "Internal server error"}]})
-    answer = await read_status()
-    assert (answer["status"], answer["authenticated"], answer["user_info"]) == (expected, False, None)
-    assert answer["details"]
+    ):
+        apps.use_environment()
+        fresh_world.stack.forced["/graphql"] = Answer(status, {"errors": [{"message": "Internal server error"}]})
+        answer = await read_status()
+        found = (status, answer["status"], answer["authenticated"], answer["user_info"])
+        assert found == (status, expected, False, None)
+        assert answer["details"]
 
 
 async def test_a_login_of_an_unknown_user_has_expired(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,12 +150,13 @@ async def test_damaged_files_of_quilt3_make_the_login_unknown(name: str, fresh_w
     assert fresh_world.stack.calls == []
 
 
-@pytest.mark.parametrize("seconds", ["1768521600000000", "1e999", "NaN"])
-async def test_an_expiry_outside_of_the_calendar_is_unknown(seconds: str, fresh_world: World) -> None:
+async def test_an_expiry_outside_of_the_calendar_is_unknown(fresh_world: World) -> None:
     logins = json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8"))
     logins[fresh_world.registry_url]["expires_at"] = "SECONDS"
-    content = json.dumps(logins).replace('"SECONDS"', seconds)
-    quilt3.session.AUTH_PATH.write_text(content, encoding="utf-8")
-    status = await read_status()
-    assert status["credentials"]["token_expires_at"] is None
-    assert (status["status"], status["credentials"]["source"]) == ("authenticated", "login")
+    for seconds in ("1768521600000000", "1e999", "NaN"):
+        apps.use_environment()
+        content = json.dumps(logins).replace('"SECONDS"', seconds)
+        quilt3.session.AUTH_PATH.write_text(content, encoding="utf-8")
+        status = await read_status()
+        found = (seconds, status["status"], status["credentials"]["source"], status["credentials"]["token_expires_at"])
+        assert found == (seconds, "authenticated", "login", None)

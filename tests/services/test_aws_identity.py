@@ -89,6 +89,12 @@ def either_world(request: pytest.FixtureRequest, fresh_world: World, monkeypatch
     return fresh_world
 
 
+by_local_user = pytest.mark.parametrize(
+    "either_world", ["local", pytest.param("request", marks=pytest.mark.soak)], indirect=True
+)
+"""In `make test`, only the local user reads: the sign-in of a request does not matter for the test."""
+
+
 def test_the_credentials_that_quilt3_stores_are_not_used(fresh_world: World) -> None:
     other = next(user for user in fresh_world.company.users if user.role == SECOND)
     issued = fresh_world.account.credentials(other)
@@ -116,6 +122,7 @@ def test_without_a_switch_the_credentials_are_fetched_once(either_world: World) 
     assert count_calls(either_world, "me") == 4  # once for each access, and once after the credentials were fetched
 
 
+@by_local_user
 def test_a_read_keeps_its_identity_if_the_role_is_switched_during_it(either_world: World) -> None:
     held = current_caller().aws
     switch_role(either_world, SECOND)
@@ -123,6 +130,7 @@ def test_a_read_keeps_its_identity_if_the_role_is_switched_during_it(either_worl
     assert find_role(held) == FIRST
 
 
+@by_local_user
 def test_a_switch_while_credentials_are_fetched_does_not_label_them_wrongly(either_world: World) -> None:
     switch_role_at_each_issue(either_world, SECOND)
     assert find_role(current_caller().aws) == SECOND
@@ -137,6 +145,7 @@ def test_a_role_that_does_not_stay_is_reported(either_world: World) -> None:
     assert "Repeat the call" in caught.value.suggested_actions[0]
 
 
+@by_local_user
 def test_a_standing_that_is_no_longer_true_opens_nothing(either_world: World) -> None:
     caller = current_caller()
     standing = caller.fetch_standing()
@@ -165,6 +174,7 @@ def test_a_renewal_during_a_read_keeps_the_role_or_fails(role: str, either_world
     assert count_calls(either_world, GET_CREDENTIALS) == 2
 
 
+@by_local_user
 def test_credentials_that_have_expired_already_are_refused(either_world: World) -> None:
     issue = either_world.stack.issue_credentials
     either_world.stack.issue_credentials = lambda user: issue(user) | {"Expiration": "2026-01-15T11:59:59Z"}
@@ -172,6 +182,7 @@ def test_credentials_that_have_expired_already_are_refused(either_world: World) 
         current_caller().aws  # noqa: B018 - it asks the stack
 
 
+@by_local_user
 def test_readers_at_the_same_time_never_get_a_mixed_identity(either_world: World) -> None:
     caller, roles = current_caller(), itertools.cycle([FIRST, SECOND, "Researcher", "ClinicalOperations"])
 
@@ -190,6 +201,7 @@ def test_readers_at_the_same_time_never_get_a_mixed_identity(either_world: World
     assert True in compared
 
 
+@by_local_user
 @pytest.mark.parametrize("status", [HTTPStatus.OK, HTTPStatus.BAD_REQUEST])
 def test_for_a_stack_without_me_the_session_is_kept(status: HTTPStatus, either_world: World) -> None:
     either_world.stack.endpoint = Endpoint("2023", status)
@@ -200,6 +212,7 @@ def test_for_a_stack_without_me_the_session_is_kept(status: HTTPStatus, either_w
     assert count_calls(either_world, GET_CREDENTIALS) == 1
 
 
+@by_local_user
 @pytest.mark.parametrize("knows_user", [False, True])
 def test_the_session_of_an_unknown_role_is_kept_for_a_short_time(
     either_world: World, monkeypatch: pytest.MonkeyPatch, *, knows_user: bool
@@ -263,6 +276,7 @@ STACK_FAILURES: dict[str, tuple[Answer, type[ResourceFailure]]] = {
 }
 
 
+@by_local_user
 @pytest.mark.parametrize("name", STACK_FAILURES)
 def test_if_the_stack_does_not_say_who_calls_the_read_fails(name: str, either_world: World) -> None:
     answer, failure = STACK_FAILURES[name]
@@ -272,6 +286,7 @@ def test_if_the_stack_does_not_say_who_calls_the_read_fails(name: str, either_wo
         discover_permissions()
 
 
+@by_local_user
 def test_a_403_for_credentials_is_refused_by_the_stack(either_world: World) -> None:
     either_world.stack.forced[GET_CREDENTIALS] = Answer(HTTPStatus.FORBIDDEN, {"message": "no role"})
     with pytest.raises(RefusedByStack):
@@ -328,7 +343,8 @@ def test_a_change_of_the_aws_variables_is_noticed(fresh_world: World, monkeypatc
         assert find_role(current_caller().aws) == role
 
 
-@pytest.mark.parametrize("variable", ["AWS_PROFILE", "AWS_DEFAULT_PROFILE"])
+@by_local_user
+@pytest.mark.parametrize("variable", ["AWS_PROFILE", pytest.param("AWS_DEFAULT_PROFILE", marks=pytest.mark.soak)])
 def test_the_credentials_of_the_stack_do_not_need_a_profile(
     variable: str, either_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,6 +354,7 @@ def test_the_credentials_of_the_stack_do_not_need_a_profile(
     assert athena_databases_list()["count"]
 
 
+@by_local_user
 def test_the_settings_of_a_profile_are_kept(either_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     config = f"[profile work]\nendpoint_url = {CLOSED_PORT}\n"
     Path(os.environ["AWS_CONFIG_FILE"]).write_text(config, encoding="utf-8")
@@ -356,6 +373,7 @@ async def test_a_missing_profile_is_explained(fresh_world: World, monkeypatch: p
         assert "AWS_PROFILE" in answer.suggested_actions[0]
 
 
+@by_local_user
 def test_the_expiry_of_the_credentials_in_use_is_known_after_their_first_use(either_world: World) -> None:
     assert auth_status()["credentials"]["aws_expires_at"] is None
     current_caller().aws  # noqa: B018 - it asks the stack
@@ -363,6 +381,7 @@ def test_the_expiry_of_the_credentials_in_use_is_known_after_their_first_use(eit
     assert count_calls(either_world, GET_CREDENTIALS) == 1
 
 
+@by_local_user
 def test_after_a_switch_of_the_role_the_expiry_of_the_old_credentials_is_not_reported(either_world: World) -> None:
     current_caller().aws  # noqa: B018 - it asks the stack
     switch_role(either_world, SECOND)

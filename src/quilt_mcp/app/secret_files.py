@@ -98,14 +98,14 @@ def find_file(kind: type[BaseSettings], name: str, given: Variables) -> tuple[st
     Raises:
         PydanticCustomError: the setting is given both ways.
     """
-    if not can_be_in_file(kind.model_fields[name]):
-        return None
     variables = name_variables(kind, name)
     files = [given[one + SUFFIX] for one in variables if given.get(one + SUFFIX, ("", ""))[1]]
+    if not files or not can_be_in_file(kind.model_fields[name]):
+        return None
     values = [given[one][0] for one in variables if given.get(one, ("", ""))[1]]
     if files and values:
         raise PydanticCustomError("secret_file", f"{values[0]} and {files[0][0]} are both set: remove one of them")
-    return files[0] if files else None
+    return files[0]
 
 
 def read_secret(variable: str, path: str) -> str:

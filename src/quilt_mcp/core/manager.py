@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from quilt_mcp.core import errors, uris
 from quilt_mcp.core.answers import GetResourceError, GetResourceSuccess, JSONObject, ResourceMetadata
-from quilt_mcp.core.registry import Match, ResourceDefinition, UriIndex, validate_registry
+from quilt_mcp.core.registry import Match, ResourceDefinition, UriIndex
 from quilt_mcp.core.tracing import Read, Reads, milliseconds_since
 
 DEFAULT_DEADLINE = 30.0
@@ -53,7 +53,7 @@ class ResourceManager:
     """Finds the resource of a URI, calls its service function with a deadline, and returns data or a typed error.
 
     Args:
-        registry: from URI to definition; checked by `validate_registry`.
+        registry: from URI to definition, as `build_registry` returns it.
         deadline: maximum time for one read, in seconds.
         failures: from the full name of a foreign exception class to the function that makes our failure from it.
         around: a context around each call of a service function or of completion values.
@@ -79,7 +79,6 @@ class ResourceManager:
         max_bytes: int = DEFAULT_MAX_BYTES,
         diagnosis: str | None = None,
     ) -> None:
-        validate_registry(registry)
         self.registry, self.reads = registry, Reads()
         self._index = UriIndex(registry)
         self._deadline = deadline
