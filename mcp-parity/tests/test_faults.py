@@ -250,7 +250,7 @@ def test_secrets_in_errors_are_warnings_that_do_not_fail(pinned: Project) -> Non
         pinned.add(
             f'@mcp.resource("shop://leak/{number}")\ndef leak{number}() -> str:\n    raise ResourceError({secret!r})'
         )
-    for status, output in (pinned.update("-k", "inventory or answer"), pinned.run("-k", "answer")):
+    for status, output in (pinned.update("-k", "inventory or leak or licence"), pinned.run("-k", "leak or licence")):
         assert status == 0, output
         for number in range(len(SECRETS)):
             assert f"shop://leak/{number}: the error contains what looks like a secret" in output
