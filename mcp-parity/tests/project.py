@@ -4,13 +4,16 @@ import asyncio
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import syrupy
 from fastmcp import Client
 
-import mcp_parity.contract  # noqa: F401 - see `_import_everything`
+import mcp_parity.contract
+import mcp_parity.plugin
 from tests.zoo import make_zoo
 
 SERVER = """
@@ -65,10 +68,25 @@ CONFIGURATION = """
 mcp_server = "server:mcp"
 mcp_examples = ["shop://orders/{number} = shop://orders/7"]
 """
-# Only the plugins that a small project needs: to load all took a quarter of the time of a run.
-FEW = ("--disable-plugin-autoload", "-psyrupy", "-pmcp_parity.plugin", "-pno:cacheprovider", "-pno:doctest")
+NEEDLESS = (
+    *("cacheprovider", "debugging", "doctest", "faulthandler", "junitxml", "legacypath", "pastebin", "recwarn"),
+    *("setuponly", "setupplan", "stepwise", "subtests", "terminalprogress", "threadexception", "unittest"),
+)
+# Only what a small project needs: to load all plugins takes most of the time of a run.
+FEW = ("--disable-plugin-autoload", "--no-header", "--assert=plain", *(f"-pno:{name}" for name in NEEDLESS))
 # All that are installed, as in a real project. Hypothesis's imports hundreds of modules, and again in each run.
 INSTALLED = [f"-pno:{name}" for name in ("randomly", "cacheprovider", "asyncio", "hypothesispytest", "timeout")]
+PLUGINS = [syrupy, mcp_parity.plugin]
+"""The plugins that the project needs. To name them with -p would read the metadata of all installed packages."""
+SERVED_HERE = """
+import pytest
+from mcp_parity.contract import *
+
+@pytest.fixture
+def mcp_parity_server():
+    return mcp
+"""
+TESTS = {"lists": "test_the_lists_are_those_of_the_goldens", "inventory": "test_the_inventory_is_what_the_server_lists"}
 LIE = """
 class Lie(Middleware):
     async def on_call_tool(self, context, call_next):
@@ -91,6 +109,35 @@ async def _import_everything() -> None:
 
 
 asyncio.run(_import_everything())
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A server with a fault, and how it is found.
+
+    Attributes:
+        where: the subject of the test that must fail: a URI, `lists` or `inventory`.
+        edits: the texts of the first server that are replaced, and their replacements.
+        messages: texts of the failure.
+    """
+
+    where: str
+    edits: dict[str, str]
+    messages: tuple[str, ...]
+
+    @property
+    def server(self) -> str:
+        """The code of the server."""
+        server = SERVER
+        for old, new in self.edits.items():
+            assert old in server
+            server = server.replace(old, new)
+        return server
+
+    @property
+    def test(self) -> str:
+        """The name of the test."""
+        return TESTS.get(self.where, f"test_both_surfaces_give_the_answer_of_the_golden[{self.where}]")
 
 
 class Project:
@@ -124,7 +171,8 @@ class Project:
 
     def run(self, *arguments: str, plugins: Sequence[str] = FEW) -> tuple[int, str]:
         """Run pytest in this process, and return the exit status and the output."""
-        result = self.pytester.runpytest_inprocess(*plugins, "-W", "default", *arguments)
+        objects = PLUGINS if plugins == FEW else []
+        result = self.pytester.runpytest_inprocess(*plugins, "-W", "default", *arguments, plugins=objects)
         return int(result.ret), result.stdout.str() + result.stderr.str()
 
     def update(self, *arguments: str) -> tuple[int, str]:
@@ -145,6 +193,16 @@ class Project:
         status, output = self.run(*arguments)
         assert status == 1, output
         return output
+
+    def read(self, faults: dict[str, Fault], *arguments: str) -> dict[str, str]:
+        """Run one test for each faulty server, all in one run. Return the messages of the tests that fail."""
+        tests = {}
+        for number, (name, fault) in enumerate(faults.items()):
+            self.write(f"tests/test_{number}.py", fault.server + SERVED_HERE)
+            tests[f"tests/test_{number}.py::{fault.test}"] = name
+        ran = self.pytester.inline_run(*FEW, "-W", "default", *arguments, *tests, plugins=PLUGINS)
+        failures = [one for one in ran.getreports("pytest_runtest_logreport") if one.failed]
+        return {tests[one.nodeid]: one.longreprtext for one in failures}
 
     def golden(self, name: str) -> Any:
         return json.loads((self.root / "golden" / f"{name}.json").read_text(encoding="utf-8"))

@@ -1,18 +1,18 @@
-"""A git repository with a small contract, for the tests of `mcp-parity diff`."""
+"""A small contract in two revisions, in memory or in git, for the tests of `mcp-parity diff`."""
 
-import atexit
 import csv
 import io
 import json
 import os
-import shutil
 import subprocess
-import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
-from tempfile import mkdtemp
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
-COMMAND = [sys.executable, "-m", "mcp_parity.cli", "diff"]
+from mcp_parity.cli import compare, main
+from mcp_parity.diff.revision import Places, Revision
+
 COLUMNS = ["type", "uri", "name", "description", "requires_admin", "example_uri"]
 CSV = "golden/mcp-list.csv"
 STATUS = "golden/data/auth/status.json"
@@ -57,7 +57,7 @@ def entry(uri: str) -> dict[str, str]:
 
 
 def contract() -> Files:
-    """The files of the first commit: JSON values, texts, and for the CSV its rows."""
+    """The files of the first revision: JSON values, texts, and for the CSV its rows."""
     uri_argument = {"type": "string", "description": "The URI.", "maxLength": 200}
     step = {
         "workflow_id": {"type": "string", "pattern": "^[a-z]$"},
@@ -99,8 +99,27 @@ def contract() -> Files:
     }
 
 
+class Summary(NamedTuple):
+    """What the command tells of two revisions."""
+
+    text: str
+    page: str
+    status: int
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines that describe changes."""
+        return [line for line in self.text.splitlines() if line.startswith("- ")]
+
+
+def summarize(before: Files, after: Files) -> Summary:
+    """Compare two revisions in memory, without git."""
+    base, head = (Revision(name, _texts(files), Places()) for name, files in (("base", before), ("head", after)))
+    return Summary(*compare(base, head))
+
+
 class Repository:
-    """A git repository in a directory. Its commit `base` has the files of `contract`.
+    """A git repository without a work tree. Its commit `base` has the files of `contract`.
 
     Attributes:
         files: what the next commit contains.
@@ -109,54 +128,33 @@ class Repository:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.files = contract()
-        self._committed: dict[str, str] = {}
-        if not _first.exists():
-            self._create()
-            shutil.copytree(root, _first)
-        else:
-            shutil.copytree(_first, root, dirs_exist_ok=True)
-            self._committed = _texts(self.files)
-
-    def _create(self) -> None:
-        self.git("init", "--quiet", "--initial-branch=main")
+        self._git("init", "--quiet", "--template=", "--initial-branch=main")
         self.commit("base")
 
     def commit(self, tag: str) -> None:
-        texts = _texts(self.files)
-        for name in self._committed.keys() - texts.keys():
-            (self.root / name).unlink()
-        for name, text in texts.items():
-            if self._committed.get(name) != text:
-                path = self.root / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
-        self._committed = texts
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "--allow-empty", "--message", tag)
-        self.git("tag", tag)
+        """Commit on the branch, and tag. A commit has no parent: no test reads the history."""
+        lines = [b"commit refs/heads/main", b"committer Ada <ada@example.com> 0 +0000", b"data 0"]
+        for name, text in _texts(self.files).items():
+            data = text.encode()
+            lines += [f"M 100644 inline {name}".encode(), f"data {len(data)}".encode(), data]
+        lines += [f"reset refs/tags/{tag}".encode(), b"from refs/heads/main", b""]
+        self._git("fast-import", "--quiet", "--force", stdin=b"\n".join(lines))
 
-    def git(self, *arguments: str) -> None:
-        command = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.com", *arguments]
-        subprocess.run(command, cwd=self.root, env=_environment(), check=True)
+    def diff(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run the command in the repository and in this process."""
+        out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
+        environment = patch.dict(os.environ, _environment(), clear=True)
+        with chdir(self.root), environment, redirect_stdout(out), redirect_stderr(err):
+            try:
+                status: Any = main(["diff", *arguments])
+            except SystemExit as end:
+                status = end.code
+        out.seek(0)
+        return subprocess.CompletedProcess(arguments, status, out.read(), err.getvalue())
 
-    def summary(self, *revisions: str) -> subprocess.CompletedProcess[str]:
-        """Run the script in the repository."""
-        command = [*COMMAND, *revisions]
-        return subprocess.run(
-            command, cwd=self.root, env=_environment(), capture_output=True, encoding="utf-8", check=False
-        )
-
-    def compare(self) -> tuple[list[str], int]:
-        """Commit, compare with the first commit, and return the lines that describe changes, and the exit status."""
-        self.commit("head")
-        done = self.summary("base", "head")
-        assert done.stderr == ""
-        return [line for line in done.stdout.splitlines() if line.startswith("- ")], done.returncode
-
-
-_first = Path(mkdtemp(prefix="golden-repository-")) / "base"
-"""A copy of the first repository. Git takes ten times as long to create another."""
-atexit.register(shutil.rmtree, _first.parent, ignore_errors=True)
+    def _git(self, *arguments: str, stdin: bytes = b"") -> None:
+        command = ["git", *arguments]
+        subprocess.run(command, cwd=self.root, env=_environment(), input=stdin, check=True)
 
 
 def _texts(files: Files) -> dict[str, str]:

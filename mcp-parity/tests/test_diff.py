@@ -2,11 +2,12 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.repository import CHANGELOG, COMMAND, CSV, RESOURCES, STATUS, TOOLS, USERS, Files, Repository
+from tests.repository import CHANGELOG, CSV, RESOURCES, STATUS, TOOLS, USERS, Files, Repository, contract, summarize
 
 ANNOUNCED = """# Changelog
 
@@ -39,7 +40,7 @@ def test_a_removed_and_an_added_field_are_one_breaking_and_one_compatible_line(r
     rename_a_field(repository.files)
     repository.commit("head")
 
-    done = repository.summary("base", "head")
+    done = repository.diff("base", "head")
 
     assert done.returncode == 1
     assert (
@@ -61,79 +62,76 @@ def test_a_breaking_change_passes_when_the_changelog_names_its_uri(repository: R
     repository.files[CHANGELOG] = ANNOUNCED
     repository.commit("head")
 
-    done = repository.summary("base")  # HEAD is the default
+    done = repository.diff("base")  # HEAD is the default
 
     assert done.returncode == 0
     assert "- *breaking*: `data.expires` is gone (`home`, `member`)\n" in done.stdout
     assert "\nCHANGELOG.md announces all breaking changes.\n" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("### Breaking", "### Changed"),
-        ("## [Unreleased]", "## [Unreleased]\n\n## [0.2.0]"),
-        ("`auth://status`", "auth://status"),
-        ("`auth://status`", "`auth://status/other`"),
-        ("- The fields of\n  `auth://status`", "The fields of\n`auth://status`"),
-        ("- The fields of\n  `auth://status`", "<!--\n- The fields of\n  `auth://status`\n-->\n- The fields"),
-        ("- The fields of\n  `auth://status`", "```\n- The fields of\n  `auth://status`\n```\n- The fields"),
-        ("- The fields of", "### Fixed\n\n- The fields of"),
-    ],
-)
-def test_any_other_text_in_the_changelog_does_not_announce_the_change(
-    right: str, wrong: str, repository: Repository
-) -> None:
-    rename_a_field(repository.files)
-    assert right in ANNOUNCED
-    repository.files[CHANGELOG] = ANNOUNCED.replace(right, wrong)
-    repository.commit("head")
-    assert repository.summary("base").returncode == 1
+NOT_ANNOUNCED = [
+    ("### Breaking", "### Changed"),
+    ("## [Unreleased]", "## [Unreleased]\n\n## [0.2.0]"),
+    ("`auth://status`", "auth://status"),
+    ("`auth://status`", "`auth://status/other`"),
+    ("- The fields of\n  `auth://status`", "The fields of\n`auth://status`"),
+    ("- The fields of\n  `auth://status`", "<!--\n- The fields of\n  `auth://status`\n-->\n- The fields"),
+    ("- The fields of\n  `auth://status`", "```\n- The fields of\n  `auth://status`\n```\n- The fields"),
+    ("- The fields of", "### Fixed\n\n- The fields of"),
+]
 
 
-def test_the_changelog_must_name_every_resource_with_a_breaking_change(repository: Repository) -> None:
-    rename_a_field(repository.files)
-    del repository.files[USERS]["data"]["users"]
-    repository.files[TOOLS].pop()
-    repository.files[CHANGELOG] = ANNOUNCED
-    repository.commit("head")
-
-    done = repository.summary("base")
-
-    assert done.returncode == 1
-    assert "names `admin://users`, `workflow_update_step`." in done.stdout
+def test_any_other_text_in_the_changelog_does_not_announce_the_change() -> None:
+    found = {}
+    for right, wrong in NOT_ANNOUNCED:
+        assert right in ANNOUNCED
+        files = contract() | {CHANGELOG: ANNOUNCED.replace(right, wrong)}
+        rename_a_field(files)
+        found[wrong] = summarize(contract(), files).status
+    assert found == {wrong: 1 for _, wrong in NOT_ANNOUNCED}
 
 
-def test_deleting_all_goldens_is_breaking(repository: Repository) -> None:
-    repository.files = {
-        name: content for name, content in repository.files.items() if "golden/" not in name or name == CSV
-    }
-    lines, status = repository.compare()
-    assert status == 1
-    assert lines.count("- *breaking*: the answer no longer has a golden (`home`)") == 3
+def test_the_changelog_must_name_every_resource_with_a_breaking_change() -> None:
+    files = contract() | {CHANGELOG: ANNOUNCED}
+    rename_a_field(files)
+    del files[USERS]["data"]["users"]
+    files[TOOLS].pop()
+
+    summary = summarize(contract(), files)
+
+    assert summary.status == 1
+    assert "names `admin://users`, `workflow_update_step`." in summary.text
+
+
+def test_deleting_all_goldens_is_breaking() -> None:
+    files = {name: content for name, content in contract().items() if "golden/" not in name or name == CSV}
+    summary = summarize(contract(), files)
+    assert summary.status == 1
+    assert summary.lines.count("- *breaking*: the answer no longer has a golden (`home`)") == 3
 
 
 def test_it_runs_in_any_directory_of_the_repository(repository: Repository) -> None:
     rename_a_field(repository.files)
     repository.commit("head")
     repository.root /= "golden"
-    assert "`data.expires` is gone" in repository.summary("base").stdout
+    repository.root.mkdir()
+    assert "`data.expires` is gone" in repository.diff("base").stdout
 
 
 def test_no_change_is_reported_in_one_line(repository: Repository) -> None:
     repository.files["src/new.py"] = "x = 1\n"
     repository.commit("head")
-    done = repository.summary("base")
+    done = repository.diff("base")
     assert (done.stdout, done.stderr, done.returncode) == ("No changes for clients.\n", "", 0)
 
 
-def test_the_worst_comes_first_and_long_lists_end_in_a_count(repository: Repository) -> None:
-    repository.files[RESOURCES][0]["title"] = "Users"
-    repository.files[STATUS]["data"].update({f"field_{number:02}": number for number in range(23)}, count=None)
-    repository.files[TOOLS].pop()
-    repository.commit("head")
+def test_the_worst_comes_first_and_long_lists_end_in_a_count() -> None:
+    files = contract()
+    files[RESOURCES][0]["title"] = "Users"
+    files[STATUS]["data"].update({f"field_{number:02}": number for number in range(23)}, count=None)
+    files[TOOLS].pop()
 
-    lines = repository.summary("base").stdout.splitlines()[4:]
+    lines = summarize(contract(), files).text.splitlines()[4:]
 
     new = [f"- *compatible*: `data.field_{number:02}` is new (`home`, `member`)" for number in range(20)]
     assert [line for line in lines if line] == [
@@ -148,36 +146,40 @@ def test_the_worst_comes_first_and_long_lists_end_in_a_count(repository: Reposit
     ]
 
 
-@pytest.mark.parametrize("revisions", [(), ("base", "HEAD", "more"), ("nowhere",), ("base", "nowhere"), ("--", "-x")])
-def test_what_cannot_be_compared_is_reported_in_one_line(revisions: tuple[str, ...], repository: Repository) -> None:
-    done = repository.summary(*revisions)
-    assert (done.stdout, done.returncode) == ("", 2)
-    assert done.stderr.startswith("mcp-parity")
-    assert done.stderr.count("\n") == 1
+INCOMPARABLE = [(), ("base", "HEAD", "more"), ("nowhere",), ("base", "nowhere"), ("--", "-x")]
 
 
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        ({STATUS: "{"}, "golden/data/auth/status.json at head is not valid JSON"),
-        ({"README.md": "Nothing here.\n"}, "there is no golden/mcp-list.csv at head"),
-        ({"golden/mcp-list.csv": "uri\nauth://status\n"}, "has a row without type, uri or example_uri"),
-    ],
-)
-def test_a_revision_without_a_readable_contract_is_reported_in_one_line(
-    files: Files, message: str, repository: Repository
-) -> None:
-    repository.files = files if STATUS not in files else repository.files | files
-    repository.commit("head")
-    done = repository.summary("base", "head")
-    assert (done.stdout, done.returncode) == ("", 2)
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+def test_what_cannot_be_compared_is_reported_in_one_line(repository: Repository) -> None:
+    found = {revisions: repository.diff(*revisions) for revisions in INCOMPARABLE}
+    assert {revisions: (done.stdout, done.returncode) for revisions, done in found.items()} == dict.fromkeys(
+        INCOMPARABLE, ("", 2)
+    )
+    for revisions, done in found.items():
+        assert done.stderr.startswith("mcp-parity"), revisions
+        assert done.stderr.count("\n") == 1, revisions
+
+
+UNREADABLE = [
+    (contract() | {STATUS: "{"}, "golden/data/auth/status.json at head is not valid JSON"),
+    ({"README.md": "Nothing here.\n"}, "there is no golden/mcp-list.csv at head"),
+    ({"golden/mcp-list.csv": "uri\nauth://status\n"}, "has a row without type, uri or example_uri"),
+]
+
+
+def test_a_revision_without_a_readable_contract_is_reported_in_one_line(repository: Repository) -> None:
+    for files, message in UNREADABLE:
+        repository.files = files
+        repository.commit("head")
+        done = repository.diff("base", "head")
+        assert (done.stdout, done.returncode) == ("", 2), message
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1, done.stderr
 
 
 def test_outside_of_a_repository_it_reports_an_error(tmp_path: Path) -> None:
+    """As a process, as a user starts it."""
     environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path.parent), "LC_ALL": "C"}
-    command = [*COMMAND, "HEAD"]
+    command = [sys.executable, "-m", "mcp_parity.cli", "diff", "HEAD"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "not a git repository" in done.stderr

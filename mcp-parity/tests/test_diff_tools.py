@@ -1,19 +1,11 @@
 """Each change of a tool is one line of the pull request's summary. A narrower input or a wider output is breaking."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.repository import CSV, TOOLS, URIS, Repository, row
+from tests.repository import CSV, TOOLS, URIS, contract, row, summarize
 
 Tool = dict[str, Any]
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return Repository(tmp_path)
 
 
 def get_resource_input(tools: list[Tool]) -> Tool:
@@ -162,25 +154,25 @@ CHANGES: dict[str, tuple[Callable[[list[Tool]], Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("edit", "lines"), CHANGES.values(), ids=CHANGES)
-def test_each_change_of_a_tool_is_one_line_and_breaking_changes_fail(
-    edit: Callable[[list[Tool]], Any], lines: list[str], repository: Repository
-) -> None:
-    edit(repository.files[TOOLS])
-    assert repository.compare() == (lines, int(any("*breaking*" in line for line in lines)))
+def test_each_change_of_a_tool_is_one_line_and_breaking_changes_fail() -> None:
+    wrong = {}
+    for name, (edit, lines) in CHANGES.items():
+        files = contract()
+        edit(files[TOOLS])
+        summary = summarize(contract(), files)
+        if (summary.lines, summary.status) != (lines, int(any("*breaking*" in line for line in lines))):
+            wrong[name] = summary.lines, summary.status
+    assert wrong == {}
 
 
-def test_a_new_uri_in_a_description_does_not_change_the_tool(repository: Repository) -> None:
+def test_a_new_uri_in_a_description_does_not_change_the_tool() -> None:
     """The tool's description changes with each resource. The resource's own line is enough."""
-    tool = repository.files[TOOLS][0]
-    tool["description"] = "\n".join(["Read any resource.", *URIS])
-    repository.commit("one")
-    repository.files[CSV].append(row("auth://new", "auth://new"))
-    tool["description"] += "\nauth://new\n… and 3 more."
-    repository.commit("two")
-    summary = repository.summary("one", "two").stdout
+    one, two, three = contract(), contract(), contract()
+    for files, more in ((one, ""), (two, "\nauth://new\n… and 3 more."), (three, "\nauth://new\n… and 3 more.\nMore.")):
+        files[TOOLS][0]["description"] = "\n".join(["Read any resource.", *URIS]) + more
+        if more:
+            files[CSV].append(row("auth://new", "auth://new"))
+    summary = summarize(one, two).text
     assert "auth://new" in summary
     assert "get_resource" not in summary
-    tool["description"] += "\nMore."
-    repository.commit("three")
-    assert "`description` changed" in repository.summary("two", "three").stdout
+    assert "`description` changed" in summarize(two, three).text

@@ -2,9 +2,8 @@
 
 import json
 from itertools import product
-from pathlib import Path
 
-from tests.repository import CSV, Repository, answer, row
+from tests.repository import CSV, answer, row, summarize
 
 VALUES = json.loads("""[
     null, true, 1, 1.0, 2, "x", {}, {"a": 1}, {"a": null}, {"a": 1, "b": 2}, {"a": {"b": 1}}, [], [1], [1, 2], [2, 1],
@@ -12,17 +11,18 @@ VALUES = json.loads("""[
 ]""")
 
 
-def test_exactly_the_answers_that_differ_are_listed(tmp_path: Path) -> None:
-    repository = Repository(tmp_path)
+def test_exactly_the_answers_that_differ_are_listed() -> None:
     pairs = {f"pair://{one}/{other}": (one, other) for one, other in product(range(len(VALUES)), repeat=2)}
-    for side, tag in enumerate(("before", "after")):
-        repository.files = {CSV: [row(uri, uri) for uri in pairs]} | {
+    before, after = (
+        {CSV: [row(uri, uri) for uri in pairs]}
+        | {
             f"golden/data/{uri.replace('://', '/')}.json": answer(uri, {"x": VALUES[pair[side]]})
             for uri, pair in pairs.items()
         }
-        repository.commit(tag)
+        for side in (0, 1)
+    )
 
-    text = repository.summary("before", "after").stdout
+    text = summarize(before, after).text
 
     listed = {line.strip("# `") for line in text.splitlines() if line.startswith("### ")}
     assert listed == {uri for uri, (one, other) in pairs.items() if one != other}

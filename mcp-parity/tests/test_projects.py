@@ -1,13 +1,16 @@
 """Mistakes in a project, and everything that a project can configure."""
 
+import importlib
+import runpy
+import shutil
 import socket
 import subprocess
 import sys
 import threading
-import time
 from functools import partial
 
 import pytest
+import uvicorn
 from anyio import create_task_group, to_thread
 
 from mcp_parity import serving
@@ -114,46 +117,46 @@ def test_a_server_that_hangs_is_reported_in_one_line(pinned: Project, wait: str)
     assert "shop://status: the server does not answer within 2 s (mcp_timeout)" in pinned.fail("-k", "status")
 
 
+def test_lines_that_match_nothing_fail(pinned: Project) -> None:
+    pinned.set('mcp_volatile = ["shop://status contents[].data.nothing", "shop://nothing contents[].data.x"]')
+    pinned.set('mcp_other_goldens = ["errors/other/*"]\nmcp_tool = "read_all"')
+    pinned.change('["shop', '["shop://x/{y} = shop://x/1", "shop', "pyproject.toml")
+    output = pinned.fail("-k", "configuration or lists")
+    for line in (
+        "mcp_examples: shop://x/{y}: no such template",
+        "mcp_other_goldens: errors/other/*: no such golden",
+        "mcp_volatile: shop://nothing contents[].data.x: no such resource",
+        "mcp_volatile: shop://status contents[].data.nothing: no golden has such a path",
+        "mcp_tool = read_all: the server has no such tool",
+    ):
+        assert line in output
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('mcp_volatile = ["shop://status contents[].data.nothing"]', "no golden has such a path"),
-        (
-            'mcp_volatile = ["shop://nothing contents[].data.x"]',
-            "mcp_volatile: shop://nothing contents[].data.x: no such",
-        ),
         ('mcp_exclude = ["ui://*", "shop://nothing"]', "mcp_exclude: shop://nothing: the server lists no such URI"),
-        ('mcp_tool = "read_all"', "mcp_tool = read_all: the server has no such tool"),
-        ('mcp_other_goldens = ["errors/other/*"]', "mcp_other_goldens: errors/other/*: no such golden"),
         ('mcp_columns = "type uri example_uri owner"', "mcp_columns: owner: no resource, template or tool has it"),
     ],
 )
-def test_a_line_that_matches_nothing_fails(pinned: Project, line: str, message: str) -> None:
+def test_a_line_that_matches_nothing_that_the_server_lists_fails(pinned: Project, line: str, message: str) -> None:
     pinned.set(line)
-    assert message in pinned.fail()
+    assert message in pinned.fail("-k", "inventory")
 
 
-def test_an_example_of_no_template_fails(pinned: Project) -> None:
-    pinned.change('["shop', '["shop://x/{y} = shop://x/1", "shop', "pyproject.toml")
-    assert "mcp_examples: shop://x/{y}: no such template" in pinned.fail()
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('mcp_volatile = ["x"]', "mcp_volatile: 'x' is not of the form `URI path`"),
+def test_a_line_that_cannot_be_parsed_is_a_usage_error(pinned: Project) -> None:
+    for line, message in (
         ('mcp_timeout = "soon"', "could not convert string to float"),
-    ],
-)
-def test_a_line_that_cannot_be_parsed_is_a_usage_error(pinned: Project, line: str, message: str) -> None:
-    pinned.set(line)
-    status, output = pinned.run()
-    assert (status, message in output) == (4, True)
+        ('mcp_volatile = ["x"]', "mcp_volatile: 'x' is not of the form `URI path`"),
+    ):
+        pinned.set(line)
+        status, output = pinned.run()
+        assert (status, message in output) == (4, True), output
 
 
 def test_a_template_without_an_example_names_the_line_to_add(project: Project) -> None:
     project.change('["shop://orders/{number} = shop://orders/7"]', "[]", "pyproject.toml")
-    status, output = project.update()
+    status, output = project.update("-k", "orders")
     assert status == 1
     assert "shop://orders/{number}: no example is known" in output
     assert 'mcp_examples = ["shop://orders/{number} = shop://orders/..."]' in output
@@ -163,7 +166,7 @@ def test_the_examples_of_a_field_are_used(project: Project) -> None:
     project.change('["shop://orders/{number} = shop://orders/7"]', "[]", "pyproject.toml")
     project.change("number: int", "number: Annotated[int, Field(examples=[7])]")
     project.change("import itertools", "import itertools\nfrom typing import Annotated\nfrom pydantic import Field")
-    assert project.update()[0] == 0
+    assert project.update("-k", "orders")[0] == 0
     assert project.golden("data/shop/orders/7")["contents"][0]["data"] == {"number": 7}
 
 
@@ -174,29 +177,30 @@ def test_a_golden_that_was_edited_by_hand_is_named(pinned: Project) -> None:
     assert "golden/data/shop/status.json has the right values in another format" in pinned.fail("-k", "status")
     pinned.change('"orders":    3', '"orders": ', "golden/data/shop/status.json")
     assert "golden/data/shop/status.json is not JSON" in pinned.fail("-k", "status")
-    assert pinned.update()[0] == 0
-    assert pinned.run()[0] == 0
+    assert pinned.update("-k", "status")[0] == 0
+    assert pinned.run("-k", "status")[0] == 0
 
 
 def test_a_deleted_golden_and_a_golden_without_a_case_are_named(pinned: Project) -> None:
     (pinned.root / "golden/data/shop/notes.json").rename(pinned.root / "golden/data/shop/old.json")
-    output = pinned.fail()
+    output = pinned.fail("-k", "notes or golden_has_a_case")
     assert "shop://notes: there is no golden/data/shop/notes.json: run pytest --snapshot-update" in output
     assert "goldens without a case:\n  golden/data/shop/old.json" in output
-    assert pinned.update()[0] == 0
+    assert pinned.update("-k", "notes or golden_has_a_case")[0] == 0
     assert "golden/data/shop/old.json" not in pinned.files
 
 
 def test_the_update_after_a_rename_deletes_the_old_golden(pinned: Project) -> None:
     pinned.change('"shop://notes"', '"shop://hints"')
-    assert pinned.update()[0] == 0
+    renamed = ("-k", "not (status or licence or logo or orders or misspelt)")
+    assert pinned.update(*renamed)[0] == 0
     assert {name for name in pinned.files if "notes" in name or "hints" in name} == {"golden/data/shop/hints.json"}
-    assert pinned.run()[0] == 0
+    assert pinned.run(*renamed)[0] == 0
 
 
 def test_an_error_that_becomes_data_moves_its_golden(pinned: Project) -> None:
     pinned.change('raise ResourceError("no licence")', 'return "yes"')
-    assert pinned.update()[0] == 0
+    assert pinned.update("-k", "licence")[0] == 0
     assert [name for name in pinned.files if "licence" in name] == ["golden/data/shop/licence.json"]
 
 
@@ -223,7 +227,7 @@ def test_an_inventory_that_is_not_text_is_reported_in_one_line(pinned: Project) 
     assert "golden/mcp-list.csv cannot be read: 'utf-8' codec can't decode byte 0xff" in output
     assert "Traceback" not in output
     assert "UnicodeDecodeError" not in output
-    assert pinned.update()[0] == 0
+    assert pinned.update("-k", "inventory or notes")[0] == 0
 
 
 def test_a_golden_that_cannot_be_written_is_reported_in_one_line(pinned: Project) -> None:
@@ -239,35 +243,32 @@ def test_a_golden_that_cannot_be_written_is_reported_in_one_line(pinned: Project
 
 def test_a_missing_inventory_differs_from_an_empty_contract(pinned: Project) -> None:
     (pinned.root / "golden/mcp-list.csv").unlink()
-    assert "there is no golden/mcp-list.csv" in pinned.fail()
+    assert "there is no golden/mcp-list.csv" in pinned.fail("-k", "inventory or answer")
     pinned.write("golden/mcp-list.csv", "type,uri\nresource,shop://status\n")
-    assert "has a row without type, uri or example_uri" in pinned.fail()
+    assert "has a row without type, uri or example_uri" in pinned.fail("-k", "inventory or answer")
 
 
-def test_without_the_tool_resources_read_alone_is_pinned(project: Project) -> None:
-    project.change("add_get_resource(mcp)", "")
-    assert project.update()[0] == 0
-    status, output = project.run()
-    assert status == 0
-    assert "9 passed, 1 skipped" in output
-    assert project.golden("data/shop/status")["contents"][0]["data"]["orders"] == 3
-
-
-def test_the_answers_do_not_depend_on_the_tool(pinned: Project) -> None:
+def test_without_the_tool_resources_read_alone_is_pinned_and_gives_the_same_answers(pinned: Project) -> None:
     before = {name: text for name, text in pinned.files.items() if "/data/" in name}
+    shutil.rmtree(pinned.root / "golden")
     pinned.change("add_get_resource(mcp)", "")
     assert pinned.update()[0] == 0
+    status, output = pinned.run()
+    assert status == 0
+    assert "9 passed, 1 skipped" in output
     assert {name: text for name, text in pinned.files.items() if "/data/" in name} == before
+    assert pinned.golden("data/shop/status")["contents"][0]["data"]["orders"] == 3
 
 
 def test_any_tool_can_be_the_second_surface(project: Project) -> None:
+    importlib.import_module("griffe")  # reads the docstrings of such tools, and each run would import it again
     project.change(
         "add_get_resource(mcp)",
         "from fastmcp.server.transforms import ResourcesAsTools\nmcp.add_transform(ResourcesAsTools(mcp))",
     )
     project.set('mcp_tool = "read_resource"')
-    assert project.update()[0] == 0
-    assert project.run()[0] == 0
+    assert project.update("-k", "inventory or answer")[0] == 0
+    assert project.run("-k", "answer")[0] == 0
     project.add(
         "class Lie(Middleware):\n    async def on_call_tool(self, context, call_next):\n"
         "        result = await call_next(context)\n        result.content[0].text = 'lie'\n        return result\n"
@@ -297,12 +298,12 @@ def test_a_world_has_a_golden_only_where_it_differs(project: Project) -> None:
     assert status == 0, output
     assert "16 passed, 4 deselected" in output
     project.change('json.dumps({"open": WORLD["open"]', 'json.dumps({"open": True')
-    output = project.fail("-k", "closed")
+    output = project.fail("-k", "status and closed")
     assert "golden/data/shop/status--closed.json equals the golden of the home world: delete it" in output
-    assert project.update()[0] == 0
+    assert project.update("-k", "status")[0] == 0
     assert [name for name in project.files if "--" in name] == []
     project.change('json.dumps({"open": True', 'json.dumps({"open": WORLD["open"]')
-    output = project.fail()
+    output = project.fail("-k", "status")
     assert (
         "shop://status in closed: there is no golden/data/shop/status--closed.json, and the answer differs from"
         in output
@@ -356,11 +357,12 @@ def test_each_module_has_its_own_worlds_and_other_tests_have_goldens(project: Pr
         "from mcp_parity.contract import test_the_lists_are_those_of_the_goldens\n"
         "def test_other(mcp_golden):\n    assert {'a': 1} == mcp_golden(name='errors/other/a')\n",
     )
-    status, output = project.update()
+    few = "not (orders or licence or logo)"
+    status, output = project.update("-k", few)
     assert status == 0, output
     assert project.golden("errors/other/a") == {"a": 1}
     assert "golden/data/shop/status--closed.json" in project.files
-    status, output = project.run()
+    status, output = project.run("-k", few)
     assert status == 0, output
     assert [name for name in project.files if "discovery" in name and "--" in name] == []
 
@@ -406,29 +408,18 @@ def test_a_server_can_be_a_command(pinned: Project) -> None:
 
 
 def test_a_server_can_be_a_url(pinned: Project) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    pinned.add(f"if __name__ == '__main__':\n    mcp.run('http', port={port}, show_banner=False)")
-    pinned.change('"server:mcp"', f'"http://127.0.0.1:{port}/mcp"', "pyproject.toml")
-    with subprocess.Popen([sys.executable, "server.py"], cwd=pinned.root, stderr=subprocess.DEVNULL) as server:
+    served = runpy.run_path(str(pinned.root / "server.py"))["mcp"]
+    server = uvicorn.Server(uvicorn.Config(served.http_app(), log_level="error"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        pinned.change('"server:mcp"', f'"http://127.0.0.1:{listener.getsockname()[1]}/mcp"', "pyproject.toml")
         try:
-            wait_for(port)
             status, output = pinned.run("-k", "answer")
         finally:
-            server.terminate()
+            server.should_exit = True
+            thread.join()
     assert status == 0, output
-
-
-def wait_for(port: int) -> None:
-    until = time.monotonic() + 120
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            assert time.monotonic() < until, "the server does not start"
-            time.sleep(0.1)
-        else:
-            return
 
 
 def test_a_command_that_ends_at_once_is_reported_in_one_line(pinned: Project) -> None:
@@ -439,7 +430,7 @@ def test_a_command_that_ends_at_once_is_reported_in_one_line(pinned: Project) ->
 def test_a_large_answer_is_pinned_by_shape_and_hash(project: Project) -> None:
     project.change('"orders": 3', '"orders": [{"id": n, "note": "x" * 50} for n in range(2000)]')
     project.change('return "# Notes', 'return "line\\n" * 30000 + "# Notes')
-    assert project.update()[0] == 0
+    assert project.update("-k", "inventory or status or notes")[0] == 0
     large = project.golden("data/shop/status")["contents"][0]["large"]
     assert large["shape"]["orders[].id"] == "number"
     assert large["characters"] > 100_000

@@ -8,28 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.repository import CSV, STATUS, STATUS_OF_MEMBER, USERS, Repository, answer, row
+from tests.repository import CSV, STATUS, STATUS_OF_MEMBER, USERS, Files, Repository, answer, contract, row, summarize
 from tests.zoo import PNG
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return Repository(tmp_path)
-
-
-def write_page(repository: Repository, tag: str = "head") -> str:
-    repository.commit(tag)
-    done = repository.summary("base", tag, "--html", "review.html")
-    assert done.stderr == ""
-    return (repository.root / "review.html").read_text(encoding="utf-8")
-
-
-def test_breaking_changes_come_first_and_unannounced_ones_are_on_top(repository: Repository) -> None:
+def test_breaking_changes_come_first_and_unannounced_ones_are_on_top(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
     del repository.files[STATUS]["data"]["expires"]
     repository.files[USERS]["data"]["more"] = 1
-    page = write_page(repository)
+    repository.commit("head")
+    assert repository.diff("base", "head", "--html", "review.html").stderr == ""
+    page = (tmp_path / "review.html").read_text(encoding="utf-8")
     banner, rest = page.split("</section>")
     assert "Breaking changes that are not announced: 1" in banner
     assert "<li><code>auth://status</code></li>" in banner
@@ -41,18 +32,20 @@ def test_breaking_changes_come_first_and_unannounced_ones_are_on_top(repository:
     assert '<span class="minus">-    &quot;expires&quot;: &quot;2026&quot;,</span>' in rest
 
 
-def test_worlds_with_the_same_diff_share_it(repository: Repository) -> None:
-    repository.files[STATUS]["data"]["count"] = 4
-    assert "<summary>Answer in home, member</summary>" in write_page(repository)
-    repository.files[STATUS_OF_MEMBER] = answer("auth://status", {"status": "signed out"})
-    page = write_page(repository, "second")
+def test_worlds_with_the_same_diff_share_it() -> None:
+    files = contract()
+    files[STATUS]["data"]["count"] = 4
+    assert "<summary>Answer in home, member</summary>" in summarize(contract(), files).page
+    files[STATUS_OF_MEMBER] = answer("auth://status", {"status": "signed out"})
+    page = summarize(contract(), files).page
     assert "<summary>Answer in home</summary>" in page
     assert "<summary>Answer in member</summary>" in page
 
 
-def test_every_value_is_text(repository: Repository) -> None:
-    repository.files[STATUS]["data"]["<script>alert(1)</script>"] = "</pre><img src=x>\u202e"
-    page = write_page(repository)
+def test_every_value_is_text() -> None:
+    files = contract()
+    files[STATUS]["data"]["<script>alert(1)</script>"] = "</pre><img src=x>\u202e"
+    page = summarize(contract(), files).page
     assert "<script" not in page
     assert "<img" not in page
     assert "&lt;script&gt;" in page
@@ -60,44 +53,40 @@ def test_every_value_is_text(repository: Repository) -> None:
     assert "default-src 'none'" in page
 
 
-def test_images_are_side_by_side(repository: Repository) -> None:
+def test_images_are_side_by_side() -> None:
     def content(image: bytes) -> dict[str, object]:
         blob = {"bytes": len(image), "sha256": "0", "image": base64.b64encode(image).decode()}
         return {"contents": [{"mime_type": "image/png", "blob": blob}]}
 
-    repository.files[STATUS] = content(PNG)
-    repository.commit("base2")
-    repository.files[STATUS] = content(PNG + b"\0")
-    repository.commit("head")
-    repository.summary("base2", "head", "--html", "review.html")
-    page = (repository.root / "review.html").read_text(encoding="utf-8")
+    page = summarize(contract() | {STATUS: content(PNG)}, contract() | {STATUS: content(PNG + b"\0")}).page
     assert page.count("<img") == 2
     assert f'alt="before" src="data:image/png;base64,{base64.b64encode(PNG).decode()}"' in page
     assert page.index('alt="before"') < page.index('alt="after"')
     assert "&quot;image&quot;: &quot;…&quot;" in page
 
 
-def add_resources(repository: Repository, count: int) -> None:
+def make_resources(count: int) -> Files:
+    files = contract()
     for number in range(count):
         uri = f"shop://items/{number}"
-        repository.files[CSV].append(row(uri, uri))
-        repository.files[f"golden/data/shop/items/{number}.json"] = answer(uri, {"name": f"item {number}", "price": 1})
+        files[CSV].append(row(uri, uri))
+        files[f"golden/data/shop/items/{number}.json"] = answer(uri, {"name": f"item {number}", "price": 1})
+    return files
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_a_browser_shows_500_changes(repository: Repository) -> None:
-    add_resources(repository, 500)
-    repository.commit("many")
+def test_a_browser_shows_500_changes(tmp_path: Path) -> None:
+    files = make_resources(500)
     for number in range(500):
-        data = repository.files[f"golden/data/shop/items/{number}.json"]["data"]
+        data = files[f"golden/data/shop/items/{number}.json"]["data"]
         data["price"] = 2
         if number % 5 == 0:
             del data["name"]
-    repository.commit("head")
-    repository.summary("many", "head", "--html", "review.html")
+    page = tmp_path / "review.html"
+    page.write_text(summarize(make_resources(500), files).page, encoding="utf-8")
     command = [
-        str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={repository.root / 'profile'}",
-        "--dump-dom", (repository.root / "review.html").as_uri(),
+        str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
+        "--dump-dom", page.as_uri(),
     ]  # fmt: skip
     shown = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300, check=True).stdout
     assert re.findall(r'kind (\w+)">\w+</span><code>(.*?)</code>(.*?)<', shown) == [

@@ -62,7 +62,7 @@ async def connect(app: App) -> AsyncIterator[Connected]:
         await app.close()
 
 
-@pytest_asyncio.fixture(loop_scope="module")
+@pytest_asyncio.fixture(loop_scope="session")
 async def client(sandbox: Sandbox) -> AsyncIterator[Connected]:
     async with connect(AppWithSandbox(sandbox)) as connected:
         yield connected

@@ -7,38 +7,60 @@ from importlib import import_module
 import pytest
 from pydantic import TypeAdapter
 
-from quilt_mcp.analysis.gate.rules import RULES
+from quilt_mcp.analysis.gate.inspection import admit
+from quilt_mcp.analysis.gate.loading import load_module
+from quilt_mcp.analysis.gate.rules import RULES, Refused
 from quilt_mcp.analysis.policy import SUPPORTED_PYTHONS, Policy
 from quilt_mcp.analysis.sandbox import Sandbox
 from quilt_mcp.analysis.security_resource import SecurityConfig, describe_security, security
-from quilt_mcp.analysis.zygote_process import COMMAND
 from quilt_mcp.app import App
 from quilt_mcp.settings import Settings
 from tests.analysis.sandboxes import SETTINGS, ask, ask_all, running, script
 
 
-async def _find_contradictions(command: tuple[str, ...]) -> list[str]:
-    """Return what the sandbox does differently from what it publishes."""
-    async with running(command) as sandbox:
-        published = describe_security(sandbox)
-        allowed = {f"import {name}": f"import {name}" for name in published["allowed_modules"]}
-        allowed["exact size"] = "#" * published["code_size_bytes"]
-        refused = {f"import {name}": f"import {name}" for name in published["blocked_modules"]}
-        refused |= {f"builtin {name}": f"x = {name}" for name in published["dangerous_builtins"]}
-        refused["one byte more"] = "#" * (published["code_size_bytes"] + 1)
-        of_allowed, of_refused = await ask_all(sandbox, allowed), await ask_all(sandbox, refused)
+async def _find_contradictions(sandbox: Sandbox, every: int = 1) -> list[str]:
+    """Return what the sandbox does differently from what it publishes. It tries one of `every` refused names."""
+    published = describe_security(sandbox)
+    allowed = {f"import {name}": f"import {name}" for name in published["allowed_modules"]}
+    allowed["exact size"] = "#" * published["code_size_bytes"]
+    refused = {f"import {name}": f"import {name}" for name in published["blocked_modules"][::every]}
+    refused |= {f"builtin {name}": f"x = {name}" for name in published["dangerous_builtins"][::every]}
+    refused["one byte more"] = "#" * (published["code_size_bytes"] + 1)
+    of_allowed, of_refused = await ask_all(sandbox, allowed), await ask_all(sandbox, refused)
     # code without a function passes the gate and runs; then there is no function to analyse
     wrong = [name for name, answer in of_allowed.items() if answer.get("error_type") != "FunctionNotFound"]
     return wrong + [name for name, answer in of_refused.items() if answer.get("error_type") != "Refused"]
 
 
-async def test_sandbox_enforces_what_it_publishes() -> None:
-    assert await _find_contradictions(COMMAND) == []
+async def test_sandbox_enforces_what_it_publishes(sandbox: Sandbox) -> None:
+    assert await _find_contradictions(sandbox, every=20) == []
+
+
+@pytest.mark.soak
+async def test_sandbox_enforces_all_that_it_publishes(sandbox: Sandbox) -> None:
+    assert await _find_contradictions(sandbox) == []
 
 
 @pytest.mark.soak
 async def test_gate_with_another_policy_is_detected() -> None:
-    assert await _find_contradictions(script("lenient_gate.py")) == ["exact size", "import os", "builtin eval"]
+    async with running(script("lenient_gate.py")) as sandbox:
+        assert await _find_contradictions(sandbox) == ["exact size", "import os", "builtin eval"]
+
+
+def test_gate_refuses_all_published_modules_and_builtins(sandbox: Sandbox) -> None:
+    published = describe_security(sandbox)
+    codes = {f"import {name}": "import" for name in published["blocked_modules"]}
+    codes |= {f"x = {name}": "builtin" for name in published["dangerous_builtins"]}
+    assert {code: _find_rule(code) for code in codes} == codes
+
+
+def _find_rule(code: str) -> str | None:
+    """Return the rule that code breaks in the gate or while it is loaded, without a sandbox."""
+    try:
+        load_module(admit(code, Policy()).source, Policy())
+    except Refused as refused:
+        return refused.rule
+    return None
 
 
 def _generate_programs(published: SecurityConfig) -> dict[str, list[str]]:
@@ -80,8 +102,8 @@ async def test_code_at_a_published_limit_is_admitted(length: int, sandbox: Sandb
     assert {answer.get("error_type") for answer in answers.values()} == {"FunctionNotFound"}
 
 
-async def test_published_names_are_refused(sandbox: Sandbox) -> None:
-    published = describe_security(sandbox)
+def _use_names(published: SecurityConfig) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Return programs that use closed attributes, define methods, and import withheld names."""
     refused = {name: f"x = y.{name}" for name in published["closed_attributes"]}
     methods = {name: f"class A:\n    def {name}(self): pass" for name in published["definable_methods"]}
     withheld = {}
@@ -89,6 +111,22 @@ async def test_published_names_are_refused(sandbox: Sandbox) -> None:
         module, _, name = one.rpartition(".")
         if hasattr(import_module(module), name):  # the others are of later versions of Python
             withheld[one] = f"from {module} import {name}"
+    return refused, methods, withheld
+
+
+def test_gate_refuses_all_published_names(sandbox: Sandbox) -> None:
+    refused, methods, withheld = _use_names(describe_security(sandbox))
+    assert {_find_rule(code) for code in refused.values()} == {"attribute"}
+    assert {_find_rule(code) for code in methods.values()} == {None}
+    assert {_find_rule(code) for code in withheld.values()} == {"withheld"}
+
+
+@pytest.mark.parametrize("every", [20, pytest.param(1, marks=pytest.mark.soak)])
+async def test_sandbox_refuses_published_names(every: int, sandbox: Sandbox) -> None:
+    """`make test` tries one of twenty names of each kind."""
+    refused, methods, withheld = (
+        dict(list(codes.items())[::every]) for codes in _use_names(describe_security(sandbox))
+    )
     of_refused, of_methods = await ask_all(sandbox, refused), await ask_all(sandbox, methods)
     of_withheld = await ask_all(sandbox, withheld)
     assert {answer.get("rule") for answer in of_refused.values()} == {"attribute"}
@@ -154,8 +192,8 @@ def test_policy_survives_json() -> None:
     assert Policy.from_json(policy.to_json()) == policy
 
 
-def test_every_module_and_builtin_of_this_python_is_listed() -> None:
-    published = describe_security(Sandbox(SETTINGS))
+def test_every_module_and_builtin_of_this_python_is_listed(sandbox: Sandbox) -> None:
+    published = describe_security(sandbox)
     assert set(sys.stdlib_module_names) - {*published["allowed_modules"], *published["blocked_modules"]} == set()
     # a fresh interpreter, because libraries that other tests load add names to `builtins` of this process
     listing = subprocess.run(
@@ -167,8 +205,7 @@ def test_every_module_and_builtin_of_this_python_is_listed() -> None:
     assert set(listing.stdout.split()) - {*Policy().permitted_builtins, *published["dangerous_builtins"]} == set()
 
 
-def test_lists_are_sorted_disjoint_and_new_each_time() -> None:
-    sandbox = Sandbox(SETTINGS)
+def test_lists_are_sorted_disjoint_and_new_each_time(sandbox: Sandbox) -> None:
     first, second = describe_security(sandbox), describe_security(sandbox)
     for name in ("allowed_modules", "blocked_modules", "dangerous_builtins"):
         assert first[name] == sorted(set(first[name]))

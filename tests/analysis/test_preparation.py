@@ -38,7 +38,7 @@ R = str(solver.check())
     assert (await ask(ungated, code, seconds=60))["value"] == "'sat'"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def status(sandbox: Sandbox) -> dict[str, str]:
     """The status of a process that runs an analysis."""
     await ask(sandbox, "x = 1")

@@ -95,4 +95,4 @@ async def test_each_server_closes_its_own_sandbox() -> None:
         await until(lambda: descendants(os.getpid()) - before == kept)
         assert (await check(first))["status"] == "counterexample"
         assert descendants(os.getpid()) - before == kept
-    await until(lambda: descendants(os.getpid()) == before)
+    await until(lambda: not descendants(os.getpid()) - before)

@@ -24,11 +24,14 @@ class _OneLineParser(argparse.ArgumentParser):
         self.exit(CANNOT_COMPARE, f"{self.prog}: {' '.join(message.split())}\n")
 
 
-def main() -> int:
+def main(given: list[str] | None = None) -> int:
     """Compare two revisions, print the summary, and return the exit status.
 
     It is 0 if there are no breaking changes or the changelog announces them, 1 if it does not, and 2 if the revisions
     cannot be compared.
+
+    Args:
+        given: the arguments; by default those of the process.
     """
     parser = _OneLineParser(prog="mcp-parity", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="diff", parser_class=_OneLineParser)
@@ -39,7 +42,7 @@ def main() -> int:
     diff.add_argument("--golden", help="the directory of the goldens; default: as in pyproject.toml, or golden")
     diff.add_argument("--inventory", help="the inventory; default: as in pyproject.toml, or mcp-list.csv beside them")
     diff.add_argument("--changelog", default="CHANGELOG.md", help="the file that announces breaking changes")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     try:
         places = _find_places(arguments)
         text, page, status = compare(read_revision(arguments.base, places), read_revision(arguments.head, places))

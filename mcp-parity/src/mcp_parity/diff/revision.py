@@ -75,12 +75,12 @@ def read_revision(name: str, places: Places) -> Revision:
     listed = _git("ls-tree", "-r", "-z", "--full-tree", commit.decode().strip(), "--", *paths, about=name)
     entries = [entry.partition("\t") for entry in listed.decode(errors="replace").split("\0") if entry]
     blobs = {path: meta.split()[2] for meta, _, path in entries}
-    output = _git("cat-file", "--batch", about=name, stdin="\n".join([*blobs.values(), ""]).encode())
+    output = io.BytesIO(_git("cat-file", "--batch", about=name, stdin="\n".join([*blobs.values(), ""]).encode()))
     files = {}
     for path in blobs:
-        header, _, output = output.partition(b"\n")
-        size = int(header.split()[2])
-        files[path], output = output[:size].decode(errors="replace"), output[size + 1 :]
+        size = int(output.readline().split()[2])
+        files[path] = output.read(size).decode(errors="replace")
+        output.readline()
     return Revision(name, files, places)
 
 
