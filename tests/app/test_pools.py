@@ -271,7 +271,7 @@ async def test_readiness_checks_have_their_own_threads_and_leave_few_behind() ->
         app = App(Settings(catalog_url=catalog.url, read_timeout_seconds=600))
         readiness = Readiness(
             {"catalog": app.bind(check_catalog)},
-            check_seconds=0.1,  # it never answers
+            check_seconds=0.02,  # it never answers
             clock=iter(range(999)).__next__,
         )
         for _ in range(PLACES["readiness"] + 5):

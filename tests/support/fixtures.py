@@ -181,14 +181,17 @@ def _authorities_loaded_once() -> Iterator[None]:
     known: dict[object, ssl.SSLContext] = {}
 
     def recall(**options: object) -> ssl.SSLContext:
-        if options["verify"] is not True:  # a context of the test
+        if options.get("verify", True) is not True:  # a context of the test
             return cast("ssl.SSLContext", create(**options))
         key = *options.items(), os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
         if key not in known:
             known[key] = create(**options)
         return known[key]
 
-    with patch.object(transports, "create_ssl_context", recall):
+    with (
+        patch.object(transports, "create_ssl_context", recall),
+        patch.object(import_module("httpx2"), "create_ssl_context", recall),
+    ):
         yield
 
 
