@@ -29,7 +29,7 @@ from quilt_mcp.app import App, identity
 from quilt_mcp.app.identity import LOCAL, Identity
 from quilt_mcp.core.errors import NotSignedIn
 from quilt_mcp.settings import Settings
-from tests.analysis.sandboxes import UNGATED, AppWithSandbox
+from tests.analysis.sandboxes import AppWithSandbox
 
 Connected = Client[FastMCPTransport]
 
@@ -215,17 +215,13 @@ async def test_answer_says_what_to_change_if_an_analysis_is_impossible(
     Draft202012Validator(schema or False).validate(answer)
 
 
-async def test_answer_with_another_form_is_not_returned() -> None:
+async def test_answer_with_another_form_is_not_returned(ungated: Sandbox) -> None:
     # without the gate, the code runs and its answer has the status "ran"
-    sandbox = Sandbox(Settings(), command=UNGATED)
-    try:
-        async with connect(AppWithSandbox(sandbox)) as client:
-            for tool, arguments in ARGUMENTS.items():
-                answer = (await call(client, tool, **arguments)).structured_content
-                assert answer is not None
-                assert (answer["status"], answer["error_type"]) == ("error", "InvalidAnswer")
-    finally:
-        await sandbox.close()
+    async with connect(AppWithSandbox(ungated)) as client:
+        for tool, arguments in ARGUMENTS.items():
+            answer = (await call(client, tool, **arguments)).structured_content
+            assert answer is not None
+            assert (answer["status"], answer["error_type"]) == ("error", "InvalidAnswer")
 
 
 async def test_python_that_is_not_supported_is_an_answer() -> None:

@@ -34,12 +34,11 @@ HOLDS = "def f(x: int) -> int:\n    '''post: _ > x'''\n    return x + 1\n"
 BROKEN = "def f(x: int) -> int:\n    '''post: _ != 42'''\n    return x * 2\n"
 
 
-async def test_verdict_is_repeated_in_a_second_process() -> None:
-    async with running() as sandbox:
-        for code, status in ((HOLDS, "verified"), (BROKEN, "counterexample")):
-            answer = await ask(sandbox, code, seconds=60)
-            assert (answer["status"], answer["coverage"]["replayed"]) == (status, True)
-            assert "records" not in answer
+async def test_verdict_is_repeated_in_a_second_process(sandbox: Sandbox) -> None:
+    for code, status in ((HOLDS, "verified"), (BROKEN, "counterexample")):
+        answer = await ask(sandbox, code, seconds=60)
+        assert (answer["status"], answer["coverage"]["replayed"]) == (status, True)
+        assert "records" not in answer
 
 
 @pytest.mark.soak
