@@ -45,11 +45,13 @@ def _canary_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", canaries.ENVIRONMENT)
 
 
-async def _attack(command: Sequence[str], attacks: Sequence[Attack], places: Mapping[str, str]) -> dict[str, Answer]:
+async def _attack(
+    command: Sequence[str], attacks: Sequence[Attack], places: Mapping[str, str], endless: str
+) -> dict[str, Answer]:
     """Return the answers to the attacks, sent several at a time beside another analysis of code with a secret.
 
-    `places` are values for the placeholders in the code of the attacks. An honest request follows the attacks; its
-    answer has the key `honest`.
+    `places` are values for the placeholders in the code of the attacks, and `endless` is the code after the secret. An
+    honest request follows the attacks; its answer has the key `honest`.
     """
     answers: dict[str, Answer] = {}
     late: dict[str, bool] = {}
@@ -68,7 +70,7 @@ async def _attack(command: Sequence[str], attacks: Sequence[Attack], places: Map
     async with running(command, ATTACKED) as sandbox:
         await ask(sandbox, "x = 1")
         known = {**places, "{ZYGOTE}": str(zygote_of(sandbox))} if places else {}
-        secret = f"x = '{canaries.OTHER_REQUEST}'\nwhile True: pass"
+        secret = f"x = '{canaries.OTHER_REQUEST}'\n{endless}"
         other = asyncio.create_task(ask(sandbox, secret, seconds=100))
         async with asyncio.TaskGroup() as group:
             for attack in attacks:
@@ -104,7 +106,7 @@ async def test_gate_refuses_or_sandbox_survives_every_attack(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     MARKER.unlink(missing_ok=True)
-    answers = await _attack(COMMAND, GATED, {})
+    answers = await _attack(COMMAND, GATED, {}, "while True: pass")
     wrong = {attack.id: answers[attack.id] for attack in GATED if not _is_as_expected(attack, answers[attack.id])}
     assert wrong == {}
     assert len(answers) == len(GATED) + 1, "two attacks have the same name"
@@ -119,7 +121,8 @@ async def test_jail_alone_stops_every_attack(
     file = tmp_path / "file"
     file.write_text(canaries.FILE)
     attacks = [Attack(0, name, code) for name, code in JAILED.items()]
-    answers = await _attack(UNGATED, attacks, {"{SERVER}": str(os.getpid()), "{FILE}": str(file)})
+    places = {"{SERVER}": str(os.getpid()), "{FILE}": str(file)}
+    answers = await _attack(UNGATED, attacks, places, "import time\nwhile True: time.sleep(1)")
     texts = {name: json.dumps(answer) for name, answer in answers.items()}
     assert [text for text in texts.values() if REACHED in text or "root:" in text or canaries.leaks(text)] == []
     assert answers["honest"]["status"] == "ran"

@@ -1,5 +1,6 @@
 """Concrete arguments: they have the types of the parameters, and the same seed makes the same ones."""
 
+from collections.abc import Iterable
 from decimal import Decimal
 from itertools import islice
 from typing import Any
@@ -82,25 +83,37 @@ KINDS: dict[str, str] = {
 }
 
 
+def make_all(annotations: Iterable[str], seed: int = 0) -> tuple[dict[str, Candidates], dict[str, Any]]:
+    """Return candidates for a parameter of each type, and the names of the module that has the types."""
+    functions = {f"f{number}": annotation for number, annotation in enumerate(annotations)}
+    loaded = load(CODE + "".join(f"def {name}(x: {annotation}): pass\n" for name, annotation in functions.items()))
+    names, literals = vars(loaded.module), find_literals(loaded.tree)
+    found = {}
+    for name, annotation in functions.items():
+        signature = resolve_types(names[name])
+        assert signature is not None
+        found[annotation] = Candidates(signature, literals, seed)
+    return found, names
+
+
 def make(annotation: str, seed: int = 0) -> tuple[Candidates, dict[str, Any]]:
-    loaded = load(f"{CODE}def f(x: {annotation}): pass\n")
-    signature = resolve_types(vars(loaded.module)["f"])
-    assert signature is not None
-    return Candidates(signature, find_literals(loaded.tree), seed), vars(loaded.module)
+    found, names = make_all([annotation], seed)
+    return found[annotation], names
 
 
-@pytest.mark.parametrize(("annotation", "test"), KINDS.items(), ids=list(KINDS))
-def test_values_have_the_type_of_the_parameter(annotation: str, test: str) -> None:
-    candidates, names = make(annotation)
-    assert candidates.usable
-    edges = list(candidates.make_boundaries())
-    drawn = [one for _ in range(60) if (one := candidates.draw())]
-    varied = [one for known in (*edges, *drawn) if (one := candidates.vary(known))]
-    assert edges
-    assert drawn
-    assert varied
-    for arguments in (*edges, *drawn, *varied):
-        assert eval(test, names | {"hasattr": hasattr} | dict(arguments.arguments)), arguments  # noqa: S307 - of this file
+def test_values_have_the_type_of_the_parameter() -> None:
+    found, names = make_all(KINDS)
+    for annotation, candidates in found.items():
+        assert candidates.usable, annotation
+        edges = list(candidates.make_boundaries())
+        drawn = [one for _ in range(60) if (one := candidates.draw())]
+        varied = [one for known in (*edges, *drawn) if (one := candidates.vary(known))]
+        assert edges, annotation
+        assert drawn, annotation
+        assert varied, annotation
+        for arguments in (*edges, *drawn, *varied):
+            values = names | {"hasattr": hasattr} | dict(arguments.arguments)
+            assert eval(KINDS[annotation], values), arguments  # noqa: S307 - of this file
 
 
 @pytest.mark.parametrize("annotation", ["int", "str", "float", "list[str]", "Decimal", "datetime"])

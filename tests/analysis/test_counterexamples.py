@@ -15,6 +15,9 @@ from quilt_mcp.analysis.policy import Policy
 
 POLICY = Policy()
 SMALL = range(-6, 7)
+EACH = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXAMPLES = pytest.mark.parametrize("examples", [15, pytest.param(60, marks=pytest.mark.soak)])
+IGNORED = pytest.mark.filterwarnings("ignore")  # CrossHair uses deprecated parts of the standard library
 
 numbers = st.integers(-20, 20).map(str)
 names = st.sampled_from(["x", "y"])
@@ -57,10 +60,7 @@ def satisfies(code: str, x: int, y: int) -> bool:
     return bool(eval(post, {"x": x, "y": y, "_": result}))  # noqa: S307 - arithmetic of the generator
 
 
-@pytest.mark.filterwarnings("ignore")  # CrossHair uses deprecated parts of the standard library
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(programs)
-def test_counterexamples_reproduce_and_verified_functions_have_none(code: str) -> None:
+def check_claim(code: str) -> None:
     answer = analyse({"tool": "symbolic_check", "code": code, "function_name": "f"})
     if answer["status"] == "counterexample":
         (found,) = answer["counterexamples"]
@@ -71,10 +71,13 @@ def test_counterexamples_reproduce_and_verified_functions_have_none(code: str) -
         assert answer["status"] in {"timeout", "unknown"}
 
 
-@pytest.mark.filterwarnings("ignore")  # the same
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(expressions, expressions)
-def test_equivalent_functions_agree_and_different_functions_differ(left: str, right: str) -> None:
+@IGNORED
+@EXAMPLES
+def test_counterexamples_reproduce_and_verified_functions_have_none(examples: int) -> None:
+    settings(EACH, max_examples=examples)(given(programs)(check_claim))()
+
+
+def check_comparison(left: str, right: str) -> None:
     code = f"def a(x: int, y: int):\n    return {left}\ndef b(x: int, y: int):\n    return {right}\n"
     answer = analyse({"tool": "compare_functions", "code": code, "function_a": "a", "function_b": "b"})
     functions: dict[str, Any] = {}
@@ -96,3 +99,9 @@ def test_equivalent_functions_agree_and_different_functions_differ(left: str, ri
         assert all(agree(x, y) for x in SMALL for y in SMALL)
     else:
         assert answer["status"] in {"timeout", "unknown"}
+
+
+@IGNORED
+@EXAMPLES
+def test_equivalent_functions_agree_and_different_functions_differ(examples: int) -> None:
+    settings(EACH, max_examples=examples)(given(expressions, expressions)(check_comparison))()

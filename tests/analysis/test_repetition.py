@@ -34,12 +34,11 @@ HOLDS = "def f(x: int) -> int:\n    '''post: _ > x'''\n    return x + 1\n"
 BROKEN = "def f(x: int) -> int:\n    '''post: _ != 42'''\n    return x * 2\n"
 
 
-async def test_verdict_is_repeated_in_a_second_process() -> None:
-    async with running() as sandbox:
-        for code, status in ((HOLDS, "verified"), (BROKEN, "counterexample")):
-            answer = await ask(sandbox, code, seconds=60)
-            assert (answer["status"], answer["coverage"]["replayed"]) == (status, True)
-            assert "records" not in answer
+async def test_verdict_is_repeated_in_a_second_process(sandbox: Sandbox) -> None:
+    for code, status in ((HOLDS, "verified"), (BROKEN, "counterexample")):
+        answer = await ask(sandbox, code, seconds=60)
+        assert (answer["status"], answer["coverage"]["replayed"]) == (status, True)
+        assert "records" not in answer
 
 
 @pytest.mark.soak
@@ -138,21 +137,21 @@ def f(x): pass
 """
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        *("None", "True", "-(1 << 900)", "0.1", "-0.0", "math.inf", "math.nan", "1.5j", "'a\\ud800'", "b'\\xff'"),
-        *("[1, [2]]", "(1, 'a')", "{1, 2}", "frozenset({1})", "{'a': [1]}", "range(1, 9, 2)", "iter([1, 2])"),
-        *("Decimal('1.10')", "Fraction(1, 3)", "date(2024, 2, 29)", "time(1, 2, fold=1)", "timedelta(-1, 5)"),
-        *("datetime(2024, 1, 1, tzinfo=UTC)", "C.A", "F.X | F.Y", "F(0)", "P(1, P(2))", "S(3)"),
-    ],
-)
-def test_arguments_are_the_same_in_another_process(value: str) -> None:
-    arguments, signature, module = _bind(CODE, value)
-    again = read_arguments(write_arguments(arguments), signature, [module])
-    (made,), (known,) = again.args, arguments.args
-    assert type(made) is type(known)
-    assert write_source(made) == write_source(known)
+VALUES = [
+    *("None", "True", "-(1 << 900)", "0.1", "-0.0", "math.inf", "math.nan", "1.5j", "'a\\ud800'", "b'\\xff'"),
+    *("[1, [2]]", "(1, 'a')", "{1, 2}", "frozenset({1})", "{'a': [1]}", "range(1, 9, 2)", "iter([1, 2])"),
+    *("Decimal('1.10')", "Fraction(1, 3)", "date(2024, 2, 29)", "time(1, 2, fold=1)", "timedelta(-1, 5)"),
+    *("datetime(2024, 1, 1, tzinfo=UTC)", "C.A", "F.X | F.Y", "F(0)", "P(1, P(2))", "S(3)"),
+]
+
+
+def test_arguments_are_the_same_in_another_process() -> None:
+    for value in VALUES:
+        arguments, signature, module = _bind(CODE, value)
+        again = read_arguments(write_arguments(arguments), signature, [module])
+        (made,), (known,) = again.args, arguments.args
+        assert type(made) is type(known), value
+        assert write_source(made) == write_source(known)
 
 
 @pytest.mark.parametrize("value", ["f", "S", "(x for x in [])", "[f]"])

@@ -70,12 +70,11 @@ KEPT: dict[str, tuple[str, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", KEPT)
-def test_reduction_keeps_what_the_function_uses(name: str) -> None:
-    code, dropped = KEPT[name]
-    found, actual = reduce(code, "f")
-    assert actual == dropped
-    assert "def f(" in found
+def test_reduction_keeps_what_the_function_uses() -> None:
+    for name, (code, dropped) in KEPT.items():
+        found, actual = reduce(code, "f")
+        assert actual == dropped, name
+        assert "def f(" in found
 
 
 def test_branch_for_type_checkers_gives_only_types() -> None:
@@ -137,29 +136,32 @@ async def test_function_that_changes_a_global_name_is_undecided(sandbox: Sandbox
     assert (await ask(sandbox, code, seconds=SECONDS))["status"] == "unknown"
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "class C:\n    __slots__ = names",
-        "class C:\n    __slots__ = ('__dict__',)",
-        "class C:\n    __slots__ = ('gi_frame',)",
-        "class C:\n    __slots__ = 'a b'",
-        "__slots__ = ('a',)",
-        "x.__class__ = C",
-        "del x.__class__",
-        "__class__",
-        "def f():\n    global __builtins__",
-        "import logging.handlers",
-        "from logging import _acquireLock",
-        "x = hasattr",  # allowed: it is the restricted one
-    ],
-)
-def test_everyday_rules_stay_narrow(code: str) -> None:
-    if code == "x = hasattr":
+NOT_EVERYDAY = [
+    "class C:\n    __slots__ = names",
+    "class C:\n    __slots__ = ('__dict__',)",
+    "class C:\n    __slots__ = ('gi_frame',)",
+    "class C:\n    __slots__ = 'a b'",
+    "__slots__ = ('a',)",
+    "x.__class__ = C",
+    "del x.__class__",
+    "__class__",
+    "def f():\n    global __builtins__",
+    "import logging.handlers",
+    "from logging import _acquireLock",
+]
+
+
+def admits(code: str) -> bool:
+    try:
         admit(code, Policy())
-        return
-    with pytest.raises(Refused):
-        admit(code, Policy())
+    except Refused:
+        return False
+    return True
+
+
+def test_everyday_rules_stay_narrow() -> None:
+    assert [code for code in NOT_EVERYDAY if admits(code)] == []
+    assert admits("x = hasattr")  # it is the restricted one
 
 
 @pytest.mark.soak
@@ -249,25 +251,24 @@ async def test_function_that_changes_another_file_is_undecided(sandbox: Sandbox)
         assert answer["status"] == "unknown", answer
 
 
-@pytest.mark.parametrize(
-    ("key", "name"),
-    [
-        ("models", "models"),
-        ("models.py", "models"),
-        ("shop/models.py", "shop.models"),
-        ("shop/__init__.py", "shop"),
-        ("json", None),
-        ("os.path", None),
-        ("__init__.py", None),
-        ("shop.__main__", None),
-        ("../x", None),
-        ("a b", None),
-        ("", None),
-        ("é", None),
-    ],
-)
-def test_names_of_files(key: str, name: str | None) -> None:
-    assert find_module_name(key) == name
+MODULES_OF_FILES = {
+    "models": "models",
+    "models.py": "models",
+    "shop/models.py": "shop.models",
+    "shop/__init__.py": "shop",
+    "json": None,
+    "os.path": None,
+    "__init__.py": None,
+    "shop.__main__": None,
+    "../x": None,
+    "a b": None,
+    "": None,
+    "é": None,
+}
+
+
+def test_names_of_files() -> None:
+    assert {key: find_module_name(key) for key in MODULES_OF_FILES} == MODULES_OF_FILES
 
 
 async def test_invalid_names_and_too_many_files_are_errors(sandbox: Sandbox) -> None:

@@ -7,8 +7,6 @@ import textwrap
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
-import pytest
-
 from tests.analysis.programs import PROGRAMS, Program
 
 WITNESSED = [
@@ -61,20 +59,25 @@ def observe(names: dict[str, Any], call: str) -> str:
     return f"{outcome} {names['arguments']!r}"
 
 
-@pytest.mark.parametrize(("tool", "program"), WITNESSED, ids=[program.name for _, program in WITNESSED])
-def test_witness_refutes_the_claim(tool: str, program: Program) -> None:
+def refutes(tool: str, program: Program, witness: str) -> bool:
+    """Run the witness, and return whether it shows that the claim is wrong."""
     names = load(program)
-    assert program.witness is not None
     if tool == "symbolic_check":
-        assert violates_contract(names, program.witness)
-    elif tool == "find_path_to_exception":
-        wanted = eval(program.arguments["exception_type"], names)  # noqa: S307 - a name of the table
-        with pytest.raises(wanted):
-            eval(program.witness, names)  # noqa: S307 - a call of the table
-    else:
-        other = load(program) | {"a": None}
-        other["a"] = other["b"]
-        assert observe(names, program.witness) != observe(other, program.witness)
+        return violates_contract(names, witness)
+    if tool == "find_path_to_exception":
+        try:
+            eval(witness, names)  # noqa: S307 - a call of the table
+        except Exception as error:  # noqa: BLE001 - the judged one is an outcome
+            return isinstance(error, eval(program.arguments["exception_type"], names))  # noqa: S307 - a name of the table
+        return False
+    other = load(program) | {"a": None}
+    other["a"] = other["b"]
+    return observe(names, witness) != observe(other, witness)
+
+
+def test_each_witness_refutes_the_claim() -> None:
+    wrong = [f"{tool}: {one.name}" for tool, one in WITNESSED if not refutes(tool, one, one.witness or "")]
+    assert wrong == []
 
 
 def test_table_has_enough_programs_with_and_without_witness() -> None:

@@ -33,42 +33,47 @@ class Number(int):
         return "1"
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        True,
-        False,
-        0,
-        -(10**300),
-        1.5,
-        -0.0,
-        1e308,
-        "",
-        'a"\\\n\u2028é\U0001f600',
-        [],
-        {},
-        [[1, {"a": [None]}], "x"],
-    ],
-)
-def test_json_is_that_of_the_library(value: object) -> None:
-    assert write_json(value) == json.dumps(value).encode()
+VALUES: list[object] = [
+    None,
+    True,
+    False,
+    0,
+    -(10**300),
+    1.5,
+    -0.0,
+    1e308,
+    "",
+    'a"\\\n\u2028é\U0001f600',
+    [],
+    {},
+    [[1, {"a": [None]}], "x"],
+]
+
+
+def test_json_is_that_of_the_library() -> None:
+    assert [write_json(value) for value in VALUES] == [json.dumps(value).encode() for value in VALUES]
 
 
 def test_tuple_is_an_array() -> None:
     assert write_json((1, (2,))) == b"[1, [2]]"
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        *(Text("x"), Names(), Number(5), float("nan"), float("inf"), {1: 2}, {Text("x"): 1}, object(), {1}, b"x", 1j),
-        *([0] * (ANSWER_ITEMS + 1), json.loads("[" * (ANSWER_DEPTH + 1) + "]" * (ANSWER_DEPTH + 1))),
-    ],
-)
-def test_other_values_are_not_written(value: object) -> None:
-    with pytest.raises(Unwritable):
+UNWRITABLE: list[object] = [
+    *(Text("x"), Names(), Number(5), float("nan"), float("inf"), {1: 2}, {Text("x"): 1}, object(), {1}, b"x", 1j),
+    *([0] * (ANSWER_ITEMS + 1), json.loads("[" * (ANSWER_DEPTH + 1) + "]" * (ANSWER_DEPTH + 1))),
+]
+
+
+def is_written(value: object) -> bool:
+    try:
         write_json({"status": [value]} if not isinstance(value, list) else value)
+    except Unwritable:
+        return False
+    return True
+
+
+def test_other_values_are_not_written() -> None:
+    assert [value for value in UNWRITABLE if is_written(value)] == []
 
 
 def test_long_text_is_cut() -> None:
