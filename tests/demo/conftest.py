@@ -1,3 +1,6 @@
 """Fixtures of the tests of the demo worlds."""
 
-from tests.support.botocore_events import event_names_translated_once  # noqa: F401 - a fixture
+from tests.support.botocore_sessions import (  # noqa: F401 - fixtures
+    event_names_translated_once,
+    services_described_once,
+)
