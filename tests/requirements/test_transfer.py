@@ -378,10 +378,10 @@ def test_a_file_of_zero_bytes_is_rejected_as_damaged(form: str, file: Path, caps
     ("form", "start", "line"),
     [
         ("csv", "kind,title\nepic,x", 2),
-        ("csv", 'kind,title\nepic,"x', 2),
-        ("csv", "kind,", 1),
+        pytest.param("csv", 'kind,title\nepic,"x', 2, marks=pytest.mark.soak),
+        pytest.param("csv", "kind,", 1, marks=pytest.mark.soak),
         ("jsonl", '{"kind": "epic", "title": "x', 1),
-        ("jsonl", f"{json.dumps(ADA)}\n", 2),
+        pytest.param("jsonl", f"{json.dumps(ADA)}\n", 2, marks=pytest.mark.soak),
     ],
 )
 @pytest.mark.usefixtures("data_dir_with_tables")
