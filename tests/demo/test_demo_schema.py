@@ -30,8 +30,9 @@ from quilt_mcp.commands.demo.graphql import Endpoint
 from quilt_mcp.commands.demo.people import ADMIN, MEMBER, NEWCOMER
 from quilt_mcp.commands.demo.schema import Age, load_schema
 from quilt_mcp.commands.demo.stack import Grant
-from quilt_mcp.commands.demo.world import World, demo_world
+from quilt_mcp.commands.demo.world import World
 from quilt_mcp.commands.demo.worlds import WORLDS
+from tests.support.worlds import enter_stopped
 
 SERVICES = Path(str(import_module("quilt_mcp.services").__file__)).parent
 # private, because quilt3 has no public name for its queries
@@ -164,7 +165,7 @@ def list_names(rows: list[dict[str, str]]) -> set[str]:
 @pytest.fixture(scope="class")
 def seen_world() -> Iterator[World]:
     """The admin world, for tests that only read."""
-    with demo_world("admin") as world:
+    with enter_stopped("admin") as world:
         yield world
 
 
@@ -245,7 +246,7 @@ class TestAnswers:
 class TestAges:
     @pytest.mark.parametrize(("world", "status"), [("admin", 200), ("graphql_400", 400)])
     def test_only_invalid_queries_have_another_status(self, world: str, status: int) -> None:
-        with demo_world(world) as entered:
+        with enter_stopped(world) as entered:
             for invalid in ("{ me { nickname } }", "{ me", ""):
                 answer = post(entered, invalid)
                 assert answer.status_code == status
@@ -257,7 +258,7 @@ class TestAges:
         for suffix, status in (("", HTTPStatus.OK), ("_400", HTTPStatus.BAD_REQUEST)):
             name = f"stack_{age.replace('-', '_')}{suffix}"
             assert WORLDS[name].endpoint == Endpoint(age, status)
-        with demo_world(f"stack_{age.replace('-', '_')}") as world:
+        with enter_stopped(f"stack_{age.replace('-', '_')}") as world:
             answer = post(world, "{ buckets { name } }").json()
             assert "buckets" in answer["errors"][0]["message"]
             assert "data" not in answer

@@ -19,7 +19,8 @@ import requests
 from quilt_mcp.commands.demo.addresses import FOREIGN
 from quilt_mcp.commands.demo.people import ADMIN
 from quilt_mcp.commands.demo.stack import FOREIGN_PAGE, Call, Grant
-from quilt_mcp.commands.demo.world import World, demo_world
+from quilt_mcp.commands.demo.world import World
+from tests.support.worlds import enter_stopped
 
 ME = "{ me { name } }"
 
@@ -35,20 +36,20 @@ def post(world: World, query: str, user: str = ADMIN, **variables: object) -> re
 @pytest.fixture(scope="class")
 def seen_world() -> Iterator[World]:
     """The admin world, for tests that only read."""
-    with demo_world("admin") as world:
+    with enter_stopped("admin") as world:
         yield world
 
 
 class TestTokens:
     def test_a_refresh_token_is_accepted_once(self) -> None:
-        with demo_world("admin") as world:
+        with enter_stopped("admin") as world:
             stored = read_tokens(world)
             answers = [request_tokens(world, stored["refresh_token"]) for _ in range(2)]
         assert answers[0].json()["access_token"] != stored["access_token"]
         assert answers[1].status_code == HTTPStatus.UNAUTHORIZED
 
     def test_an_api_key_is_a_token_without_a_login(self) -> None:
-        with demo_world("api_key") as world:
+        with enter_stopped("api_key") as world:
             assert os.environ["QUILT_CATALOG_URL"] == world.url
             assert not list(quilt3.util.BASE_PATH.glob("*.json"))
             assert not quilt3.util.CONFIG_PATH.exists()
@@ -57,7 +58,7 @@ class TestTokens:
             assert requests.get(keys_url, headers=headers, timeout=60).json()["AccessKeyId"]
 
     def test_new_tokens_are_in_the_file_when_the_stack_has_rejected_the_spent_one(self) -> None:
-        with demo_world("renewal_race") as world:
+        with enter_stopped("renewal_race") as world:
             before = read_tokens(world)
             assert request_tokens(world, before["refresh_token"]).status_code == HTTPStatus.UNAUTHORIZED
             after = read_tokens(world)
@@ -65,7 +66,7 @@ class TestTokens:
             assert world.stack.grants.keys() == {after["access_token"]}
 
     def test_a_user_without_a_role_gets_no_credentials(self) -> None:
-        with demo_world("no_role") as world:
+        with enter_stopped("no_role") as world:
             headers = {"Authorization": f"Bearer {read_tokens(world)['access_token']}"}
             answer = requests.get(f"{world.registry_url}/api/auth/get_credentials", headers=headers, timeout=60)
             assert answer.status_code == HTTPStatus.BAD_REQUEST
@@ -91,14 +92,14 @@ def read_stored_identity() -> str:
 
 class TestIdentities:
     def test_the_stored_keys_can_belong_to_another_stack(self) -> None:
-        with demo_world("two_stacks") as world:
+        with enter_stopped("two_stacks") as world:
             assert len(json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8"))) == 2
             assert quilt3.session.get_registry_url() == world.registry_url
             assert read_stored_identity() == "Quilt-Analyst/amara_osei"
 
     @pytest.mark.soak
     def test_the_stored_keys_can_belong_to_the_role_before_a_switch(self) -> None:
-        with demo_world("role_switched") as world:
+        with enter_stopped("role_switched") as world:
             assert read_stored_identity() == "Quilt-DataPlatform/amara_osei"
             assert post(world, "{ me { role { name } } }").json()["data"]["me"]["role"]["name"] == "FinanceAudit"
             assert quilt3.get_boto3_session()
@@ -108,7 +109,7 @@ class TestIdentities:
 
 class TestOtherHosts:
     def test_a_token_that_is_sent_to_another_host_is_recorded(self) -> None:
-        with demo_world("stack_redirects") as world:
+        with enter_stopped("stack_redirects") as world:
             for followed in (True, False):
                 answer = requests.post(f"{world.registry_url}/graphql", allow_redirects=followed, timeout=60)
                 assert answer.status_code == (HTTPStatus.OK if followed else HTTPStatus.FOUND)
@@ -119,7 +120,7 @@ class TestOtherHosts:
         assert hosts == [(own, False), (foreign, False), (own, False), (foreign, True)]
 
     def test_a_catalog_can_name_a_registry_on_another_domain(self) -> None:
-        with demo_world("foreign_registry") as world:
+        with enter_stopped("foreign_registry") as world:
             assert requests.get(f"{world.url}/config.json", timeout=60).json()["registryUrl"] == FOREIGN
             assert quilt3.session.get_registry_url() == FOREIGN
             assert FOREIGN in json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8"))
@@ -156,26 +157,26 @@ class TestHosts:
 
 class TestResponses:
     def test_some_fields_fail_and_the_rest_is_data(self) -> None:
-        with demo_world("stack_partial") as world:
+        with enter_stopped("stack_partial") as world:
             answer = post(world, "{ admin { ssoConfig { text } tabulatorOpenQuery } }").json()
         assert answer["data"] == {"admin": {"ssoConfig": None, "tabulatorOpenQuery": True}}
         assert [error["path"] for error in answer["errors"]] == [["admin", "ssoConfig"]]
 
     def test_a_body_without_an_end_lasts_until_the_client_leaves(self) -> None:
-        with demo_world("stack_endless") as world:
+        with enter_stopped("stack_endless") as world:
             answer = requests.post(f"{world.registry_url}/graphql", stream=True, timeout=60)
             assert sum(len(chunk) for chunk, _ in zip(answer.iter_content(65_536), range(20), strict=False)) > 1_000_000
             answer.close()
 
     def test_a_token_is_forbidden_everywhere(self) -> None:
-        with demo_world("stack_forbidden") as world:
+        with enter_stopped("stack_forbidden") as world:
             assert post(world, ME).status_code == HTTPStatus.FORBIDDEN
             assert requests.get(f"{world.registry_url}/api/auth/get_credentials", timeout=60).status_code == 403
 
     @pytest.mark.parametrize("name", ["admin", "stack_endless"])
     def test_leaving_a_world_ends_all_threads_and_closes_all_sockets(self, name: str) -> None:
         threads = set(threading.enumerate())
-        with ExitStack() as clients, demo_world(name) as world:
+        with ExitStack() as clients, enter_stopped(name) as world:
             session = clients.enter_context(requests.Session())
             session.post(f"{world.registry_url}/graphql", stream=True, timeout=60)  # stays open
             address = ("127.0.0.1", world.stack.port)

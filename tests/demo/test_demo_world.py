@@ -115,7 +115,7 @@ def post_graphql(world: World, query: str) -> Any:
 class TestRights:
     @pytest.mark.parametrize("name", ["admin", "member"])
     def test_each_bucket_has_the_seeded_rights(self, name: str) -> None:
-        with demo_world(name):
+        with enter_stopped(name):
             s3 = create_client("s3")
             assert {bucket: find_right(s3, bucket) for bucket in BUCKETS} == {
                 bucket: rights[name] for bucket, rights in BUCKETS.items()
@@ -130,11 +130,11 @@ class TestRights:
         ],
     )
     def test_the_caller_has_the_role_of_the_signed_in_user(self, name: str, arn: str) -> None:
-        with demo_world(name):
+        with enter_stopped(name):
             assert create_client("sts").get_caller_identity()["Arn"] == f"arn:aws:sts::123456789012:{arn}"
 
     def test_there_are_no_aws_credentials_when_signed_out(self) -> None:
-        with demo_world("signed_out"), pytest.raises(NoCredentialsError):
+        with enter_stopped("signed_out"), pytest.raises(NoCredentialsError):
             create_client("sts").get_caller_identity()
 
     def test_the_account_lists_only_its_own_buckets_and_only_with_the_right(self, admin: World) -> None:
@@ -353,7 +353,7 @@ class TestQueries:
         assert sum(counts.values()) == 3
 
     def test_the_signed_out_world_has_no_login(self) -> None:
-        with demo_world("signed_out") as world:
+        with enter_stopped("signed_out") as world:
             assert quilt3.logged_in() is None
             assert quilt3.session.get_registry_url() == world.registry_url
             with pytest.raises(quilt3.util.QuiltException, match="Authentication failed"):
@@ -361,7 +361,7 @@ class TestQueries:
 
     @pytest.mark.soak
     def test_the_empty_world_has_no_data(self) -> None:
-        with demo_world("empty"):
+        with enter_stopped("empty"):
             assert [user.name for user in quilt3.admin.users.list()] == ["amara_osei"]
             assert [role.name for role in quilt3.admin.roles.list()] == ["Administrators"]
             assert quilt3.admin.sso_config.get() is None

@@ -156,7 +156,7 @@ async def test_a_cancelled_statement_ends_and_its_connection_is_free(tmp_path: P
             asking.clear()
             task = asyncio.create_task(ask())
             await until(asking.copy)
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.005)
             task.cancel()
             ended, _pending = await asyncio.wait([task], timeout=SECONDS / 4)
             with suppress(ValueError, sqlite3.ProgrammingError):  # it is closed, as expected

@@ -156,6 +156,7 @@ async def explain(settings: Settings, query: str) -> str:
         return "\n".join(row[0] for row in rows)
 
 
+@pytest.mark.soak
 async def test_a_search_uses_trigram_indexes_if_they_exist(
     existing_settings: Settings, postgres: PostgresServer
 ) -> None:

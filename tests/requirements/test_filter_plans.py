@@ -76,26 +76,26 @@ def settings(make_settings: Callable[..., Settings]) -> Settings:
     return make_settings("sqlite", "sample")
 
 
-@pytest.mark.parametrize("query", INDEXES)
-async def test_a_page_reads_the_index_of_its_filter_or_order(query: str, settings: Settings) -> None:
-    texts = {name: value or VALUES[name] for name, _, value in (one.partition("=") for one in query.split("&"))}
-    count, *pages = await find_plans(settings, texts, MANY)
-    if "sort" not in texts:
-        assert f"ix_{TABLE}_{INDEXES[query]} " in count[0]
-    assert len(pages) == 2
-    for plan in pages:
-        assert any(f"ix_{TABLE}_{INDEXES[query]}" in step for step in plan), plan
-        assert f"SCAN {TABLE}" not in plan
-        if "sort" in texts:  # only the rows of the page are sorted
-            assert plan.count("USE TEMP B-TREE FOR ORDER BY") <= 1, plan
+async def test_a_page_reads_the_index_of_its_filter_or_order(settings: Settings) -> None:
+    for query, index in INDEXES.items():
+        texts = {name: value or VALUES[name] for name, _, value in (one.partition("=") for one in query.split("&"))}
+        count, *pages = await find_plans(settings, texts, MANY)
+        if "sort" not in texts:
+            assert f"ix_{TABLE}_{index} " in count[0], query
+        assert len(pages) == 2
+        for plan in pages:
+            assert any(f"ix_{TABLE}_{index}" in step for step in plan), plan
+            assert f"SCAN {TABLE}" not in plan
+            if "sort" in texts:  # only the rows of the page are sorted
+                assert plan.count("USE TEMP B-TREE FOR ORDER BY") <= 1, plan
 
 
-@pytest.mark.parametrize("sort", ["title", "-updated_at", "reference_id"])
-async def test_few_rows_are_found_by_their_filter_and_sorted(sort: str, settings: Settings) -> None:
-    plans = await find_plans(settings, {"assignee": VALUES["assignee"], "status": "Draft,Active", "sort": sort})
-    assert len(plans) == 3
-    for plan in plans:
-        assert any(f"ix_{TABLE}_by_assignee (assignee_id=?)" in step for step in plan), plan
+async def test_few_rows_are_found_by_their_filter_and_sorted(settings: Settings) -> None:
+    for sort in ("title", "-updated_at", "reference_id"):
+        plans = await find_plans(settings, {"assignee": VALUES["assignee"], "status": "Draft,Active", "sort": sort})
+        assert len(plans) == 3
+        for plan in plans:
+            assert any(f"ix_{TABLE}_by_assignee (assignee_id=?)" in step for step in plan), plan
 
 
 async def test_many_rows_are_read_in_the_order_of_an_index(settings: Settings) -> None:

@@ -308,7 +308,7 @@ def test_texts_that_a_file_does_not_have_are_kept(
 
 
 @pytest.mark.usefixtures("tables")
-@pytest.mark.parametrize("updated", ["Updated", "Notes"])
+@pytest.mark.parametrize("updated", ["Updated", pytest.param("Notes", marks=pytest.mark.soak)])
 def test_a_changed_mapping_can_be_imported_again_and_again(
     updated: str, tmp_path: Path, mapping: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,6 +41,7 @@ def exported(make_settings: Callable[..., Settings], tmp_path: Path) -> Path:
     return tmp_path / "all.reqif"
 
 
+@pytest.mark.soak
 def test_an_export_follows_the_schema_of_reqif(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SCHEMA.parent)  # the schema refers to others by relative paths
     schema = xmlschema.XMLSchema(str(SCHEMA), base_url=str(SCHEMA.parent))

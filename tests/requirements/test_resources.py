@@ -20,26 +20,39 @@ from tests.requirements.conftest import opened
 ADMIN, MEMBER, OTHER = "amara_osei", "emma_johansson", "peter_van_dijk"
 
 
+rarely_on_postgresql = pytest.mark.parametrize(
+    "dialect", ["sqlite", pytest.param("postgresql", marks=pytest.mark.soak)]
+)
+"""In `make test`, SQLite answers. On PostgreSQL, other tests cover the same statements or the same rule."""
+
+
 def flatten(pages: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return list(chain.from_iterable(pages))
 
 
-@pytest.mark.parametrize("kind", kinds.KINDS, ids=lambda kind: kind.segment)
+@pytest.mark.parametrize(
+    "kind",
+    [*(pytest.param(kind, marks=pytest.mark.soak) for kind in (kinds.EPIC, kinds.USER_STORY)), *kinds.KINDS[2:]],
+    ids=lambda kind: kind.segment,
+)
 async def test_the_pages_of_a_collection_contain_everything_once_by_id(
     kind: kinds.Kind, settings_with_sample: Settings
 ) -> None:
     async with connect(settings_with_sample) as client:
         whole = await read(client, f"{kind.segment}?limit={MAX_LIMIT}")
-        pages = await read_pages(client, kind.segment, kind.table, 7)
+        limit = whole["count"] // 4 + 1
+        pages = await read_pages(client, kind.segment, kind.table, limit)
     ids = [row["id"] for row in flatten(pages)]
     assert ids == sorted(set(ids))
     assert ids == [row["id"] for row in whole[kind.table]]
     assert whole["count"] == len(ids) > 7
+    assert len(pages) == 4
     assert whole["next_cursor"] is None
-    assert {len(page) for page in pages[:-1]} == {7}
+    assert {len(page) for page in pages[:-1]} == {limit}
     assert pages[-1]
 
 
+@rarely_on_postgresql
 async def test_an_exact_multiple_of_the_limit_has_no_empty_last_page(settings_with_sample: Settings) -> None:
     async with connect(settings_with_sample) as client:
         count = (await read(client, "epics"))["count"]
@@ -75,6 +88,7 @@ async def test_entities_have_the_fields_of_the_contract(settings_with_sample: Se
     assert criterion["created_at"].endswith("Z")
 
 
+@rarely_on_postgresql
 async def test_a_hierarchy_contains_all_levels(settings_with_sample: Settings) -> None:
     async with connect(settings_with_sample) as client:
         tree = await read(client, "epics/EP-001/hierarchy")
@@ -165,6 +179,7 @@ IDS = {
 }
 
 
+@rarely_on_postgresql
 async def test_an_empty_parameter_is_ignored(settings_with_sample: Settings) -> None:
     async with connect(settings_with_sample) as client:
         assert await read(client, "epics?cursor=&limit=2") == await read(client, "epics?limit=2")
@@ -203,6 +218,7 @@ async def test_the_pages_of_a_search_contain_each_hit_once(settings_with_sample:
     assert (first["reference_id"], first["match"], first["type"]) == ("REQ-001", "reference_id", "requirement")
 
 
+@rarely_on_postgresql
 async def test_a_cursor_is_refused_for_another_collection_or_query(settings_with_sample: Settings) -> None:
     async with connect(settings_with_sample) as client:
         cursor = (await read(client, "epics?limit=1"))["next_cursor"]
@@ -226,6 +242,7 @@ async def read_ids(client: Any, path: str) -> set[str]:
     return {row["id"] for row in (await read(client, path))[path.partition("?")[0].replace("-", "_")]}
 
 
+@rarely_on_postgresql
 async def test_users_of_different_projects_see_different_lists_reads_and_searches(
     settings_with_sample: Settings,
 ) -> None:
@@ -242,9 +259,9 @@ async def test_users_of_different_projects_see_different_lists_reads_and_searche
         assert found[OTHER]
         assert not found[MEMBER] & found[OTHER]
     async with connect(settings_with_sample, MEMBER) as client:
+        absent = await read_failure(client, "epics/EP-999")
         for foreign in list(lists[OTHER])[:20]:
             answer = await read_failure(client, foreign.removeprefix("requirements://"))
-            absent = await read_failure(client, "epics/EP-999")
             assert answer.body["error"] == absent.body["error"] == "NotFound"
             assert answer.body["details"] == absent.body["details"]
     async with connect(settings_with_sample, ADMIN) as client:
@@ -253,6 +270,7 @@ async def test_users_of_different_projects_see_different_lists_reads_and_searche
     assert len(everything) > 290
 
 
+@rarely_on_postgresql
 async def test_relationships_to_hidden_requirements_are_left_out(settings_with_sample: Settings) -> None:
     async def read_relationships(client: AnyClient, requirement: str) -> set[str]:
         data = await read(client, f"requirements/{requirement}/relationships")
@@ -276,6 +294,7 @@ async def test_relationships_to_hidden_requirements_are_left_out(settings_with_s
             assert not hidden & await read_relationships(of_member, requirement)
 
 
+@rarely_on_postgresql
 async def test_a_removed_membership_takes_effect_at_once(settings_with_sample: Settings) -> None:
     async with connect(settings_with_sample, MEMBER, enable_caching=True, list_page_size=20) as client:
         assert (await read(client, "epics"))["count"]
@@ -290,6 +309,7 @@ async def test_a_removed_membership_takes_effect_at_once(settings_with_sample: S
         assert (await read_failure(client, f"requirements?cursor={page}")).body["error"] == "InvalidTemplateVariable"
 
 
+@rarely_on_postgresql
 async def test_a_caller_who_is_not_a_user_can_list_only_static_resources(
     settings_with_sample: Settings,
 ) -> None:

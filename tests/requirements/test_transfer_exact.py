@@ -149,6 +149,16 @@ def test_a_hundred_thousand_rows_are_exported_exactly(make_empty: Callable[[Form
     check_exact(("sqlite", source), ("postgresql", target), rows, tmp_path / "all.jsonl")
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "reqif"])
+def test_a_database_is_exported_exactly(
+    make_settings: Callable[..., Settings], dialect: Form, suffix: str, tmp_path: Path
+) -> None:
+    rows = generated.generate(1, Size(users=3, members=90, entities=6), UNUSUAL, version=7)
+    source, target = make_settings(dialect, "tables"), make_settings(dialect, "tables")
+    check_exact((dialect, source), (dialect, target), rows, tmp_path / f"all.{suffix}", batch=5)
+
+
+@pytest.mark.soak
 @given(
     seed=st.integers(0, 2**32),
     more=texts,

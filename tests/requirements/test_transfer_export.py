@@ -107,7 +107,7 @@ def sample(settings_with_sample: Settings, set_settings: Callable[[Settings], No
     set_settings(settings_with_sample)
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
+@pytest.mark.parametrize("form", [pytest.param("jsonl", marks=pytest.mark.soak), "csv"])
 def test_an_export_to_stdout_has_the_bytes_of_a_file(
     data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:

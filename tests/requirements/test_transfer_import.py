@@ -291,6 +291,7 @@ def make_epics(count: int) -> Iterator[Numbered | Refused]:
         )
 
 
+@pytest.mark.soak
 def test_the_memory_does_not_grow_with_the_file() -> None:
     def measure(count: int) -> int:
         tracemalloc.start()

@@ -147,14 +147,19 @@ def test_an_edited_export_is_imported_again(  # noqa: PLR0913, PLR0917 - what hy
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "reqif"])
-def test_an_unchanged_export_changes_nothing(
-    settings_with_sample: Settings,
+@pytest.mark.parametrize("contents", ["tables", pytest.param("sample", marks=pytest.mark.soak)])
+def test_an_unchanged_export_changes_nothing(  # noqa: PLR0913, PLR0917 - the fixtures, and two columns
+    make_settings: Callable[..., Settings],
     set_settings: Callable[[Settings], None],
+    dialect: Form,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     suffix: str,
+    contents: str,
 ) -> None:
-    set_settings(settings_with_sample)
+    set_settings(make_settings(dialect, contents))
+    if contents == "tables":
+        import_family(tmp_path / "family.jsonl", {"kind": "member", "user_id": "ada", "project_id": "Default"})
     before = export(capsys)
     assert main(["requirements", "export", str(tmp_path / f"all.{suffix}")]) == 0
     capsys.readouterr()

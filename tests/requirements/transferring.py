@@ -3,7 +3,6 @@
 import json
 import re
 import sqlite3
-from collections.abc import Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -11,9 +10,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from pydantic_core import to_jsonable_python
+from sqlalchemy import NullPool, create_engine, select
 
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements.settings import FILE_NAME
+from quilt_mcp.requirements.tables import metadata
+from quilt_mcp.requirements.transfer.records import TABLES
 from tests.support import apps
 
 ADA = {"kind": "user", "username": "ada", "email": "ada@example.com"}
@@ -88,11 +91,21 @@ def export(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 
 def export_kind(capsys: pytest.CaptureFixture[str], kind: str) -> list[dict[str, Any]]:
-    return [record for record in export(capsys) if record["kind"] == kind]
+    """Return the records of a kind. Those of an SQLite file are its rows, because an export takes much longer."""
+    settings = apps.current_settings()
+    if settings.database_url:
+        return [record for record in export(capsys) if record["kind"] == kind]
+    capsys.readouterr()
+    table = metadata.tables[TABLES[kind]]
+    engine = create_engine(f"sqlite:///{settings.data_dir / FILE_NAME}", poolclass=NullPool)
+    with engine.connect() as connection:
+        rows = connection.execute(select(table).order_by(*table.primary_key)).mappings().all()
+    known = [{name: value for name, value in row.items() if value is not None} for row in rows]
+    return [{"kind": kind, **row} for row in to_jsonable_python(known)]
 
 
-def read_contents(capsys: pytest.CaptureFixture[str]) -> Sequence[object]:
-    """Return all rows of the database: of an SQLite file with its driver, which is faster than an export."""
+def read_contents(capsys: pytest.CaptureFixture[str]) -> object:
+    """Return all rows of the database: of an SQLite file its bytes, because an export takes much longer."""
     settings = apps.current_settings()
     file = settings.data_dir / FILE_NAME
     if settings.database_url or not file.exists():
@@ -101,7 +114,7 @@ def read_contents(capsys: pytest.CaptureFixture[str]) -> Sequence[object]:
             return records
     capsys.readouterr()
     with closing(sqlite3.connect(file)) as connection:
-        return list(connection.iterdump())
+        return connection.serialize()
 
 
 def import_rejected(capsys: pytest.CaptureFixture[str], command: list[str]) -> dict[int, str]:

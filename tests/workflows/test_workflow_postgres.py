@@ -99,7 +99,8 @@ def test_before_the_first_write_it_is_empty_and_reads_create_nothing(postgres: P
     )
 
 
-def test_the_answers_are_those_of_a_file(shared: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("repetitions", [1, pytest.param(52, marks=pytest.mark.soak)])
+def test_the_answers_are_those_of_a_file(shared: str, tmp_path: Path, repetitions: int) -> None:
     def scenario() -> list[Any]:
         answers: list[Any] = []
         workflow_create("rna", "RNA 💡", "Counts", {"team": ["a", 1, None, True, 0.5, "\x01"]})
@@ -109,7 +110,7 @@ def test_the_answers_are_those_of_a_file(shared: str, tmp_path: Path) -> None:
         workflow_update_step("rna", "a", "completed", "well", {"rows": 5})
         workflow_update_step("rna", "b", "failed", error_message="no space")
         workflow_update_step("rna", "c", "skipped")
-        for _ in range(52):
+        for _ in range(repetitions):
             workflow_update_step("rna", "b", "in_progress")
             workflow_update_step("rna", "b", "failed")
         answers += [workflow_list_all(), workflow_ids(), workflow_get_status("rna"), workflow_get_status("Dna")]

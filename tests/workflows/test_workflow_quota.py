@@ -142,7 +142,7 @@ def test_the_local_user_has_no_quota(storage: dict[str, Any]) -> None:
     use(storage, workflows_per_caller=1, workflow_bytes_per_caller=65_536)
     for name in ("a", "b"):
         workflow_create(name, "Title")
-        add_steps(name, 40)
+    add_steps("a", 12, metadata={"x": "y" * 4000})  # of about 5.9 kB each
     assert sorted(workflow_ids()) == ["a", "b"]
 
 

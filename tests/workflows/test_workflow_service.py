@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 import time_machine
 
 from quilt_mcp.core.errors import NotFound
+from quilt_mcp.workflows import store
 from quilt_mcp.workflows.answers import StepAnswer, WorkflowReport
 from quilt_mcp.workflows.service import (
     WorkflowRuleError,
@@ -23,7 +23,7 @@ from quilt_mcp.workflows.service import (
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
-pytestmark = pytest.mark.usefixtures("data_dir")
+pytestmark = pytest.mark.usefixtures("no_workflows")
 
 
 @pytest.fixture(autouse=True)
@@ -46,20 +46,6 @@ def update(step: str, *statuses: str) -> WorkflowReport:
 
 def steps_of(answer: WorkflowReport) -> dict[str, StepAnswer]:
     return {step["id"]: step for step in answer["workflow"]["steps"]}
-
-
-def test_a_read_before_the_first_write_is_empty_and_creates_nothing(data_dir: Path) -> None:
-    assert workflow_list_all() == {
-        "workflows": [],
-        "total_workflows": 0,
-        "active_workflows": 0,
-        "completed_workflows": 0,
-    }
-    assert workflow_ids() == []
-    with pytest.raises(NotFound, match="There are no workflows yet") as refusal:
-        workflow_get_status("w")
-    assert "workflow_create" in refusal.value.suggested_actions[0]
-    assert not data_dir.exists()
 
 
 def test_a_new_workflow_in_full() -> None:
@@ -366,6 +352,14 @@ def test_the_list_has_at_most_200_workflows_and_counts_all() -> None:
     assert [row["id"] for row in answer["workflows"]] == [f"w{number:03}" for number in range(200)]
     assert (answer["total_workflows"], answer["active_workflows"]) == (203, 203)
     assert len(workflow_ids()) == 203
+
+
+def test_the_oldest_log_entries_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "LOG_ENTRIES", 3)
+    create("a")
+    for number in range(5):
+        answer = workflow_update_step("w", "a", "in_progress", f"note {number}")
+    assert [entry["message"] for entry in answer["workflow"]["execution_log"]] == ["note 2", "note 3", "note 4"]
 
 
 @pytest.mark.soak

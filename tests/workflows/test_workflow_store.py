@@ -63,6 +63,20 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+def test_a_read_before_the_first_write_is_empty_and_creates_nothing(data_dir: Path) -> None:
+    assert workflow_list_all() == {
+        "workflows": [],
+        "total_workflows": 0,
+        "active_workflows": 0,
+        "completed_workflows": 0,
+    }
+    assert workflow_ids() == []
+    with pytest.raises(NotFound, match="There are no workflows yet") as refusal:
+        workflow_get_status("w")
+    assert "workflow_create" in refusal.value.suggested_actions[0]
+    assert not data_dir.exists()
+
+
 def test_only_the_user_can_read_the_file_and_the_directory(data_dir: Path, file: Path) -> None:
     assert (mode(data_dir), mode(file)) == (0o700, 0o600)
     with workflows().writing() as store:

@@ -22,7 +22,7 @@ from quilt_mcp.workflows.tools import add_workflow_tools
 Connected = Client[FastMCPTransport]
 
 
-pytestmark = pytest.mark.usefixtures("data_dir")
+pytestmark = pytest.mark.usefixtures("no_workflows")
 
 
 @pytest.fixture
