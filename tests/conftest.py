@@ -13,4 +13,5 @@ def pytest_configure(config: pytest.Config) -> None:
     """Load the fixtures in a process that runs tests. Their imports take two seconds."""
     distributes = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
     if not distributes:
-        config.pluginmanager.import_plugin("tests.support.fixtures")
+        for module in ("tests.support.fixtures", "tests.support.done_once"):
+            config.pluginmanager.import_plugin(module)

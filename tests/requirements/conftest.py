@@ -23,7 +23,6 @@ from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.settings import Settings
 from tests.support import apps
 from tests.support.compiled_statements import statements_compiled_once  # noqa: F401 - a fixture
-from tests.support.inspected_commands import commands_inspected_once  # noqa: F401 - a fixture
 from tests.support.postgres_server import PostgresServer
 
 Contents = Literal["nothing", "tables", "sample"]

@@ -2,37 +2,21 @@
 
 import asyncio
 import gc
-import json
 import os
-import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
-from functools import cache, partial
+from collections.abc import AsyncIterator, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import cast
 from unittest.mock import patch
 
 import botocore
 import botocore.session
 import pytest
-import yaml
-from botocore import hooks
-from botocore.hooks import EventAliaser
 from fastmcp import Client
 from fastmcp.client.transports import FastMCPTransport
-from fastmcp.tools.function_parsing import ParsedFunction
-from fastmcp.utilities.json_schema import dereference_refs
 from hypothesis import settings as hypothesis_settings
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
-from pydantic.fields import FieldInfo
-from pydantic_settings import EnvSettingsSource
 
-from quilt_mcp.app import checked_tool
 from quilt_mcp.commands.demo.world import World
-from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.server import QuiltServer, create_server
 from tests.support import apps
 from tests.support.postgres_server import NoPostgres, PostgresServer, postgres_server
@@ -107,128 +91,6 @@ class _ImpatientAsyncio:
 
     def __getattr__(self, name: str) -> object:
         return getattr(asyncio, name)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _tools_parsed_once() -> Iterator[None]:
-    """Let FastMCP derive the schemas of each of our tools once, and a client check each once: not in each test."""
-    parse = ParsedFunction.from_function
-    known: dict[object, tuple[ParsedFunction, str]] = {}
-
-    def recall(function: Callable[..., object], **options: bool) -> ParsedFunction:
-        if not getattr(function, "__module__", "").startswith("quilt_mcp.") or "<locals>" in function.__qualname__:
-            return parse(function, **options)
-        key = (function, *sorted(options.items()))
-        if key not in known:
-            found = parse(function, **options)
-            known[key] = found, json.dumps((found.input_schema, found.output_schema))
-        found, schemas = known[key]
-        input_schema, output_schema = json.loads(schemas)
-        return replace(found, input_schema=input_schema, output_schema=output_schema)
-
-    resolved: dict[str, str] = {}
-
-    def recall_resolved(schema: JSONObject) -> JSONObject:
-        text = json.dumps(schema)
-        if text not in resolved:
-            resolved[text] = json.dumps(dereference_refs(schema))
-        return cast("JSONObject", json.loads(resolved[text]))
-
-    check = Draft202012Validator.check_schema
-    valid: set[str] = set()
-
-    def check_once(schema: JSONObject) -> None:
-        text = json.dumps(schema)
-        if text not in valid:
-            check(schema)
-            valid.add(text)
-
-    with (
-        patch.object(ParsedFunction, "from_function", recall),
-        patch.object(checked_tool, "dereference_refs", recall_resolved),
-        patch.object(Draft202012Validator, "check_schema", check_once),
-    ):
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _yaml_parsed_in_c() -> Iterator[None]:
-    """Let quilt3 read its configuration with PyYAML's faster parser: each world and many reads do."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    with patch.object(yaml, "safe_load", partial(yaml.load, Loader=loader)):
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _aws_models_parsed_once() -> Iterator[None]:
-    """Let all sessions of botocore share what they read from its files, and what they find out about its handlers.
-
-    A client of a test took 20 ms before, now 6. moto has its own loader, and changes the models of services in it.
-    """
-    with (
-        patch.object(botocore.session, "create_loader", cache(botocore.session.create_loader)),
-        patch.object(hooks, "accepts_kwargs", cache(hooks.accepts_kwargs)),
-        _remembering(EventAliaser, "_alias_event_name", lambda _, name: name),
-    ):
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _authorities_loaded_once() -> Iterator[None]:
-    """Let HTTP clients share a TLS context: each would load all certificate authorities of this machine."""
-    transports = import_module("httpx2._transports.default")
-    create = transports.create_ssl_context
-    known: dict[object, ssl.SSLContext] = {}
-
-    def recall(**options: object) -> ssl.SSLContext:
-        if options.get("verify", True) is not True:  # a context of the test
-            return cast("ssl.SSLContext", create(**options))
-        key = *options.items(), os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-        if key not in known:
-            known[key] = create(**options)
-        return known[key]
-
-    with (
-        patch.object(transports, "create_ssl_context", recall),
-        patch.object(import_module("httpx2"), "create_ssl_context", recall),
-    ):
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _settings_inspected_once() -> Iterator[None]:
-    """Let pydantic-settings find out once, and not for each instance, which variables belong to a setting."""
-
-    def identify(source: EnvSettingsSource, field: FieldInfo, *names: str) -> object:
-        return (
-            source.settings_cls,
-            source.env_prefix,
-            source.case_sensitive,
-            id(field),
-            *names,
-        )  # the class keeps fields
-
-    with (
-        _remembering(EnvSettingsSource, "_extract_field_info", identify),
-        _remembering(EnvSettingsSource, "_field_is_complex", identify),
-    ):
-        yield
-
-
-@contextmanager
-def _remembering(owner: type, name: str, identify: Callable[..., object]) -> Iterator[None]:
-    """Let a method find each of its results once. Calls with the same identity have the same result."""
-    find = getattr(owner, name)
-    known: dict[object, object] = {}
-
-    def recall(*arguments: object) -> object:
-        key = identify(*arguments)
-        if key not in known:
-            known[key] = find(*arguments)
-        return known[key]
-
-    with patch.object(owner, name, recall):
-        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
