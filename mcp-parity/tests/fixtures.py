@@ -2,6 +2,7 @@
 
 import gc
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(10_000, 10, 1_000)
     gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_bytecode() -> Iterator[None]:
+    """Compile the modules of small projects in each run. Python does not notice that one changed within a second."""
+    with patch.object(sys, "dont_write_bytecode", True):  # noqa: FBT003 - a value
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
