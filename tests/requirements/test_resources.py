@@ -46,7 +46,7 @@ async def test_the_pages_of_a_collection_contain_everything_once_by_id(
     assert ids == sorted(set(ids))
     assert ids == [row["id"] for row in whole[kind.table]]
     assert whole["count"] == len(ids) > 7
-    assert len(pages) == 4
+    assert len(pages) > 2
     assert whole["next_cursor"] is None
     assert {len(page) for page in pages[:-1]} == {limit}
     assert pages[-1]
