@@ -8,7 +8,8 @@ import pytest
 from mcp_types import ResourceTemplateReference
 from sqlalchemy import func, select
 
-from quilt_mcp.requirements import hierarchies, store, tables
+from quilt_mcp.requirements import tables
+from quilt_mcp.requirements.hierarchies import MAX_CHILDREN
 from quilt_mcp.requirements.relationships import MAX_LIMIT
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
@@ -27,7 +28,7 @@ async def read_all(client: AnyClient, path: str) -> list[dict[str, Any]]:
         pages.append(await read(client, f"{path}{cursor}"))
         if pages[-1]["next_cursor"] is None:
             return pages
-        cursor = f"?cursor={pages[-1]['next_cursor']}"
+        cursor = f"{'&' if '?' in path else '?'}cursor={pages[-1]['next_cursor']}"
 
 
 async def select_pairs(settings: Settings, child: Any) -> set[tuple[str, str]]:
@@ -78,19 +79,17 @@ async def test_a_page_of_a_hierarchy_has_at_most_the_limit(settings_with_sample:
     assert other["error"] == "InvalidTemplateVariable"
 
 
-@pytest.mark.parametrize("most", [30, pytest.param(hierarchies.MAX_CHILDREN, marks=pytest.mark.soak)])
 async def test_a_user_story_with_too_many_children_says_how_many_and_the_rest_can_be_read(
-    settings_with_tables: Settings, most: int, monkeypatch: pytest.MonkeyPatch
+    settings_with_tables: Settings,
 ) -> None:
-    monkeypatch.setattr(hierarchies, "MAX_CHILDREN", most)
-    number = most + 5
+    number = MAX_CHILDREN + 5
     await write_epic(settings_with_tables, [(1, 2), (0, number), (1, 3)])
     async with connect(settings_with_tables) as client:
         pages = await read_all(client, "epics/EP-900/hierarchy")
         shown = [story for page in pages for story in page["user_stories"]]
         [big] = [story for story in shown if story["requirements_count"] == number]
         rest = await read_pages(client, f"user-stories/{big['id']}/requirements", "requirements", 200)
-    assert (len(big["requirements"]), big["acceptance_criteria"], big["is_complete"]) == (most, [], False)
+    assert (len(big["requirements"]), big["acceptance_criteria"], big["is_complete"]) == (MAX_CHILDREN, [], False)
     assert sum(map(len, rest)) == number
     others = [story for story in shown if story is not big]
     assert [(len(story["requirements"]), story["is_complete"]) for story in others].count((2, True)) == 1
@@ -104,15 +103,14 @@ async def test_an_epic_without_user_stories_is_complete(settings_with_tables: Se
     assert (tree["user_stories"], tree["count"], tree["next_cursor"], tree["is_complete"]) == ([], 0, None, True)
 
 
-@pytest.mark.parametrize("most", [30, pytest.param(MAX_LIMIT, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("query", "limit"), [("?limit=30", 30), pytest.param("", MAX_LIMIT, marks=pytest.mark.soak)])
 async def test_every_relationship_can_be_reached_in_both_directions(
-    settings_with_tables: Settings, most: int, monkeypatch: pytest.MonkeyPatch
+    query: str, limit: int, settings_with_tables: Settings
 ) -> None:
-    monkeypatch.setattr(store, "MAX_RELATIONSHIPS", most)
-    number = most * 2 + 7
+    number = limit * 2 + 7
     await write_epic(settings_with_tables, [(0, number + 1)], relationships=number)
     async with connect(settings_with_tables) as client:
-        pages = await read_all(client, "requirements/REQ-90000/relationships")
+        pages = await read_all(client, f"requirements/REQ-90000/relationships{query}")
     for direction, total in (("source", number), ("target", number // 2)):
         ids = [one["id"] for page in pages for one in page[f"{direction}_relationships"]]
         assert len(ids) == len(set(ids)) == total

@@ -20,13 +20,13 @@ from quilt_mcp.commands import requirements_work
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.settings import FILE_NAME
-from quilt_mcp.requirements.transfer import importing, spool
+from quilt_mcp.requirements.transfer import importing
 from quilt_mcp.requirements.transfer.importing import import_records
 from quilt_mcp.requirements.transfer.record_reader import Numbered, RecordReader, Refused
 from quilt_mcp.requirements.transfer.record_writer import COLUMNS
 from quilt_mcp.requirements.transfer.records import TABLES, parse_record
 from quilt_mcp.requirements.transfer.rejections import Rejection, Rejections
-from quilt_mcp.requirements.transfer.spool import open_spool
+from quilt_mcp.requirements.transfer.spool import BATCH, open_spool
 from quilt_mcp.requirements.transfer.wording import InvalidRecord
 from quilt_mcp.settings import Settings
 from tests.requirements.transferring import (
@@ -177,16 +177,12 @@ def test_a_relationship_that_exists_is_rejected_by_its_id(file: Path, capsys: py
     assert found[1].startswith(f"id: {UUID} is already in the database.")
 
 
-@pytest.mark.parametrize("batch", [20, pytest.param(spool.BATCH, marks=pytest.mark.soak)])
 @pytest.mark.usefixtures("tables")
-def test_a_new_number_is_not_one_of_a_later_record(
-    file: Path, capsys: pytest.CaptureFixture[str], batch: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spool, "BATCH", batch)
-    unnumbered = [{"kind": "epic", "title": f"{number}", **BY_ADA} for number in range(batch)]
+def test_a_new_number_is_not_one_of_a_later_record(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    unnumbered = [{"kind": "epic", "title": f"{number}", **BY_ADA} for number in range(BATCH)]
     last = {**EPIC, "reference_id": "EP-002"}
     assert main(write(file, ADA, *unnumbered, last)) == 0
-    numbers = range(3, batch + 3)
+    numbers = range(3, BATCH + 3)
     assert {one["reference_id"] for one in export_kind(capsys, "epic")} == {
         "EP-002",
         *(f"EP-{number:03d}" for number in numbers),
@@ -195,7 +191,7 @@ def test_a_new_number_is_not_one_of_a_later_record(
     renamed = {"kind": "epic", "id": changed["id"], "reference_id": "EP-900"}
     assert main([*write(file, *unnumbered, renamed), "--update"]) == 0
     found = {one["reference_id"] for one in export_kind(capsys, "epic")}
-    assert {"EP-900", "EP-901", f"EP-{900 + batch}"} <= found
+    assert {"EP-900", "EP-901", f"EP-{900 + BATCH}"} <= found
     assert "EP-002" not in found
 
 
@@ -299,11 +295,11 @@ def make_epics(count: int) -> Iterator[Numbered | Refused]:
 def test_the_memory_does_not_grow_with_the_file() -> None:
     def measure(count: int) -> int:
         tracemalloc.start()
-        with open_spool() as spooled:
+        with open_spool() as spool:
             for record in make_epics(count):
                 assert isinstance(record, Numbered)
-                spooled.add(record, Rejections(print))
-            for records in spooled.list_records("epic"):
+                spool.add(record, Rejections(print))
+            for records in spool.list_records("epic"):
                 assert records
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -311,8 +307,8 @@ def test_the_memory_does_not_grow_with_the_file() -> None:
 
     measure(10)
     assert measure(3000) - measure(1000) < 100_000
-    with open_spool() as spooled:
-        pages = -int(spooled.connection.execute("PRAGMA cache_size").fetchone()[0])
+    with open_spool() as spool:
+        pages = -int(spool.connection.execute("PRAGMA cache_size").fetchone()[0])
     assert pages <= 64_000  # KB
 
 

@@ -8,7 +8,6 @@ import pytest
 import time_machine
 
 from quilt_mcp.core.errors import NotFound
-from quilt_mcp.workflows import store
 from quilt_mcp.workflows.answers import StepAnswer, WorkflowReport
 from quilt_mcp.workflows.service import (
     WorkflowRuleError,
@@ -352,14 +351,6 @@ def test_the_list_has_at_most_200_workflows_and_counts_all() -> None:
     assert [row["id"] for row in answer["workflows"]] == [f"w{number:03}" for number in range(200)]
     assert (answer["total_workflows"], answer["active_workflows"]) == (203, 203)
     assert len(workflow_ids()) == 203
-
-
-def test_the_oldest_log_entries_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "LOG_ENTRIES", 3)
-    create("a")
-    for number in range(5):
-        answer = workflow_update_step("w", "a", "in_progress", f"note {number}")
-    assert [entry["message"] for entry in answer["workflow"]["execution_log"]] == ["note 2", "note 3", "note 4"]
 
 
 @pytest.mark.soak

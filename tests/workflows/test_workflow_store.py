@@ -25,6 +25,7 @@ from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, Unavailable
 from quilt_mcp.settings import Settings
 from quilt_mcp.workflows import statements
+from quilt_mcp.workflows.model import LogEntry
 from quilt_mcp.workflows.service import (
     workflow_add_step,
     workflow_create,
@@ -33,6 +34,7 @@ from quilt_mcp.workflows.service import (
     workflow_list_all,
     workflow_update_step,
 )
+from quilt_mcp.workflows.store import LOG_ENTRIES
 from quilt_mcp.workflows.stores import Workflows
 from tests.support import apps
 
@@ -75,6 +77,19 @@ def test_a_read_before_the_first_write_is_empty_and_creates_nothing(data_dir: Pa
         workflow_get_status("w")
     assert "workflow_create" in refusal.value.suggested_actions[0]
     assert not data_dir.exists()
+
+
+@pytest.mark.usefixtures("file")
+def test_the_oldest_log_entries_are_deleted() -> None:
+    workflow_add_step("w", "s", "Do it")
+    with workflows().writing() as store:
+        workflow = store.load("w")
+        assert workflow is not None
+        for number in range(LOG_ENTRIES + 3):
+            entry = LogEntry(timestamp="", step_id="s", status_change="pending -> failed", message=f"{number}")
+            store.save(workflow, entry=entry)
+    messages = [entry["message"] for entry in workflow_get_status("w")["workflow"]["execution_log"]]
+    assert messages == [f"{number}" for number in range(3, LOG_ENTRIES + 3)]
 
 
 def test_only_the_user_can_read_the_file_and_the_directory(data_dir: Path, file: Path) -> None:
