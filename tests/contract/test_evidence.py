@@ -38,7 +38,7 @@ REACHABLE = (
     "stack_2023",
     "new_role_type",
 )
-IN_EVERY_RUN = ("member", "denied_by_kms")
+IN_EVERY_RUN = ("member", "custom_role", "prefix_policy_404", "denied_by_kms")
 RAW, RESULTS = "acme-raw-sequencing", "acme-analysis-results"
 RANKS = ("verified", "stated", "unverified")
 EXPECTED = {

@@ -43,17 +43,22 @@ def give_rights(*statements: Statement) -> Company:
     return replace(ACME, users=users, roles=(role,))
 
 
-def make_large_database() -> Company:
+def make_large_database(count: int) -> Company:
     column = (Column("id", "string"),)
-    tables = tuple(Table(f"t{number:04}", "2024-01-08T09:00:00Z", column) for number in range(201))
+    tables = tuple(Table(f"t{number:04}", "2024-01-08T09:00:00Z", column) for number in range(count))
     company = give_rights(Statement(("glue:*",)))
     return replace(company, databases=(replace(ACME.databases[0], tables=tables),))
 
 
-@pytest.mark.parametrize("open_as", [make_large_database()], indirect=True)
-def test_a_database_with_201_tables_has_three_pages(open_as: Any) -> None:
+@pytest.mark.parametrize(
+    ("open_as", "full"),
+    [(make_large_database(201), 2), pytest.param(make_large_database(1001), 10, marks=pytest.mark.soak)],
+    indirect=["open_as"],
+    ids=["201", "1001"],
+)
+def test_pages_of_tables_have_100_but_the_last(open_as: Any, full: int) -> None:
     pages = open_as("glue").get_paginator("get_tables").paginate(DatabaseName=SEQUENCING)
-    assert [len(page["TableList"]) for page in pages] == [100, 100, 1]
+    assert [len(page["TableList"]) for page in pages] == [100] * full + [1]
 
 
 READ = ("glue:GetTable", "glue:GetTables")
