@@ -4,6 +4,8 @@ import sys
 
 import pytest
 
+from tests.support.examples import register_profiles
+
 # The sandbox refuses to analyse on a Python version that its attack table has not run on.
 collect_ignore = ["analysis"] if sys.version_info >= (3, 14) else []
 
@@ -11,6 +13,7 @@ collect_ignore = ["analysis"] if sys.version_info >= (3, 14) else []
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis reads which profile the command line names
 def pytest_configure(config: pytest.Config) -> None:
     """Load the fixtures in a process that runs tests. Their imports take two seconds."""
+    register_profiles()
     distributes = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
     if not distributes:
         for module in ("tests.support.fixtures", "tests.support.done_once"):

@@ -19,7 +19,7 @@ from quilt_mcp.resources import RESOURCE_REGISTRY
 from tests.contract.cases import RESOURCES
 from tests.contract.surfaces import AnyClient, ask
 from tests.contract.test_bad_input import BAD_URIS, find_suggested_uri
-from tests.support.samples import count_examples
+from tests.support.examples import count_examples
 from tests.support.worlds import in_world
 
 ERRORS = {failure.error for failure in ResourceFailure.__subclasses__()}

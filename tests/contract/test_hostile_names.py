@@ -20,7 +20,8 @@ from moto.s3.models import s3_backends
 from quilt_mcp.commands.demo.records import ACCOUNT_ID, REGION
 from quilt_mcp.commands.demo.world import World
 from tests.contract.surfaces import Answer, AnyClient, ask
-from tests.support.samples import choose_every, count_examples
+from tests.support.examples import count_examples
+from tests.support.samples import choose_every
 from tests.support.worlds import in_world
 
 BUCKET = "permissions://buckets/{}/access"

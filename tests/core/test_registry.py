@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quilt_mcp.core.registry import Match, ResourceDefinition, UriIndex, build_registry, define, validate_registry
-from tests.support.samples import count_examples
+from tests.support.examples import count_examples
 
 
 def status() -> dict[str, Any]:

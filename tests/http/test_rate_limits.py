@@ -17,7 +17,7 @@ from limits import parse_many
 from quilt_mcp.http.rate_limiter import MAX_COUNTERS, BoundedMemory, RateLimiter
 from quilt_mcp.http.shared_state import open_pool
 from quilt_mcp.settings import RATE_LIMIT, Settings
-from tests.support.samples import count_examples
+from tests.support.examples import count_examples
 from tests.support.valkey_server import Valkey, valkey_server
 from tests.support.waiting import SECONDS
 

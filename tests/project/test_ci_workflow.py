@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from hypothesis import settings
 
 from quilt_mcp.commands.install import executable
 from quilt_mcp.settings import Settings
@@ -283,6 +284,14 @@ def test_macos_and_windows_install_without_make_and_run_the_contract() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     [contract] = re.findall(r"^CONTRACT := \$\(addprefix (\S+),(.+)\)$", makefile, re.MULTILINE)
     assert {path for path in named if path.startswith("tests/")} == {contract[0] + name for name in contract[1].split()}
+
+
+def test_the_profiles_of_hypothesis_that_make_names_exist_and_a_thorough_run_tries_more() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    profiles = {name: settings.get_profile(name) for name in re.findall(r"--hypothesis-profile=(\w+)", makefile)}
+    assert profiles["thorough"].max_examples == 2 * profiles["ci"].max_examples
+    assert profiles["ci"].derandomize
+    assert {profile.deadline for profile in profiles.values()} == {None}
 
 
 @pytest.mark.soak

@@ -14,21 +14,14 @@ import botocore.session
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import FastMCPTransport
-from hypothesis import settings as hypothesis_settings
 
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.server import QuiltServer, create_server
 from tests.support import apps
 from tests.support.postgres_server import NoPostgres, PostgresServer, postgres_server
-from tests.support.samples import THOROUGH
 from tests.support.worlds import enter_stopped
 
 gc.disable()  # until the tests are collected: modules are no garbage
-
-hypothesis_settings.register_profile("thorough", deadline=None, max_examples=THOROUGH)
-hypothesis_settings.register_profile("tests", deadline=None, max_examples=THOROUGH // 2)  # a busy machine is no failure
-hypothesis_settings.register_profile("ci", hypothesis_settings.get_profile("tests"), derandomize=True, database=None)
-hypothesis_settings.load_profile("tests")
 
 ON_POSTGRESQL = (
     "tests/requirements/test_resources.py::test_a",

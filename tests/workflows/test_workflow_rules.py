@@ -17,7 +17,7 @@ from quilt_mcp.workflows.service import (
     workflow_list_all,
     workflow_update_step,
 )
-from tests.support.samples import count_examples
+from tests.support.examples import count_examples
 
 STATUSES = ["pending", "in_progress", "completed", "failed", "skipped"]
 DONE = {"completed", "skipped"}
