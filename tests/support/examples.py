@@ -1,4 +1,4 @@
-"""How many examples of Hypothesis a run tries. Each process of pytest gets the name of a profile, so each registers them."""
+"""How many examples of Hypothesis a run tries. Each process of pytest registers all profiles: it gets one by name."""
 
 from hypothesis import settings
 
