@@ -237,6 +237,7 @@ async def test_a_throttled_call_is_retried_once(monkeypatch: pytest.MonkeyPatch)
         await check_requests(glue, ["AWSGlue.GetDatabases"] * ATTEMPTS)
 
 
+@pytest.mark.soak  # waits two seconds for botocore
 @pytest.mark.usefixtures("_repeat_at_once")
 async def test_a_throttled_call_to_athena_ends_while_the_clock_of_the_machine_stands_still(
     monkeypatch: pytest.MonkeyPatch,
