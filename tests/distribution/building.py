@@ -29,7 +29,7 @@ UNREACHABLE = re.compile(
 """What the tools print if the package index cannot be reached. A test checks it with the tools that are installed."""
 
 
-def run_script(*arguments: str | Path) -> None:
+def run_script(*arguments: str | Path, status: int = 0) -> None:
     """Run the script that builds packages for MCP clients, in this process: its imports take most of the time."""
     with (
         patch.object(sys, "argv", [str(SCRIPT), *map(str, arguments)]),
@@ -37,7 +37,7 @@ def run_script(*arguments: str | Path) -> None:
         pytest.raises(SystemExit) as ended,
     ):
         runpy.run_path(str(SCRIPT), run_name="__main__")
-    assert ended.value.code == 0
+    assert ended.value.code == status
 
 
 def run_or_skip(*command: str | Path, cwd: Path | None = None, environment: dict[str, str] | None = None) -> str:
