@@ -10,7 +10,7 @@ def test_a_project_without_faults_passes_with_all_plugins_that_are_installed(pin
 
 
 def find_unnamed(faults: dict[str, Fault], found: dict[str, str]) -> dict[str, str]:
-    """Return what was reported of each fault whose report lacks one of its messages."""
+    """Return what was reported of each fault, if the report lacks one of its messages."""
     reports = {name: found.get(name, "nothing") for name in faults}
     return {name: text for name, text in reports.items() if not all(one in text for one in faults[name].messages)}
 
@@ -82,7 +82,7 @@ def lie(statement: str, code: str = LIE) -> dict[str, str]:
 
 
 def unlist(uri: str) -> str:
-    """Return the code of a server whose resources/read does not know a URI that it lists."""
+    """Return the code of a server with a resource that it lists and its resources/read does not know."""
     statement = "from fastmcp.exceptions import NotFoundError; raise NotFoundError('gone')"
     return READ_FAULT.format(uri=uri, statement=statement)
 
