@@ -1,6 +1,6 @@
 # Serves quilt-mcp over HTTP. It runs as a user without rights, and needs to write only to /srv/data and /tmp.
 FROM python:3.13-slim AS build
-ARG EXTRAS=http,postgres,valkey
+ARG EXTRAS=postgres,valkey
 ARG SOURCE_COMMIT=
 WORKDIR /srv/source
 COPY pyproject.toml README.md LICENSE .ci/constraints.txt ./

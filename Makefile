@@ -34,7 +34,7 @@ run: .venv/.installed-demo ## Try it: every resource of the demo world, on both 
 serve: .venv/.installed-demo ## Serve your own Quilt login over stdio
 	$(BIN)/quilt-mcp serve
 
-install: $(addprefix .venv/.installed-,$(EXTRAS)) ## Add optional parts to .venv: EXTRAS="analysis http postgres valkey"
+install: $(addprefix .venv/.installed-,$(EXTRAS)) ## Add optional parts to .venv: EXTRAS="analysis postgres valkey"
 	@test -n "$(EXTRAS)" || { echo 'Name what to add: make install EXTRAS="analysis postgres"'; exit 2; }
 
 setup: .venv/.installed-dev ## Create .venv with everything that development needs

@@ -27,9 +27,10 @@ SANDBOX = ("analysis/jail/", "analysis/engine/", "analysis/child.py", "analysis/
 WORKERS = ("http/metrics_files.py",)
 """What runs only with workers, which Windows refuses."""
 CHECKED = {
+    "commands/entry.py: signal.SIGHUP",
     "commands/http_server.py: signal.SIGHUP",
     "commands/stdio_front.py: select.poll",
-    "http/descriptors.py: resource.",
+    "http/connections.py: resource.",
 }
 """What runs only after a check of `sys.platform`."""
 

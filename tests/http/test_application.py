@@ -104,10 +104,10 @@ def test_objects_of_the_startup_are_excluded_from_garbage_collection() -> None:
     """In a separate process, because it cannot be undone."""
     text = "from quilt_mcp.commands.http_server import tune_garbage_collection as tune; import gc; tune(); "
     found = subprocess.run(
-        [sys.executable, "-c", text + "print(gc.get_freeze_count() > 10_000, gc.get_threshold()[0])"],
+        [sys.executable, "-c", text + "print(gc.get_freeze_count() > 10_000)"],
         check=True,
         capture_output=True,
         text=True,
         timeout=SECONDS,
     )
-    assert found.stdout.split() == ["True", "50000"]
+    assert found.stdout.split() == ["True"]

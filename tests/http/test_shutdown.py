@@ -18,18 +18,17 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from quilt_mcp.commands.demo.http_server import Answer, Request
-from quilt_mcp.http.connection_limits import ConnectionLimits
+from quilt_mcp.http.connections import Connection, ConnectionLimits
 from quilt_mcp.http.overload import FinishRequests
 from quilt_mcp.settings import HTTPSettings
 from tests.http.load import Load, during
-from tests.http.test_limits import connected, parser
+from tests.http.test_limits import connected
 from tests.http.test_nginx import HOST, NGINX, PUBLIC, proxying
 from tests.http.web import READ_QUICK, request, shop
 from tests.support.server_process import HTTPServerProcess, serve_http
 from tests.support.silent_server import SilentServer
 from tests.support.waiting import SECONDS, until, until_awaited
 
-__all__ = ["parser"]  # a fixture
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 WAITING = request("resources/read", uri="athena://databases")
 QUICK = request("resources/read", uri="metadata://templates")
@@ -177,11 +176,11 @@ async def test_no_request_is_lost_behind_nginx_when_a_server_ends(tmp_path: Path
         assert "Traceback" not in first.log
 
 
-async def test_requests_that_are_on_their_way_are_answered(parser: type[Any]) -> None:
+async def test_requests_that_are_on_their_way_are_answered() -> None:
     """The client sends on an idle connection at the moment in which the server shuts down."""
     connections: list[Any] = []
 
-    class Watched(parser):  # type: ignore[misc]  # a parameter
+    class Watched(Connection):
         limits = ConnectionLimits(linger_seconds=SECONDS)
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -199,10 +198,10 @@ async def test_requests_that_are_on_their_way_are_answered(parser: type[Any]) ->
         await until(connections[0].transport.is_closing)
 
 
-async def test_streams_do_not_delay_the_shutdown(parser: type[Any], caplog: pytest.LogCaptureFixture) -> None:
+async def test_streams_do_not_delay_the_shutdown(caplog: pytest.LogCaptureFixture) -> None:
     connections: list[Any] = []
 
-    class Watched(parser):  # type: ignore[misc]  # a parameter
+    class Watched(Connection):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             connections.append(self)
             super().connection_made(transport)

@@ -13,7 +13,7 @@ from fastmcp.server.auth import AuthProvider
 
 from quilt_mcp.http.app import Transport, create_application
 from quilt_mcp.http.auth import SharedStore, create_auth
-from quilt_mcp.http.connection_limits import LimitedProtocol
+from quilt_mcp.http.connections import Connection
 from quilt_mcp.http.readiness import Check
 from quilt_mcp.http.request_limits import BODY_SECONDS
 from quilt_mcp.http.sockets import listen
@@ -54,7 +54,7 @@ async def running(  # noqa: PLR0913 - all but two are keyword-only
     *,
     transport: Transport = "http",
     checks: Mapping[str, Check] | None = None,
-    protocol: type[Protocol] = LimitedProtocol,
+    protocol: type[Protocol] = Connection,
     body_seconds: float = BODY_SECONDS,
 ) -> AsyncIterator[str]:
     """Serve until the block ends; the value is the URL without a path."""

@@ -1,7 +1,9 @@
 """The console script `quilt-mcp`. A client over stdio gets its first answers before the server is imported."""
 
 import re
+import signal
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import cast
 
@@ -18,6 +20,7 @@ def main() -> int:
     arguments = sys.argv[1:]
     try:
         open_closed_streams()
+        _ignore_early_reload(arguments)
         if STDIO.fullmatch(" ".join(arguments)):
             open_front(arguments)
         elif arguments[:1] != ["serve"]:  # its stdout can be the connection to a client
@@ -25,3 +28,10 @@ def main() -> int:
         return cast("int", import_module("quilt_mcp.commands.cli").main())
     except KeyboardInterrupt:  # during the imports
         return INTERRUPTED
+
+
+def _ignore_early_reload(arguments: Sequence[str]) -> None:
+    """Ignore SIGHUP until the server over HTTP handles it. `systemctl reload` during the start would end it."""
+    is_http = arguments[:1] == ["serve"] and any(one.endswith(("http", "sse")) for one in arguments)
+    if is_http and sys.platform != "win32":
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)

@@ -30,8 +30,7 @@ from quilt_mcp.http.app import Transport, create_application
 from quilt_mcp.http.audit_log import note_event, open_audit_log
 from quilt_mcp.http.audit_messages import auditing
 from quilt_mcp.http.audit_requests import audit_requests
-from quilt_mcp.http.audited_protocol import AuditedProtocol
-from quilt_mcp.http.descriptors import AcceptErrors, TooFewDescriptors, raise_descriptor_limit
+from quilt_mcp.http.connections import Connection, TooFewDescriptors, raise_descriptor_limit
 from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
 from quilt_mcp.http.overload import Flag
 from quilt_mcp.http.readiness import Check
@@ -95,7 +94,6 @@ def run_workers(settings: Settings, host: str, listener: socket.socket, count: i
         settings,
         seconds_to_finish=settings.deadline_seconds,
         workers=count,
-        protocol=AuditedProtocol,
     )
     with tempfile.TemporaryDirectory(prefix="quilt-mcp-metrics-") as directory:
         # The workers inherit both. With the second, modules in the current directory cannot replace installed ones.
@@ -127,7 +125,7 @@ def create_web_server(  # noqa: PLR0913 - all but two are keyword-only
     host: str,
     when_ready: Callable[[], None],
     leaving: Flag | None = None,
-    protocol: type[asyncio.Protocol] = AuditedProtocol,
+    protocol: type[asyncio.Protocol] = Connection,
     collect_seconds: float = COLLECT_SECONDS,
 ) -> WebServer:
     """Create the web server of this process. It can run once.
@@ -198,14 +196,10 @@ def readiness_checks(app: App) -> dict[str, Check]:
 
 
 def tune_garbage_collection() -> None:
-    """Exclude the objects of the startup from garbage collection, and collect rarely.
-
-    Under load, garbage collection causes the slowest answers.
-    """
+    """Exclude the objects of the startup from garbage collection, which causes the slowest answers under load."""
     gc.unfreeze()  # an earlier application, which may have ended
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 10)  # the last is the default: with fewer full collections garbage would accumulate
 
 
 def _collect_later(seconds: float) -> None:
@@ -216,7 +210,6 @@ def _collect_later(seconds: float) -> None:
 def _prepare_process() -> None:
     import_module("key_value.aio.stores.memory")  # FastMCP imports it in the first request otherwise
     tune_garbage_collection()
-    asyncio.get_running_loop().set_exception_handler(AcceptErrors())
 
 
 def _describe(error: Exception) -> str:

@@ -97,6 +97,16 @@ def audit_requests(app: Starlette, log: AuditLog, *, transport: str, has_sign_in
     app.router.lifespan_context = share
 
 
+def audit_refusal(scope: Scope, status: HTTPStatus) -> None:
+    """Audit a request that the application does not receive, because there are too many connections."""
+    log = scope["state"].get(AUDIT_LOG)
+    if isinstance(log, AuditLog):
+        method = scope["method"] if scope["method"] in HTTP_METHODS else "other"
+        record = AuditRecord("http", find_address(scope.get("client")), http_method=method, status=status.value)
+        record.note_failure("limit", f"HTTP {status.value}")
+        log.write(record)
+
+
 class _Exchange:
     """The ASGI channels of one request, and what passed through them."""
 

@@ -9,6 +9,9 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from quilt_mcp.http.audit_requests import audit_refusal
+
+VERSIONS = {"1.0", "1.1"}
 FOR_OPERATORS = {"/health", "/ready"}
 RETRY_SECONDS = 1
 
@@ -22,7 +25,8 @@ class Flag(Protocol):
 class RefuseConnection:
     """The application for connections above the limit: it lets requests of load balancers through, one for each.
 
-    Otherwise a load balancer or a container platform would end a server that is only busy.
+    Otherwise a load balancer or a container platform would end a server that is only busy. It is outside of the
+    application, so it writes the audit log itself.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -30,14 +34,18 @@ class RefuseConnection:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, and close the connection."""
-        app = self._app if scope["path"] in FOR_OPERATORS else _unavailable
-        await app(scope, receive, _closing(send))
+        if scope["path"] in FOR_OPERATORS:
+            await self._app(scope, receive, _closing(send))
+            return
+        await _unavailable(scope, receive, _closing(send))
+        audit_refusal(scope, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 class FinishRequests:
     """Closes each connection after its request while the server shuts down, so that clients move to another server.
 
-    A request that is cancelled because it takes too long gets 503. A request of a client that has left gets no answer.
+    A request of another version of HTTP, which h11 reads as HTTP/1.1, gets 505. One that is cancelled because it takes
+    too long gets 503. A request of a client that has left gets no answer.
 
     Args:
         app: the application.
@@ -60,6 +68,9 @@ class FinishRequests:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope.get("http_version", "1.1") not in VERSIONS:
+            await _unsupported(scope, receive, _closing(send))
+            return
         try:
             await self._app(scope, receive, send_closing)
         except ClientDisconnect:  # in the middle of the body: no client is left to receive an answer
@@ -81,6 +92,7 @@ def _closing(send: Send) -> Send:
     return send_closing
 
 
+_unsupported = PlainTextResponse("This server speaks HTTP/1.1.\n", HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
 _unavailable = PlainTextResponse(
     "The server has too many connections, or shuts down. Try again.\n",
     HTTPStatus.SERVICE_UNAVAILABLE,

@@ -6,7 +6,7 @@ from fastmcp.server.dependencies import get_access_token
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quilt_mcp.core.errors import TooManyRequests
-from quilt_mcp.http.connection_limits import IS_STREAM
+from quilt_mcp.http.connections import IS_STREAM
 from quilt_mcp.http.request_limits import find_counted, too_many_requests
 
 SHARE = 10

@@ -11,7 +11,7 @@ from threading import Thread
 import uvicorn
 from starlette.types import ASGIApp
 
-from quilt_mcp.http.connection_limits import Limited, LimitedProtocol
+from quilt_mcp.http.connections import HEAD_BYTES, Connection
 from quilt_mcp.http.overload import Flag
 from quilt_mcp.http.sockets import BACKLOG
 from quilt_mcp.http.workers import HEALTH_CHECK_SECONDS, SPARE_SECONDS
@@ -29,7 +29,7 @@ def configure_uvicorn(
     *,
     seconds_to_finish: float,
     workers: int = 1,
-    protocol: type[Protocol] = LimitedProtocol,
+    protocol: type[Protocol] = Connection,
 ) -> uvicorn.Config:
     """Return uvicorn's configuration.
 
@@ -45,6 +45,9 @@ def configure_uvicorn(
         factory=workers > 1,
         http=protocol,
         ws="none",
+        h11_max_incomplete_event_size=HEAD_BYTES,
+        # asyncio would pass the identity of one request on to later ones on the connection (python/cpython#140947)
+        reset_contextvars=True,
         lifespan="on",
         log_config=None,  # uvicorn's own configuration writes the access log to stdout
         access_log=False,
@@ -53,7 +56,7 @@ def configure_uvicorn(
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=int(seconds_to_finish),
         timeout_worker_healthcheck=HEALTH_CHECK_SECONDS,
-        limit_concurrency=settings.max_connections,  # LimitedProtocol applies it
+        limit_concurrency=settings.max_connections,  # Connection applies it
         backlog=BACKLOG,
         forwarded_allow_ips=[str(network) for network in settings.trusted_proxies],
     )
@@ -100,7 +103,7 @@ class WebServer(uvicorn.Server):
     async def _renew_and_end_streams(self, renew: Callable[[], Coroutine[object, object, bool]]) -> None:
         """Renew the application, and end the streams of the last one: the new one does not know their sessions."""
         open_now: Collection[object] = self.server_state.connections
-        before = [one for one in open_now if isinstance(one, Limited)]
+        before = [one for one in open_now if isinstance(one, Connection)]
         if await renew():
             for connection in before:
                 connection.end_stream()

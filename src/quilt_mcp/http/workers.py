@@ -78,8 +78,9 @@ class Workers(Multiprocess):
             self.should_exit.set()
 
     def keep_subprocess_alive(self) -> None:
-        """Replace dead workers, at most once in a growing number of seconds while they keep dying."""
-        if self._leaving.value or self.should_exit.is_set() or time.monotonic() < self._next_respawn:
+        """Replace dead workers, at most once in a growing number of seconds while they keep dying and others serve."""
+        pauses = time.monotonic() < self._next_respawn and any(one.process.is_alive() for one in self.processes)
+        if self._leaving.value or self.should_exit.is_set() or pauses:
             return
         before = [process.pid for process in self.processes]
         super().keep_subprocess_alive()
