@@ -197,7 +197,7 @@ async def test_the_last_keys_are_used_while_the_issuer_fails(failure: str, issue
         assert await read(new) == HTTPStatus.UNAUTHORIZED
 
 
-async def test_what_is_no_key_does_not_hide_the_keys(issuer: Issuer) -> None:
+async def test_values_that_are_no_keys_are_ignored(issuer: Issuer) -> None:
     keys = issuer.keys.body
     assert isinstance(keys, dict)
     issuer.answer = Answer(HTTPStatus.OK, {"keys": [None, 7, {}, *keys["keys"]]})
