@@ -1,21 +1,26 @@
 """Opaque tokens, which the issuer describes, and what the server tells clients about issuers (RFC 9728)."""
 
+import asyncio
 import json
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
 import pytest
+from fastmcp.server.auth import AccessToken
 from fastmcp.server.dependencies import get_access_token
 from pydantic import AnyHttpUrl, SecretStr
 
 from quilt_mcp.app import identity
 from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.http.auth import MisconfiguredSignIn, check_audience, create_auth
-from quilt_mcp.http.introspection import StrictIntrospectionVerifier
+from quilt_mcp.http.introspection import QUESTIONS, IntrospectionVerifier
 from quilt_mcp.settings import HTTPSettings
 from tests.http.web import READ_QUICK, shop
+from tests.support.waiting import SECONDS, until
 
 ISSUER, AUDIENCE, PUBLIC = "https://issuer.example.com", "https://mcp.example.com/mcp", "https://mcp.example.com"
 GOOD: dict[str, Any] = {"active": True, "sub": "ann", "aud": AUDIENCE, "client_id": "cli", "scope": "read"}
@@ -29,6 +34,12 @@ class Issuer:
         self.known: dict[str, object] = {"good": GOOD}
         self.failure: Answer | None = None
         self.asked: Counter[str] = Counter()
+        self.gate = threading.Event()
+        self.gate.set()
+        self.asking = self.most = 0
+        """The number of questions at this moment, and its maximum."""
+        self.connections: set[int] = set()
+        self._lock = threading.Lock()
         self.server = LoopbackServer(self._respond, 0)
         self.settings = HTTPSettings(
             introspection_url=AnyHttpUrl(f"http://127.0.0.1:{self.server.port}/introspect"),
@@ -41,9 +52,28 @@ class Issuer:
             allowed_hosts=("127.0.0.1",),
         )
 
+    def create_verifier(self, **options: Any) -> IntrospectionVerifier:
+        """Return the verifier of the settings."""
+        return IntrospectionVerifier(
+            issuer=ISSUER,
+            introspection_url=str(self.settings.introspection_url),
+            client_id="quilt",
+            client_secret="zq-new-secret",
+            audience=AUDIENCE,
+            required_scopes=["read"],
+            **options,
+        )
+
     def _respond(self, asked: Request) -> Answer:
         token = asked.form["token"]
-        self.asked[token] += 1
+        with self._lock:
+            self.asked[token] += 1
+            self.asking += 1
+            self.most = max(self.most, self.asking)
+            self.connections.add(threading.get_ident())
+        self.gate.wait(SECONDS)
+        with self._lock:
+            self.asking -= 1
         if asked.signature != "Basic cXVpbHQ6enEtbmV3LXNlY3JldA==":  # quilt:zq-new-secret
             return Answer(HTTPStatus.UNAUTHORIZED, {})
         return self.failure or Answer(HTTPStatus.OK, self.known.get(token, MISSING))
@@ -70,6 +100,14 @@ REFUSED: dict[str, object] = {
     "exp is infinite": json.dumps(GOOD | {"exp": 1e999}).encode(),
     "no scope": GOOD | {"scope": ""},
     "sub is a list": GOOD | {"sub": ["ann"]},
+    "sub is no Unicode": json.dumps(GOOD | {"sub": "\ud800"}).encode(),
+    "a claim is no Unicode": json.dumps(GOOD | {"team": ["\ud800"]}).encode(),
+    "a deep claim": json.dumps(GOOD).encode()[:-1] + b', "team": ' + b"[" * 300 + b"]" * 300 + b"}",
+    "aud is a number": GOOD | {"aud": 7},
+    "exp is a text": GOOD | {"exp": "4102444800"},
+    "exp is true": GOOD | {"exp": True},
+    "exp is a long number": GOOD | {"exp": 10**400},
+    "valid in an hour": GOOD | {"nbf": time.time() + 3600},
 }
 
 
@@ -81,8 +119,16 @@ async def test_a_token_that_the_issuer_does_not_accept_gets_401(
     async with shop(issuer.settings) as (client, _):
         assert (await client.post(**asking("bad"))).status_code == HTTPStatus.UNAUTHORIZED
         assert (await client.post(**asking("good"))).status_code == HTTPStatus.OK
+    assert "quilt_mcp" not in {record.name.partition(".")[0] for record in caplog.records}
     assert "Traceback" not in caplog.text
     assert "zq-" not in caplog.text
+
+
+async def test_null_is_an_unknown_claim(issuer: Issuer) -> None:
+    issuer.known["good"] = GOOD | {"exp": None, "nbf": None, "iss": None, "email": None}
+    found = await issuer.create_verifier().verify_token("good")
+    assert found
+    assert found.claims == GOOD | {"iss": ISSUER}
 
 
 async def test_the_issuer_is_asked_once_in_a_few_seconds(issuer: Issuer) -> None:
@@ -94,18 +140,76 @@ async def test_the_issuer_is_asked_once_in_a_few_seconds(issuer: Issuer) -> None
 
 async def test_the_number_of_remembered_tokens_is_limited(issuer: Issuer) -> None:
     issuer.known["other"] = GOOD
-    verifier = StrictIntrospectionVerifier(
-        issuer=ISSUER,
-        introspection_url=str(issuer.settings.introspection_url),
-        client_id="quilt",
-        client_secret="zq-new-secret",
-        audience=AUDIENCE,
-        required_scopes=["read"],
-        cached_tokens=1,
-    )
-    for token in ("good", "good", "other", "good"):
-        assert await verifier.verify_token(token)
-    assert issuer.asked == {"good": 2, "other": 1}
+    verifier = issuer.create_verifier(cached_tokens=1)
+    for token in ("good", "good", "junk", "junk", "other", "good", "bad", "junk"):
+        await verifier.verify_token(token)
+    assert issuer.asked == {"good": 2, "other": 1, "junk": 2, "bad": 1}
+
+
+@pytest.mark.parametrize("token", ["good", "bad", "foreign"])
+async def test_concurrent_requests_with_the_same_token_share_one_question(token: str, issuer: Issuer) -> None:
+    issuer.known["foreign"] = GOOD | {"aud": "https://other.example.com"}
+    verifier = issuer.create_verifier()
+    found = await asyncio.gather(*(verifier.verify_token(token) for _ in range(30)))
+    assert {one is not None for one in found} == {token == "good"}
+    assert await verifier.verify_token(token) == found[0]
+    assert issuer.asked == {token: 1}
+
+
+async def test_a_cancelled_request_does_not_fail_others_with_its_token(issuer: Issuer) -> None:
+    issuer.gate.clear()
+    verifier = issuer.create_verifier()
+    first, second = (asyncio.create_task(verifier.verify_token("good")) for _ in range(2))
+    await until(lambda: issuer.asked["good"])
+    first.cancel()
+    await asyncio.wait([first])
+    issuer.gate.set()
+    assert await second
+    assert issuer.asked == {"good": 1}
+
+
+async def test_invalid_tokens_of_one_address_do_not_delay_others(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issuer.known["new"] = GOOD
+    new, seen = asking("new"), list[str]()
+    verifier = issuer.create_verifier()
+    verify = verifier.verify_token
+
+    async def note(token: str) -> AccessToken | None:
+        seen.append(token)
+        return await verify(token)
+
+    monkeypatch.setattr(verifier, "verify_token", note)
+    async with shop(auth=verifier) as (client, _):
+        assert (await client.post(**asking("good"))).status_code == HTTPStatus.OK
+        issuer.gate.clear()
+        junk = [asyncio.create_task(client.post(**asking(f"junk {number}"))) for number in range(80)]
+        await until(lambda: issuer.asking == QUESTIONS and len(seen) == 1 + len(junk))
+        assert (await client.post(**asking("good"))).status_code == HTTPStatus.OK  # the issuer is not asked
+        elsewhere = new["headers"] | {"X-Forwarded-For": "203.0.113.7"}
+        honest = asyncio.create_task(client.post(**new | {"headers": elsewhere}))
+        await until(lambda: "new" in seen)
+        issuer.gate.set()
+        assert (await honest).status_code == HTTPStatus.OK
+        assert {answer.status_code for answer in await asyncio.gather(*junk)} == {HTTPStatus.UNAUTHORIZED}
+    assert list(issuer.asked).index("new") < len(junk) // 2
+    assert issuer.most == QUESTIONS
+    assert len(issuer.connections) <= 1 + QUESTIONS
+
+
+async def test_a_question_that_waits_too_long_gives_503(issuer: Issuer, caplog: pytest.LogCaptureFixture) -> None:
+    issuer.gate.clear()
+    verifier = issuer.create_verifier(questions=1, queue_seconds=0.01)  # the issuer does not answer the first
+    async with shop(auth=verifier) as (client, _):
+        first = asyncio.create_task(client.post(**asking("good")))
+        await until(lambda: issuer.asking)
+        refused = await client.post(**asking("other"))
+        assert (refused.status_code, refused.headers["retry-after"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "5")
+        issuer.gate.set()
+        assert (await first).status_code == HTTPStatus.OK
+        assert (await client.post(**asking("other"))).status_code == HTTPStatus.UNAUTHORIZED
+    assert "does not respond" not in caplog.text
 
 
 FAILURES = {
@@ -113,6 +217,10 @@ FAILURES = {
     "refuses this server": Answer(HTTPStatus.UNAUTHORIZED, {}),
     "no JSON": Answer(HTTPStatus.OK, b"<html>"),
     "no answer": Answer(HTTPStatus.OK, {"error": "maintenance"}),
+    **{
+        f"active is {active!r}": Answer(HTTPStatus.OK, GOOD | {"active": active})
+        for active in ("false", "true", 1, None)
+    },
 }
 
 

@@ -322,19 +322,6 @@ async def test_the_metadata_name_this_server_as_the_issuer(provider: Provider) -
     assert resource["authorization_servers"] == [issuer["issuer"]]
 
 
-async def test_an_address_can_register_20_clients_per_minute(provider: Provider) -> None:
-    async with shop(provider.settings(OLD)) as (client, _):
-        answers = [await register(client) for _ in range(30)]
-        elsewhere = [
-            await client.post("/register", json={"redirect_uris": [CALLBACK]}, headers={"X-Forwarded-For": address})
-            for address in ("203.0.113.7", "2001:db8::1", "nonsense")
-        ]
-    statuses = [answer.status_code for answer in answers]
-    assert statuses == [HTTPStatus.CREATED] * 20 + [HTTPStatus.TOO_MANY_REQUESTS] * 10
-    assert int(answers[-1].headers["retry-after"]) > 0
-    assert [answer.status_code for answer in elsewhere] == [HTTPStatus.CREATED] * 3
-
-
 async def test_the_files_of_expired_values_are_deleted(provider: Provider, tmp_path: Path) -> None:
     store = store_of_auth(provider.settings(OLD))
     await store.put("a", {"x": 1}, collection="c", ttl=0.001)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections.abc import Iterator
 from functools import partial
 from http import HTTPStatus
@@ -20,8 +19,10 @@ from pydantic import AnyHttpUrl, SecretStr
 from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.http import sign_in_limits
 from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth
 from quilt_mcp.http.shared_state import SharedSignIns
+from quilt_mcp.http.sign_in_limits import QUERY_BYTES, RATES
 from quilt_mcp.http.sign_in_store import SignInKeys
 from quilt_mcp.http.sign_ins import SignIns
 from quilt_mcp.settings import HTTPSettings
@@ -121,16 +122,22 @@ async def register(client: httpx2.AsyncClient) -> str:
     return str(answer.json()["client_id"])
 
 
-async def start_sign_in(client: httpx2.AsyncClient, client_id: str) -> httpx2.Response:
+async def start_sign_in(client: httpx2.AsyncClient, client_id: str, state: str = "1") -> httpx2.Response:
     """Start a sign-in and return the response."""
-    given = {"client_id": client_id, "redirect_uri": CALLBACK, "response_type": "code", "state": "1"}
+    given = {"client_id": client_id, "redirect_uri": CALLBACK, "response_type": "code", "state": state}
     return await client.get("/authorize", params=given | {"code_challenge": "x" * 43, "code_challenge_method": "S256"})
 
 
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory in which FastMCP stores sign-ins."""
+    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
+    return tmp_path
+
+
 async def test_callers_sign_in_through_an_openid_provider(
-    provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    provider: str, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)  # FastMCP stores registered clients there
     async with shop(by_openid(provider)) as (client, _):
         refused = await client.post(**READ_QUICK)
         assert (refused.status_code, refused.text) == (HTTPStatus.UNAUTHORIZED, "")
@@ -153,10 +160,7 @@ def store_of(store: SharedSignIns, given: SignInKeys) -> SharedSignIns:
     return store
 
 
-async def test_machines_that_share_a_valkey_continue_each_others_sign_ins(
-    provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
+async def test_machines_that_share_a_valkey_continue_each_others_sign_ins(provider: str, home: Path) -> None:
     with valkey_server() as valkey:
         stores = [SharedSignIns(valkey.url, keys("the-secret")) for _ in range(2)]
         one, other = (shop(by_openid(provider), shared_store=partial(store_of, store)) for store in stores)
@@ -171,7 +175,7 @@ async def test_machines_that_share_a_valkey_continue_each_others_sign_ins(
             await store.close()
     assert len(read) >= 2
     assert "zq-client" not in str(read)
-    assert not any(files for _, _, files in os.walk(tmp_path))
+    assert count_files(home) == 0
 
 
 def issue_token(shop: Shop) -> dict[str, str]:
@@ -217,11 +221,72 @@ async def test_many_concurrent_requests_are_not_a_failure_of_the_store(provider:
     assert {answer.status_code for answer in answers} == {HTTPStatus.UNAUTHORIZED}
 
 
-async def test_registrations_have_a_size_limit(provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
+async def test_registrations_have_a_size_limit(provider: str, home: Path) -> None:
     async with shop(by_openid(provider)) as (client, _):
         answer = await client.post("/register", json={"redirect_uris": [CALLBACK], "client_name": "x" * 16_384})
     assert answer.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+async def test_an_address_can_begin_a_limited_number_of_sign_ins(
+    provider: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sign_in_limits, "RATES", dict.fromkeys(RATES, "3/minute"))
+    async with shop(by_openid(provider)) as (client, _):
+        started = await start_sign_in(client, client_id := await register(client))
+        consent = started.headers["location"].removeprefix(PUBLIC)
+        requests: dict[str, dict[str, Any]] = {
+            "/register": {"method": "POST", "url": "/register", "json": {"redirect_uris": [CALLBACK]}},
+            "/authorize": {"method": "HEAD", "url": started.request.url},
+            "/consent": {"method": "GET", "url": consent},
+            "/auth/callback": {"method": "GET", "url": "/auth/callback?code=x&state=x"},
+        }
+        for path, asked in requests.items():
+            allowed = 2 if path in {"/register", "/authorize"} else 3
+            answers = [await client.request(**asked) for _ in range(allowed)]
+            assert HTTPStatus.TOO_MANY_REQUESTS not in {answer.status_code for answer in answers}
+            before = count_files(home)
+            refused = await client.request(**asked)
+            assert (refused.status_code, int(refused.headers["retry-after"]) > 0) == (429, True)
+            assert count_files(home) == before
+        assert (await client.post("/authorize", data={"client_id": client_id})).status_code == 429
+        elsewhere = [
+            await client.post("/register", json={"redirect_uris": [CALLBACK]}, headers={"X-Forwarded-For": address})
+            for address in ("203.0.113.7", "2001:db8::1", "nonsense")
+        ]
+        assert {answer.status_code for answer in elsewhere} == {HTTPStatus.CREATED}
+    assert requests.keys() == RATES.keys()
+
+
+async def test_requests_of_strangers_without_a_limit_store_nothing(provider: str, home: Path) -> None:
+    code = {"grant_type": "authorization_code", "code": "x", "code_verifier": "x" * 43, "redirect_uri": CALLBACK}
+    counts = []
+    async with shop(by_openid(provider)) as (client, _):
+        known = {"client_id": await register(client)}
+        for _ in range(2):  # the store writes a file for each kind of value when it first looks for one
+            for path, form in (
+                ("/token", code),
+                ("/token", code | known),
+                ("/token", {"grant_type": "refresh_token", "refresh_token": "x"} | known),
+                ("/revoke", {"token": "x"} | known),
+            ):
+                assert (await client.post(path, data=form)).is_client_error
+            await client.post("/mcp", headers=ANN)
+            counts.append(count_files(home))
+    assert counts[0] == counts[1]
+
+
+async def test_a_long_query_is_an_error(provider: str, home: Path) -> None:
+    async with shop(by_openid(provider)) as (client, _):
+        known = await register(client)
+        before = count_files(home)
+        refused = await start_sign_in(client, known, state="x" * QUERY_BYTES)
+        assert (refused.status_code, refused.json()["error"]) == (HTTPStatus.BAD_REQUEST, "invalid_request")
+        assert count_files(home) == before
+        assert (await start_sign_in(client, known, state="x" * 4096)).status_code == HTTPStatus.FOUND
+
+
+def count_files(home: Path) -> int:
+    return sum(1 for path in home.rglob("*") if path.is_file())
 
 
 @pytest.mark.parametrize("secret", ["", "  "])

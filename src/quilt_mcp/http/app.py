@@ -17,12 +17,12 @@ from quilt_mcp.http.message_check import CheckMessage
 from quilt_mcp.http.metrics import Metrics
 from quilt_mcp.http.overload import FinishRequests, Flag
 from quilt_mcp.http.readiness import Check, Readiness
-from quilt_mcp.http.registrations import LimitRegistrations
 from quilt_mcp.http.request_limits import BODY_SECONDS, BodyTimeout, CancelOnDisconnect, CountRequest, RateLimit
 from quilt_mcp.http.require_token import require_token
 from quilt_mcp.http.routes import add_routes
 from quilt_mcp.http.routing_headers import CheckRoutingHeaders
 from quilt_mcp.http.sign_in_failures import ReportSignInFailure
+from quilt_mcp.http.sign_in_limits import LimitSignIns
 from quilt_mcp.http.streams import StreamLimit
 from quilt_mcp.settings import HTTPSettings
 
@@ -72,7 +72,7 @@ def create_application(  # noqa: PLR0913 - all but two are keyword-only
     app.user_middleware.insert(0, Middleware(FinishRequests, leaving=leaving))
     if mcp.auth is not None:
         app.user_middleware.insert(0, Middleware(ReportSignInFailure))
-        app.user_middleware[:0] = [Middleware(LimitRegistrations)] if settings.oidc_config_url else []
+        app.user_middleware[:0] = [Middleware(LimitSignIns)] if settings.oidc_config_url else []
         require_token(app)  # before the body is read
         app.user_middleware += [Middleware(RateLimit, count=count)] if count else []
     _limit_requests(app, settings, transport, body_seconds)

@@ -135,7 +135,7 @@ def _introspect(settings: HTTPSettings) -> TokenVerifier:
         raise MisconfiguredSignIn("QUILT_MCP_INTROSPECTION_CLIENT_SECRET is blank")
     return cast(
         "TokenVerifier",
-        module.StrictIntrospectionVerifier(
+        module.IntrospectionVerifier(
             introspection_url=str(settings.introspection_url),
             issuer=settings.introspection_issuer,
             audience=settings.introspection_audience,

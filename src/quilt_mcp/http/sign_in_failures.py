@@ -45,6 +45,7 @@ class ReportSignInFailure:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        _sign_in_failed.set(False)  # it could be that of an earlier request on the same connection
         try:
             await self._app(scope, receive, send_or_replace)
         except SignInStoreError:

@@ -5,6 +5,7 @@ auth.py imports this module on first use, because it imports cryptography.
 Sources: RFC 7519 (the claims `exp`, `nbf`, `iat`), RFC 9068 and RFC 8725 (the header `typ`).
 """
 
+import asyncio
 import logging
 import math
 import time
@@ -15,7 +16,7 @@ import httpx2
 from fastmcp.server.auth import AccessToken
 from fastmcp.server.auth.providers.jwt import JWTVerifier
 from fastmcp.utilities.auth import decode_jwt_header
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from quilt_mcp.http.sign_in_failures import note_sign_in_failure
@@ -35,7 +36,7 @@ logger = logging.getLogger(__name__)
 class _KeySet(TypedDict):
     """A JSON Web Key Set (RFC 7517)."""
 
-    keys: list[dict[str, object]]
+    keys: list[object]
 
 
 KEY_SET = TypeAdapter(_KeySet)
@@ -55,7 +56,7 @@ class StrictJWTVerifier(JWTVerifier):
     """
 
     def __init__(self, *, jwks_uri: str | None, refresh_seconds: float = REFRESH_SECONDS, **options: Any) -> None:
-        self._published = PublishedKeys() if jwks_uri else None
+        self._published = PublishedKeys(refresh_seconds) if jwks_uri else None
         super().__init__(
             jwks_uri=jwks_uri, http_client=self._published, jwks_refresh_interval=refresh_seconds, **options
         )
@@ -63,8 +64,10 @@ class StrictJWTVerifier(JWTVerifier):
     async def load_access_token(self, token: str) -> AccessToken | None:
         """Return the claims of a valid token, or None."""
         try:
+            header: object = decode_jwt_header(token)
+            if not isinstance(header, dict):
+                return None
             found = await super().load_access_token(token)
-            header = decode_jwt_header(token)
         except (ValueError, RecursionError, OverflowError):  # no JSON, deeply nested JSON, an infinite `exp`
             return None
         if found is None and self._published is not None and self._published.may_lack(header.get("kid")):
@@ -78,15 +81,19 @@ class PublishedKeys(httpx2.AsyncClient):
     Each fetch has its own connection, so there is nothing to close.
 
     Args:
-        max_stale_seconds: the maximum age of that response.
+        refresh_seconds: how long a failure is the answer to further requests. Requests that waited for it would
+            otherwise repeat it one after another.
+        max_stale_seconds: the maximum age of the last good response.
     """
 
-    _good: tuple[float, httpx2.Response] | None = None
-    _has_failed = False
-
-    def __init__(self, max_stale_seconds: float = MAX_STALE_SECONDS) -> None:
+    def __init__(
+        self, refresh_seconds: float = REFRESH_SECONDS, *, max_stale_seconds: float = MAX_STALE_SECONDS
+    ) -> None:
         super().__init__(timeout=FETCH_SECONDS)
+        self._refresh_seconds = refresh_seconds
         self._max_stale_seconds = max_stale_seconds
+        self._good: tuple[float, httpx2.Response] | None = None
+        self._failed_at: float | None = None
 
     async def get(self, url: httpx2.URL | str, **options: Any) -> httpx2.Response:
         """Return the response with the keys.
@@ -94,27 +101,47 @@ class PublishedKeys(httpx2.AsyncClient):
         Raises:
             HTTPError: the issuer does not respond with keys, and there is no earlier response.
         """
+        if self._failed_at is not None and time.monotonic() < self._failed_at + self._refresh_seconds:
+            return self._find_last()
         try:
-            async with httpx2.AsyncClient(timeout=self.timeout) as client:
+            async with asyncio.timeout(FETCH_SECONDS), httpx2.AsyncClient(timeout=self.timeout) as client:
                 response = (await client.get(url, **options)).raise_for_status()
-            KEY_SET.validate_json(response.content)
-        except (httpx2.HTTPError, ValidationError) as error:
-            return self._find_last(error)
-        self._good, self._has_failed = (time.monotonic(), response), False
+            _find_keys(response)
+        except (httpx2.HTTPError, TimeoutError, ValueError) as error:
+            self._note_failure(error)
+            return self._find_last()
+        self._good, self._failed_at = (time.monotonic(), response), None
         return response
 
     def may_lack(self, key_id: object) -> bool:
         """Return whether the issuer may have published this key since its last response."""
-        keys = KEY_SET.validate_json(self._good[1].content)["keys"] if self._good else []
-        return self._has_failed and all(one.get("kid") != key_id for one in keys)
+        keys = _find_keys(self._good[1]) if self._good else []
+        return self._failed_at is not None and all(one.get("kid") != key_id for one in keys)
 
-    def _find_last(self, error: Exception) -> httpx2.Response:
-        if not self._has_failed:
-            logger.warning("cannot fetch the keys of the token issuer (%s)", type(error).__name__)
-        self._has_failed = True
+    def _note_failure(self, error: Exception) -> None:
+        if self._failed_at is None:
+            reason = str(error) if type(error) is ValueError else type(error).__name__
+            logger.warning("cannot fetch the keys of the token issuer (%s)", reason)
+        self._failed_at = time.monotonic()
+
+    def _find_last(self) -> httpx2.Response:
         if self._good is None or time.monotonic() - self._good[0] > self._max_stale_seconds:
-            raise httpx2.HTTPError("the issuer's keys are unavailable") from error
+            raise httpx2.HTTPError("the issuer's keys are unavailable")
         return self._good[1]
+
+
+def _find_keys(response: httpx2.Response) -> list[Mapping[str, object]]:
+    """Return the keys of a response. What is not a key is ignored (RFC 7517, section 5).
+
+    Raises:
+        ValueError: there is none. With an empty set, no token is valid: the issuer is about to replace its keys.
+    """
+    found: list[Mapping[str, object]] = [
+        one for one in KEY_SET.validate_json(response.content)["keys"] if isinstance(one, dict) and "kty" in one
+    ]
+    if not found:
+        raise ValueError("no keys")
+    return found
 
 
 def _is_access_token(header: Mapping[str, object]) -> bool:
