@@ -19,10 +19,9 @@ from pydantic import AnyHttpUrl, SecretStr
 from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.http import sign_in_limits
 from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth
 from quilt_mcp.http.shared_state import SharedSignIns
-from quilt_mcp.http.sign_in_limits import QUERY_BYTES, RATES
+from quilt_mcp.http.sign_in_limits import QUERY_BYTES, RATES, LimitSignIns
 from quilt_mcp.http.sign_in_store import SignInKeys
 from quilt_mcp.http.sign_ins import SignIns
 from quilt_mcp.settings import HTTPSettings
@@ -230,7 +229,9 @@ async def test_registrations_have_a_size_limit(provider: str, home: Path) -> Non
 async def test_an_address_can_begin_a_limited_number_of_sign_ins(
     provider: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sign_in_limits, "RATES", dict.fromkeys(RATES, "3/minute"))
+    monkeypatch.setattr(
+        "quilt_mcp.http.app.LimitSignIns", partial(LimitSignIns, rates=dict.fromkeys(RATES, "3/minute"))
+    )
     async with shop(by_openid(provider)) as (client, _):
         started = await start_sign_in(client, client_id := await register(client))
         consent = started.headers["location"].removeprefix(PUBLIC)
