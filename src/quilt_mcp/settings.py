@@ -189,11 +189,6 @@ class HTTPSettings(BaseSettings):
         le=100_000,
         description="Maximum number of concurrent reads per identity and process. 0 means no limit.",
     )
-    fast_lane: Literal["auto", "off"] = Field(
-        "auto",
-        description="Whether plain requests to read a resource are answered without the MCP library, with the same "
-        "answers: `auto`, if the server is in a state where that is known to be safe, or `off`.",
-    )
     state_url: StateURL | None = Field(
         None,
         description="Valkey or Redis for the rate limits and OpenID sign-ins of all processes, such as "

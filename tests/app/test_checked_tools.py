@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("data_dir")
 Connected = Client[FastMCPTransport]
 
 
-def every(  # noqa: PLR0913, PLR0917 - a parameter of each kind
+def every(  # noqa: PLR0917 - a parameter of each kind
     name: Annotated[str, Field(min_length=1, max_length=5)],
     count: Annotated[int, Field(ge=1, le=9)] = 3,
     kind: Literal["a", "b"] = "a",

@@ -305,7 +305,7 @@ def _post_body(era: str, authorization: bytes, body: bytes, headers: dict[str, s
     return _head("POST", "/mcp", authorization, *(f"{name}: {value}" for name, value in given.items())) + body
 
 
-def _post_message(  # noqa: PLR0913 - all but four are keyword-only
+def _post_message(
     era: str,
     authorization: bytes,
     method: str,

@@ -1,7 +1,6 @@
 """A server on loopback in the test's own event loop, created as `quilt-mcp serve --transport http` creates it."""
 
 import asyncio
-import os
 from asyncio import Protocol
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -11,6 +10,7 @@ import httpx2
 from fastmcp import FastMCP
 from fastmcp.server.auth import AuthProvider
 
+from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.http.app import Transport, create_application
 from quilt_mcp.http.auth import SharedStore, create_auth
 from quilt_mcp.http.connections import Connection
@@ -48,7 +48,7 @@ async def serving(create: Callable[[Callable[[], None]], WebServer]) -> AsyncIte
 
 
 @asynccontextmanager
-async def running(  # noqa: PLR0913 - all but two are keyword-only
+async def running(
     server: FastMCP[Any],
     settings: HTTPSettings,
     *,
@@ -56,12 +56,17 @@ async def running(  # noqa: PLR0913 - all but two are keyword-only
     checks: Mapping[str, Check] | None = None,
     protocol: type[Protocol] = Connection,
     body_seconds: float = BODY_SECONDS,
+    direct: ResourceManager | None = None,
 ) -> AsyncIterator[str]:
     """Serve until the block ends; the value is the URL without a path."""
-    fast_lane = os.environ.get("QUILT_MCP_FAST_LANE", settings.fast_lane)  # one job of CI runs these tests without it
-    settings = settings.model_copy(update={"fast_lane": fast_lane})
     app = create_application(
-        server, settings, transport=transport, host="127.0.0.1", checks=dict(checks or {}), body_seconds=body_seconds
+        server,
+        settings,
+        transport=transport,
+        host="127.0.0.1",
+        checks=dict(checks or {}),
+        body_seconds=body_seconds,
+        direct=direct,
     )
     config = configure_uvicorn(app, settings, seconds_to_finish=1, protocol=protocol)
     await declare_input_schemas(server)
@@ -80,7 +85,7 @@ async def shop(
     """A client of a running shop."""
     found = Shop(auth or create_auth(settings or HTTPSettings(), shared_store=shared_store))
     async with (
-        running(found.server, settings or HTTPSettings(), **options) as url,
+        running(found.server, settings or HTTPSettings(), **{"direct": found.manager} | options) as url,
         httpx2.AsyncClient(base_url=url, timeout=SECONDS, trust_env=False) as client,
     ):
         yield client, found

@@ -21,7 +21,7 @@ EVERYTHING = Scope("test")
 NO_FILTERS = Selection()
 
 
-async def search_connection(  # noqa: PLR0913 - all but two are keyword-only
+async def search_connection(
     connection: AsyncConnection,
     query: str,
     *,

@@ -36,7 +36,7 @@ def settings(request: pytest.FixtureRequest, make_settings: Callable[..., Settin
     return make_settings(request.param, "tables")
 
 
-async def walk_from(  # noqa: PLR0913, PLR0917 - what a trace depends on
+async def walk_from(  # noqa: PLR0917 - what a trace depends on
     connection: Any, graph: Graph, kind: Kind, start: str, depth: int, user: str | None, max_links: int = 2000
 ) -> Walk:
     has_projects = bool(graph.members)

@@ -167,7 +167,7 @@ def test_a_database_is_exported_exactly(
     batch=st.integers(3, 7),
 )
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_any_database_is_exported_exactly(  # noqa: PLR0913, PLR0917 - what hypothesis chooses
+def test_any_database_is_exported_exactly(  # noqa: PLR0917 - what hypothesis chooses
     make_settings: Callable[..., Settings],
     dialect: Form,
     tmp_path: Path,
@@ -184,7 +184,7 @@ def test_any_database_is_exported_exactly(  # noqa: PLR0913, PLR0917 - what hypo
 
 @given(seed=st.integers(0, 2**32), more=texts, suffix=st.sampled_from(["jsonl", "reqif"]), batch=st.integers(3, 7))
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_any_database_of_the_earlier_system_is_exported_exactly(  # noqa: PLR0913, PLR0917 - what hypothesis chooses
+def test_any_database_of_the_earlier_system_is_exported_exactly(  # noqa: PLR0917 - what hypothesis chooses
     make_settings: Callable[..., Settings],
     existing_settings: Settings,
     tmp_path: Path,

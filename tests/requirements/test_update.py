@@ -121,7 +121,7 @@ def without_time(rows: Cells, changed: set[int]) -> Cells:
     mark=st.sampled_from(["", "\ufeff"]),
 )
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_an_edited_export_is_imported_again(  # noqa: PLR0913, PLR0917 - what hypothesis chooses
+def test_an_edited_export_is_imported_again(  # noqa: PLR0917 - what hypothesis chooses
     make_settings: Callable[..., Settings],
     dialect: Form,
     tmp_path: Path,
@@ -149,7 +149,7 @@ def test_an_edited_export_is_imported_again(  # noqa: PLR0913, PLR0917 - what hy
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "reqif"])
 @pytest.mark.parametrize("contents", ["tables", pytest.param("sample", marks=pytest.mark.soak)])
-def test_an_unchanged_export_changes_nothing(  # noqa: PLR0913, PLR0917 - the fixtures, and two columns
+def test_an_unchanged_export_changes_nothing(  # noqa: PLR0917 - the fixtures, and two columns
     make_settings: Callable[..., Settings],
     set_settings: Callable[[Settings], None],
     dialect: Form,

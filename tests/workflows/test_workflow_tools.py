@@ -135,7 +135,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("tool", "arguments", "problem", "advice"), REFUSALS)
-async def test_a_refusal_has_the_reason_and_the_action(  # noqa: PLR0913, PLR0917 - four are the case
+async def test_a_refusal_has_the_reason_and_the_action(  # noqa: PLR0917 - four are the case
     tool: str,
     arguments: dict[str, Any],
     problem: str,

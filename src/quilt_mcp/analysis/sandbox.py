@@ -61,7 +61,7 @@ class Sandbox:
         policy: what analysed code can use.
     """
 
-    def __init__(  # noqa: PLR0913 - the tests replace each of them alone
+    def __init__(
         self,
         settings: AnalysisSettings,
         *,

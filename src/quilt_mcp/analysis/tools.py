@@ -64,7 +64,7 @@ async def symbolic_check(
     return await _analyse(SymbolicCheckResult, timeout_seconds, request, files, module_name)
 
 
-async def find_path_to_exception(  # noqa: PLR0913, PLR0917 - clients name the arguments
+async def find_path_to_exception(  # noqa: PLR0917 - clients name the arguments
     code: Code,
     function_name: FunctionName,
     exception_type: ExceptionType,
@@ -85,7 +85,7 @@ async def find_path_to_exception(  # noqa: PLR0913, PLR0917 - clients name the a
     return await _analyse(ExceptionPathResult, timeout_seconds, request, files, module_name)
 
 
-async def compare_functions(  # noqa: PLR0913, PLR0917 - clients name the arguments
+async def compare_functions(  # noqa: PLR0917 - clients name the arguments
     code: OptionalCode = None,
     function_a: ComparedName = None,
     function_b: ComparedName = None,

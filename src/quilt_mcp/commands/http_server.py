@@ -117,7 +117,7 @@ def create_worker_application(host: str, leaving: Flag) -> Starlette:
     return create_http_application(mcp, settings, transport="http", host=host, leaving=leaving)
 
 
-def create_web_server(  # noqa: PLR0913 - all but two are keyword-only
+def create_web_server(
     mcp: QuiltServer,
     settings: Settings,
     *,
@@ -153,9 +153,24 @@ def create_web_server(  # noqa: PLR0913 - all but two are keyword-only
 
 
 def create_http_application(
-    mcp: QuiltServer, settings: Settings, *, transport: Transport, host: str, leaving: Flag | None = None
+    mcp: QuiltServer,
+    settings: Settings,
+    *,
+    transport: Transport,
+    host: str,
+    leaving: Flag | None = None,
+    is_direct: bool = True,
 ) -> Starlette:
-    """Create the HTTP application of a server, with its readiness checks, metrics and rate limits."""
+    """Create the HTTP application of a server, with its readiness checks, metrics and rate limits.
+
+    Args:
+        mcp: the server.
+        settings: of all domains.
+        transport: streamable HTTP, or SSE.
+        host: the address that the server listens on.
+        leaving: whether the server shuts down.
+        is_direct: whether reads take the direct path. Not for a server to which components or middleware were added.
+    """
     manager, admission = mcp.manager, mcp.app.part(Admission)
     pools = mcp.app.part(Pools)
     uris = [*manager.registry, *mcp.guard.names]
@@ -183,6 +198,7 @@ def create_http_application(
         watching=watch,
         count=admission.count,
         leaving=leaving,
+        direct=manager if is_direct else None,
     )
     if log.is_on:
         audit_requests(app, log, transport=transport, has_sign_in=mcp.auth is not None)

@@ -35,7 +35,7 @@ app = App(name="requirements", help="Import, export, migrate and inspect the req
 
 
 @app.command(name="import")
-def import_(  # noqa: PLR0913 - the options of the command
+def import_(
     file: Path,
     /,
     *,

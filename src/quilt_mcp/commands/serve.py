@@ -38,7 +38,7 @@ AllowStaticTokens = Annotated[
 ]
 
 
-def serve(  # noqa: PLR0913 - each is an option of the command line
+def serve(
     *,
     transport: Transport = "stdio",
     host: Host = "127.0.0.1",

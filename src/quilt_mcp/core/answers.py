@@ -1,18 +1,22 @@
 """The answers of `get_resource`: data, an error, or the list of resources. Fields are attributes and items."""
 
 import json
-import re
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
+from math import isfinite
+from types import NoneType
 from typing import Annotated, Any, Literal, overload
 
+import orjson
 import pydantic_core
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
 
 from quilt_mcp.core.errors import INTERNAL_ERROR
 
 MIME_TYPE = "application/json"
+MAX_LEVELS = 250
+"""The maximum depth of data. FastMCP cannot write answers of more than 255 levels."""
 JSONObject = dict[str, Any]
 """A JSON object of any shape."""
 
@@ -30,25 +34,54 @@ def iso(moment: datetime | None) -> str | None:
     return f"{moment.isoformat()[:19]}Z"  # takes a third of the time of strftime
 
 
-class PlainJSON(str):
-    """JSON text that pydantic reads back as it was: with text keys, and at most 200 levels deep."""
-
-    __slots__ = ()
-
-
 def to_json(value: object) -> str:
-    """Return the JSON text of a value of JSON types and models, as `json.dumps` writes it. Both surfaces use it.
+    """Return the JSON text of a value of JSON types and models. Both surfaces use it.
 
     Raises:
         TypeError, ValueError: the value contains something else, such as a datetime or NaN. Services convert these.
     """
-    with suppress(ValueError):  # a lone surrogate, NaN, an unknown type, or deep nesting
-        text = pydantic_core.to_json(value)
-        is_spelled_alike = b"0.0000" not in text and not _NEAR_ZERO.search(text)
-        # pydantic also writes other types, such as datetimes, as texts. Read again, they are not equal to the value.
-        if is_spelled_alike and pydantic_core.from_json(text, allow_inf_nan=False, cache_strings="keys") == value:
-            return PlainJSON(text, "utf-8")
-    return _ENCODER.encode(value)
+    with suppress(orjson.JSONEncodeError):  # a long integer, a lone surrogate, a key or a value of another type
+        text = orjson.dumps(value)
+        if _is_plain(value):
+            return text.decode()
+    unusual = _ENCODER.encode(value)  # raises for NaN, foreign types and circular references
+    _check_unusual(value)
+    return unusual
+
+
+def _check_unusual(value: object) -> None:
+    """Check that the keys are texts, and that a client's parser can read the levels.
+
+    Raises:
+        TypeError, ValueError: they are not, or it cannot.
+    """
+    level = [value]
+    for _ in range(MAX_LEVELS):
+        objects = [one for one in level if isinstance(one, dict)]
+        if any(not isinstance(key, str) for one in objects for key in one):
+            raise TypeError("a key is not a text")
+        arrays = [one for one in level if isinstance(one, list | tuple)]
+        level = [inner for one in [*(found.values() for found in objects), *arrays] for inner in one]
+        if not level:
+            return
+    raise ValueError(f"more than {MAX_LEVELS} levels")
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value has only JSON types. orjson writes NaN as null, and an enum or a date as a text."""
+    level: list[Any] = [value]
+    for _ in range(MAX_LEVELS):
+        inner: list[Any] = []
+        for one in level:
+            kind = type(one)
+            if kind is dict or kind is list:
+                inner.extend(one.values() if kind is dict else one)
+            elif kind not in _PLAIN and not (kind is float and isfinite(one)):
+                return False
+        if not inner:
+            return True
+        level = inner
+    return False
 
 
 def _model(value: object) -> JSONObject:
@@ -58,7 +91,7 @@ def _model(value: object) -> JSONObject:
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_model)
-_NEAR_ZERO = re.compile(rb"e-[6-9](?:[,}\]]|\Z)")  # pydantic writes 1e-6 for 1e-06, and 0.00001 for 1e-05
+_PLAIN = frozenset({str, int, bool, NoneType})
 
 
 UTCDatetime = Annotated[datetime, AfterValidator(lambda one: one if one.tzinfo else one.replace(tzinfo=UTC))]

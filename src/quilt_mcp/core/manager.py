@@ -67,7 +67,7 @@ class ResourceManager:
         reads: notifies observers of each read.
     """
 
-    def __init__(  # noqa: PLR0913 - all but the registry are keyword-only, with defaults that serve any server
+    def __init__(
         self,
         registry: Mapping[str, ResourceDefinition],
         *,
@@ -112,6 +112,7 @@ class ResourceManager:
         """Answer any request of a client. Logs one line. Raises only on cancellation."""
         with self.guard(surface=surface, uri=uri) as guarded:
             async with guarded.admission:
+                guarded.read.is_admitted = True
                 answer = self._check_answer(await self._read(_check_arguments(uri, unknown_arguments), guarded.read))
         return guarded.error or answer
 

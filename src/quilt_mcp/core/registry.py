@@ -64,7 +64,7 @@ def path_variables(pattern: str) -> list[str]:
     return [match[1] for segment in path_of(pattern).split("/") if (match := VARIABLE_SEGMENT.fullmatch(segment))]
 
 
-def define(  # noqa: PLR0913 - all but two are keyword-only, with defaults that fit most resources
+def define(
     uri: str,
     service_function: Callable[..., object],
     *,

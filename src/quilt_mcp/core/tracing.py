@@ -120,7 +120,7 @@ def span(
     name: str, attributes: Mapping[str, str] | None = None, *, kind: trace.SpanKind = trace.SpanKind.INTERNAL
 ) -> Iterator[trace.Span]:
     """Open a span and make it the current one; an exception marks it as an error."""
-    if not _is_traced():
+    if not is_traced():
         yield trace.INVALID_SPAN
         return
     with _tracer.start_as_current_span(
@@ -149,12 +149,13 @@ def calling(system: str, operation: str) -> Iterator[None]:
         yield
 
 
-def _is_traced() -> bool:
+def is_traced() -> bool:
+    """Return whether spans go anywhere."""
     return native_spans_enabled() and not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 def _describing(read: Read) -> AbstractContextManager[None]:
-    return _described(read) if _is_traced() else nullcontext()
+    return _described(read) if is_traced() else nullcontext()
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.types import Lifespan
 
-from quilt_mcp.http.lane import Lane
+from quilt_mcp.core.manager import ResourceManager
+from quilt_mcp.http.direct import Direct
 from quilt_mcp.http.message_check import CheckMessage
 from quilt_mcp.http.metrics import Metrics
 from quilt_mcp.http.overload import FinishRequests, Flag
@@ -29,7 +30,7 @@ from quilt_mcp.settings import HTTPSettings
 Transport = Literal["http", "sse"]
 
 
-def create_application(  # noqa: PLR0913 - all but two are keyword-only
+def create_application(
     mcp: FastMCP,
     settings: HTTPSettings,
     *,
@@ -41,6 +42,7 @@ def create_application(  # noqa: PLR0913 - all but two are keyword-only
     count: CountRequest | None = None,
     body_seconds: float = BODY_SECONDS,
     leaving: Flag | None = None,
+    direct: ResourceManager | None = None,
 ) -> Starlette:
     """Create the application that serves this server. It can run once.
 
@@ -57,6 +59,8 @@ def create_application(  # noqa: PLR0913 - all but two are keyword-only
         count: counts each request of an authenticated caller and can refuse it.
         body_seconds: the time for the body of a request.
         leaving: whether the server shuts down.
+        direct: answers reads without FastMCP's pipeline. Only for a server that has nothing but what `create_server`
+            adds: this path knows neither other components nor other middleware.
     """
     leaving, metrics = c_bool() if leaving is None else leaving, metrics or Metrics()
     add_routes(mcp, Readiness(checks, leaving=leaving), metrics, settings.metrics_token)
@@ -76,7 +80,15 @@ def create_application(  # noqa: PLR0913 - all but two are keyword-only
         require_token(app)  # before the body is read
         app.user_middleware += [Middleware(RateLimit, count=count)] if count else []
     _limit_requests(app, settings, transport, body_seconds)
-    _add_lane(app, mcp, settings, metrics)
+    if direct is not None and app.state.transport_type == "streamable-http":
+        # the innermost layer: all checks come before it
+        options: dict[str, Any] = {
+            "mcp": mcp,
+            "manager": direct,
+            "path": app.state.path,
+            "count": metrics.count_message,
+        }
+        app.user_middleware.append(Middleware(Direct, **options))
     app.router.lifespan_context = _watch(app.router.lifespan_context, watching)
     return app
 
@@ -93,14 +105,6 @@ def _limit_requests(app: Starlette, settings: HTTPSettings, transport: Transport
         Middleware(CheckRoutingHeaders),
         Middleware(CancelOnDisconnect),
     ]
-
-
-def _add_lane(app: Starlette, mcp: FastMCP, settings: HTTPSettings, metrics: Metrics) -> None:
-    """Add the innermost middleware to streamable HTTP. All checks come before it."""
-    if app.state.transport_type == "streamable-http":
-        is_on = settings.fast_lane == "auto"
-        lane = Middleware(Lane, mcp=mcp, path=app.state.path, count=metrics.count_message, is_on=is_on)
-        app.user_middleware.append(lane)
 
 
 def _watch(lifespan: Lifespan[Any], watching: Callable[[], AbstractContextManager[None]]) -> Lifespan[Any]:

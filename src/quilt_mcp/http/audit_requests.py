@@ -1,8 +1,8 @@
 """Middleware that writes one line of the audit log for each HTTP request, with every kind of answer."""
 
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
 from ipaddress import ip_address
 
@@ -95,6 +95,18 @@ def audit_requests(app: Starlette, log: AuditLog, *, transport: str, has_sign_in
             yield {**(state or {}), AUDIT_LOG: log}
 
     app.router.lifespan_context = share
+
+
+@contextmanager
+def describe_message(scope: Scope, method: str, name: str | None) -> Iterator[None]:
+    """Note the method, and the tool or prompt, of the message in the record of its HTTP request, if there is one."""
+    record = scope.get(RECORD)
+    if not isinstance(record, AuditRecord):
+        yield
+        return
+    record.method, record.name = method, name
+    with record.current():
+        yield
 
 
 def audit_refusal(scope: Scope, status: HTTPStatus) -> None:

@@ -64,7 +64,7 @@ class IntrospectionVerifier(TokenVerifier):
         queue_seconds: how long a question waits for others.
     """
 
-    def __init__(  # noqa: PLR0913 - all are keyword-only
+    def __init__(
         self,
         *,
         issuer: str,

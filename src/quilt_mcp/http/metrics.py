@@ -40,8 +40,8 @@ UNKNOWN = "unknown"
 OTHER_LISTS = {"resources/templates/list", "tools/list", "prompts/list"}
 NO_PATTERNS = OTHER_LISTS | {UNKNOWN, "discovery", "resources/list"}
 SURFACES = {*request_guard.SURFACES.values(), "list"}
-PATHS = ("lane", "pipeline")
-"""The handlers of messages: the fast lane (lane.py), or FastMCP with the MCP library."""
+PATHS = ("direct", "pipeline")
+"""The handlers of messages: the direct path (direct.py), or FastMCP with the MCP library."""
 SYSTEMS = {"aws", "stack", "sql"}
 OUTCOMES = (
     DONE

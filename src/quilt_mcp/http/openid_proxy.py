@@ -38,7 +38,7 @@ class OpenIDProxy(OIDCProxy):
         sign_ins: the store.
     """
 
-    def __init__(  # noqa: PLR0913 - all are keyword-only
+    def __init__(
         self,
         *,
         secrets: Sequence[str],

@@ -121,7 +121,7 @@ async def find_filter(reader: Reader, epic: EntityId | None, project: str | None
     )
 
 
-async def read_coverage(  # noqa: PLR0913 - all but the reader are keyword-only
+async def read_coverage(
     reader: BriefReader,
     *,
     categories: tuple[str, ...],
@@ -192,7 +192,7 @@ def _parse_position(cursor: str | None, tag: str) -> _Position | None:
     return _Position(int(match[1]), int(match[2]), match[3])
 
 
-async def _read_gap(  # noqa: PLR0913, PLR0917 - one caller
+async def _read_gap(  # noqa: PLR0917 - one caller
     reader: BriefReader,
     category: str,
     limited: Filter,

@@ -133,7 +133,7 @@ class FilterNames:
         more = "Read requirements://projects for your projects."
         return await self._find("project", values, projects.c.name, visible, more=more)
 
-    async def _find(  # noqa: PLR0913, PLR0917 - three callers, all above
+    async def _find(  # noqa: PLR0917 - three callers, all above
         self,
         parameter: str,
         values: Iterable[str],

@@ -64,7 +64,7 @@ class SelectedPages(Generic[A]):
         thresholds: decide between the ways to read.
     """
 
-    def __init__(  # noqa: PLR0913 - all but three are keyword-only
+    def __init__(
         self,
         reader: Reader,
         shape: Shape[A],

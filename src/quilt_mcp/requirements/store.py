@@ -134,7 +134,7 @@ class RequirementsStore:
         async with self.open_reader() as reader:
             return _make_page(await reader.read_types(position, limit=size), tag)
 
-    async def read_children(  # noqa: PLR0913, PLR0917 - one more than `read_page`
+    async def read_children(  # noqa: PLR0917 - one more than `read_page`
         self,
         parent: Kind,
         shape: Shape[A],
@@ -249,7 +249,7 @@ class RequirementsStore:
         async with self.open_reader(scope) as reader:
             return await reader.list_titles(kind, after=after, limit=limit)
 
-    async def _read_selected(  # noqa: PLR0913, PLR0917 - two callers, both above
+    async def _read_selected(  # noqa: PLR0917 - two callers, both above
         self, reader: Reader, shape: Shape[A], filters: Filters, parent: str | None, cursor: str | None, size: int
     ) -> Page[A]:
         """Read a page of the entities that match filters, in the order of the filters."""

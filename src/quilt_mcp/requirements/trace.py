@@ -62,7 +62,7 @@ class Walk:
     is_full: bool = False
 
 
-async def read_trace(  # noqa: PLR0913 - all but three are keyword-only
+async def read_trace(
     reader: BriefReader, kind: Kind, entity_id: str, *, depth: int, after: str, limit: int, tag: str
 ) -> Trace:
     """Read a page of the trace of an entity that the caller may see.

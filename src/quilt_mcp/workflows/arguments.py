@@ -31,7 +31,7 @@ def create_workflow(workflow_id: str, name: str, description: str, metadata: JSO
     )
 
 
-def create_step(  # noqa: PLR0913, PLR0917 - the arguments of the tool
+def create_step(  # noqa: PLR0917 - the arguments of the tool
     step_id: str,
     description: str,
     step_type: str,

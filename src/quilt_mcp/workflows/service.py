@@ -102,7 +102,7 @@ def workflow_create(
         return report(existing or new)
 
 
-def workflow_add_step(  # noqa: PLR0913, PLR0917 - the arguments of the tool
+def workflow_add_step(  # noqa: PLR0917 - the arguments of the tool
     workflow_id: str,
     step_id: str,
     description: str,
@@ -132,7 +132,7 @@ def workflow_add_step(  # noqa: PLR0913, PLR0917 - the arguments of the tool
         return report(workflow)
 
 
-def workflow_update_step(  # noqa: PLR0913, PLR0917 - the arguments of the tool
+def workflow_update_step(  # noqa: PLR0917 - the arguments of the tool
     workflow_id: str,
     step_id: str,
     status: str,

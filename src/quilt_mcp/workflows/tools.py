@@ -98,7 +98,7 @@ def workflow_create(
         return workflow_service.workflow_create(workflow_id, name, description or "", metadata)
 
 
-def workflow_add_step(  # noqa: PLR0913, PLR0917 - clients name the arguments
+def workflow_add_step(  # noqa: PLR0917 - clients name the arguments
     workflow_id: WorkflowId,
     step_id: NewStepId,
     description: Task,
@@ -113,7 +113,7 @@ def workflow_add_step(  # noqa: PLR0913, PLR0917 - clients name the arguments
         )
 
 
-def workflow_update_step(  # noqa: PLR0913, PLR0917 - clients name the arguments
+def workflow_update_step(  # noqa: PLR0917 - clients name the arguments
     workflow_id: WorkflowId,
     step_id: StepId,
     status: Status,

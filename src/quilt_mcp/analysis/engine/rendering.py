@@ -50,7 +50,7 @@ class Counterexample(TypedDict):
     test: str | None
 
 
-def make_counterexample(  # noqa: PLR0913 - all but three are keyword-only
+def make_counterexample(
     subject: "Subject",
     arguments: BoundArguments,
     names: Names,

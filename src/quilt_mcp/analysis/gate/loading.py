@@ -80,7 +80,7 @@ def get_type(value: object) -> type:
     return found
 
 
-def load_module(  # noqa: PLR0913 - all but three are keyword-only
+def load_module(
     source: str,
     policy: Policy,
     submitted: ast.Module | None = None,

@@ -27,7 +27,7 @@ _MATCHES: tuple[Literal["reference_id"], Literal["title"], Literal["text"]] = ("
 _PLAN_FOR_VALUES = select(func.set_config("plan_cache_mode", "force_custom_plan", True))  # noqa: FBT003 - in SQL
 
 
-async def read_search_page(  # noqa: PLR0913 - all but the connection are keyword-only
+async def read_search_page(
     connection: AsyncConnection,
     *,
     query: str,

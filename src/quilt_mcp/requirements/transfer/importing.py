@@ -80,7 +80,7 @@ def _ignore(*_: object) -> None:
     pass
 
 
-async def import_records(  # noqa: PLR0913 - the options of the command
+async def import_records(
     database: Database,
     records: Iterable[Numbered | Refused],
     *,

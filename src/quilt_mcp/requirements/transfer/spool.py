@@ -129,7 +129,7 @@ class Spool:
             if isinstance(value, str) and column != "email" and value.isprintable():  # lone surrogates are not
                 self._add_key(table, column, value, new_id(), line, None)
 
-    def _add_key(  # noqa: PLR0913, PLR0917 - the columns of the table
+    def _add_key(  # noqa: PLR0917 - the columns of the table
         self, table: str, column: str, key: str, row_id: str, line: int | None, number: int | None
     ) -> int | None:
         """Add a unique value. Return the line of the record that has it already."""

@@ -47,7 +47,7 @@ class StackAdapter(HTTPAdapter):
         self._timeout = timeout
         super().__init__()
 
-    def send(  # noqa: PLR0913, PLR0917 - the signature of the base class
+    def send(  # noqa: PLR0917 - the signature of the base class
         self,
         request: requests.PreparedRequest,
         stream: bool = False,  # noqa: FBT001, FBT002 - the same

@@ -1,4 +1,4 @@
-"""Random requests near the form that the fast lane answers: most are exactly of that form, the others almost."""
+"""Random requests near the form that the direct path answers: most are exactly of that form, the others almost."""
 
 import json
 import random

@@ -1,10 +1,10 @@
-"""Two servers of the same resources, of which one has the fast lane, and what each does with a request."""
+"""Two servers of the same resources, of which one has the direct path, and what each does with a request."""
 
 import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -26,12 +26,12 @@ from quilt_mcp.commands import http_server
 from quilt_mcp.core import answers
 from quilt_mcp.core.errors import NotFound, NotSignedIn, Unavailable
 from quilt_mcp.core.tracing import Read
-from quilt_mcp.http import lane
+from quilt_mcp.http import direct
 from quilt_mcp.http.audit_log import AuditRecord, open_audit_log
 from quilt_mcp.http.web_server import WebServer, configure_uvicorn
 from quilt_mcp.server import QuiltServer, create_server
 from quilt_mcp.settings import Settings
-from tests.http.lane_requests import Sent
+from tests.http.direct_requests import Sent
 from tests.http.web import serving
 from tests.support.toys import toy
 from tests.support.waiting import SECONDS
@@ -52,8 +52,8 @@ DATA: dict[str, dict[Any, Any]] = {
     "keys": {1: "a", 2.5: "b", None: "d"},
     "nested": json.loads('{"a":' * 50 + "{}" + "}" * 50),
     "inner_keys": {"a": {None: 1, 2: "b", "2": "c"}},
-    "levels": json.loads('{"a":' * 253 + "{}" + "}" * 253),
-    "deep": json.loads('{"a":' * 254 + "{}" + "}" * 254),
+    "levels": json.loads('{"a":' * 249 + "{}" + "}" * 249),
+    "deep": json.loads('{"a":' * 250 + "{}" + "}" * 250),
     "surrogates": {"s": "\ud800x", "\udfff": 1},
     "nan": {"a": float("nan")},
     "date": {"a": date(2020, 1, 1)},
@@ -210,7 +210,8 @@ def _normalize(status: int, headers: list[tuple[str, str]], body: bytes) -> Answ
     text = body.decode()
     with suppress(ValueError):
         text = json.dumps(json.loads(text), sort_keys=True)
-    shown = tuple((name, "" if name in {"content-length", "date", "retry-after"} else value) for name, value in headers)
+    varying = {"content-length", "date", "retry-after"}
+    shown = tuple(sorted((name, "" if name in varying else value) for name, value in headers))
     return Answer(status, shown, _WAITING.sub("", _IDS.sub("", text)))
 
 
@@ -268,9 +269,8 @@ def logging_to(note: Callable[[Any], None]) -> Iterator[None]:
 def create_twin(
     directory: Path,
     *,
-    has_lane: bool,
+    is_direct: bool,
     has_sign_in: bool = False,
-    tested: Collection[lane.Versions] = (lane.INSTALLED,),
     **options: Any,
 ) -> Twin:
     """Return a server of the toys. With a sign-in, it has rate limits and an audit log too."""
@@ -280,20 +280,18 @@ def create_twin(
         *(toy(f"t://{name}", _fail_with(error)) for name, error in FAILURES.items()),
         *(toy("t://thread", lambda: {"s": 1}), toy("t://echo/{a}{?b}", echo), toy("t://gate", gate.wait)),
     ]
-    given: dict[str, Any] = {"data_dir": directory, "fast_lane": "auto" if has_lane else "off"}
+    given: dict[str, Any] = {"data_dir": directory}
     if has_sign_in:
         given |= {"static_tokens": SecretStr(json.dumps(TOKENS)), "required_scopes": ("read",)}
-        given |= {"rate_limit": RATE_LIMIT, "audit_log": str(directory / f"audit-{has_lane}.jsonl")}
+        given |= {"rate_limit": RATE_LIMIT, "audit_log": str(directory / f"audit-{is_direct}.jsonl")}
     settings = Settings(**given | options)
     domains = [
         Domain(name="toys", resources=rows),
         Domain(name="self", resources=[toy("info://self", _answer_with({}))]),
     ]
     mcp = create_server(settings, domains=domains)
-    app = http_server.create_http_application(mcp, settings, transport="http", host="127.0.0.1")
-    innermost = app.user_middleware[-1]
-    assert cast("object", innermost.cls) is lane.Lane
-    innermost.kwargs["tested"] = tested
+    app = http_server.create_http_application(mcp, settings, transport="http", host="127.0.0.1", is_direct=is_direct)
+    assert (cast("object", app.user_middleware[-1].cls) is direct.Direct) == is_direct
     twin = Twin(mcp, app, gate, settings)
     # so that the twin sees each record
     mcp.app.part(open_audit_log).write = twin.note_audit  # type: ignore[method-assign]  # notes what the real method writes
@@ -302,11 +300,11 @@ def create_twin(
 
 @asynccontextmanager
 async def pair(directory: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> AsyncIterator[tuple[Twin, Twin]]:
-    """A server with the lane, and one without. `Twin.ask` sends requests to them."""
-    with_lane, without = _prepare(directory, monkeypatch, **options)
-    async with with_lane.app.router.lifespan_context(with_lane.app), without.app.router.lifespan_context(without.app):
-        with with_lane.noting(), without.noting():
-            yield with_lane, without
+    """A server with the direct path, and one without. `Twin.ask` sends requests to them."""
+    one_direct, without = _prepare(directory, monkeypatch, **options)
+    async with one_direct.app.router.lifespan_context(one_direct.app), without.app.router.lifespan_context(without.app):
+        with one_direct.noting(), without.noting():
+            yield one_direct, without
 
 
 @asynccontextmanager
@@ -314,17 +312,17 @@ async def served_pair(
     directory: Path, monkeypatch: pytest.MonkeyPatch, **options: Any
 ) -> AsyncIterator[tuple[tuple[Twin, str], tuple[Twin, str]]]:
     """The same with their URLs, where `ask_over_http` sends requests."""
-    with_lane, without = _prepare(directory, monkeypatch, **options)
-    async with _serve(with_lane) as one, _serve(without) as other:
-        with with_lane.noting(), without.noting():
-            yield (with_lane, one), (without, other)
+    one_direct, without = _prepare(directory, monkeypatch, **options)
+    async with _serve(one_direct) as one, _serve(without) as other:
+        with one_direct.noting(), without.noting():
+            yield (one_direct, one), (without, other)
 
 
 def _prepare(directory: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Twin, Twin]:
     monkeypatch.setattr(answers, "datetime", FrozenTime)
     monkeypatch.setattr(http_server, "_prepare_process", lambda: None)  # it is for a process of its own
-    with_lane, without = (create_twin(directory, has_lane=has_lane, **options) for has_lane in (True, False))
-    return with_lane, without
+    one_direct, without = (create_twin(directory, is_direct=is_direct, **options) for is_direct in (True, False))
+    return one_direct, without
 
 
 def _serve(twin: Twin) -> AbstractAsyncContextManager[str]:

@@ -1,0 +1,245 @@
+"""The direct path answers exactly as FastMCP's pipeline does."""
+
+import asyncio
+import logging
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+from opentelemetry import trace
+
+from quilt_mcp.http import direct
+from tests.http.direct_pair import CALLERS, SHARE, Answer, Twin, ask_over_http, logging_to, pair, served_pair
+from tests.http.direct_requests import Sent, make_request, make_requests
+from tests.support.serving import PROTOCOLS
+from tests.support.waiting import SECONDS, until
+
+Observed = tuple[Answer, list[Any]]
+Difference = tuple[Sent, str | None, Observed, Observed]
+
+
+@pytest.fixture(autouse=True)
+def log_level() -> Iterator[None]:
+    levels = {one: one.level for one in map(logging.getLogger, (None, "mcp"))}
+    logging.getLogger().setLevel(logging.INFO)
+    yield
+    for logger, level in levels.items():
+        logger.setLevel(level)
+
+
+def plain(method: str = "resources/read", uri: str = "t://plain", *, is_sessionless: bool = True) -> Sent:
+    """Return a request that the direct path answers."""
+    rng = random.Random(0)  # noqa: S311 - a reproducible choice
+    while True:
+        sent = make_request(rng)
+        protocol = dict(sent.headers)["mcp-protocol-version"]
+        arguments = sent.message["params"].get("arguments")
+        if sent.message["method"] == method and (protocol == "2026-07-28") is is_sessionless and arguments != {}:
+            (sent.message["params"] if arguments is None else arguments)["uri"] = uri
+            name = "get_resource" if method == "tools/call" else uri
+            sent.headers = [(key, name if key == "mcp-name" else value) for key, value in sent.headers]
+            return sent.write(rng)
+
+
+def with_callers(requests: Iterable[Sent], *, has_sign_in: bool) -> Iterator[tuple[Sent, str | None]]:
+    """Return who sends each request. Each caller sends so many that the last ones exceed the rate limit."""
+    for number, sent in enumerate(requests):
+        yield sent, f"caller-{number // SHARE % CALLERS}" if has_sign_in else None
+
+
+async def observe(twin: Twin, sent: Sent, token: str | None = None) -> Observed:
+    twin.noted.clear()
+    with logging_to(twin.noted.append):
+        answer = await twin.ask(sent, token)
+    return answer, sorted(twin.noted, key=str)
+
+
+async def find_difference(
+    one_direct: Twin, without: Twin, requests: Iterable[tuple[Sent, str | None]]
+) -> Difference | None:
+    """Send each request to both servers; return the first with another answer, read, log line or audit line."""
+    for sent, token in requests:
+        one, other = await observe(one_direct, sent, token), await observe(without, sent, token)
+        if one != other:
+            return sent, token, one, other
+    return None
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("seed", "has_sign_in"), [(1, False), (2, True)])
+async def test_the_answers_are_those_of_the_mcp_library(
+    seed: int, *, has_sign_in: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pair(tmp_path, monkeypatch, has_sign_in=has_sign_in) as (one_direct, without):
+        requests = with_callers(make_requests(seed, 1100), has_sign_in=has_sign_in)
+        assert await find_difference(one_direct, without, requests) is None
+        assert min((await one_direct.count_messages()).values()) > 250
+        assert (await without.count_messages())["direct"] == 0
+
+
+@pytest.mark.soak
+async def test_many_answers_are_those_of_the_mcp_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(100, 120):
+        has_sign_in = seed % 2 == 0
+        async with pair(tmp_path, monkeypatch, has_sign_in=has_sign_in) as (one_direct, without):
+            requests = with_callers(make_requests(seed, 2400), has_sign_in=has_sign_in)
+            assert await find_difference(one_direct, without, requests) is None
+            sys.stdout.write(f"seed {seed}: {await one_direct.count_messages()}\n")
+
+
+async def test_the_rate_limit_counts_requests_that_are_answered_directly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pair(tmp_path, monkeypatch, has_sign_in=True, rate_limit="3/day") as (one_direct, _):
+        statuses = [(await one_direct.ask(plain(), "caller-0")).status for _ in range(5)]
+    assert statuses == [200, 200, 200, 429, 429]
+
+
+@pytest.mark.parametrize("count", [50, pytest.param(250, marks=pytest.mark.soak)])
+async def test_the_answers_are_the_same_over_real_connections(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served_pair(tmp_path, monkeypatch) as ((one_direct, one), (without, other)):
+        for sent in make_requests(3, count):
+            assert await ask_over_http(one, sent) == await ask_over_http(other, sent), sent
+        await until(lambda: len(one_direct.noted) == len(without.noted))
+        assert one_direct.noted == without.noted
+        assert (await one_direct.count_messages())["direct"] > count // 5
+
+
+async def test_concurrent_requests_get_their_own_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served_pair(tmp_path, monkeypatch) as ((one_direct, one), (without, other)):
+        requests = make_requests(4, 60) + [plain(uri="t://gate") for _ in range(10)]
+        answers = []
+        for twin, url in ((one_direct, one), (without, other)):
+            asked = [asyncio.create_task(ask_over_http(url, sent)) for sent in requests]
+            await until(lambda: twin.gate.waiting == 10)  # noqa: B023 - awaited here
+            twin.gate.open.set()
+            answers.append(await asyncio.gather(*asked))
+        assert answers[0] == answers[1]
+        assert Counter(map(str, one_direct.noted)) == Counter(map(str, without.noted))
+
+
+@pytest.mark.parametrize("method", ["resources/read", "tools/call"])
+@pytest.mark.parametrize("is_sessionless", [True, False])
+async def test_the_limit_of_concurrent_reads_holds(
+    method: str, *, is_sessionless: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pair(tmp_path, monkeypatch, has_sign_in=True, concurrent_reads=2) as twins:
+        refused = []
+        for twin in twins:
+            sent = plain(method, "t://gate", is_sessionless=is_sessionless)
+            waiting = [asyncio.create_task(twin.ask(sent, "caller-1")) for _ in range(2)]
+            await until(lambda: twin.gate.waiting == 2)  # noqa: B023 - awaited here
+            refused.append(await observe(twin, sent, "caller-1"))
+            assert (await twin.ask(plain(method), "caller-2")).status == 200
+            twin.gate.open.set()
+            assert [one.status for one in await asyncio.gather(*waiting)] == [200, 200]
+        assert "Too many concurrent reads" in refused[0][0].body
+        assert refused[0] == refused[1]
+
+
+@pytest.mark.parametrize("is_sessionless", [True, False])
+async def test_a_request_is_cancelled_when_its_client_leaves(
+    *, is_sessionless: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with served_pair(tmp_path, monkeypatch, has_sign_in=True) as twins:
+        for twin, url in twins:
+            sent = plain(uri="t://gate", is_sessionless=is_sessionless)
+            asked = asyncio.create_task(ask_over_http(url, sent, "caller-1"))
+            await until(lambda: twin.gate.waiting == 1)  # noqa: B023 - awaited here
+            asked.cancel()
+            await until(lambda: twin.gate.waiting == 0 and len(twin.noted) == 2)  # noqa: B023 - awaited here
+        (one_direct, _), (without, _) = twins
+        for twin in (one_direct, without):
+            twin.noted.sort(key=lambda one: isinstance(one, dict))
+            assert (twin.noted[0][4], twin.noted[1]["outcome"]) == ("cancelled", "cancelled")
+        assert one_direct.noted[0] == without.noted[0]
+        if is_sessionless:  # in the older protocol, the MCP library cancels the read after the line is written
+            assert one_direct.noted[1] == without.noted[1]
+        assert (await one_direct.count_messages())["direct"] == 1
+
+
+def _replace(name: str, make: Callable[[Any], Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Return what replaces a function of the direct path with one that is made from it."""
+    return lambda monkeypatch: monkeypatch.setattr(direct, name, make(getattr(direct, name)))
+
+
+def _answer_otherwise(before: bytes, after: bytes) -> Callable[[pytest.MonkeyPatch], None]:
+    return _replace("_send", lambda send: lambda out, status, body: send(out, status, body.replace(before, after)))
+
+
+FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "the status of errors": _replace("_send", lambda send: lambda out, _, body: send(out, 200, body)),
+    "the flag of errors": _answer_otherwise(b'"isError":true', b'"isError":false'),
+    "the type of the content": _answer_otherwise(b'"type":"text"', b'"type":"json"'),
+    "the MIME type": _answer_otherwise(b"application/json", b"text/plain"),
+    "the time to live": _answer_otherwise(b'"ttlMs":0', b'"ttlMs":1'),
+    "the scope of caches": _answer_otherwise(b'"private"', b'"public"'),
+    "the type of the result": _answer_otherwise(b'"resultType":"complete",', b""),
+    "the name of the server": _answer_otherwise(b"quilt-mcp", b"quilt"),
+    "escapes in texts": _answer_otherwise("\u00e4".encode(), b"\\\\u00e4"),
+    "structured content": _answer_otherwise(b'"structuredContent"', b'"structured"'),
+    "the id": _answer_otherwise(b'"id":7', b'"id":"7"'),
+    "any id is accepted": _replace("_is_plain_id", lambda _: lambda value: True),
+    "any content type is accepted": _replace(
+        "_find_form", lambda find: lambda headers: find([*dict(headers | {b"content-type": direct.JSON}).items()])
+    ),
+    "routing headers are not compared": _replace("_is_routed", lambda _: lambda *given, **more: True),
+    "repeated headers are accepted": _replace("_find_form", lambda find: lambda headers: find(dict(headers).items())),
+    "any client is accepted": _replace("_is_valid", lambda _: lambda *given: True),
+    "unknown arguments are ignored": _replace(
+        "read_request",
+        lambda read: lambda *given: found and found._replace(unknown=frozenset()) if (found := read(*given)) else None,
+    ),
+}
+PROMPT = {"the status of errors", "any client is accepted", "unknown arguments are ignored"}
+"""One of each kind: in the answer, in the request, and between. `make soak` plants the others."""
+
+
+@pytest.mark.parametrize(
+    "fault", [fault if fault in PROMPT else pytest.param(fault, marks=pytest.mark.soak) for fault in FAULTS]
+)
+async def test_a_fault_in_the_direct_path_is_found(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with pair(tmp_path, monkeypatch, has_sign_in=True) as (one_direct, without):
+        FAULTS[fault](monkeypatch)
+        requests = with_callers(make_requests(1, 1100), has_sign_in=True)
+        assert await find_difference(one_direct, without, requests) is not None
+
+
+@pytest.mark.parametrize("mode", PROTOCOLS)
+async def test_the_client_of_fastmcp_is_answered_directly(
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        served_pair(tmp_path, monkeypatch) as ((twin, url), _),
+        Client(f"{url}/mcp", mode=mode, timeout=SECONDS) as client,
+    ):
+        before = (await twin.count_messages())["direct"]
+        await client.read_resource("t://plain")
+        await client.call_tool("get_resource", {"uri": "t://plain"})
+        assert (await twin.count_messages())["direct"] == before + 2
+
+
+async def test_traced_requests_have_the_spans_of_fastmcp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with pair(tmp_path, monkeypatch) as (one_direct, _):
+        with monkeypatch.context() as patch:
+            patch.setattr(trace, "_TRACER_PROVIDER", trace.NoOpTracerProvider())
+            await one_direct.ask(plain())
+        assert (await one_direct.count_messages()) == {"direct": 0, "pipeline": 1}
+
+
+async def test_an_application_below_another_path_is_left_to_fastmcp(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def put_below(sent: Sent) -> Sent:
+        sent.path = "/below/mcp"
+        return sent
+
+    async with pair(tmp_path, monkeypatch) as (one_direct, without):
+        assert await one_direct.ask(put_below(plain())) == await without.ask(put_below(plain()))
