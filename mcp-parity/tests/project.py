@@ -35,7 +35,7 @@ counter = itertools.count()
 
 @mcp.resource("shop://status", mime_type="application/json")
 def status() -> str:
-    return json.dumps({"open": WORLD["open"], "orders": 3, "owner": {"name": "Ada"}})
+    return json.dumps({"open": WORLD["open"], "orders": 3, "owner": {"name": "Ada"}, "rate": 0.0})
 
 
 @mcp.resource("shop://notes", mime_type="text/markdown")
@@ -86,6 +86,11 @@ from mcp_parity.contract import *
 def mcp_parity_server():
     return mcp
 """
+AWAY = """
+@pytest.fixture(params=["home", "{world}"])
+def mcp_world(request):
+    return request.param
+"""
 TESTS = {"lists": "test_the_lists_are_those_of_the_goldens", "inventory": "test_the_inventory_is_what_the_server_lists"}
 LIE = """
 class Lie(Middleware):
@@ -119,11 +124,13 @@ class Fault:
         where: the subject of the test that must fail: a URI, `lists` or `inventory`.
         edits: the texts of the first server that are replaced, and their replacements.
         messages: texts of the failure.
+        world: the world that has the fault; empty if it is the home world. Another has the goldens of the home world.
     """
 
     where: str
     edits: dict[str, str]
     messages: tuple[str, ...]
+    world: str = ""
 
     @property
     def server(self) -> str:
@@ -137,7 +144,10 @@ class Fault:
     @property
     def test(self) -> str:
         """The name of the test."""
-        return TESTS.get(self.where, f"test_both_surfaces_give_the_answer_of_the_golden[{self.where}]")
+        if self.where in TESTS:
+            return TESTS[self.where] + (f"[{self.world}]" if self.world else "")
+        case = f"{self.world}-{self.where}" if self.world else self.where
+        return f"test_both_surfaces_give_the_answer_of_the_golden[{case}]"
 
 
 class Project:
@@ -198,7 +208,10 @@ class Project:
         """Run one test for each faulty server, all in one run. Return the messages of the tests that fail."""
         tests = {}
         for number, (name, fault) in enumerate(faults.items()):
-            self.write(f"tests/test_{number}.py", fault.server + SERVED_HERE)
+            self.write(
+                f"tests/test_{number}.py",
+                fault.server + SERVED_HERE + (AWAY.format(world=fault.world) if fault.world else ""),
+            )
             tests[f"tests/test_{number}.py::{fault.test}"] = name
         ran = self.pytester.inline_run(*FEW, "-W", "default", *arguments, *tests, plugins=PLUGINS)
         failures = [one for one in ran.getreports("pytest_runtest_logreport") if one.failed]

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from mcp_parity.cli import compare, main
-from mcp_parity.diff.revision import Places, Revision
+from mcp_parity.diff.places import Places
+from mcp_parity.diff.revision import Revision
 
 COLUMNS = ["type", "uri", "name", "description", "requires_admin", "example_uri"]
 CSV = "golden/mcp-list.csv"
@@ -99,6 +100,11 @@ def contract() -> Files:
     }
 
 
+def move(files: Files, folder: str) -> Files:
+    """Return the files with the goldens in another folder."""
+    return {name.replace("golden/", f"{folder}/", 1): content for name, content in files.items()}
+
+
 class Summary(NamedTuple):
     """What the command tells of two revisions."""
 
@@ -164,7 +170,7 @@ def _texts(files: Files) -> dict[str, str]:
 def _text(name: str, content: Any) -> str:
     if isinstance(content, str):
         return content
-    if name != CSV:
+    if not name.endswith(".csv"):
         return json.dumps(content, indent=2) + "\n"
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")

@@ -161,8 +161,13 @@ def test_what_cannot_be_compared_is_reported_in_one_line(repository: Repository)
 
 UNREADABLE = [
     (contract() | {STATUS: "{"}, "golden/data/auth/status.json at head is not valid JSON"),
-    ({"README.md": "Nothing here.\n"}, "there is no golden/mcp-list.csv at head"),
-    ({"golden/mcp-list.csv": "uri\nauth://status\n"}, "has a row without type, uri or example_uri"),
+    (
+        {"README.md": "Nothing here.\n"},
+        "there is no inventory at head: nothing was compared (looked for golden/mcp-list.csv); run pytest ",
+    ),
+    ({CSV: "uri\nauth://status\n"}, "has a row without type, uri or example_uri"),
+    ({CSV: "uri\n"}, "has a row without type, uri or example_uri"),
+    ({CSV: ""}, "golden/mcp-list.csv at head is empty"),
 ]
 
 

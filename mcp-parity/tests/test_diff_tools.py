@@ -165,6 +165,20 @@ def test_each_change_of_a_tool_is_one_line_and_breaking_changes_fail() -> None:
     assert wrong == {}
 
 
+def test_choices_with_the_same_first_characters_differ() -> None:
+    """The line shows only the first characters."""
+    before, after = contract(), contract()
+    for files, last in ((before, "1"), (after, "2")):
+        update_step_input(files[TOOLS])["status"].update(enum=["x" * 100 + last])
+    summary = summarize(before, after)
+    assert summary.status == 1
+    shown = '`"' + "x" * 58 + "…`"
+    assert summary.lines == [
+        f"- *breaking*: argument `status` can no longer be {shown}",
+        f"- *compatible*: argument `status` can now be {shown}",
+    ]
+
+
 def test_a_new_uri_in_a_description_does_not_change_the_tool() -> None:
     """The tool's description changes with each resource. The resource's own line is enough."""
     one, two, three = contract(), contract(), contract()

@@ -3,12 +3,20 @@
 import json
 from itertools import product
 
+from mcp_parity.diff.documents import document_changes
 from tests.repository import CSV, answer, row, summarize
 
 VALUES = json.loads("""[
-    null, true, 1, 1.0, 2, "x", {}, {"a": 1}, {"a": null}, {"a": 1, "b": 2}, {"a": {"b": 1}}, [], [1], [1, 2], [2, 1],
+    null, false, true, 0, 0.0, -0.0, 1, 1.0, 2, "x",
+    {}, {"a": 1}, {"a": null}, {"a": 1, "b": 2}, {"a": {"b": 1}}, [], [1], [1, 2], [2, 1],
     [[1]], [{}], [{"a": 1}], [{"a": true}], [{"a": 1}, {}], [{}, {"a": 1}], [{"a": 1}, {"b": 1}], [null]
 ]""")
+
+
+def test_rows_that_only_python_treats_as_equal_are_compared_with_their_own_row() -> None:
+    before = [{"text": "a", "flag": True}, {"text": "b", "flag": 1}]
+    after = [{"text": "c", "flag": 1}, {"text": "c", "flag": True}]
+    assert {change.thing for change in document_changes(before, after)} == {"`[].text`"}
 
 
 def test_exactly_the_answers_that_differ_are_listed() -> None:

@@ -1,5 +1,7 @@
 """Deliberate faults in a server or a project: each fails with a message that names the fault."""
 
+from dataclasses import replace
+
 from tests.project import INSTALLED, LIE, Fault, Project
 
 
@@ -24,6 +26,12 @@ CHANGES = {
     "a value changes": Fault(STATUS, {'"orders": 3': '"orders": 4'}, ("contents[].data.orders: golden: 3; server: 4",)),
     "a number becomes another type": Fault(
         STATUS, {'"orders": 3': '"orders": 3.0'}, ("contents[].data.orders: golden: 3; server: 3.0",)
+    ),
+    "a truth value becomes a number": Fault(
+        STATUS, {'"open": WORLD["open"]': '"open": 1'}, ("contents[].data.open: golden: true; server: 1",)
+    ),
+    "a zero becomes negative": Fault(
+        STATUS, {'"rate": 0.0': '"rate": -0.0'}, ("contents[].data.rate: golden: 0.0; server: -0.0",)
     ),
     "a MIME type changes": Fault(
         NOTES,
@@ -66,11 +74,36 @@ CHANGES = {
         {'"orders": 3': '"orders": next(counter)'},
         ("shop://status: the answer changes between two reads", '"shop://status contents[].data.orders",'),
     ),
+    "a type changes between two reads": Fault(
+        STATUS,
+        {'"orders": 3': '"orders": [3, 3.0][next(counter) > 0]'},
+        ("shop://status: the answer changes between two reads", '"shop://status contents[].data.orders",'),
+    ),
+    "a sign changes between two reads": Fault(
+        STATUS,
+        {'"rate": 0.0': '"rate": [0.0, -0.0][next(counter) > 0]'},
+        ("shop://status: the answer changes between two reads", '"shop://status contents[].data.rate",'),
+    ),
+}
+# What is named differently in another world, which has no goldens of its own.
+IN_ANOTHER_WORLD = {
+    "an image changes": ("shop://logo in away", "the answer differs from golden/data/shop/logo.json"),
+    "an error becomes data": ("shop://licence in away: there is no golden/data/shop/licence--away.json",),
+    "data become an error": ("shop://notes in away: there is no golden/errors/shop/notes--away.json",),
 }
 
 
 def test_a_change_of_the_server_is_named(pinned: Project) -> None:
     assert find_unnamed(CHANGES, pinned.read(CHANGES)) == {}
+
+
+def test_a_change_in_another_world_is_named(pinned: Project) -> None:
+    faults = {
+        name: replace(fault, messages=IN_ANOTHER_WORLD.get(name, fault.messages), world="away")
+        for name, fault in CHANGES.items()
+        if fault.where != "inventory"  # it is the same in all worlds
+    }
+    assert find_unnamed(faults, pinned.read(faults)) == {}
 
 
 READ_STATUS = '.get("uri") == "shop://status"'
@@ -132,6 +165,16 @@ LIES = {
         lie('body["data"]["orders"] = 4'),
         ("shop://status: ", "contents[].data.orders: resources/read: 3; get_resource: 4"),
     ),
+    "a number of another type": Fault(
+        STATUS,
+        lie('body["data"]["orders"] = 3.0'),
+        ("shop://status: ", "contents[].data.orders: resources/read: 3; get_resource: 3.0"),
+    ),
+    "another sign of zero": Fault(
+        STATUS,
+        lie('body["data"]["rate"] = -0.0'),
+        ("shop://status: ", "contents[].data.rate: resources/read: 0.0; get_resource: -0.0"),
+    ),
     "a missing field": Fault(
         STATUS, lie('del body["data"]["owner"]'), ("shop://status: ", "contents[].data.owner: resources/read: {")
     ),
@@ -151,6 +194,11 @@ LIES = {
     "another text than the structured content": Fault(
         STATUS,
         lie("pass", LIE.replace("json.dumps(body)", "json.dumps(body | {'data': {}})")),
+        ("shop://status: the text and the structured content of get_resource differ",),
+    ),
+    "a text with a number of another type than the structured content": Fault(
+        STATUS,
+        lie("pass", LIE.replace("json.dumps(body)", "json.dumps(body).replace('3', '3.0')")),
         ("shop://status: the text and the structured content of get_resource differ",),
     ),
     "another refusal": Fault(
@@ -175,11 +223,23 @@ LIES = {
         lie('body["data"]["shop"][1]["mime_type"] = "text/html"', LIE.replace(READ_STATUS, '.get("uri") is None')),
         ('shop://logo: mime_type: resources/list: "image/png"; get_resource(): "text/html"',),
     ),
+    "a resource that it describes with a value of another type": Fault(
+        "lists",
+        {'@mcp.resource("shop://logo"': '@mcp.resource("shop://logo", meta={"size": 1}'}
+        | lie('body["data"]["shop"][1]["size"] = 1.0', LIE.replace(READ_STATUS, '.get("uri") is None')),
+        ("shop://logo: size: resources/list: 1; get_resource(): 1.0",),
+    ),
 }
 
 
 def test_a_tool_that_lies_is_named(pinned: Project) -> None:
     assert find_unnamed(LIES, pinned.read(LIES)) == {}
+
+
+def test_a_tool_that_lies_in_another_world_is_named(pinned: Project) -> None:
+    names = ("another sign of zero", "another refusal", "a resource that it describes with a value of another type")
+    faults = {name: replace(LIES[name], world="away") for name in names}
+    assert find_unnamed(faults, pinned.read(faults)) == {}
 
 
 LARGE = {"return json.dumps({": "return ' ' * 50_000_001 or json.dumps({"}

@@ -311,6 +311,35 @@ def test_a_world_has_a_golden_only_where_it_differs(project: Project) -> None:
     assert "contents[].data.open: golden: true; server: false" in output
 
 
+def test_a_world_has_a_golden_where_only_a_type_differs(pinned: Project) -> None:
+    pinned.write("tests/conftest.py", WORLDS)
+    pinned.set('pythonpath = ["."]')
+    pinned.change('"open": WORLD["open"], "orders": 3', '"open": True, "orders": 3 if WORLD["open"] else 3.0')
+    pinned.write("golden/data/shop/orders/7--closed.json", pinned.files["golden/data/shop/orders/7.json"])
+    assert pinned.update("-k", "status or orders")[0] == 0
+    assert [name for name in pinned.files if "--" in name] == ["golden/data/shop/status--closed.json"]
+    assert '"orders": 3.0,' in pinned.files["golden/data/shop/status--closed.json"]
+    status, output = pinned.run("-k", "status or orders")
+    assert status == 0, output
+    pinned.change('3 if WORLD["open"] else 3.0', "3")
+    assert pinned.update("-k", "status")[0] == 0
+    assert [name for name in pinned.files if "--" in name] == []
+
+
+def test_null_is_a_golden_too(pinned: Project) -> None:
+    """A world in which a refusal is pinned as null, and the home world has no golden of a refusal."""
+    pinned.write("tests/conftest.py", f"{WORLDS}\n@pytest.fixture\ndef mcp_to_golden():\n    return {TO_NULL}\n")
+    pinned.set('pythonpath = ["."]')
+    pinned.change(
+        'return "# Notes', 'if not WORLD["open"]:\n        raise ResourceError("closed")\n    return "# Notes'
+    )
+    assert pinned.update("-k", "notes")[0] == 0
+    assert pinned.golden("errors/shop/notes--closed") is None
+
+
+TO_NULL = "lambda answer: None if answer.contents is None else answer.to_golden()"
+
+
 def test_fixtures_and_hooks_replace_the_server_the_goldens_and_the_rows(project: Project) -> None:
     project.change('mcp_server = "server:mcp"', 'mcp_columns = "type uri name example_uri owner"', "pyproject.toml")
     project.set('mcp_inventory = "rows.csv"\npythonpath = ["."]')

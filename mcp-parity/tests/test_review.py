@@ -8,7 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.repository import CSV, STATUS, STATUS_OF_MEMBER, USERS, Files, Repository, answer, contract, row, summarize
+from tests.repository import (
+    CSV,
+    STATUS,
+    STATUS_OF_MEMBER,
+    TOOLS,
+    USERS,
+    Files,
+    Repository,
+    answer,
+    contract,
+    row,
+    summarize,
+)
 from tests.zoo import PNG
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -40,6 +52,17 @@ def test_worlds_with_the_same_diff_share_it() -> None:
     page = summarize(contract(), files).page
     assert "<summary>Answer in home</summary>" in page
     assert "<summary>Answer in member</summary>" in page
+
+
+def test_a_value_that_becomes_another_type_has_a_diff() -> None:
+    files = contract()
+    files[STATUS]["data"]["count"] = 3.0
+    files[TOOLS][1]["inputSchema"]["properties"]["count"]["default"] = 1
+    before = contract()
+    before[TOOLS][1]["inputSchema"]["properties"]["count"]["default"] = True
+    page = summarize(before, files).page
+    assert "<summary>Answer in home, member</summary>" in page
+    assert "<summary>Answer in tools/list</summary>" in page
 
 
 def test_every_value_is_text() -> None:

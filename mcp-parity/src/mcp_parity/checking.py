@@ -17,7 +17,7 @@ from mcp_parity.names import Names
 from mcp_parity.observing import Answer, check_listed, check_stable, observe
 from mcp_parity.serving import AnyClient, converse, get_list
 from mcp_parity.settings import COLUMNS, ContractError, Settings
-from mcp_parity.values import describe, find_differences, has_mask
+from mcp_parity.values import are_equal, describe, find_differences, has_mask
 
 UPDATE = "run pytest --snapshot-update, and read what it writes"
 
@@ -158,15 +158,12 @@ class Check:
 
     def check_leftovers(self, worlds: list[str]) -> None:
         """Check that each golden has a case; delete the others if goldens are being written."""
-        known = self.names.all(worlds)
-        patterns = self.settings.others
-        found = find_goldens(self.settings) - known
-        left = {name for name in found if not any(fnmatchcase(name, pattern) for pattern in patterns)}
+        found = find_goldens(self.settings) - self.names.all(worlds)
+        left = sorted(name for name in found if not any(fnmatchcase(name, one) for one in self.settings.others))
         if self.update:
-            for name in left:
-                (self.settings.golden / f"{name}.json").unlink()
+            self._delete(left)
         elif left:
-            files = "".join(f"\n  {self.settings.show(self.settings.golden / name)}.json" for name in sorted(left))
+            files = "".join(f"\n  {self._show(name)}" for name in left)
             raise ContractError(f"goldens without a case:{files}\npytest --snapshot-update deletes them.")
 
     def check_settings(self) -> None:
@@ -199,7 +196,8 @@ class Check:
         """Compare with the golden of the world. An answer that equals that of the home world has no other golden."""
         name, stale = kind(subject, self.world), other(subject, self.world) if other else None
         own = [one for one in (name, stale) if one is not None and self._path(one).exists()]
-        if self.world and value == read_golden(self.settings, kind(subject, "")):
+        home = kind(subject, "")
+        if self.world and self._path(home).exists() and are_equal(value, read_golden(self.settings, home)):
             if self.update:
                 self._delete(own)
             elif own:

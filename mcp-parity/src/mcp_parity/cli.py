@@ -2,17 +2,17 @@
 
 import argparse
 import sys
-import tomllib
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from mcp_parity.diff.change import Kind
 from mcp_parity.diff.changelog import read_announced
 from mcp_parity.diff.comparison import find_changes
 from mcp_parity.diff.contract import read_contract
 from mcp_parity.diff.markdown import write_summary
+from mcp_parity.diff.places import Places, Unreadable
 from mcp_parity.diff.review import write_page
-from mcp_parity.diff.revision import Places, Revision, Unreadable, read_revision
+from mcp_parity.diff.revision import Revision, read_revision
 
 CANNOT_COMPARE = 2
 
@@ -39,13 +39,15 @@ def main(given: list[str] | None = None) -> int:
     diff.add_argument("base", help="the revision that clients use now")
     diff.add_argument("head", nargs="?", default="HEAD", help="the revision that they will use; default: HEAD")
     diff.add_argument("--html", type=Path, help="also write a page for a review")
-    diff.add_argument("--golden", help="the directory of the goldens; default: as in pyproject.toml, or golden")
-    diff.add_argument("--inventory", help="the inventory; default: as in pyproject.toml, or mcp-list.csv beside them")
+    diff.add_argument("--golden", default="", help="the directory of the goldens; default: as each revision says")
+    diff.add_argument("--inventory", default="", help="the inventory; default: as each revision says")
     diff.add_argument("--changelog", default="CHANGELOG.md", help="the file that announces breaking changes")
+    diff.add_argument("--first", action="store_true", help="the change introduces the contract: the base has none")
     arguments = parser.parse_args(given)
     try:
-        places = _find_places(arguments)
-        text, page, status = compare(read_revision(arguments.base, places), read_revision(arguments.head, places))
+        places = Places(arguments.golden, arguments.inventory, arguments.changelog)
+        base, head = (read_revision(name, places) for name in (arguments.base, arguments.head))
+        text, page, status = compare(base, head, first=arguments.first)
         if arguments.html:
             arguments.html.write_text(page, encoding="utf-8")
     except (Unreadable, OSError) as problem:
@@ -54,15 +56,19 @@ def main(given: list[str] | None = None) -> int:
     return status
 
 
-def compare(base: Revision, head: Revision) -> tuple[str, str, int]:
+def compare(base: Revision, head: Revision, *, first: bool = False) -> tuple[str, str, int]:
     """Return the summary as Markdown and as HTML, and the exit status.
 
+    Args:
+        base: the revision that clients use now.
+        head: the revision that they will use.
+        first: whether only `head` has a contract.
+
     Raises:
-        Unreadable: the files of a revision cannot be read, or HEAD has no resources.
+        Unreadable: the files of a revision cannot be read, or nothing can be compared.
     """
     places = head.places
-    if not head.rows():
-        raise Unreadable(f"there is no {places.rows} at {head.name}")
+    _check_contracts(base, head, first=first)
     before, after = read_contract(base), read_contract(head)
     found = list(find_changes(before, after))
     breaking = {finding.subject for finding in found if finding.change.kind is Kind.BREAKING}
@@ -72,19 +78,19 @@ def compare(base: Revision, head: Revision) -> tuple[str, str, int]:
     return summary, page, 1 if unannounced else 0
 
 
-def _find_places(arguments: argparse.Namespace) -> Places:
-    """Return where the contract is: as the command line says, else as pytest's configuration says."""
-    options: dict[str, Any] = {}
-    configuration = Path("pyproject.toml")
-    if configuration.exists():
-        try:
-            document = tomllib.loads(configuration.read_text(encoding="utf-8"))
-        except tomllib.TOMLDecodeError as error:
-            raise Unreadable(f"pyproject.toml is not TOML: {error}") from error
-        options = document.get("tool", {}).get("pytest", {}).get("ini_options", {})
-    golden = arguments.golden or options.get("mcp_golden", "golden")
-    inventory = arguments.inventory or options.get("mcp_inventory", f"{golden}/mcp-list.csv")
-    return Places(golden.rstrip("/"), inventory, arguments.changelog)
+def _check_contracts(base: Revision, head: Revision, *, first: bool) -> None:
+    """Check that both revisions have a contract; with `first`, that only HEAD has one.
+
+    Raises:
+        Unreadable: one of them lacks it, or has one.
+    """
+    if lacking := head.find_lacking():
+        raise Unreadable(f"{lacking}; run pytest --snapshot-update, and commit what it writes")
+    lacking = base.find_lacking(goldens=True)
+    if lacking and not first:
+        raise Unreadable(f"{lacking}; add --first if the change introduces the contract")
+    if first and not lacking:
+        raise Unreadable(f"there is a contract at {base.name}: leave out --first")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from mcp_parity.settings import ContractError
+from mcp_parity.values import are_equal
 
 OWN_TOOL = "get_resource"
 
@@ -32,6 +33,6 @@ def check_discovery(found: dict[str, Any]) -> None:
 def _describe_row(uri: str, shown: dict[str, Any], listed: dict[str, Any]) -> list[str]:
     """Return a line for each field of a resource that both lists have, with different values."""
     fields = {**listed.get("_meta", {}), "description": "", "mime_type": listed.get("mimeType"), **listed}
-    wrong = [name for name in shown.keys() & fields.keys() if shown[name] != fields[name]]
+    wrong = [name for name in shown.keys() & fields.keys() if not are_equal(shown[name], fields[name])]
     pairs = ((name, json.dumps(fields[name]), json.dumps(shown[name])) for name in sorted(wrong))
     return [f"  {uri}: {name}: resources/list: {one}; {OWN_TOOL}(): {other}" for name, one, other in pairs]

@@ -87,10 +87,8 @@ class GetResource(Tool):
         try:
             return await self._read(uri)
         except Exception as error:  # noqa: BLE001 - every failure of a read becomes a typed answer
-            if is_typed(error) and isinstance(error, MCPError):
-                return answer(error.error.data, is_error=True)
-            failure = await translate(self.server, uri, error)
-            return answer(failure.body(uri), is_error=True)
+            body = error.error.data if is_typed(error) else (await translate(self.server, uri, error)).body(uri)
+            return answer(body, is_error=True)
 
     async def _read(self, uri: str) -> ToolResult:
         if self.hides(uri):

@@ -34,10 +34,8 @@ class Names:
 
     def all(self, worlds: Iterable[str]) -> set[str]:
         """Return every name that a golden of a resource or a listing can have."""
-        found = {f"discovery/{name}{_suffix(world)}" for name in LISTINGS for world in worlds}
-        for uri in self._paths:
-            found |= {name for world in worlds for name in (self.data(uri, world), self.error(uri, world))}
-        return found
+        lists = {f"discovery/{name}{_suffix(world)}" for name in LISTINGS for world in worlds}
+        return lists | {kind(uri, world) for kind in (self.data, self.error) for uri in self._paths for world in worlds}
 
 
 def _suffix(world: str) -> str:

@@ -89,22 +89,20 @@ async def observe(client: AnyClient, uri: str, settings: Settings, tool: str) ->
     reply = await ask_tool(client, tool, uri, native.contents)
     if reply.refused != (native.contents is None):
         return _settle_refusal(native, reply, tool)
-    one: dict[str, Any]
-    other: dict[str, Any]
-    if not reply.refused:
-        verb, one, other = "lies: it differs", {"contents": reply.trim(native.contents)}, {"contents": reply.contents}
-    elif reply.body is not None:
-        error = native.error or {}
-        verb, one = "refuses differently", {"resource": {name: error.get(name) for name in ("message", "data")}}
-        other = {"resource": {"message": reply.message, "data": reply.body}}
-    else:
+    if reply.refused and reply.body is None:
         return native
+    one: dict[str, Any] = {"contents": reply.trim(native.contents)}
+    other: dict[str, Any] = {"contents": reply.contents}
+    if native.error is not None:
+        one = {"resource": {name: native.error.get(name) for name in ("message", "data")}}
+        other = {"resource": {"message": reply.message, "data": reply.body}}
     volatile = settings.volatile_paths(uri)
     if differences := list(find_differences(mask(one, volatile), mask(other, volatile))):
         again = await read(client, uri)
         moved = {found.path for found in find_differences(native.to_golden(), again.to_golden())}
         if {found.path for found in differences} <= moved:
             raise ContractError(describe_volatile(uri, sorted(moved)))
+        verb = "refuses differently" if reply.refused else "lies: it differs"
         lines = describe(differences, "resources/read", tool)
         raise ContractError(f"{uri}: {tool} {verb} from resources/read\n{lines}")
     return replace(native, body=reply.body)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_parity.settings import COLUMNS, UI, ContractError, Settings, parse_examples, parse_volatile
+from mcp_parity.settings import COLUMNS, UI, ContractError, Settings, parse_example, parse_volatile
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
@@ -76,8 +76,8 @@ def _read_settings(config: pytest.Config) -> Settings:
         inventory=config.rootpath / inventory if inventory else golden / "mcp-list.csv",
         columns=tuple(config.getini("mcp_columns")),
         tool=config.getini("mcp_tool"),
-        examples=parse_examples(config.getini("mcp_examples")),
-        volatile=parse_volatile(config.getini("mcp_volatile")),
+        examples=dict(map(parse_example, config.getini("mcp_examples"))),
+        volatile=tuple(map(parse_volatile, config.getini("mcp_volatile"))),
         exclude=tuple(config.getini("mcp_exclude")),
         others=tuple(config.getini("mcp_other_goldens")),
         protocol=config.getini("mcp_protocol"),
@@ -118,9 +118,8 @@ def _find_cases(config: pytest.Config) -> "list[Row] | list[str]":
     except ContractError as error:
         return [str(error)]
     config.stash[_rows] = rows
-    shown = settings.show(settings.inventory)
-    advice = "again" if _updates(config) else "and read the goldens"
-    return rows or [f"{shown} was empty: run pytest --snapshot-update {advice}"]
+    empty = f"{settings.show(settings.inventory)} was empty: run pytest --snapshot-update"
+    return rows or [f"{empty} {'again' if _updates(config) else 'and read the goldens'}"]
 
 
 def _list_live(config: pytest.Config) -> "list[Row]":

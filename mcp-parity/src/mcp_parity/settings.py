@@ -70,31 +70,25 @@ class Settings:
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
 
 
-def parse_examples(lines: list[str]) -> dict[str, str]:
-    """Parse lines of the form `template = URI`.
+def parse_example(line: str) -> tuple[str, str]:
+    """Parse a line of the form `template = URI`.
 
     Raises:
-        ContractError: a line has another form.
+        ContractError: it has another form.
     """
-    pairs = {}
-    for line in lines:
-        template, equals, uri = (part.strip() for part in line.partition(" = "))
-        if not equals or "{" not in template or not uri:
-            raise ContractError(f"mcp_examples: {line!r} is not of the form `template = URI`")
-        pairs[template] = uri
-    return pairs
+    template, equals, uri = (part.strip() for part in line.partition(" = "))
+    if not equals or "{" not in template or not uri:
+        raise ContractError(f"mcp_examples: {line!r} is not of the form `template = URI`")
+    return template, uri
 
 
-def parse_volatile(lines: list[str]) -> tuple[Volatile, ...]:
-    """Parse lines of the form `URI path`.
+def parse_volatile(line: str) -> Volatile:
+    """Parse a line of the form `URI path`.
 
     Raises:
-        ContractError: a line has another form.
+        ContractError: it has another form.
     """
-    found = []
-    for line in lines:
-        pattern, space, path = line.strip().rpartition(" ")
-        if not space:
-            raise ContractError(f"mcp_volatile: {line!r} is not of the form `URI path`")
-        found.append(Volatile(pattern.strip(), path))
-    return tuple(found)
+    pattern, space, path = line.strip().rpartition(" ")
+    if not space:
+        raise ContractError(f"mcp_volatile: {line!r} is not of the form `URI path`")
+    return Volatile(pattern.strip(), path)

@@ -32,7 +32,10 @@ def show_content(uri: str, content: Any) -> dict[str, Any]:
     shown |= show_text(content.text)
     announced = (content.mime_type or "").partition(";")[0]
     if "lines" in shown and (announced == "application/json" or announced.endswith("+json")):
-        _check_json(uri, content.text, announced)
+        try:
+            from_json(content.text, allow_inf_nan=False)
+        except ValueError as error:
+            raise ContractError(f"{uri}: announced as {announced}, but the text is not JSON: {error}") from error
     return shown
 
 
@@ -48,15 +51,3 @@ def show_blob(blob: str, mime_type: str | None) -> dict[str, Any]:
     shown = {"bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
     image = {"image": blob} if (mime_type or "").startswith("image/") and len(raw) <= LARGEST_IMAGE else {}
     return {"blob": shown | image}
-
-
-def _check_json(uri: str, text: str, announced: str) -> None:
-    """Check that a text that is neither an object nor an array is JSON.
-
-    Raises:
-        ContractError: it is not.
-    """
-    try:
-        from_json(text, allow_inf_nan=False)
-    except ValueError as error:
-        raise ContractError(f"{uri}: announced as {announced}, but the text is not JSON: {error}") from error

@@ -11,6 +11,7 @@ from mcp_parity.bodies import parse_json
 from mcp_parity.serving import AnyClient
 from mcp_parity.settings import ContractError
 from mcp_parity.shown import show_blob, show_text
+from mcp_parity.values import are_equal
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,7 @@ class ToolAnswer:
 
     def trim(self, contents: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
         """Return the contents of resources/read with only the fields that the tool tells."""
-        typed = self.body is not None
-        kept = {"mime_type", "data", "lines", "blob"} if typed else {"data", "lines", "blob"}
+        kept = {"data", "lines", "blob"} | ({"mime_type"} if self.body is not None else set())
         return [{name: value for name, value in one.items() if name in kept} for one in contents or []]
 
 
@@ -49,7 +49,7 @@ async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[s
     if not (isinstance(body, dict) and {"success", "uri"} <= body.keys()):
         refused = bool(result.is_error)
         return ToolAnswer(refused, message, [] if refused else _show_blocks(result.content, texts, contents), None)
-    if [json.loads(text) if text[:1] == "{" else None for text in texts] != [body]:
+    if not are_equal([json.loads(text) if text[:1] == "{" else None for text in texts], [body]):
         raise ContractError(f"{uri}: the text and the structured content of {tool} differ")
     if result.is_error is not (not body["success"]):
         raise ContractError(f"{uri}: {tool} has success {body['success']}, but isError {result.is_error}")
@@ -61,19 +61,17 @@ async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[s
 
 
 def _show_body(body: dict[str, Any], images: list[str]) -> list[dict[str, Any]]:
-    shown = []
-    for one in body.get("contents", [body]):
-        kind: dict[str, Any] = {"mime_type": one.get("mime_type")}
-        if "data" in one:
-            shown.append(kind | {"data": one["data"]})
-        elif "text" in one:
-            shown.append(kind | show_text(one["text"]))
-        elif "blob" in one or images:
-            blob = one["blob"] if "blob" in one else images.pop(0)
-            shown.append(kind | show_blob(blob, one.get("mime_type")))
-        else:
-            shown.append(kind)
-    return shown
+    return [{"mime_type": one.get("mime_type")} | _show_part(one, images) for one in body.get("contents", [body])]
+
+
+def _show_part(part: dict[str, Any], images: list[str]) -> dict[str, Any]:
+    if "data" in part:
+        return {"data": part["data"]}
+    if "text" in part:
+        return show_text(part["text"])
+    if "blob" in part or images:
+        return show_blob(part["blob"] if "blob" in part else images.pop(0), part.get("mime_type"))
+    return {}
 
 
 def _show_blocks(blocks: list[Any], texts: list[str], contents: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
@@ -89,11 +87,9 @@ def _show_blocks(blocks: list[Any], texts: list[str], contents: list[dict[str, A
 
 
 def _show_block(block: Any, expected: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(block, TextContent):
-        return _show_value(block.text, expected)
-    if isinstance(block, EmbeddedResource) and isinstance(block.resource, TextResourceContents):
-        return _show_value(block.resource.text, expected)
     found = block.resource if isinstance(block, EmbeddedResource) else block
+    if isinstance(found, TextContent | TextResourceContents):
+        return _show_value(found.text, expected)
     return _show_value(str(getattr(found, "blob", getattr(found, "data", ""))), {"blob": {}} | expected)
 
 

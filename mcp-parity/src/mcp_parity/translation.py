@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from traceback import walk_tb
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from fastmcp import FastMCP
 from fastmcp.exceptions import AuthorizationError, DisabledError, FastMCPError, NotFoundError, ValidationError
@@ -66,7 +66,7 @@ async def translate(server: FastMCP[Any], uri: str, error: Exception) -> Failure
     return Failure(str(error) if isinstance(error, FastMCPError) else "The server failed for an unknown reason.")
 
 
-def is_typed(error: Exception) -> bool:
+def is_typed(error: Exception) -> TypeGuard[MCPError]:
     """Return whether it already has the body of a failure."""
     data = error.error.data if isinstance(error, MCPError) else None
     return isinstance(data, dict) and "suggested_actions" in data

@@ -11,7 +11,7 @@ LARGE = 100_000
 _MOST_PATHS = 300
 _LONGEST_VALUE = 80
 _MOST_LINES = 12
-_TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "number", float: "number"}
+TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "number", float: "number"}
 
 
 class Difference(NamedTuple):
@@ -25,8 +25,20 @@ class Difference(NamedTuple):
 MISSING: Any = ...
 
 
+def to_text(value: Any) -> str:
+    """Return the JSON text by which values are compared. Its keys are sorted, because their order has no meaning."""
+    return json.dumps(value, sort_keys=True)
+
+
+def are_equal(one: Any, other: Any) -> bool:
+    """Return whether two JSON values are equal. Unlike in Python, 1, 1.0 and true differ, and 0.0 and -0.0."""
+    return to_text(one) == to_text(other)
+
+
 def find_differences(one: Any, other: Any, path: str = "") -> Iterator[Difference]:
-    """Yield where two JSON values differ. 1, 1.0 and true are different values."""
+    """Yield where two JSON values differ. There is at least one difference exactly if they are not equal."""
+    if type(one) is type(other) and are_equal(one, other):
+        return
     if isinstance(one, dict) and isinstance(other, dict):
         for name in sorted(one.keys() | other.keys()):
             inner = f"{path}.{name}" if path else name
@@ -34,7 +46,7 @@ def find_differences(one: Any, other: Any, path: str = "") -> Iterator[Differenc
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for left, right in zip(one, other, strict=True):
             yield from find_differences(left, right, f"{path}[]")
-    elif type(one) is not type(other) or one != other:
+    else:
         yield Difference(path, one, other)
 
 
@@ -50,33 +62,27 @@ def _show(value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
 
 
-def mask(value: Any, paths: list[str]) -> Any:
+def mask(value: Any, paths: list[str], placeholder: str | None = MASK) -> Any:
     """Return a copy in which the values at the paths are replaced with a placeholder."""
     for path in paths:
-        value = _mask(value, path.replace("[]", ".[]").split("."))
+        value = _mask(value, path.replace("[]", ".[]").split("."), placeholder)
     return value
 
 
-def _mask(value: Any, path: list[str]) -> Any:
+def _mask(value: Any, path: list[str], placeholder: str | None) -> Any:
     if not path:
-        return MASK
+        return placeholder
     head, *rest = path
     if head == "[]" and isinstance(value, list):
-        return [_mask(one, rest) for one in value]
+        return [_mask(one, rest, placeholder) for one in value]
     if isinstance(value, dict) and head in value:
-        return value | {head: _mask(value[head], rest)}
+        return value | {head: _mask(value[head], rest, placeholder)}
     return value
 
 
 def has_mask(value: Any, path: str) -> bool:
     """Return whether a golden has the placeholder at the path."""
-    found = [value]
-    for head in path.replace("[]", ".[]").split("."):
-        if head == "[]":
-            found = [item for one in found if isinstance(one, list) for item in one]
-        else:
-            found = [one[head] for one in found if isinstance(one, dict) and head in one]
-    return MASK in found
+    return any(found.one == MASK for found in find_differences(value, mask(value, [path], None)))
 
 
 def shorten(content: dict[str, Any]) -> dict[str, Any]:
@@ -99,7 +105,7 @@ def shorten(content: dict[str, Any]) -> dict[str, Any]:
 
 def _add_shape(value: Any, path: str, shape: dict[str, set[str]]) -> None:
     if path in shape or len(shape) < _MOST_PATHS:
-        shape.setdefault(path, set()).add(_TYPES.get(type(value), "null"))
+        shape.setdefault(path, set()).add(TYPES.get(type(value), "null"))
     if isinstance(value, dict):
         for name, inner in value.items():
             _add_shape(inner, f"{path}.{name}" if path else name, shape)

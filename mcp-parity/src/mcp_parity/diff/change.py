@@ -1,7 +1,7 @@
 """One difference between two revisions, as a client sees it."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -25,6 +25,10 @@ class Change:
     thing: str
     what: str
     values: str = ""
+
+    def generalize(self) -> "Change":
+        """Return what identifies a line. Values that differ make several lines only if the change is breaking."""
+        return self if self.kind is Kind.BREAKING else replace(self, values="")
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,3 @@ def format_value(value: Any) -> str:
 def _code(text: str, longest: int) -> str:
     cut = text if len(text) <= longest else text[: longest - 1] + "…"
     return "`" + cut.replace("`", r"\u0060") + "`"
-
-
-def to_text(value: Any) -> str:
-    """Return the JSON text of a value. It differs for values that only Python treats as equal: 1 == 1.0 == True."""
-    return json.dumps(value, sort_keys=True)

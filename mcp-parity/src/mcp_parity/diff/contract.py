@@ -1,5 +1,6 @@
 """The contract of a revision: its resources, its tools, and the answers in each world."""
 
+import posixpath
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,12 +45,8 @@ def read_contract(revision: Revision) -> Contract:
     Raises:
         Unreadable: a golden is not valid JSON, or the inventory lacks a column.
     """
-    prefix = f"{revision.places.golden}/"
-    goldens = {
-        path.removeprefix(prefix).removesuffix(".json"): revision.json(path)
-        for path in sorted(revision.files)
-        if path.startswith(prefix) and path.endswith(".json")
-    }
+    folder = revision.places.golden
+    goldens = {posixpath.relpath(path, folder)[: -len(".json")]: revision.json(path) for path in revision.goldens}
     listed = {name: goldens.pop(f"discovery/{name}", []) for name in ("tools", *LISTINGS)}
     discovery = goldens.get("discovery/get-resource", {})  # without `data`, it is compared like the other goldens
     by_category = discovery.pop("data", {})

@@ -7,15 +7,16 @@ Shape:
   only if more of them lack it than rows were added. An empty list has no shape, so it is a change of value too.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from mcp_parity.diff.change import Change, Kind, code, format_value, to_text
+from mcp_parity.diff.change import Change, Kind, code, format_value
+from mcp_parity.values import TYPES, are_equal, to_text
 
 # Clients rely on these values at the document's root: an error's name and code, and the type of the data.
 PROMISED = frozenset({"error", "code", "mime_type", "mimeType", "contents[].mime_type"})
-TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "number", float: "number"}
 
 
 def document_changes(before: Any, after: Any) -> Iterator[Change]:
@@ -62,7 +63,7 @@ def _select(values: list[Any], kind: type) -> list[Any]:
 
 
 def _value_changes(before: Any, after: Any, path: str) -> Iterator[Change]:
-    if to_text(before) == to_text(after):
+    if are_equal(before, after):
         return
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted(before.keys() | after.keys()):
@@ -85,26 +86,18 @@ def _list_changes(before: list[Any], after: list[Any], path: str) -> Iterator[Ch
     if not was and not now:
         yield Change(Kind.VALUE, code(path), "is in another order")
     for left in was[: len(now)]:
-        right = max(now, key=lambda item: _count_shared_text(left, item))
-        now.remove(right)
-        yield from _value_changes(left, right, f"{path}[]")
+        nearest = max(range(len(now)), key=lambda at: _count_shared_text(left, now[at]))
+        yield from _value_changes(left, now.pop(nearest), f"{path}[]")
 
 
 def _count_shared_text(one: Any, other: Any) -> int:
     """Return how much text two items share. Names and ids identify a row better than flags do."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return 0
-    shared = [one[name] for name in one.keys() & other.keys() if to_text(one[name]) == to_text(other[name])]
-    return sum(len(to_text(value)) for value in shared)
+    return sum(len(to_text(one[name])) for name in one.keys() & other.keys() if are_equal(one[name], other[name]))
 
 
 def _remove_common(items: list[Any], others: list[Any]) -> list[Any]:
     """Return the items that are not among the others, in their order."""
-    spare = Counter(map(to_text, others))
-    left = []
-    for item in items:
-        if spare[to_text(item)]:
-            spare[to_text(item)] -= 1
-        else:
-            left.append(item)
-    return left
+    left = Counter(map(to_text, items)) - Counter(map(to_text, others))
+    return [json.loads(text) for text in left.elements()]

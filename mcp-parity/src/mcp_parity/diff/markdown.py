@@ -8,8 +8,6 @@ LONGEST_LIST = 20
 MOST_PLACES = 4
 ORDER = list(Kind)
 
-Line = tuple[Kind, str, str, str]
-
 
 def write_summary(findings: Iterable[Finding], unannounced: list[str], changelog: str) -> str:
     """Return the whole text.
@@ -53,24 +51,18 @@ def worst(group: list[Finding]) -> Kind:
 
 def _lines(group: list[Finding]) -> Iterator[str]:
     """Yield one line per change, for all worlds that have it. Lines beyond the limit are only counted."""
-    changes: dict[Line, list[Finding]] = {}
+    changes: dict[Change, list[Finding]] = {}
     for finding in group:
-        changes.setdefault(_line(finding.change), []).append(finding)
+        changes.setdefault(finding.change.generalize(), []).append(finding)
     for kind in ORDER:
-        lines = [_text(line, seen) for line, seen in changes.items() if line[0] is kind]
+        lines = [_text(change, seen) for change, seen in changes.items() if change.kind is kind]
         yield from lines[:LONGEST_LIST]
         if len(lines) > LONGEST_LIST:
             yield f"- *{kind}*: … and {len(lines) - LONGEST_LIST} more"
 
 
-def _line(change: Change) -> Line:
-    """Return what identifies a line. Values that differ between worlds make several lines only if breaking."""
-    return change.kind, change.thing, change.what, change.values if change.kind is Kind.BREAKING else ""
-
-
-def _text(line: Line, seen: list[Finding]) -> str:
-    kind, thing, what, _ = line
-    text = f"- *{kind}*: {thing} {what}"
+def _text(change: Change, seen: list[Finding]) -> str:
+    text = f"- *{change.kind}*: {change.thing} {change.what}"
     values = {finding.change.values for finding in seen}
     if len(values) == 1 and values != {""}:
         text += f": {values.pop()}"

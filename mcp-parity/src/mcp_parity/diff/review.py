@@ -12,6 +12,7 @@ from typing import Any
 from mcp_parity.diff.change import Change, Finding, Kind
 from mcp_parity.diff.contract import Contract
 from mcp_parity.diff.markdown import group_findings, worst, write_verdict
+from mcp_parity.values import are_equal
 
 _TEMPLATE = files("mcp_parity.diff").joinpath("review.html")
 _MOST_LINES = 400
@@ -49,10 +50,7 @@ def _merge(groups: dict[str, list[Finding]]) -> Iterator[list[str]]:
     """Yield the subjects that have the same changes together. Values may differ, unless a change is breaking."""
     merged: dict[object, list[str]] = {}
     for subject, group in groups.items():
-        changes = ((one.change, one.where) for one in group)
-        key = frozenset(
-            (one.kind, one.thing, one.what, one.kind == "breaking" and one.values, at) for one, at in changes
-        )
+        key = frozenset((one.change.generalize(), one.where) for one in group)
         merged.setdefault(key, []).append(subject)
     yield from merged.values()
 
@@ -76,11 +74,10 @@ def _write_group(groups: dict[str, list[Finding]], before: Contract, after: Cont
 
 
 def _write_line(change: Change, places: list[str]) -> str:
-    words = " ".join(part for part in (change.thing, change.what) if part)
-    values = f": {change.values}" if change.values else ""
+    words = f"{change.thing} {change.what}" + (f": {change.values}" if change.values else "")
     where = ", ".join(dict.fromkeys(place for place in places if place))
     shown = f' <span class="quiet">({_text(where)})</span>' if where else ""
-    return f'<li><span class="{change.kind}">{change.kind}</span>: {_code(words + values)}{shown}</li>'
+    return f'<li><span class="{change.kind}">{change.kind}</span>: {_code(words)}{shown}</li>'
 
 
 def _code(markdown: str) -> str:
@@ -94,10 +91,11 @@ def _write_diffs(subject: str, before: Contract, after: Contract, opened: str) -
     shared: dict[tuple[str, str], list[str]] = {}
     for world in sorted(before.worlds | after.worlds, key=lambda world: (world != "home", world)):
         was, now = before.answer(subject, world), after.answer(subject, world)
-        if was != now:
+        if not are_equal(was, now):
             shared.setdefault((_to_lines(was), _to_lines(now)), []).append(world)
-    if subject in before.tools and subject in after.tools and before.tools[subject] != after.tools[subject]:
-        shared[_to_lines(before.tools[subject]), _to_lines(after.tools[subject])] = ["tools/list"]
+    was, now = before.tools.get(subject), after.tools.get(subject)
+    if was is not None and now is not None and not are_equal(was, now):
+        shared[_to_lines(was), _to_lines(now)] = ["tools/list"]
     for (one, other), worlds in shared.items():
         yield f"<details{opened}><summary>Answer in {_text(', '.join(worlds))}</summary>"
         yield from _write_images(_find_images(one), _find_images(other))

@@ -5,26 +5,10 @@ import io
 import json
 import subprocess
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Places:
-    """Where a repository keeps its contract, as paths from its root.
-
-    Attributes:
-        golden: the directory of the goldens.
-        rows: the inventory.
-        changelog: the file that announces breaking changes.
-    """
-
-    golden: str = "golden"
-    rows: str = "golden/mcp-list.csv"
-    changelog: str = "CHANGELOG.md"
-
-
-class Unreadable(Exception):
-    """A revision, or a file in it, cannot be read; the message is one line."""
+from mcp_parity.diff.places import NAMES, Places, Unreadable, find_places
 
 
 @dataclass(frozen=True)
@@ -40,6 +24,21 @@ class Revision:
     name: str
     files: dict[str, str]
     places: Places
+
+    @property
+    def goldens(self) -> list[str]:
+        """The paths of the goldens."""
+        folder = "" if self.places.golden == "." else f"{self.places.golden}/"
+        return sorted(path for path in self.files if path.startswith(folder) and path.endswith(".json"))
+
+    def find_lacking(self, *, goldens: bool = False) -> str:
+        """Return a sentence about an inventory that does not exist, or goldens if some are needed; else nothing."""
+        outcome = f"at {self.name}: nothing was compared"
+        if self.places.rows not in self.files:
+            return f"there is no inventory {outcome} (looked for {self.places.rows})"
+        if goldens and not self.goldens:
+            return f"there are no goldens {outcome} (looked in {self.places.golden})"
+        return ""
 
     def json(self, path: str) -> Any:
         """Return the content of a JSON file.
@@ -58,30 +57,46 @@ class Revision:
         Raises:
             Unreadable: a column that is needed here is missing.
         """
-        rows = list(csv.DictReader(io.StringIO(self.files.get(self.places.rows, ""), newline="")))
-        if any(None in (row.get("type"), row.get("uri"), row.get("example_uri")) for row in rows):
-            raise Unreadable(f"{self.places.rows} at {self.name} has a row without type, uri or example_uri")
+        path = self.places.rows
+        reader = csv.DictReader(io.StringIO(self.files.get(path, ""), newline=""))
+        rows = list(reader)
+        header = dict.fromkeys(reader.fieldnames or (), "")  # checked too: an empty file is no empty inventory
+        lines = [header, *rows] if path in self.files else []
+        if any(None in (line.get("type"), line.get("uri"), line.get("example_uri")) for line in lines):
+            raise Unreadable(f"{path} at {self.name} is empty, or has a row without type, uri or example_uri")
         return rows
 
 
-def read_revision(name: str, places: Places) -> Revision:
+def read_revision(name: str, given: Places) -> Revision:
     """Read a revision of the repository that the current directory is in.
 
+    Args:
+        name: the revision.
+        given: the places that the command line names; the configuration of the revision names the others.
+
     Raises:
-        Unreadable: git does not know it.
+        Unreadable: git does not know it, or its configuration cannot be parsed.
     """
-    paths = (places.golden, places.rows, places.changelog)
-    commit = _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", about=name)
-    listed = _git("ls-tree", "-r", "-z", "--full-tree", commit.decode().strip(), "--", *paths, about=name)
+    tree = _git("rev-parse", "--verify", "-q", "--end-of-options", f"{name}^{{commit}}", about=name).decode().strip()
+    here = PurePosixPath(_git("rev-parse", "--show-prefix", about=name).decode(errors="replace").rstrip("\n"))
+    paths = [str(folder / one) for folder in (here, *here.parents) for one in NAMES]
+    found = {} if given.golden and given.rows else _read_files(tree, paths, name)
+    places = find_places({path: found[path] for path in paths if path in found}, given, name)
+    return Revision(name, _read_files(tree, [places.golden, places.rows, places.changelog], name), places)
+
+
+def _read_files(tree: str, paths: list[str], about: str) -> dict[str, str]:
+    """Return the texts of the files at the paths, and below them, by path."""
+    listed = _git("ls-tree", "-r", "-z", "--full-tree", tree, "--", *paths, about=about)
     entries = [entry.partition("\t") for entry in listed.decode(errors="replace").split("\0") if entry]
     blobs = {path: meta.split()[2] for meta, _, path in entries}
-    output = io.BytesIO(_git("cat-file", "--batch", about=name, stdin="\n".join([*blobs.values(), ""]).encode()))
+    output = io.BytesIO(_git("cat-file", "--batch", about=about, stdin="\n".join([*blobs.values(), ""]).encode()))
     files = {}
     for path in blobs:
         size = int(output.readline().split()[2])
         files[path] = output.read(size).decode(errors="replace")
         output.readline()
-    return Revision(name, files, places)
+    return files
 
 
 def _git(*arguments: str, about: str, stdin: bytes = b"") -> bytes:

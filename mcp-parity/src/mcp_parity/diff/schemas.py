@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_parity.diff.change import Change, Kind, code, format_value, to_text
+from mcp_parity.diff.change import Change, Kind, code, format_value
+from mcp_parity.values import are_equal, to_text
 
 NOTES = ("title", "description", "default", "examples", "deprecated")
 STRUCTURE = frozenset({"type", "properties", "required", "items", "enum", "const", *NOTES})
@@ -36,7 +37,7 @@ def schema_changes(before: Schema, after: Schema, direction: Direction, path: st
     """Yield the differences between two schemas of one value."""
     thing = f"{direction.noun} {code(path)}" if path else f"{direction.noun}s"
     for note in NOTES:
-        if to_text(before.get(note)) != to_text(after.get(note)):
+        if not are_equal(before.get(note), after.get(note)):
             values = f"{format_value(before.get(note))} → {format_value(after.get(note))}"
             yield Change(Kind.VALUE, thing, f"has another {note}", values)
     was, now = _by_type(before), _by_type(after)
@@ -76,7 +77,7 @@ def _allows(by_type: dict[str, Schema], kind: str) -> bool:
 def _keyword_changes(before: Schema, after: Schema, direction: Direction, thing: str) -> Iterator[Change]:
     for keyword in sorted((before.keys() | after.keys()) - STRUCTURE):
         was, now = (schema.get(keyword, UNBOUNDED.get(keyword)) for schema in (before, after))
-        if to_text(was) != to_text(now):
+        if not are_equal(was, now):
             kind = _kind(keyword, was, now, direction)
             yield Change(kind, thing, f"has another {code(keyword)}", f"{format_value(was)} → {format_value(now)}")
 
@@ -86,8 +87,9 @@ def _kind(keyword: str, was: Any, now: Any, direction: Direction) -> Kind:
     unbounded = UNBOUNDED.get(keyword)
     if keyword not in LOWER_BOUNDS | UPPER_BOUNDS | RULES | {"additionalProperties"}:
         return Kind.BREAKING
-    if unbounded in (was, now):
-        return direction.narrower if was == unbounded else direction.wider
+    was_free, is_free = (are_equal(value, unbounded) for value in (was, now))
+    if was_free or is_free:
+        return direction.narrower if was_free else direction.wider
     if keyword in LOWER_BOUNDS | UPPER_BOUNDS:
         return direction.narrower if (now > was) == (keyword in LOWER_BOUNDS) else direction.wider
     return Kind.BREAKING
@@ -96,18 +98,18 @@ def _kind(keyword: str, was: Any, now: Any, direction: Direction) -> Kind:
 def _choice_changes(before: Schema, after: Schema, direction: Direction, thing: str) -> Iterator[Change]:
     was, now = _choices(before), _choices(after)
     if was is None and now is not None:
-        yield Change(direction.narrower, thing, "must now be one of these", ", ".join(now))
+        yield Change(direction.narrower, thing, "must now be one of these", ", ".join(now.values()))
     elif was is not None and now is None:
-        yield Change(direction.wider, thing, "no longer has to be one of these", ", ".join(was))
+        yield Change(direction.wider, thing, "no longer has to be one of these", ", ".join(was.values()))
     elif was is not None and now is not None:
-        yield from (Change(direction.narrower, thing, f"can no longer be {one}") for one in was if one not in now)
-        yield from (Change(direction.wider, thing, f"can now be {one}") for one in now if one not in was)
+        yield from (Change(direction.narrower, thing, f"can no longer be {was[one]}") for one in was if one not in now)
+        yield from (Change(direction.wider, thing, f"can now be {now[one]}") for one in now if one not in was)
 
 
-def _choices(schema: Schema) -> list[str] | None:
-    """Return the only values that it allows, as Markdown, or None if it does not list them."""
+def _choices(schema: Schema) -> dict[str, str] | None:
+    """Return the only values that it allows, as Markdown, by their texts; None if it does not list them."""
     values = [schema["const"]] if "const" in schema else schema.get("enum")
-    return None if values is None else [format_value(value) for value in values]
+    return None if values is None else {to_text(value): format_value(value) for value in values}
 
 
 def _property_changes(before: Schema, after: Schema, direction: Direction, path: str) -> Iterator[Change]:
