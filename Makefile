@@ -22,7 +22,7 @@ GOLDEN_PARTS := $(addprefix golden-part-,$(shell seq $(WORKERS)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run install setup check test test-once coverage test-lane test-parity test-install wheels mcpb soak contract golden mcp-list
+.PHONY: help run install setup check test test-once coverage test-parity test-install wheels mcpb soak contract golden mcp-list
 .PHONY: demo-data serve bench bench-compare bench-docs clean
 
 help: ## Show this list
@@ -58,9 +58,6 @@ coverage: setup ## All tests but those that measure, with the coverage gates and
 	$(PARALLEL) --cov --cov-report= -m 'not install and not alone' --timeout 1200 tests
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='*/quilt_mcp/core/*'
-
-test-lane: setup ## The tests of what clients receive over HTTP; with QUILT_MCP_FAST_LANE=off without the fast lane
-	$(PARALLEL) tests/http tests/contract
 
 test-parity: setup ## Only the tests of mcp-parity
 	cd mcp-parity && ../$(PARALLEL)

@@ -16,7 +16,6 @@ from pathlib import Path
 from statistics import median
 
 from quilt_mcp.core.surfaces import TOOL_NAME
-from quilt_mcp.settings import Settings
 from tests.bench.estimates import Estimate, paired_ratio
 from tests.bench.outcome import Outcome, Run, Table, Target, milliseconds, ratio
 from tests.bench.processes import on_http, other_on_http, other_server, processor_seconds
@@ -24,7 +23,7 @@ from tests.bench.synthetic import PAYLOADS, payload_uri
 from tests.bench.typescript import NotInstalledError, typescript_server
 from tests.bench.wire import Call, HTTPConnection, WrongAnswerError, parse_result, read, tool
 
-OURS, AGAIN, OFF = "quilt-mcp serve", "the same again", "fast lane off"
+OURS, AGAIN = "quilt-mcp serve", "the same again"
 BARE, AS_TOOLS, LOW_LEVEL = "bare FastMCP", "ResourcesAsTools", "low-level server of mcp"
 TYPESCRIPT, PREPARED = "TypeScript SDK", "Starlette, prepared bytes"
 TOOL, READ = "tool", "read"
@@ -79,12 +78,8 @@ async def run(run: Run) -> Outcome:
 
 async def _start(stack: AsyncExitStack, folder: Path, run: Run) -> tuple[dict[str, Address], str]:
     """Start the servers. Return their addresses, and why one of them is missing."""
-    settings: dict[str, dict[str, str]] = {OURS: {}, AGAIN: {}}
-    if "fast_lane" in Settings.model_fields:
-        settings[OFF] = {"fast_lane": "off"}
     addresses = {
-        name: await stack.enter_async_context(on_http(other_server("payloads"), folder, given))
-        for name, given in settings.items()
+        name: await stack.enter_async_context(on_http(other_server("payloads"), folder, {})) for name in (OURS, AGAIN)
     }
     for name in (BARE, PREPARED) if run.quick else PEERS:
         command = other_server(PEERS[name], "peer_servers")
@@ -171,7 +166,7 @@ def compare_results(results: Results, skipped: str) -> Outcome:
 
 def _table(size: str, results: Results, skipped: str) -> Table:
     present = {cell.server for cell in results}, {(cell.era, cell.surface) for cell in results if cell.size == size}
-    servers = [name for name in (OURS, AGAIN, OFF, *PEERS, TYPESCRIPT) if name in present[0]]
+    servers = [name for name in (OURS, AGAIN, *PEERS, TYPESCRIPT) if name in present[0]]
     kinds = [(era, surface) for era in ERAS for surface in (TOOL, READ) if (era, surface) in present[1]]
     rows = [
         (server, *(_show(Cell(server, size, era, surface), results) for era, surface in kinds)) for server in servers

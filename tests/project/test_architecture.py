@@ -143,21 +143,21 @@ def find_target(call: ast.Call, names: Mapping[str, str]) -> str:
 
 def test_patched_constants_are_found() -> None:
     text = """
-import quilt_mcp.http.lane
-from quilt_mcp.http import lane as road, tokens
+import quilt_mcp.http.direct
+from quilt_mcp.http import direct as road, tokens
 from quilt_mcp.http.tokens import JWTVerifier
 import other
 monkeypatch.setattr(road, "TESTED", 1)
 monkeypatch.setattr("quilt_mcp.http.tokens._LEEWAY", 1)
-monkeypatch.setattr(quilt_mcp.http.lane, "TOOL", 1)
+monkeypatch.setattr(quilt_mcp.http.direct, "TOOL", 1)
 with patch.object(tokens, "FETCH_SECONDS", 1), patch("quilt_mcp.http.tokens.MAX_AGE", 1):
     monkeypatch.setattr(JWTVerifier, "limits", 1)
     monkeypatch.setattr(tokens, "Verifier", 1)
     monkeypatch.setattr(other, "LIMIT", 1)
 """
     assert sorted(find_patched(text)) == [
-        "quilt_mcp.http.lane.TESTED",
-        "quilt_mcp.http.lane.TOOL",
+        "quilt_mcp.http.direct.TESTED",
+        "quilt_mcp.http.direct.TOOL",
         "quilt_mcp.http.tokens.FETCH_SECONDS",
         "quilt_mcp.http.tokens.MAX_AGE",
         "quilt_mcp.http.tokens._LEEWAY",

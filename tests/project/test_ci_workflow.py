@@ -8,13 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from quilt_mcp.commands.install import executable
-from quilt_mcp.settings import Settings
 
 ROOT = Path(__file__).parent.parent.parent
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / ".github" / "workflows").glob("*.yml")}
@@ -111,16 +110,6 @@ def test_make_refuses_an_extra_that_does_not_exist() -> None:
 
 def test_the_tests_run_on_every_python_that_the_package_supports() -> None:
     assert JOBS["test"]["strategy"]["matrix"]["python-version"] == CLASSIFIERS
-
-
-def test_what_clients_receive_is_tested_with_the_fast_lane_and_without() -> None:
-    assert JOBS["lane"]["strategy"]["matrix"] == {
-        "fast-lane": list(get_args(Settings.model_fields["fast_lane"].annotation))
-    }
-    assert JOBS["lane"]["steps"][-1] == {
-        "run": "make test-lane",
-        "env": {"QUILT_MCP_FAST_LANE": "${{ matrix.fast-lane }}"},
-    }
 
 
 def test_a_pull_request_runs_what_the_script_for_new_machines_runs_and_another_job_checks_the_coverage() -> None:
