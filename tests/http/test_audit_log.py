@@ -24,7 +24,7 @@ from quilt_mcp.http.audit_log import FIELDS, AuditLog
 from quilt_mcp.http.audit_messages import auditing
 from quilt_mcp.http.audit_requests import audit_requests
 from quilt_mcp.http.connections import Connection
-from quilt_mcp.http.web_server import WebServer, configure_uvicorn
+from quilt_mcp.http.server import WebServer, configure_uvicorn
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import HTTPSettings, Settings
 from tests.http.test_application import message

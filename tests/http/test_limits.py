@@ -22,7 +22,7 @@ from uvicorn.server import ServerState
 
 from quilt_mcp.http.connections import Connection, ConnectionLimits
 from quilt_mcp.http.request_limits import BodyTimeout
-from quilt_mcp.http.web_server import WebServer, configure_uvicorn
+from quilt_mcp.http.server import WebServer, configure_uvicorn
 from quilt_mcp.settings import HTTPSettings
 from tests.http.web import ANN, READ_QUICK, READ_SLOW, TOKENS, serving, shop
 from tests.support.toys import QUICK

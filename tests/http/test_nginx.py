@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import quilt_mcp.http
-from quilt_mcp.http.sockets import listen
+from quilt_mcp.http.server import listen
 from tests.http.load import Load, during
 from tests.http.web import request
 from tests.support.server_process import serve_http

@@ -29,7 +29,7 @@ from quilt_mcp.commands import http_server
 from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.http.auth import create_auth
 from quilt_mcp.http.sign_in_store import CLIENTS, SignInKeys, SignInStore, delete_expired
-from quilt_mcp.http.web_server import WebServer
+from quilt_mcp.http.server import WebServer
 from quilt_mcp.server import QuiltServer, create_server
 from quilt_mcp.settings import HTTPSettings, Settings
 from tests.http.web import READ_QUICK, serving, shop

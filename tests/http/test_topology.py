@@ -18,7 +18,7 @@ import pytest
 
 from quilt_mcp.commands.demo.environment import isolate
 from quilt_mcp.commands.install import executable
-from quilt_mcp.http.sockets import listen
+from quilt_mcp.http.server import listen
 from tests.contract.crowd import MARK, Crowd, Person
 from tests.http.test_nginx import AROUND, HOST, NGINX, site, write_certificate
 from tests.http.web import request

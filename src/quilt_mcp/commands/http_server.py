@@ -1,6 +1,5 @@
 """The HTTP server: in this process, or in several worker processes."""
 
-import asyncio
 import gc
 import logging
 import os
@@ -8,7 +7,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from ctypes import c_bool
 from functools import partial
@@ -30,18 +29,14 @@ from quilt_mcp.http.app import Transport, create_application
 from quilt_mcp.http.audit_log import note_event, open_audit_log
 from quilt_mcp.http.audit_messages import auditing
 from quilt_mcp.http.audit_requests import audit_requests
-from quilt_mcp.http.connections import Connection, TooFewDescriptors, raise_descriptor_limit
+from quilt_mcp.http.connections import TooFewDescriptors, raise_descriptor_limit
 from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
 from quilt_mcp.http.overload import Flag
 from quilt_mcp.http.readiness import Check
-from quilt_mcp.http.renewal import RenewableApplication
+from quilt_mcp.http.server import Shutdown, WebServer, Workers, configure_uvicorn, exit_with_parent
 from quilt_mcp.http.sign_ins import SignIns
-from quilt_mcp.http.web_server import KEEP_ALIVE_SECONDS, Shutdown, WebServer, configure_uvicorn
-from quilt_mcp.http.workers import Workers, exit_with_parent
 from quilt_mcp.server import DOMAINS, STARTUP_ERRORS, QuiltServer, create_server
 from quilt_mcp.settings import Settings, describe_setting
-
-COLLECT_SECONDS = KEEP_ALIVE_SECONDS + 15.0
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +56,7 @@ def check_descriptors(settings: Settings) -> None:
 def run_alone(mcp: QuiltServer, settings: Settings, transport: Transport, host: str, listener: socket.socket) -> int:
     """Serve in this process until a signal ends it; return the exit status.
 
-    SIGTERM lets requests in progress finish. A second SIGTERM and SIGINT do not. SIGHUP reads the settings again.
+    SIGTERM lets requests in progress finish. A second SIGTERM and SIGINT do not.
     """
     leaving = c_bool()
     announce = partial(_announce, transport, host, listener.getsockname()[1])
@@ -69,9 +64,13 @@ def run_alone(mcp: QuiltServer, settings: Settings, transport: Transport, host: 
     shutdown = Shutdown(web, leaving, settings.drain_seconds)
     signal.signal(signal.SIGTERM, partial(_shut_down, shutdown))
     if sys.platform != "win32":
-        signal.signal(signal.SIGHUP, lambda *_: web.renew())
+        signal.signal(signal.SIGHUP, _explain_reload)
     run_stoppable(lambda: web.run([listener]), check=partial(_exit_if_overdue, shutdown))
     return 0
+
+
+def _explain_reload(_: int, __: FrameType | None) -> None:
+    logger.warning("SIGHUP is ignored: start the server with --workers 1 or more to replace it without a pause")
 
 
 def _shut_down(shutdown: Shutdown, number: int, _: FrameType | None) -> None:
@@ -94,6 +93,7 @@ def run_workers(settings: Settings, host: str, listener: socket.socket, count: i
         settings,
         seconds_to_finish=settings.deadline_seconds,
         workers=count,
+        is_factory=True,
     )
     with tempfile.TemporaryDirectory(prefix="quilt-mcp-metrics-") as directory:
         # The workers inherit both. With the second, modules in the current directory cannot replace installed ones.
@@ -126,7 +126,6 @@ def create_web_server(
     when_ready: Callable[[], None],
     leaving: Flag | None = None,
     protocol: type[asyncio.Protocol] = Connection,
-    collect_seconds: float = COLLECT_SECONDS,
 ) -> WebServer:
     """Create the web server of this process. It can run once.
 
@@ -138,18 +137,10 @@ def create_web_server(
         when_ready: called once, when the server accepts connections.
         leaving: whether the server shuts down.
         protocol: handles one connection.
-        collect_seconds: how long after a renewal the old application is freed.
     """
-    create = partial(create_http_application, transport=transport, host=host, leaving=leaving)
-    app = RenewableApplication(
-        create(mcp, settings),
-        lambda: create(create_server(), Settings()),
-        when_replaced=partial(_collect_later, collect_seconds),
-        failures=(*STARTUP_ERRORS, ValidationError),
-        describe=_describe,
-    )
+    app = create_http_application(mcp, settings, transport=transport, host=host, leaving=leaving)
     config = configure_uvicorn(app, settings, seconds_to_finish=settings.deadline_seconds, protocol=protocol)
-    return WebServer(config, when_ready=when_ready, renew=app.renew)
+    return WebServer(config, when_ready=when_ready)
 
 
 def create_http_application(
@@ -213,14 +204,8 @@ def readiness_checks(app: App) -> dict[str, Check]:
 
 def tune_garbage_collection() -> None:
     """Exclude the objects of the startup from garbage collection, which causes the slowest answers under load."""
-    gc.unfreeze()  # an earlier application, which may have ended
     gc.collect()
     gc.freeze()
-
-
-def _collect_later(seconds: float) -> None:
-    """Free an application that was replaced, after the connections and timers that refer to it have ended."""
-    asyncio.get_running_loop().call_later(seconds, tune_garbage_collection)
 
 
 def _prepare_process() -> None:

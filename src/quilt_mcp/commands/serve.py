@@ -17,7 +17,7 @@ from quilt_mcp.commands.stdio_front import open_front
 from quilt_mcp.commands.stdio_server import run_stdio
 from quilt_mcp.http.audit_log import open_audit_log
 from quilt_mcp.http.auth import check_audience
-from quilt_mcp.http.sockets import is_loopback, listen
+from quilt_mcp.http.server import is_loopback, listen
 from quilt_mcp.settings import HTTPSettings, Settings
 
 ALLOW_ANYONE = "--allow-anyone-who-reaches-this-address"
@@ -29,7 +29,10 @@ Host = Annotated[str, Parameter(help="For http and sse: the address to listen on
 Port = Annotated[
     int, Parameter(help="For http and sse: the port; 0 selects a free one.", validator=Number(gte=0, lte=65535))
 ]
-Workers = Annotated[int, Parameter(help="For http: the number of processes.", validator=Number(gte=1, lte=256))]
+Workers = Annotated[
+    int | None,
+    Parameter(help="For http: the number of processes that SIGHUP replaces.", validator=Number(gte=1, lte=256)),
+]
 AllowAnyone = Annotated[
     bool, Parameter(name=ALLOW_ANYONE, negative="", help="Serve other machines without sign-in, with your login.")
 ]
@@ -43,7 +46,7 @@ def serve(
     transport: Transport = "stdio",
     host: Host = "127.0.0.1",
     port: Port = 8000,
-    workers: Workers = 1,
+    workers: Workers = None,
     demo: Demo = None,
     allow_anyone: AllowAnyone = False,
     allow_static_tokens: AllowStaticTokens = False,
@@ -52,7 +55,7 @@ def serve(
     signal.signal(signal.SIGTERM, _exit_on_signal)
     settings = Settings()
     front = open_front(["serve", demo or ""]) if transport == "stdio" else None
-    if workers > 1:
+    if workers is not None:
         _check_workers(transport, has_demo=demo is not None)
     with configure_logging(settings.log_level, settings.log_format), enter_world(demo):
         mcp = open_server()
@@ -75,7 +78,7 @@ def serve(
         http_server = import_module("quilt_mcp.commands.http_server")  # imported here, so that stdio starts faster
         with listener:
             http_server.check_descriptors(settings)
-            if workers > 1:
+            if workers is not None:
                 return cast("int", http_server.run_workers(settings, host, listener, workers))
             return cast("int", http_server.run_alone(mcp, settings, transport, host, listener))
 

@@ -127,11 +127,6 @@ class Connection(H11Protocol):
         else:
             super().shutdown()
 
-    def end_stream(self) -> None:
-        """Close the connection if it answers without end. The client can open another one."""
-        if self.is_answering and IS_STREAM in self.cycle.scope:
-            self.transport.close()
-
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_head_timer()
         self._stop_read_timer()
