@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.types import Lifespan
 
+from quilt_mcp.http.auth import find_checks
 from quilt_mcp.http.lane import Lane
 from quilt_mcp.http.message_check import CheckMessage
 from quilt_mcp.http.metrics import Metrics
@@ -59,7 +60,7 @@ def create_application(  # noqa: PLR0913 - all but two are keyword-only
         leaving: whether the server shuts down.
     """
     leaving, metrics = c_bool() if leaving is None else leaving, metrics or Metrics()
-    add_routes(mcp, Readiness(checks, leaving=leaving), metrics, settings.metrics_token)
+    add_routes(mcp, Readiness({**checks, **find_checks(mcp.auth)}, leaving=leaving), metrics, settings.metrics_token)
     public = [urlsplit(str(settings.public_url)).hostname] if settings.public_url else []
     app = mcp.http_app(
         transport=transport,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import httpx2
 from fastmcp.server import auth  # it imports each provider on first use
@@ -16,6 +16,7 @@ from pydantic import AnyHttpUrl, BaseModel, ConfigDict, SecretStr, TypeAdapter, 
 from quilt_mcp.settings import HTTPSettings
 
 if TYPE_CHECKING:
+    from quilt_mcp.http.readiness import Check
     from quilt_mcp.http.sign_in_store import SignInKeys, SignInStore
 
 RESOURCES = {"http": "mcp", "sse": "sse"}
@@ -67,8 +68,28 @@ def create_auth(settings: HTTPSettings, *, shared_store: SharedStore = lambda _:
     if settings.introspection_url:
         return _advertise(_introspect(settings), settings.introspection_issuer, settings)
     if settings.jwt_jwks_url or settings.jwt_public_key:
-        return _advertise(AnyVerifier(_verify_jwt(settings)), settings.jwt_issuer, settings)
+        verifiers = _verify_jwt(settings)
+        verifier = verifiers[0] if len(verifiers) == 1 else AnyVerifier(verifiers)
+        return _advertise(verifier, settings.jwt_issuer, settings)
     return None
+
+
+@runtime_checkable
+class IssuerUser(Protocol):
+    """A provider or a verifier that needs an issuer to verify tokens."""
+
+    async def check_issuer(self) -> None:
+        """Check that tokens can be verified.
+
+        Raises:
+            Unavailable: the issuer does not respond.
+        """
+
+
+def find_checks(provider: AuthProvider | None) -> "dict[str, Check]":
+    """Return the readiness check of the issuer, by its name; empty if tokens are verified without one."""
+    verifier: object = provider.token_verifier if isinstance(provider, RemoteAuthProvider) else provider
+    return {"token-issuer": verifier.check_issuer} if isinstance(verifier, IssuerUser) else {}
 
 
 class AnyVerifier(TokenVerifier):

@@ -75,13 +75,22 @@ class OpenIDProxy(OIDCProxy):
         timeout_seconds: int | None = None,  # noqa: ARG002 - of FastMCP
     ) -> TokenVerifier:
         """Return the verifier of the provider's tokens."""
-        return StrictJWTVerifier(
+        self._verifier = StrictJWTVerifier(
             jwks_uri=str(self.oidc_config.jwks_uri),
             issuer=str(self.oidc_config.issuer),
             algorithm=algorithm,
             audience=audience,
             required_scopes=required_scopes,
         )
+        return self._verifier
+
+    async def check_issuer(self) -> None:
+        """Check that there are keys to verify the provider's tokens with.
+
+        Raises:
+            Unavailable: the provider does not respond with keys.
+        """
+        await self._verifier.check_issuer()
 
     async def exchange_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
