@@ -23,8 +23,7 @@ from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.paged_server import PagedFastMCP
 from quilt_mcp.core.surfaces import add_surfaces
 from quilt_mcp.http.admission import Admission
-from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth
-from quilt_mcp.http.sign_ins import SignIns
+from quilt_mcp.http.auth import MisconfiguredSignIn, SignIns, create_auth
 from quilt_mcp.http.tool_schemas import declare_input_schemas
 from quilt_mcp.requirements.resources import REQUIREMENTS
 from quilt_mcp.services.resources import QUILT
@@ -133,7 +132,7 @@ def create_server(settings: Settings | None = None, *, domains: Sequence[Domain]
         instructions=INSTRUCTIONS,
         mask_error_details=True,
         lifespan=_close_app(app),
-        auth=create_auth(settings, shared_store=lambda keys: app.part(SignIns).open(keys, _note_failure(app))),
+        auth=create_auth(settings, shared_store=lambda secret: app.part(SignIns).open(secret, _note_failure(app))),
     )
     add_surfaces(mcp, manager)
     for domain in domains:

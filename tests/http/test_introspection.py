@@ -48,7 +48,7 @@ class Issuer:
         self.settings = HTTPSettings(
             introspection_url=AnyHttpUrl(f"http://127.0.0.1:{self.server.port}/introspect"),
             introspection_client_id="quilt",
-            introspection_client_secret=SecretStr("zq-new-secret\nzq-old-secret"),
+            introspection_client_secret=SecretStr("zq-secret"),
             introspection_issuer=ISSUER,
             introspection_audience=AUDIENCE,
             required_scopes=("read",),
@@ -62,7 +62,7 @@ class Issuer:
             issuer=ISSUER,
             introspection_url=str(self.settings.introspection_url),
             client_id="quilt",
-            client_secret="zq-new-secret",
+            client_secret="zq-secret",
             audience=AUDIENCE,
             required_scopes=["read"],
             **options,
@@ -78,7 +78,7 @@ class Issuer:
         self.gate.wait(SECONDS)
         with self._lock:
             self.asking -= 1
-        if asked.signature != "Basic cXVpbHQ6enEtbmV3LXNlY3JldA==":  # quilt:zq-new-secret
+        if asked.signature != "Basic cXVpbHQ6enEtc2VjcmV0":  # quilt:zq-secret
             return Answer(HTTPStatus.UNAUTHORIZED, {})
         return self.failure or Answer(HTTPStatus.OK, self.known.get(token, MISSING))
 

@@ -21,11 +21,9 @@ from starlette.types import Receive, Scope, Send
 from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth, find_checks
+from quilt_mcp.http.auth import MisconfiguredSignIn, SignIns, create_auth, find_checks
 from quilt_mcp.http.shared_state import SharedSignIns
 from quilt_mcp.http.sign_in_limits import QUERY_BYTES, RATES, LimitSignIns
-from quilt_mcp.http.sign_in_store import SignInKeys
-from quilt_mcp.http.sign_ins import SignIns
 from quilt_mcp.settings import HTTPSettings
 from tests.http.web import ANN, READ_QUICK, TOKENS, shop
 from tests.support.toys import Shop
@@ -160,18 +158,14 @@ async def test_the_server_is_not_ready_without_the_keys_of_the_provider(provider
         await check()
 
 
-def keys(*secrets: str) -> SignInKeys:
-    return SignInKeys(secrets)
-
-
-def store_of(store: SharedSignIns, given: SignInKeys) -> SharedSignIns:
-    assert keys("the-secret").decrypt(given.encrypt(b"x"), 1) == b"x"
+def store_of(store: SharedSignIns, secret: str) -> SharedSignIns:
+    assert secret == "the-secret"
     return store
 
 
 async def test_machines_that_share_a_valkey_continue_each_others_sign_ins(provider: str, home: Path) -> None:
     with valkey_server() as valkey:
-        stores = [SharedSignIns(valkey.url, keys("the-secret")) for _ in range(2)]
+        stores = [SharedSignIns(valkey.url, "the-secret") for _ in range(2)]
         one, other = (shop(by_openid(provider), shared_store=partial(store_of, store)) for store in stores)
         async with one as (first, _), other as (second, _):
             client_id = await register(first)
@@ -198,7 +192,7 @@ def issue_token(shop: Shop) -> dict[str, str]:
 
 async def test_callers_get_503_while_the_store_is_unavailable(provider: str, caplog: pytest.LogCaptureFixture) -> None:
     with valkey_server() as valkey:
-        store = SharedSignIns(valkey.url, keys("the-secret"))
+        store = SharedSignIns(valkey.url, "the-secret")
         async with shop(by_openid(provider), shared_store=partial(store_of, store)) as (client, found):
             good, junk = (
                 READ_QUICK | {"headers": issue_token(found)},
@@ -222,7 +216,7 @@ async def test_callers_get_503_while_the_store_is_unavailable(provider: str, cap
 
 async def test_many_concurrent_requests_are_not_a_failure_of_the_store(provider: str) -> None:
     with valkey_server() as valkey:
-        store = SharedSignIns(valkey.url, keys("the-secret"), connections=1)
+        store = SharedSignIns(valkey.url, "the-secret", connections=1)
         async with shop(by_openid(provider), shared_store=partial(store_of, store)) as (client, found):
             good = READ_QUICK | {"headers": issue_token(found)}
             answers = await asyncio.gather(*(client.post(**good) for _ in range(30)))
@@ -300,19 +294,19 @@ def count_files(home: Path) -> int:
     return sum(1 for path in home.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("secret", ["", "  "])
-def test_a_blank_secret_is_an_error(provider: str, secret: str) -> None:
+@pytest.mark.parametrize(("secret", "reason"), [("", "is blank"), (" \n", "is blank"), ("a\nb", "has several lines")])
+def test_a_client_secret_is_one_line(provider: str, secret: str, reason: str) -> None:
     settings = by_openid(provider).model_copy(update={"oidc_client_secret": SecretStr(secret)})
-    with pytest.raises(MisconfiguredSignIn, match="QUILT_MCP_OIDC_CLIENT_SECRET is blank"):
+    with pytest.raises(MisconfiguredSignIn, match=f"QUILT_MCP_OIDC_CLIENT_SECRET {reason}"):
         create_auth(settings)
 
 
 def test_the_settings_select_the_store_of_sign_ins(provider: str) -> None:
-    given: list[SignInKeys] = []
+    given: list[str] = []
     create_auth(by_openid(provider), shared_store=given.append)
-    assert keys("the-secret").decrypt(given[0].encrypt(b"x"), 1) == b"x"
+    assert given == ["the-secret"]
     for url, kind in ((None, type(None)), (SecretStr("valkey://127.0.0.1:1"), SharedSignIns)):
-        assert isinstance(SignIns(HTTPSettings(state_url=url)).open(keys("the-secret"), lambda: None), kind)
+        assert isinstance(SignIns(HTTPSettings(state_url=url)).open("the-secret", lambda: None), kind)
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:

@@ -31,12 +31,12 @@ from quilt_mcp.http.audit_log import note_event, open_audit_log
 from quilt_mcp.http.audit_messages import auditing
 from quilt_mcp.http.audit_requests import audit_requests
 from quilt_mcp.http.audited_protocol import AuditedProtocol
+from quilt_mcp.http.auth import SignIns
 from quilt_mcp.http.descriptors import AcceptErrors, TooFewDescriptors, raise_descriptor_limit
 from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
 from quilt_mcp.http.overload import Flag
 from quilt_mcp.http.readiness import Check
 from quilt_mcp.http.renewal import RenewableApplication
-from quilt_mcp.http.sign_ins import SignIns
 from quilt_mcp.http.web_server import KEEP_ALIVE_SECONDS, Shutdown, WebServer, configure_uvicorn
 from quilt_mcp.http.workers import Workers, exit_with_parent
 from quilt_mcp.server import DOMAINS, STARTUP_ERRORS, QuiltServer, create_server
