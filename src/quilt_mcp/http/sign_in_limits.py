@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from quilt_mcp.http.rate_limiter import RateLimiter
+from quilt_mcp.http.rate_limiter import BoundedMemory, RateLimiter
 
 RATES = {
     "/register": "20/minute",
@@ -38,7 +38,8 @@ class LimitSignIns:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._limiters = {path: RateLimiter(rate) for path, rate in RATES.items()}
+        memory = BoundedMemory()
+        self._limiters = {path: RateLimiter(rate, memory=memory) for path, rate in RATES.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the application, or refuse."""
@@ -50,7 +51,7 @@ class LimitSignIns:
         if len(scope["query_string"]) > QUERY_BYTES:
             reason = f"The query is longer than {QUERY_BYTES} bytes."
             return JSONResponse({"error": "invalid_request", "error_description": reason}, HTTPStatus.BAD_REQUEST)
-        wait = await self._limiters[path].hit(find_network(Request(scope)))
+        wait = await self._limiters[path].hit(f"{path} {find_network(Request(scope))}")
         if not wait:
             return None
         reason = f"At most {RATES[path].replace('/', ' requests per ')} to {path} from one address."
