@@ -1,5 +1,6 @@
 """The server: an app and its domains, put together. This is the only place that lists the domains."""
 
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -22,11 +23,11 @@ from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.paged_server import PagedFastMCP
 from quilt_mcp.core.surfaces import add_surfaces
 from quilt_mcp.http.admission import Admission
-from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth
-from quilt_mcp.http.sign_ins import SignIns
+from quilt_mcp.http.auth import MisconfiguredSignIn, SignIns, create_auth
 from quilt_mcp.http.tool_schemas import declare_input_schemas
 from quilt_mcp.requirements.resources import REQUIREMENTS
 from quilt_mcp.services.resources import QUILT
+from quilt_mcp.services.settings import find_plain_addresses
 from quilt_mcp.settings import Settings
 from quilt_mcp.workflows.resources import WORKFLOWS
 
@@ -41,6 +42,8 @@ Analyses Python code if the extra `analysis` is installed: contracts, exceptions
 Call get_resource() to list all resources, then get_resource(uri=...), or read the same URIs as resources.\
 """
 DIAGNOSIS = "Run `quilt-mcp doctor` in a terminal: it checks the configuration, the login and the network."
+
+logger = logging.getLogger(__name__)
 
 
 class QuiltServer(PagedFastMCP):
@@ -110,6 +113,8 @@ def create_server(settings: Settings | None = None, *, domains: Sequence[Domain]
     settings = settings or Settings()
     for domain in domains:
         domain.check_libraries(settings)
+    for warning in find_plain_addresses(settings):
+        logger.warning(warning)
     app = App(settings)
     # `get_resource()` of Python callers, while this app is active, uses the same manager.
     manager = app.once(partial(create_manager, domains=domains), key=create_manager)
@@ -127,7 +132,7 @@ def create_server(settings: Settings | None = None, *, domains: Sequence[Domain]
         instructions=INSTRUCTIONS,
         mask_error_details=True,
         lifespan=_close_app(app),
-        auth=create_auth(settings, shared_store=lambda keys: app.part(SignIns).open(keys, _note_failure(app))),
+        auth=create_auth(settings, shared_store=lambda secret: app.part(SignIns).open(secret, _note_failure(app))),
     )
     add_surfaces(mcp, manager)
     for domain in domains:

@@ -158,8 +158,8 @@ class HTTPSettings(BaseSettings):
     oidc_client_id: str | None = Field(None, description="Client id of this server at the OpenID provider.")
     oidc_client_secret: SecretStr | None = Field(
         None,
-        description="Client secret of this server at the OpenID provider. It also encrypts sign-ins. With several "
-        "lines, the first is used, and sign-ins with the others stay valid.",
+        description="Client secret of this server at the OpenID provider. It also signs this server's tokens and "
+        "encrypts sign-ins: with another one, callers sign in again.",
     )
     oidc_audience: str | None = Field(
         None, description="Audience of the OpenID provider's tokens. It is requested and verified."
@@ -169,7 +169,7 @@ class HTTPSettings(BaseSettings):
     )
     introspection_client_id: str | None = Field(None, description="Client id of this server at that issuer.")
     introspection_client_secret: SecretStr | None = Field(
-        None, description="Client secret of this server at that issuer; with several lines, the first."
+        None, description="Client secret of this server at that issuer."
     )
     introspection_issuer: str | None = Field(None, description="Issuer of the opaque tokens (`iss`).")
     introspection_audience: str | None = Field(None, description="Expected audience of the opaque tokens (`aud`).")

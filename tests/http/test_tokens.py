@@ -19,6 +19,7 @@ from joserfc.jwk import RSAKey
 from pydantic import AnyHttpUrl
 
 from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
+from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.http.tokens import PublishedKeys, StrictJWTVerifier
 from quilt_mcp.settings import HTTPSettings
 from tests.http.web import READ_QUICK, shop
@@ -232,3 +233,20 @@ async def test_keys_older_than_a_day_are_not_used(issuer: Issuer) -> None:
     assert (await keys.get(url)).json()["keys"]
     with pytest.raises(httpx2.HTTPError, match="unavailable"):
         await old.get(url)
+
+
+async def test_the_server_is_ready_as_long_as_it_has_keys(issuer: Issuer) -> None:
+    verifier = issuer.create_verifier()
+    issuer.answer = FAILURES["an empty set"]
+    with pytest.raises(Unavailable):
+        await verifier.check_issuer()
+    issuer.answer = issuer.keys
+    await verifier.check_issuer()
+    issuer.answer = FAILURES["server error"]
+    async with shop(auth=verifier) as (client, _):
+        for credentials, status in ((sign(claims()), 200), (sign(claims(), kid="two"), 503)):
+            read = await client.post(**READ_QUICK | {"headers": READ_QUICK["headers"] | credentials})
+            assert read.status_code == status
+        fetches = issuer.fetches
+        assert (await client.get("/ready")).status_code == HTTPStatus.OK
+    assert issuer.fetches == fetches

@@ -1,5 +1,6 @@
 """The HTTP server: in this process, or in several worker processes."""
 
+import asyncio
 import gc
 import logging
 import os
@@ -7,7 +8,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from ctypes import c_bool
 from functools import partial
@@ -29,12 +30,12 @@ from quilt_mcp.http.app import Transport, create_application
 from quilt_mcp.http.audit_log import note_event, open_audit_log
 from quilt_mcp.http.audit_messages import auditing
 from quilt_mcp.http.audit_requests import audit_requests
-from quilt_mcp.http.connections import TooFewDescriptors, raise_descriptor_limit
+from quilt_mcp.http.auth import SignIns
+from quilt_mcp.http.connections import Connection, TooFewDescriptors, raise_descriptor_limit
 from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
 from quilt_mcp.http.overload import Flag
 from quilt_mcp.http.readiness import Check
 from quilt_mcp.http.server import Shutdown, WebServer, Workers, configure_uvicorn, exit_with_parent
-from quilt_mcp.http.sign_ins import SignIns
 from quilt_mcp.server import DOMAINS, STARTUP_ERRORS, QuiltServer, create_server
 from quilt_mcp.settings import Settings, describe_setting
 

@@ -13,6 +13,7 @@ from starlette.middleware import Middleware
 from starlette.types import Lifespan
 
 from quilt_mcp.core.manager import ResourceManager
+from quilt_mcp.http.auth import find_checks
 from quilt_mcp.http.direct import Direct
 from quilt_mcp.http.message_check import CheckMessage
 from quilt_mcp.http.metrics import Metrics
@@ -63,7 +64,7 @@ def create_application(
             adds: this path knows neither other components nor other middleware.
     """
     leaving, metrics = c_bool() if leaving is None else leaving, metrics or Metrics()
-    add_routes(mcp, Readiness(checks, leaving=leaving), metrics, settings.metrics_token)
+    add_routes(mcp, Readiness({**checks, **find_checks(mcp.auth)}, leaving=leaving), metrics, settings.metrics_token)
     public = [urlsplit(str(settings.public_url)).hostname] if settings.public_url else []
     app = mcp.http_app(
         transport=transport,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import httpx2
 from fastmcp.server import auth  # it imports each provider on first use
@@ -16,14 +16,17 @@ from pydantic import AnyHttpUrl, BaseModel, ConfigDict, SecretStr, TypeAdapter, 
 from quilt_mcp.settings import HTTPSettings
 
 if TYPE_CHECKING:
-    from quilt_mcp.http.sign_in_store import SignInKeys, SignInStore
+    from quilt_mcp.http.readiness import Check
+    from quilt_mcp.http.shared_state import SharedSignIns
+    from quilt_mcp.http.sign_in_store import SignInStore
 
 RESOURCES = {"http": "mcp", "sse": "sse"}
 """The path of the MCP endpoint, by transport."""
 
 logger = logging.getLogger(__name__)
 
-SharedStore = Callable[["SignInKeys"], "SignInStore | None"]
+SharedStore = Callable[[str], "SignInStore | None"]
+"""Returns the store of sign-ins that processes share, given the secret to encrypt with."""
 
 PEM = re.compile(r"-----BEGIN [^-]+-----.+?-----END [^-]+-----", re.DOTALL)
 ISSUER = TypeAdapter(AnyHttpUrl, config=ConfigDict(url_preserve_empty_path=True))
@@ -53,8 +56,8 @@ def create_auth(settings: HTTPSettings, *, shared_store: SharedStore = lambda _:
 
     Args:
         settings: of HTTP.
-        shared_store: returns the store for sign-ins through an OpenID provider, given the keys to encrypt with. If it
-            returns None, they are stored in files on this machine.
+        shared_store: returns the store for sign-ins through an OpenID provider. If it returns None, they are stored in
+            files on this machine.
 
     Raises:
         MisconfiguredSignIn: a setting is invalid.
@@ -67,8 +70,67 @@ def create_auth(settings: HTTPSettings, *, shared_store: SharedStore = lambda _:
     if settings.introspection_url:
         return _advertise(_introspect(settings), settings.introspection_issuer, settings)
     if settings.jwt_jwks_url or settings.jwt_public_key:
-        return _advertise(AnyVerifier(_verify_jwt(settings)), settings.jwt_issuer, settings)
+        verifiers = _verify_jwt(settings)
+        verifier = verifiers[0] if len(verifiers) == 1 else AnyVerifier(verifiers)
+        return _advertise(verifier, settings.jwt_issuer, settings)
     return None
+
+
+class SignIns:
+    """The shared store of sign-ins of one app.
+
+    Args:
+        settings: of HTTP.
+    """
+
+    def __init__(self, settings: HTTPSettings) -> None:
+        self._url = settings.state_url
+        self._store: SharedSignIns | None = None
+
+    def open(self, secret: str, failed: Callable[[], None]) -> "SharedSignIns | None":
+        """Open the shared store; None if sign-ins are stored on this machine.
+
+        Args:
+            secret: to encrypt with.
+            failed: called when the store does not respond.
+        """
+        if self._url is None:
+            return None
+        module = import_module("quilt_mcp.http.shared_state")  # it imports redis
+        self._store = cast("SharedSignIns", module.SharedSignIns(self._url.get_secret_value(), secret, failed))
+        return self._store
+
+    async def check(self) -> None:
+        """Check that the shared store responds. Does nothing if there is none.
+
+        Raises:
+            Unavailable: it does not respond.
+        """
+        if self._store is not None:
+            await self._store.check()
+
+    async def close(self) -> None:
+        """Close the connections. The next use opens new ones."""
+        if self._store is not None:
+            await self._store.close()
+
+
+@runtime_checkable
+class IssuerUser(Protocol):
+    """A provider or a verifier that needs an issuer to verify tokens."""
+
+    async def check_issuer(self) -> None:
+        """Check that tokens can be verified.
+
+        Raises:
+            Unavailable: the issuer does not respond.
+        """
+
+
+def find_checks(provider: AuthProvider | None) -> "dict[str, Check]":
+    """Return the readiness check of the issuer, by its name; empty if tokens are verified without one."""
+    verifier: object = provider.token_verifier if isinstance(provider, RemoteAuthProvider) else provider
+    return {"token-issuer": verifier.check_issuer} if isinstance(verifier, IssuerUser) else {}
 
 
 class AnyVerifier(TokenVerifier):
@@ -128,11 +190,8 @@ def _verify_jwt(settings: HTTPSettings) -> list[TokenVerifier]:
 
 
 def _introspect(settings: HTTPSettings) -> TokenVerifier:
-    """Return a verifier with the newest client secret."""
     module = import_module("quilt_mcp.http.introspection")
-    secrets = lines_of(settings.introspection_client_secret)
-    if not secrets:
-        raise MisconfiguredSignIn("QUILT_MCP_INTROSPECTION_CLIENT_SECRET is blank")
+    secret = _read_secret("QUILT_MCP_INTROSPECTION_CLIENT_SECRET", settings.introspection_client_secret)
     return cast(
         "TokenVerifier",
         module.IntrospectionVerifier(
@@ -140,7 +199,7 @@ def _introspect(settings: HTTPSettings) -> TokenVerifier:
             issuer=settings.introspection_issuer,
             audience=settings.introspection_audience,
             client_id=settings.introspection_client_id,
-            client_secret=secrets[0],
+            client_secret=secret,
             required_scopes=list(settings.required_scopes),
         ),
     )
@@ -166,12 +225,9 @@ def _advertise(verifier: TokenVerifier, issuer: str | None, settings: HTTPSettin
 
 
 def _proxy_oidc(settings: HTTPSettings, config_url: str, shared_store: SharedStore) -> AuthProvider:
-    secrets = lines_of(settings.oidc_client_secret)
-    if not secrets:
-        raise MisconfiguredSignIn("QUILT_MCP_OIDC_CLIENT_SECRET is blank")
-    stores = import_module("quilt_mcp.http.sign_in_store")  # it imports cryptography
-    keys = stores.SignInKeys(secrets)
-    store = shared_store(keys) or stores.LocalSignIns(f"{config_url} {settings.oidc_client_id}", keys)
+    secret = _read_secret("QUILT_MCP_OIDC_CLIENT_SECRET", settings.oidc_client_secret)
+    stores = import_module("quilt_mcp.http.sign_in_store")  # it imports key_value
+    store = shared_store(secret) or stores.LocalSignIns(f"{config_url} {settings.oidc_client_id}", secret)
     try:
         with _without_log("fastmcp.server.auth.oidc_proxy"):  # it would log a traceback; our error has the reason
             return cast(
@@ -179,7 +235,7 @@ def _proxy_oidc(settings: HTTPSettings, config_url: str, shared_store: SharedSto
                 import_module("quilt_mcp.http.openid_proxy").OpenIDProxy(
                     config_url=config_url,
                     client_id=settings.oidc_client_id or "",
-                    secrets=secrets,
+                    client_secret=secret,
                     store=store,
                     audience=settings.oidc_audience,
                     base_url=str(settings.public_url),
@@ -193,10 +249,11 @@ def _proxy_oidc(settings: HTTPSettings, config_url: str, shared_store: SharedSto
         ) from error
 
 
-def lines_of(secret: SecretStr | None) -> list[str]:
-    """Return the lines of a secret, which are several secrets while one is replaced. The first is the newest."""
-    lines = secret.get_secret_value().splitlines() if secret else []
-    return [line.strip() for line in lines if line.strip()]
+def _read_secret(variable: str, secret: SecretStr | None) -> str:
+    text = secret.get_secret_value().strip() if secret else ""
+    if len(text.splitlines()) != 1:
+        raise MisconfiguredSignIn(f"{variable} {'has several lines: keep one secret' if text else 'is blank'}")
+    return text
 
 
 def _read_static_tokens(text: str) -> dict[str, dict[str, object]]:

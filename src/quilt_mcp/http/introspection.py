@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 
 from quilt_mcp.app.fair_queue import FairQueue, NoPlace, Share
 from quilt_mcp.app.json_depth import is_nested_too_deeply
+from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.http.sign_in_failures import note_sign_in_failure
 from quilt_mcp.http.sign_in_limits import find_network
 
@@ -36,6 +38,8 @@ QUESTIONS = 16
 """The maximum number of questions to the issuer at the same time."""
 QUEUE_SECONDS = 5.0
 INTROSPECTION_SECONDS = 5.0
+ANSWERED_SECONDS = 30.0
+"""How long the issuer counts as available after an answer, until a question fails."""
 LEEWAY_SECONDS = 60
 """The number of seconds that the issuer's clock may be ahead of ours."""
 
@@ -105,6 +109,19 @@ class IntrospectionVerifier(TokenVerifier):
             note_sign_in_failure()
             return None
 
+    async def check_issuer(self) -> None:
+        """Check that the issuer responds. It is asked about a token that does not exist, if it is not known to respond.
+
+        Raises:
+            Unavailable: it does not respond.
+        """
+        if time.monotonic() < self._endpoint.answered_at + ANSWERED_SECONDS:
+            return
+        try:
+            await self._endpoint.ask("quilt-mcp-readiness")
+        except NoAnswer as error:
+            raise Unavailable("The token issuer does not respond.", details=str(error)) from error
+
     async def _ask(self, token: str, key: bytes, share: Share) -> AccessToken | None:
         try:
             async with self._queue.place(share, wait=self._queue_seconds, hold=INTROSPECTION_SECONDS):
@@ -153,6 +170,9 @@ class _Endpoint:
         client_id: of this server.
         client_secret: of this server.
         connections: the maximum number of connections.
+
+    Attributes:
+        answered_at: when it answered, in seconds of the monotonic clock; minus infinity if the last question failed.
     """
 
     def __init__(self, url: str, client_id: str, client_secret: str, *, connections: int) -> None:
@@ -163,6 +183,7 @@ class _Endpoint:
         self._client: httpx2.AsyncClient | None = None
         self._asking = 0
         self._has_failed = False
+        self.answered_at = -math.inf
 
     async def ask(self, token: str) -> bytes:
         """Return the issuer's answer about a token.
@@ -181,7 +202,7 @@ class _Endpoint:
         except NoAnswer as error:
             self._note_failure(str(error))
             raise
-        self._has_failed = False
+        self._has_failed, self.answered_at = False, time.monotonic()
         return response.content
 
     @asynccontextmanager
@@ -202,7 +223,7 @@ class _Endpoint:
     def _note_failure(self, reason: str) -> None:
         if not self._has_failed:
             logger.warning("cannot verify tokens: the introspection endpoint does not respond (%s)", reason)
-        self._has_failed = True
+        self._has_failed, self.answered_at = True, -math.inf
 
 
 class _Answer(BaseModel):

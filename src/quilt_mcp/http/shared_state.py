@@ -1,6 +1,6 @@
 """The Valkey or Redis that processes and machines share, and the sign-ins through an OpenID provider in it.
 
-admission.py and sign_ins.py import this module on first use, because it imports redis.
+admission.py and auth.py import this module on first use, because it imports redis.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.http.sign_in_failures import SignInStoreError, note_sign_in_failure
-from quilt_mcp.http.sign_in_store import SignInKeys, SignInStore
+from quilt_mcp.http.sign_in_store import SignInStore
 
 STATE_SECONDS = 0.5
 CONNECTIONS = 32
@@ -64,7 +64,7 @@ class SharedSignIns(SignInStore):
 
     Args:
         url: as for `open_pool`.
-        keys: as for SignInStore.
+        secret: as for SignInStore.
         failed: called when the shared state does not respond.
         connections: the maximum number of connections.
     """
@@ -72,7 +72,7 @@ class SharedSignIns(SignInStore):
     def __init__(
         self,
         url: str,
-        keys: SignInKeys,
+        secret: str,
         failed: Callable[[], None] = lambda: None,
         *,
         connections: int = CONNECTIONS,
@@ -80,7 +80,7 @@ class SharedSignIns(SignInStore):
         pool = open_pool(url, connections=connections, decode_responses=True)
         self._client = _ReportingRedis(connection_pool=pool)
         self._client.failed = failed
-        super().__init__(PrefixCollectionsWrapper(RedisStore(client=self._client), prefix="quilt-mcp"), keys)
+        super().__init__(PrefixCollectionsWrapper(RedisStore(client=self._client), prefix="quilt-mcp"), secret)
 
     async def check(self) -> None:
         """Check that the shared state responds.

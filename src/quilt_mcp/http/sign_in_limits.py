@@ -5,16 +5,14 @@ consent are stored, and a callback is a request to the provider. FastMCP's /toke
 strangers.
 """
 
-from collections.abc import Mapping
 from http import HTTPStatus
 from ipaddress import ip_address, ip_network
-from types import MappingProxyType
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from quilt_mcp.http.rate_limiter import RateLimiter
+from quilt_mcp.http.rate_limiter import BoundedMemory, RateLimiter
 
 RATES = {
     "/register": "20/minute",
@@ -36,27 +34,27 @@ class LimitSignIns:
 
     Args:
         app: the application.
-        rates: the maximum rate of requests per address, by path.
     """
 
-    def __init__(self, app: ASGIApp, rates: Mapping[str, str] = MappingProxyType(RATES)) -> None:
-        self._app, self._rates = app, rates
-        self._limiters = {path: RateLimiter(rate) for path, rate in rates.items()}
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        memory = BoundedMemory()
+        self._limiters = {path: RateLimiter(rate, memory=memory) for path, rate in RATES.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the application, or refuse."""
         path = scope["path"].rstrip("/") if scope["type"] == "http" and scope["method"] != "OPTIONS" else ""
-        app = await self._find_refusal(path, scope) if path in self._rates else None
+        app = await self._find_refusal(path, scope) if path in RATES else None
         await (app or self._app)(scope, receive, send)
 
     async def _find_refusal(self, path: str, scope: Scope) -> JSONResponse | None:
         if len(scope["query_string"]) > QUERY_BYTES:
             reason = f"The query is longer than {QUERY_BYTES} bytes."
             return JSONResponse({"error": "invalid_request", "error_description": reason}, HTTPStatus.BAD_REQUEST)
-        wait = await self._limiters[path].hit(find_network(Request(scope)))
+        wait = await self._limiters[path].hit(f"{path} {find_network(Request(scope))}")
         if not wait:
             return None
-        reason = f"At most {self._rates[path].replace('/', ' requests per ')} to {path} from one address."
+        reason = f"At most {RATES[path].replace('/', ' requests per ')} to {path} from one address."
         return JSONResponse(
             {"error": "temporarily_unavailable", "error_description": reason},
             HTTPStatus.TOO_MANY_REQUESTS,

@@ -7,14 +7,14 @@ forgotten after an hour.
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import SupportsFloat
 
 import fastmcp
 from anyio import to_thread
-from cryptography.fernet import Fernet, MultiFernet
+from cryptography.fernet import Fernet
 from fastmcp.server.auth.jwt_issuer import derive_jwt_key
 from key_value.aio.protocols import AsyncKeyValue
 from key_value.aio.stores.filetree import (
@@ -22,7 +22,7 @@ from key_value.aio.stores.filetree import (
     FileTreeV1CollectionSanitizationStrategy,
     FileTreeV1KeySanitizationStrategy,
 )
-from key_value.aio.wrappers.encryption.base import BaseEncryptionWrapper
+from key_value.aio.wrappers.encryption import FernetEncryptionWrapper
 from key_value.aio.wrappers.ttl_clamp import TTLClampWrapper
 
 CLIENTS = "mcp-oauth-proxy-clients"
@@ -34,43 +34,21 @@ REGISTRATION_SECONDS = 365 * 86_400.0
 SWEEP_SECONDS = 600.0
 
 
-class SignInKeys:
-    """Encrypts with the first secret, and decrypts with each: so a secret can be replaced.
-
-    Args:
-        secrets: the newest first.
-    """
-
-    def __init__(self, secrets: Sequence[str]) -> None:
-        keys = [derive_jwt_key(high_entropy_material=one, salt="quilt-mcp sign-ins") for one in secrets]
-        self._keys = MultiFernet([Fernet(key) for key in keys])
-
-    def encrypt(self, data: bytes) -> bytes:
-        """Return the encrypted data."""
-        return self._keys.encrypt(data)
-
-    def decrypt(self, data: bytes, _version: int) -> bytes:
-        """Return the decrypted data."""
-        return self._keys.decrypt(data)
-
-
-class SignInStore(BaseEncryptionWrapper):
+class SignInStore(FernetEncryptionWrapper):
     """A store of FastMCP's OpenID proxy: registered clients, sign-ins in progress, and their tokens.
 
     The values are encrypted. That does not detect values that somebody else with access to the store copied or deleted.
 
     Args:
         store: where to keep them.
-        keys: to encrypt with.
+        secret: to encrypt with. With another one, clients register again.
     """
 
-    def __init__(self, store: AsyncKeyValue, keys: SignInKeys) -> None:
+    def __init__(self, store: AsyncKeyValue, secret: str) -> None:
         super().__init__(
             _ForgetUnusedClients(store, 0, REGISTRATION_SECONDS, missing_ttl=REGISTRATION_SECONDS),
-            keys.encrypt,
-            keys.decrypt,
-            encryption_version=1,
-            raise_on_decryption_error=False,  # after all secrets have changed, clients register again
+            fernet=Fernet(derive_jwt_key(high_entropy_material=secret, salt="quilt-mcp sign-ins")),
+            raise_on_decryption_error=False,
         )
 
     async def keep_client(self, client_id: str) -> None:
@@ -84,10 +62,10 @@ class LocalSignIns(SignInStore):
 
     Args:
         name: identifies the provider and the client at it.
-        keys: as for SignInStore.
+        secret: as for SignInStore.
     """
 
-    def __init__(self, name: str, keys: SignInKeys) -> None:
+    def __init__(self, name: str, secret: str) -> None:
         self._directory = fastmcp.settings.home / "oauth-proxy" / hashlib.sha256(name.encode()).hexdigest()[:12]
         self._directory.mkdir(parents=True, exist_ok=True)
         self._sweep_at = 0.0
@@ -96,7 +74,7 @@ class LocalSignIns(SignInStore):
             key_sanitization_strategy=FileTreeV1KeySanitizationStrategy(self._directory),
             collection_sanitization_strategy=FileTreeV1CollectionSanitizationStrategy(self._directory),
         )
-        super().__init__(store, keys)
+        super().__init__(store, secret)
 
     async def put(
         self,

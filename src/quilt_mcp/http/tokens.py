@@ -19,6 +19,7 @@ from fastmcp.utilities.auth import decode_jwt_header
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
+from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.http.sign_in_failures import note_sign_in_failure
 
 LEEWAY_SECONDS = 60
@@ -74,6 +75,19 @@ class StrictJWTVerifier(JWTVerifier):
             note_sign_in_failure()
         return found if found and _is_access_token(header) and _is_current(found.claims) else None
 
+    async def check_issuer(self) -> None:
+        """Check that there are keys to verify tokens with. The issuer is asked only if there are none.
+
+        Raises:
+            Unavailable: the issuer does not respond with keys.
+        """
+        if self._published is None or self._published.has_keys:
+            return
+        try:
+            await self._published.get(str(self.jwks_uri))
+        except httpx2.HTTPError as error:
+            raise Unavailable("The token issuer does not respond with keys.") from error
+
 
 class PublishedKeys(httpx2.AsyncClient):
     """Fetches the keys of the issuer. If that fails, `get` returns the last good response.
@@ -94,6 +108,11 @@ class PublishedKeys(httpx2.AsyncClient):
         self._max_stale_seconds = max_stale_seconds
         self._good: tuple[float, httpx2.Response] | None = None
         self._failed_at: float | None = None
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether there is a good response that is not too old."""
+        return self._good is not None and time.monotonic() - self._good[0] <= self._max_stale_seconds
 
     async def get(self, url: httpx2.URL | str, **options: Any) -> httpx2.Response:
         """Return the response with the keys.
@@ -125,7 +144,7 @@ class PublishedKeys(httpx2.AsyncClient):
         self._failed_at = time.monotonic()
 
     def _find_last(self) -> httpx2.Response:
-        if self._good is None or time.monotonic() - self._good[0] > self._max_stale_seconds:
+        if self._good is None or not self.has_keys:
             raise httpx2.HTTPError("the issuer's keys are unavailable")
         return self._good[1]
 
