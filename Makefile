@@ -45,6 +45,7 @@ check: setup ## Lint, format, types and import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	cd mcp-parity && ../$(BIN)/mypy
+	@$(BIN)/python -m tests.project.budgets
 	@$(BIN)/python -m tests.support.second_try --last .
 
 test: setup ## All tests; what fails runs once more, alone

@@ -1,13 +1,14 @@
 """The server: an app and its domains, put together. This is the only place that lists the domains."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
 
 from fastmcp import FastMCP
 from fastmcp.prompts import Prompt
+from fastmcp.server.providers import AggregateProvider
 from fastmcp.tools import Tool
 
 from quilt_mcp import __version__
@@ -17,6 +18,7 @@ from quilt_mcp.app.checked_tool import ResolvedSchemas
 from quilt_mcp.app.domain import Domain, InvalidDomain, collect_resources
 from quilt_mcp.app.pools import Pool, Pools
 from quilt_mcp.app.request_guard import RequestGuard
+from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.core.errors import MakeFailure
 from quilt_mcp.core.listing import Listing
 from quilt_mcp.core.manager import ResourceManager
@@ -24,7 +26,6 @@ from quilt_mcp.core.paged_server import PagedFastMCP
 from quilt_mcp.core.surfaces import add_surfaces
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.auth import MisconfiguredSignIn, SignIns, create_auth
-from quilt_mcp.http.tool_schemas import declare_input_schemas
 from quilt_mcp.requirements.resources import REQUIREMENTS
 from quilt_mcp.services.resources import QUILT
 from quilt_mcp.services.settings import find_plain_addresses
@@ -154,3 +155,14 @@ def _close_app(app: App) -> Callable[[FastMCP], AbstractAsyncContextManager[None
             await app.close()
 
     return lifespan
+
+
+async def declare_input_schemas(mcp: FastMCP) -> None:
+    """Give the MCP library the input schemas of the current tools.
+
+    In the sessionless protocol the library checks the `Mcp-Param-*` headers of each call against the tool's schema.
+    Without this, it runs a whole `tools/list` for each call. `AggregateProvider.list_tools` does not filter by the
+    caller's rights.
+    """
+    schemas: Mapping[str, JSONObject] = {tool.name: tool.parameters for tool in await AggregateProvider.list_tools(mcp)}
+    mcp._mcp_server.get_tool_input_schema = schemas.get  # noqa: SLF001 - FastMCP has no public way; a test pins it

@@ -21,7 +21,7 @@ from quilt_mcp.app.json_depth import MAX_DEPTH, is_nested_too_deeply
 from quilt_mcp.app.message_text import find_invalid_text
 from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.http.message_check import CheckMessage
+from quilt_mcp.http.layers import CheckMessage
 from quilt_mcp.services.stack.session import open_session
 from tests.support.silent_server import SilentServer
 

@@ -14,8 +14,7 @@ from quilt_mcp.app.request_guard import RequestGuard
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.registry import ResourceDefinition, define
 from quilt_mcp.core.surfaces import ResourceSurface, add_surfaces
-from quilt_mcp.http.tool_schemas import declare_input_schemas
-from quilt_mcp.server import QuiltServer, create_server
+from quilt_mcp.server import QuiltServer, create_server, declare_input_schemas
 from quilt_mcp.settings import Settings
 
 PAYLOADS = {"1 KB": 1_000, "10 KB": 10_000, "150 KB": 150_000, "1 MB": 1_000_000}

@@ -58,15 +58,15 @@ def has_text_keys(value: object, depth: int = 0) -> bool:
 
 
 def dumps(value: object) -> str:
-    if not has_text_keys(value):
-        raise TypeError("a key is not a text")
-
     def default(found: object) -> object:
         if isinstance(found, BaseModel):
             return found.model_dump(mode="json")
         raise TypeError(f"{type(found).__name__} is not a JSON type")
 
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=default)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=default)
+    if not has_text_keys(value):
+        raise TypeError("a key is not a text")
+    return text
 
 
 def outcome(write: Callable[[object], str], value: object) -> object:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from fastmcp import Client
-from pydantic import AnyHttpUrl
+from pydantic import AnyHttpUrl, SecretStr
 
 from quilt_mcp.settings import HTTPSettings
 from tests.contract.surfaces import ask
-from tests.http.web import READ_QUICK, running, shop
+from tests.http.web import ANN, READ_QUICK, TOKENS, running, shop
 from tests.support.serving import HANDSHAKE, PROTOCOLS
 from tests.support.toys import QUICK, Shop
 from tests.support.waiting import SECONDS
@@ -97,6 +97,26 @@ async def test_unknown_origins_are_refused(origin: str, status: int) -> None:
     async with shop(NAMED) as (client, _):
         answer = await client.post(**READ_QUICK | {"headers": READ_QUICK["headers"] | {"Origin": origin}})
     assert answer.status_code == status
+
+
+async def test_pages_of_an_allowed_origin_can_read_the_answers() -> None:
+    """As the Fetch standard requires of a server: it answers the preflight, and each answer names the origin."""
+    ours, other = {"Origin": "https://app.example.com"}, {"Origin": "https://attacker.example.com"}
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,mcp-method"}
+    settings = NAMED.model_copy(update={"static_tokens": SecretStr(TOKENS)})
+    async with shop(settings) as (client, _):
+        preflight = await client.options("/mcp", headers=ours | asked)
+        refused = await client.post(**READ_QUICK | {"headers": READ_QUICK["headers"] | ours})
+        answer = await client.post(**READ_QUICK | {"headers": READ_QUICK["headers"] | ours | ANN})
+        assert [one.status_code for one in (preflight, refused, answer)] == [200, 401, 200]
+        for one in (preflight, refused, answer):
+            assert one.headers["access-control-allow-origin"] == "https://app.example.com"
+        assert {"authorization", "mcp-method"} <= set(
+            preflight.headers["access-control-allow-headers"].lower().split(", ")
+        )
+        assert "www-authenticate" in refused.headers["access-control-expose-headers"].lower()
+        for one in (await client.options("/mcp", headers=other | asked), await client.get("/health", headers=other)):
+            assert "access-control-allow-origin" not in one.headers
 
 
 @pytest.mark.soak

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from uvicorn.server import ServerState
 
 from quilt_mcp.http.connections import Connection, ConnectionLimits
-from quilt_mcp.http.request_limits import BodyTimeout
+from quilt_mcp.http.layers import BodyTimeout
 from quilt_mcp.http.server import WebServer, configure_uvicorn
 from quilt_mcp.settings import HTTPSettings
 from tests.http.web import ANN, READ_QUICK, READ_SLOW, TOKENS, serving, shop
@@ -303,7 +303,7 @@ async def test_a_client_that_leaves_in_its_body_leaves_nothing_in_the_log(
                 begun.clear()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("quilt_mcp.http.app.BodyTimeout", Noting)
+        patch.setattr("quilt_mcp.http.layers.BodyTimeout", Noting)
         async with shop() as (client, _):
             async with connected(client.base_url) as (_, writer):
                 fields = "".join(f"{name}: {value}\r\n" for name, value in READ_QUICK["headers"].items())

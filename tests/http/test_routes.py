@@ -11,7 +11,7 @@ from quilt_mcp.app import App
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.commands.http_server import readiness_checks
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.http.readiness import FRESH_SECONDS, Readiness
+from quilt_mcp.http.operators import FRESH_SECONDS, Readiness
 from quilt_mcp.settings import HTTPSettings, Settings
 from tests.http.web import ANN, TOKENS, shop
 from tests.support.worlds import in_world

@@ -1,38 +1,29 @@
 """Secrets that are replaced while the server runs, and sign-ins through an OpenID provider."""
 
-import asyncio
-import gc
 import hashlib
 import json
 import re
 import signal
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterator, Sized
-from functools import partial
+from collections.abc import Iterator, Sized
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from weakref import ReferenceType, ref
 
 import fastmcp
 import httpx2
 import pytest
-from fastmcp import Client
 from fastmcp.server.auth.providers.jwt import RSAKeyPair
 from joserfc import jws
 from joserfc.jwk import RSAKey
 from pydantic import AnyHttpUrl, SecretStr
 
-from quilt_mcp.app import App
-from quilt_mcp.commands import http_server
 from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.http.auth import create_auth
-from quilt_mcp.http.server import WebServer
 from quilt_mcp.http.sign_in_store import CLIENTS, SignInStore, delete_expired
-from quilt_mcp.server import QuiltServer, create_server
 from quilt_mcp.settings import HTTPSettings, Settings
-from tests.http.web import READ_QUICK, serving, shop
+from tests.http.web import READ_QUICK, shop
 from tests.support.server_process import serve_http
 from tests.support.waiting import until
 
@@ -58,55 +49,6 @@ async def read(client: httpx2.AsyncClient, token: str) -> int:
 
 async def metrics(client: httpx2.AsyncClient, token: str) -> int:
     return (await client.get("/metrics", headers=bearer(token))).status_code
-
-
-@pytest.mark.soak
-async def test_sighup_reads_the_files_again(tmp_path: Path) -> None:
-    static, metric = tmp_path / "tokens", tmp_path / "metrics"
-    for file, text in ((static, tokens(OLD)), (metric, OLD)):
-        file.write_text(text)
-        file.chmod(0o600)
-    given = {"QUILT_MCP_STATIC_TOKENS_FILE": str(static), "QUILT_MCP_METRICS_TOKEN_FILE": str(metric)}
-    async with (
-        serve_http(tmp_path, **given) as server,
-        httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", trust_env=False) as client,
-    ):
-
-        async def statuses() -> list[int]:
-            asked = READ_QUICK | {"headers": READ_QUICK["headers"] | {"Mcp-Name": "metadata://examples"}}
-            asked["json"] = json.loads(
-                json.dumps(asked["json"]).replace(READ_QUICK["headers"]["Mcp-Name"], "metadata://examples")
-            )
-            found = [
-                (await client.post(**asked | {"headers": asked["headers"] | bearer(one)})).status_code
-                for one in (OLD, NEW)
-            ]
-            return found + [await metrics(client, one) for one in (OLD, NEW)]
-
-        async def reload(expected: int) -> None:
-            server.process.send_signal(signal.SIGHUP)
-            await until(lambda: len(RELOADED.findall(server.log)) == expected)
-
-        assert await statuses() == [200, 401, 200, 401]
-        static.write_text(tokens(OLD, NEW))
-        metric.write_text(f"{NEW}\n{OLD}\n")
-        await reload(1)
-        assert await statuses() == [200, 200, 200, 200]
-        static.write_text("{")  # one invalid value keeps all of them
-        metric.write_text(NEW)
-        await reload(2)
-        assert await statuses() == [200, 200, 200, 200]
-        metric.write_text("")
-        await reload(3)
-        assert await statuses() == [200, 200, 200, 200]
-        static.write_text(tokens(NEW))
-        metric.write_text(NEW)
-        await reload(4)
-        assert await statuses() == [401, 200, 401, 200]
-        log = server.log
-    assert "QUILT_MCP_STATIC_TOKENS" in log
-    assert f"the file {metric} is empty" in log
-    assert (OLD in log, NEW in log, "Traceback" in log) == (False, False, False)
 
 
 @pytest.mark.soak
@@ -329,46 +271,6 @@ def store_of_auth(settings: Settings) -> SignInStore:
     store = found.sign_ins  # type: ignore[union-attr]  # with these settings it has one
     assert isinstance(store, SignInStore)
     return store
-
-
-@pytest.mark.soak
-async def test_a_renewal_frees_the_old_server_with_its_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """FastMCP keeps the functions of all tools and prompts, which referred to the app of their server."""
-    apps: list[ReferenceType[App]] = []
-    servers: list[WebServer] = []
-
-    def create(settings: Settings | None = None) -> QuiltServer:
-        mcp = create_server(settings or Settings(data_dir=tmp_path))
-        apps.append(ref(mcp.app))
-        return mcp
-
-    def serve(when_ready: Callable[[], None]) -> WebServer:
-        settings = Settings(data_dir=tmp_path)
-        options: dict[str, Any] = {"transport": "http", "host": "127.0.0.1", "when_ready": when_ready}
-        servers.append(http_server.create_web_server(create(settings), settings, collect_seconds=0.0, **options))
-        return servers[0]
-
-    collected: list[bool] = []
-    monkeypatch.setattr(http_server, "create_server", create)
-    async with serving(serve) as url:
-        async with Client(f"{url}/mcp") as client:
-            await client.call_tool("workflow_create", {"workflow_id": "w", "name": "n"})
-            await client.call_tool("health_check", {})
-            await client.get_prompt("analyze_branches_template", {"code": "x", "function_name": "f"})
-            await client.read_resource("workflow://workflows")
-        with monkeypatch.context() as patch:
-            patch.setattr(http_server, "tune_garbage_collection", lambda: collected.append(True))
-            for count in (1, 2):
-                servers[0].renew()
-                await until(partial(has_length, collected, 2 * count))  # when the new one starts, and after the old one
-
-        def are_free() -> bool:
-            for _ in range(200):  # asyncio keeps cancelled timers, with their contexts, until there are many
-                asyncio.get_running_loop().call_later(3600, list).cancel()
-            gc.collect()
-            return [one() is None for one in apps] == [True, True, False]
-
-        await until(are_free)
 
 
 def has_length(found: Sized, expected: int) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -18,8 +19,9 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from quilt_mcp.commands.demo.http_server import Answer, Request
+from quilt_mcp.commands.install import executable
 from quilt_mcp.http.connections import Connection, ConnectionLimits
-from quilt_mcp.http.overload import FinishRequests
+from quilt_mcp.http.layers import FinishRequests
 from quilt_mcp.settings import HTTPSettings
 from tests.http.load import Load, during
 from tests.http.test_limits import connected
@@ -34,7 +36,7 @@ WAITING = request("resources/read", uri="athena://databases")
 QUICK = request("resources/read", uri="metadata://templates")
 FOREVER = "600"
 READS = 6
-BOTH = pytest.mark.parametrize("workers", ["1", "2"])
+BOTH = pytest.mark.parametrize("workers", [(), ("--workers", "1"), ("--workers", "2")], ids=["none", "one", "two"])
 
 
 class SlowAWS(SilentServer):
@@ -87,9 +89,9 @@ async def is_refusing(server: HTTPServerProcess) -> bool:
 
 @pytest.mark.soak
 @BOTH
-async def test_reads_in_progress_are_answered_after_sigterm(workers: str, tmp_path: Path) -> None:
+async def test_reads_in_progress_are_answered_after_sigterm(workers: tuple[str, ...], tmp_path: Path) -> None:
     with SlowAWS() as aws:
-        async with serving(aws, tmp_path, "--workers", workers) as (server, client):
+        async with serving(aws, tmp_path, *workers) as (server, client):
             reading = [asyncio.create_task(client.post(**WAITING)) for _ in range(READS)]
             await until(lambda: len(aws.asked) >= READS)
             server.process.send_signal(signal.SIGTERM)
@@ -107,9 +109,11 @@ async def test_reads_in_progress_are_answered_after_sigterm(workers: str, tmp_pa
 
 @pytest.mark.soak
 @BOTH
-async def test_ready_is_503_and_requests_are_still_answered_during_the_pause(workers: str, tmp_path: Path) -> None:
+async def test_ready_is_503_and_requests_are_still_answered_during_the_pause(
+    workers: tuple[str, ...], tmp_path: Path
+) -> None:
     with SilentServer() as aws:
-        async with serving(aws, tmp_path, "--workers", workers, QUILT_MCP_DRAIN_SECONDS=FOREVER) as (server, client):
+        async with serving(aws, tmp_path, *workers, QUILT_MCP_DRAIN_SECONDS=FOREVER) as (server, client):
             assert (await client.post(**QUICK)).status_code == HTTPStatus.OK
             server.process.send_signal(signal.SIGTERM)
 
@@ -223,15 +227,19 @@ def token(name: str) -> dict[str, str]:
 
 
 @pytest.mark.soak
-async def test_sighup_reads_the_settings_of_one_process_again(tmp_path: Path) -> None:
+async def test_sighup_replaces_a_single_worker(tmp_path: Path) -> None:
     """Reads in progress continue. Invalid settings change nothing."""
     tokens = tmp_path / "tokens.json"
     tokens.write_text(json.dumps({"old": {"client_id": "ann"}}))
     with SlowAWS() as aws:
-        async with serving(aws, tmp_path, QUILT_MCP_STATIC_TOKENS=str(tokens)) as (server, client):
+        given = {"QUILT_MCP_STATIC_TOKENS": str(tokens)}
+        async with serving(aws, tmp_path, "--workers", "1", **given) as (server, client):
 
             async def status(name: str) -> int:
                 return (await client.post(**QUICK | {"headers": QUICK["headers"] | token(name)})).status_code
+
+            async def is_valid(name: str) -> bool:
+                return await status(name) == HTTPStatus.OK
 
             assert (await status("old"), await status("new")) == (HTTPStatus.OK, HTTPStatus.UNAUTHORIZED)
             waiting = WAITING | {"headers": WAITING["headers"] | token("old")}
@@ -239,15 +247,40 @@ async def test_sighup_reads_the_settings_of_one_process_again(tmp_path: Path) ->
             await until(lambda: server.log.count(" surface=") == 1)
             tokens.write_text(json.dumps({"new": {"client_id": "ann"}}))
             server.process.send_signal(signal.SIGHUP)
-            await until(lambda: "has read its settings again" in server.log)
-            assert (await status("old"), await status("new")) == (HTTPStatus.UNAUTHORIZED, HTTPStatus.OK)
+            await until_awaited(lambda: is_valid("new"))
             aws.gate.set()
             assert (await reading).status_code == HTTPStatus.OK
+            assert await status("old") == HTTPStatus.UNAUTHORIZED
 
             tokens.write_text("{the secret")
             server.process.send_signal(signal.SIGHUP)
-            await until(lambda: "keeps its settings: QUILT_MCP_STATIC_TOKENS" in server.log)
+            await until(lambda: "this worker cannot start: QUILT_MCP_STATIC_TOKENS" in server.log)
             assert "the secret" not in server.log
             assert await status("new") == HTTPStatus.OK
             assert await server.stop(signal.SIGTERM) == 0
             assert "Traceback" not in server.log
+
+
+@pytest.mark.soak
+async def test_sighup_without_workers_is_explained(tmp_path: Path) -> None:
+    async with serve_http(tmp_path) as server:
+        server.process.send_signal(signal.SIGHUP)
+        await until(lambda: "SIGHUP is ignored: start the server with --workers 1" in server.log)
+        assert await server.stop(signal.SIGTERM) == 0
+
+
+@pytest.mark.soak
+async def test_sighup_during_the_start_is_ignored(tmp_path: Path) -> None:
+    """`systemctl reload` directly after the start ended the process."""
+    command = [executable(), "serve", "--transport", "http", "--port", "0"]
+    starting = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE, cwd=tmp_path)
+    assert starting.stderr
+    blocked = Path(f"/proc/{starting.pid}/status")
+    await until(lambda: int(re.findall(r"SigIgn:\s*([0-9a-f]+)", blocked.read_text())[0], 16) & 1)  # SIGHUP is 1
+    starting.send_signal(signal.SIGHUP)
+    async with asyncio.timeout(SECONDS):
+        while b"Starting MCP server" not in await starting.stderr.readline():
+            pass
+        starting.terminate()
+        await starting.communicate()
+    assert starting.returncode == 0

@@ -22,8 +22,8 @@ from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.http.auth import MisconfiguredSignIn, SignIns, create_auth, find_checks
+from quilt_mcp.http.layers import QUERY_BYTES, SIGN_IN_RATES, LimitSignIns
 from quilt_mcp.http.shared_state import SharedSignIns
-from quilt_mcp.http.sign_in_limits import QUERY_BYTES, RATES, LimitSignIns
 from quilt_mcp.settings import HTTPSettings
 from tests.http.web import ANN, READ_QUICK, TOKENS, shop
 from tests.support.toys import Shop
@@ -234,9 +234,9 @@ async def answer_ok(scope: Scope, receive: Receive, send: Send) -> None:
     await Response()(scope, receive, send)
 
 
-@pytest.mark.parametrize("path", RATES)
+@pytest.mark.parametrize("path", SIGN_IN_RATES)
 async def test_an_address_can_begin_a_limited_number_of_sign_ins(path: str) -> None:
-    app, rate = LimitSignIns(answer_ok), int(RATES[path].removesuffix("/minute"))
+    app, rate = LimitSignIns(answer_ok), int(SIGN_IN_RATES[path].removesuffix("/minute"))
 
     async def ask(address: str, method: str = "GET") -> httpx2.Response:
         transport = httpx2.ASGITransport(app, client=(address, 1))

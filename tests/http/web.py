@@ -14,10 +14,10 @@ from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.http.app import Transport, create_application
 from quilt_mcp.http.auth import SharedStore, create_auth
 from quilt_mcp.http.connections import Connection
-from quilt_mcp.http.readiness import Check
-from quilt_mcp.http.request_limits import BODY_SECONDS
+from quilt_mcp.http.layers import BODY_SECONDS
+from quilt_mcp.http.operators import Check
 from quilt_mcp.http.server import WebServer, configure_uvicorn, listen
-from quilt_mcp.http.tool_schemas import declare_input_schemas
+from quilt_mcp.server import declare_input_schemas
 from quilt_mcp.settings import HTTPSettings
 from tests.support.toys import QUICK, SLOW, Shop
 from tests.support.waiting import SECONDS

@@ -11,7 +11,6 @@ from functools import cache
 from graphlib import TopologicalSorter
 from itertools import takewhile
 from pathlib import Path
-from statistics import median
 from types import FrameType
 from typing import NamedTuple
 
@@ -26,6 +25,7 @@ from quilt_mcp.core.answers import GetResourceSuccess
 from quilt_mcp.core.surfaces import make_tool_result
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import Settings
+from tests.project.budgets import Size, find_excess, measure, read_budgets, shrink
 from tests.support.sources import list_modules, read
 from tests.support.toys import toy, toy_manager
 
@@ -48,13 +48,17 @@ class Function(NamedTuple):
     """Whether it has a `global` statement."""
 
 
+def _count_docstring(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return node.body[0].end_lineno - node.body[0].lineno + 1 if ast.get_docstring(node) else 0  # type: ignore[operator]  # parsed code has lines
+
+
 @cache
 def functions() -> list[Function]:
     """Return all functions of the package. The syntax trees are not kept."""
     return [
         Function(
             f"{path.relative_to(PACKAGE)}:{node.name}",
-            (node.end_lineno or 0) - node.lineno,
+            (node.end_lineno or 0) - node.lineno - _count_docstring(node),
             "global" in read(path) and any(isinstance(inner, ast.Global) for inner in ast.walk(node)),
         )
         for path in modules()
@@ -73,8 +77,23 @@ def test_the_core_has_no_terms_of_a_domain() -> None:
     assert found == []
 
 
-def test_the_core_can_be_read_in_one_sitting() -> None:
-    assert sum(len(read(path).splitlines()) for path in list_modules(CORE)) <= 1800
+def test_each_folder_keeps_to_its_budget() -> None:
+    assert find_excess(measure(), read_budgets()) == []
+
+
+def test_a_folder_that_grows_exceeds_its_budget(tmp_path: Path) -> None:
+    before, table = {"a": Size(10, 2), "b": Size(5, 1)}, tmp_path / "budgets.csv"
+    shrink(before, {}, table)
+    assert read_budgets(table) == before
+    assert find_excess(before | {"a": Size(9, 2)}, before) == []
+    assert find_excess({"a": Size(11, 2), "c": Size(1, 1)}, before) == [
+        "a: 11 lines in 2 modules; the budget is 10 in 2",
+        "b: a budget, but no folder",
+        "c: no budget",
+    ]
+    assert find_excess({"a": Size(1, 3), "b": Size(5, 1)}, before)
+    shrink({"a": Size(11, 1), "b": Size(5, 1)}, before, table)
+    assert read_budgets(table) == {"a": Size(10, 1), "b": Size(5, 1)}
 
 
 def test_the_top_of_the_package_shows_the_architecture() -> None:
@@ -83,9 +102,7 @@ def test_the_top_of_the_package_shows_the_architecture() -> None:
 
 
 def test_modules_and_functions_are_short() -> None:
-    lengths = [len(read(path).splitlines()) for path in modules()]
-    assert median(lengths) <= 120
-    assert max(lengths) <= 300
+    assert max(len(read(path).splitlines()) for path in modules()) <= 700
     long = [function.name for function in functions() if function.lines >= 50]
     assert set(long) - {"tools/resource_access.py:get_resource"} == set()
 

@@ -32,9 +32,9 @@ from quilt_mcp.http.audit_messages import auditing
 from quilt_mcp.http.audit_requests import audit_requests
 from quilt_mcp.http.auth import SignIns
 from quilt_mcp.http.connections import Connection, TooFewDescriptors, raise_descriptor_limit
+from quilt_mcp.http.layers import Flag
 from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
-from quilt_mcp.http.overload import Flag
-from quilt_mcp.http.readiness import Check
+from quilt_mcp.http.operators import Check
 from quilt_mcp.http.server import Shutdown, WebServer, Workers, configure_uvicorn, exit_with_parent
 from quilt_mcp.server import DOMAINS, STARTUP_ERRORS, QuiltServer, create_server
 from quilt_mcp.settings import Settings, describe_setting
@@ -155,13 +155,7 @@ def create_http_application(
 ) -> Starlette:
     """Create the HTTP application of a server, with its readiness checks, metrics and rate limits.
 
-    Args:
-        mcp: the server.
-        settings: of all domains.
-        transport: streamable HTTP, or SSE.
-        host: the address that the server listens on.
-        leaving: whether the server shuts down.
-        is_direct: whether reads take the direct path. Not for a server to which components or middleware were added.
+    `is_direct` says whether reads take the direct path. It must be false if components or middleware were added.
     """
     manager, admission = mcp.manager, mcp.app.part(Admission)
     pools = mcp.app.part(Pools)

@@ -41,47 +41,42 @@ def to_json(value: object) -> str:
         TypeError, ValueError: the value contains something else, such as a datetime or NaN. Services convert these.
     """
     with suppress(orjson.JSONEncodeError):  # a long integer, a lone surrogate, a key or a value of another type
-        text = orjson.dumps(value)
+        text = orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
         if _is_plain(value):
             return text.decode()
     unusual = _ENCODER.encode(value)  # raises for NaN, foreign types and circular references
-    _check_unusual(value)
+    _check(value)
     return unusual
 
 
-def _check_unusual(value: object) -> None:
-    """Check that the keys are texts, and that a client's parser can read the levels.
-
-    Raises:
-        TypeError, ValueError: they are not, or it cannot.
-    """
+def _is_plain(value: object) -> bool:
+    """Return whether a value has only JSON types. orjson writes NaN as null, and an enum or a date as a text."""
     level = [value]
     for _ in range(MAX_LEVELS):
-        objects = [one for one in level if isinstance(one, dict)]
-        if any(not isinstance(key, str) for one in objects for key in one):
-            raise TypeError("a key is not a text")
-        arrays = [one for one in level if isinstance(one, list | tuple)]
-        level = [inner for one in [*(found.values() for found in objects), *arrays] for inner in one]
-        if not level:
-            return
-    raise ValueError(f"more than {MAX_LEVELS} levels")
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether a value has only JSON types. orjson writes NaN as null, and an enum or a date as a text."""
-    level: list[Any] = [value]
-    for _ in range(MAX_LEVELS):
-        inner: list[Any] = []
+        inner: list[object] = []
         for one in level:
-            kind = type(one)
-            if kind is dict or kind is list:
-                inner.extend(one.values() if kind is dict else one)
-            elif kind not in _PLAIN and not (kind is float and isfinite(one)):
+            if type(one) in _SCALARS:
+                continue
+            if isinstance(one, dict):
+                inner.extend(one.values())
+            elif isinstance(one, list):
+                inner.extend(one)
+            elif not (isinstance(one, float) and isfinite(one)):
                 return False
         if not inner:
             return True
         level = inner
     return False
+
+
+def _check(value: object, levels: int = MAX_LEVELS) -> None:
+    """Raise a TypeError or ValueError for a key that is not a text, or too many levels."""
+    if not levels:
+        raise ValueError(f"more than {MAX_LEVELS} levels")
+    if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
+        raise TypeError("a key is not a text")
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
+        _check(one, levels - 1)
 
 
 def _model(value: object) -> JSONObject:
@@ -91,7 +86,7 @@ def _model(value: object) -> JSONObject:
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_model)
-_PLAIN = frozenset({str, int, bool, NoneType})
+_SCALARS = frozenset({str, int, bool, NoneType})
 
 
 UTCDatetime = Annotated[datetime, AfterValidator(lambda one: one if one.tzinfo else one.replace(tzinfo=UTC))]

@@ -7,7 +7,6 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from fastmcp import FastMCP
-from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.types import Lifespan
@@ -15,17 +14,9 @@ from starlette.types import Lifespan
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.http.auth import find_checks
 from quilt_mcp.http.direct import Direct
-from quilt_mcp.http.message_check import CheckMessage
+from quilt_mcp.http.layers import BODY_SECONDS, CountRequest, Flag, add_layers
 from quilt_mcp.http.metrics import Metrics
-from quilt_mcp.http.overload import FinishRequests, Flag
-from quilt_mcp.http.readiness import Check, Readiness
-from quilt_mcp.http.request_limits import BODY_SECONDS, BodyTimeout, CancelOnDisconnect, CountRequest, RateLimit
-from quilt_mcp.http.require_token import require_token
-from quilt_mcp.http.routes import add_routes
-from quilt_mcp.http.routing_headers import CheckRoutingHeaders
-from quilt_mcp.http.sign_in_failures import ReportSignInFailure
-from quilt_mcp.http.sign_in_limits import LimitSignIns
-from quilt_mcp.http.streams import StreamLimit
+from quilt_mcp.http.operators import Check, Readiness, add_routes
 from quilt_mcp.settings import HTTPSettings
 
 Transport = Literal["http", "sse"]
@@ -47,7 +38,7 @@ def create_application(
 ) -> Starlette:
     """Create the application that serves this server. It can run once.
 
-    Streamable HTTP has no sessions and returns JSON, so any process can answer any request. SSE has notifications too.
+    Streamable HTTP has no sessions and returns JSON, so any process can answer any request.
 
     Args:
         mcp: the server; it gets the routes for operators.
@@ -74,38 +65,20 @@ def create_application(
         allowed_hosts=[host, *filter(None, public), *settings.allowed_hosts],
         allowed_origins=list(settings.allowed_origins) or None,
     )
-    app.user_middleware.insert(0, Middleware(FinishRequests, leaving=leaving))
-    if mcp.auth is not None:
-        app.user_middleware.insert(0, Middleware(ReportSignInFailure))
-        app.user_middleware[:0] = [Middleware(LimitSignIns)] if settings.oidc_config_url else []
-        require_token(app)  # before the body is read
-        app.user_middleware += [Middleware(RateLimit, count=count)] if count else []
-    _limit_requests(app, settings, transport, body_seconds)
-    if direct is not None and app.state.transport_type == "streamable-http":
-        # the innermost layer: all checks come before it
-        options: dict[str, Any] = {
-            "mcp": mcp,
-            "manager": direct,
-            "path": app.state.path,
-            "count": metrics.count_message,
-        }
-        app.user_middleware.append(Middleware(Direct, **options))
+    add_layers(
+        app,
+        settings,
+        is_sse=transport == "sse",
+        has_sign_in=mcp.auth is not None,
+        leaving=leaving,
+        count=count,
+        body_seconds=body_seconds,
+    )
+    if direct is not None and transport == "http":
+        count_message, path = metrics.count_message, app.state.path
+        app.user_middleware.append(Middleware(Direct, mcp=mcp, manager=direct, path=path, count=count_message))
     app.router.lifespan_context = _watch(app.router.lifespan_context, watching)
     return app
-
-
-def _limit_requests(app: Starlette, settings: HTTPSettings, transport: Transport, body_seconds: float) -> None:
-    """Add the middleware that needs to know the caller."""
-    if transport == "sse":
-        limit = Middleware(StreamLimit, path=app.state.path, max_connections=settings.max_connections)
-        app.user_middleware.append(limit)
-    app.user_middleware += [
-        Middleware(BodyTimeout, seconds=body_seconds),
-        Middleware(RequestBodyLimitMiddleware, max_body_size=settings.max_request_bytes),
-        Middleware(CheckMessage, answers_on_stream=transport == "sse"),
-        Middleware(CheckRoutingHeaders),
-        Middleware(CancelOnDisconnect),
-    ]
 
 
 def _watch(lifespan: Lifespan[Any], watching: Callable[[], AbstractContextManager[None]]) -> Lifespan[Any]:

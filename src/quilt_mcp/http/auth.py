@@ -16,7 +16,7 @@ from pydantic import AnyHttpUrl, BaseModel, ConfigDict, SecretStr, TypeAdapter, 
 from quilt_mcp.settings import HTTPSettings
 
 if TYPE_CHECKING:
-    from quilt_mcp.http.readiness import Check
+    from quilt_mcp.http.operators import Check
     from quilt_mcp.http.shared_state import SharedSignIns
     from quilt_mcp.http.sign_in_store import SignInStore
 

@@ -17,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from quilt_mcp.http.audit_log import AuditLog, AuditRecord
 from quilt_mcp.http.audit_requests import AUDIT_LOG, find_address
-from quilt_mcp.http.overload import RefuseConnection
+from quilt_mcp.http.layers import IS_STREAM, RefuseConnection
 
 if sys.platform != "win32":
     import resource
@@ -31,8 +31,6 @@ OTHER_DESCRIPTORS = 256
 """For log, databases, analyses, and connections to the stack, to AWS and to the shared state."""
 ENOUGH_DESCRIPTORS = 1_048_576
 """Some systems have no limit, or one that no process can reach."""
-IS_STREAM = "quilt_mcp.is_stream"
-"""The key in the ASGI scope of a request with an answer that has no end."""
 
 
 @dataclass(frozen=True)

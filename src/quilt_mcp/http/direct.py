@@ -12,7 +12,7 @@ tests/http/test_direct.py compares its answers with those of the pipeline.
 
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 from fastmcp import Context, FastMCP
@@ -55,7 +55,7 @@ class _Request(NamedTuple):
 
     number: int | str
     method: str
-    uri: Any
+    uri: object
     unknown: AbstractSet[str]
     is_sessionless: bool
 

@@ -27,8 +27,8 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 from quilt_mcp.app.fair_queue import FairQueue, NoPlace, Share
 from quilt_mcp.app.json_depth import is_nested_too_deeply
 from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.http.rate_limiter import find_network
 from quilt_mcp.http.sign_in_failures import note_sign_in_failure
-from quilt_mcp.http.sign_in_limits import find_network
 
 CACHE_SECONDS = 10
 """How long the issuer is not asked about a token again. A token that is revoked is accepted for this time."""

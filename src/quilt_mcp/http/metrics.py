@@ -3,17 +3,19 @@
 Only servers over HTTP import this module, because it imports prometheus_client. Each label has few values, all of which
 are in the code: URIs are patterns of the registry, and no label identifies a caller. For several processes, the
 environment variable MULTIPROCESS must name a directory before this module is imported. Each process then writes its
-values to files there, and each can report the sums.
+values to files there, and each can report the sums. prometheus_client keeps the files of each process forever, so the
+files of processes that have ended are added up.
 """
 
 import os
+import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache, partial
-from importlib import import_module
 from pathlib import Path
-from typing import cast, get_args
+from typing import get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -25,6 +27,7 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from quilt_mcp import __version__
@@ -34,6 +37,12 @@ from quilt_mcp.core import errors
 from quilt_mcp.core.tracing import DONE, Read, Reads
 from quilt_mcp.http.admission import Admission, Event
 
+if sys.platform != "win32":  # which has no workers
+    import fcntl
+
+SUMS = ("counter", "histogram")
+ENDED = "ended"
+"""Stands for the number of a process in the names of the files with the sums of all processes that ended."""
 MULTIPROCESS = "PROMETHEUS_MULTIPROC_DIR"
 OTHER = "other"
 UNKNOWN = "unknown"
@@ -103,7 +112,7 @@ class Metrics:
     def watching(self, reads: Reads, admission: Admission) -> Iterator[None]:
         """Count the reads and events of a server until the context ends."""
         if directory := os.environ.get(MULTIPROCESS):  # a worker that starts can replace one that has ended
-            with _without_ended_processes(directory):
+            with _without_ended_processes(Path(directory)):
                 pass
         with reads.observe(self._end, begun=self._begin), admission.observe(self._count_event):
             yield
@@ -121,7 +130,7 @@ class Metrics:
         directory = os.environ.get(MULTIPROCESS)
         if not directory:
             return generate_latest(self._registry)
-        with _without_ended_processes(directory):
+        with _without_ended_processes(Path(directory)):
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library has no annotation here
             return generate_latest(registry)
@@ -164,6 +173,45 @@ def _limit_label(value: str, known: Collection[str], other: str = OTHER) -> str:
     return value if value in known else other
 
 
-def _without_ended_processes(directory: str) -> AbstractContextManager[None]:
-    module = import_module("quilt_mcp.http.metrics_files")  # not on Windows, which has no workers
-    return cast("AbstractContextManager[None]", module.without_ended_processes(Path(directory)))
+@contextmanager
+def _without_ended_processes(directory: Path) -> Iterator[None]:
+    """Add up the counters of the processes that ended, and remove their gauges. No other process does so meanwhile."""
+    with (directory / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for path in directory.glob("gauge_live*.db"):
+            if _has_ended(path):
+                path.unlink()
+        for kind in SUMS:
+            if ended := [path for path in directory.glob(f"{kind}_*.db") if _has_ended(path)]:
+                _add_up(kind, ended, directory)
+        yield
+
+
+def _has_ended(path: Path) -> bool:
+    number = path.stem.rpartition("_")[2]
+    if number == ENDED:
+        return False
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # the id belongs to another user's process now
+        return False
+    return False
+
+
+def _add_up(kind: str, ended: list[Path], directory: Path) -> None:
+    before, new = directory / f"{kind}_{ENDED}.db", directory / f"{kind}_{ENDED}.new"
+    sums: defaultdict[str, float] = defaultdict(float)
+    for path in (*ended, *([before] if before.exists() else [])):
+        # prometheus_client has no annotations here
+        for key, value, _, _ in MmapedDict.read_all_values_from_file(path):  # type: ignore[no-untyped-call]  # of prometheus_client
+            sums[key] += value
+    new.unlink(missing_ok=True)
+    written = MmapedDict(new)  # type: ignore[no-untyped-call]  # the library has no annotations here
+    for key, value in sums.items():
+        written.write_value(key, value, 0.0)  # type: ignore[no-untyped-call]  # of prometheus_client
+    written.close()  # type: ignore[no-untyped-call]  # of prometheus_client
+    new.replace(before)
+    for path in ended:
+        path.unlink()

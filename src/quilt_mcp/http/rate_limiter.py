@@ -11,6 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
+from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
 
 from cachetools import TLRUCache
@@ -18,6 +19,7 @@ from limits import RateLimitItem, parse_many
 from limits.aio.storage import MemoryStorage, RedisStorage
 from limits.aio.strategies import SlidingWindowCounterRateLimiter
 from limits.errors import StorageError
+from starlette.requests import Request
 
 if TYPE_CHECKING:
     from redis.asyncio import BlockingConnectionPool
@@ -26,6 +28,8 @@ MAX_COUNTERS = 20_000
 """The maximum number of counters in memory, about 8 MB. The least recently used are dropped and start from zero."""
 PAUSE_SECONDS = 5.0
 PREFIX = "QUILT_MCP"
+IPV6_PREFIX = 64
+"""One user of IPv6 usually has so many bits of the address."""
 
 logger = logging.getLogger(__name__)
 
@@ -151,3 +155,13 @@ def _shared_storage(pool: "BlockingConnectionPool") -> RedisStorage:
         key_prefix=PREFIX,
         connection_pool=pool,  # type: ignore[arg-type]  # annotated for texts and numbers only
     )
+
+
+def find_network(request: Request) -> str:
+    """Return the address that a request comes from; for IPv6 its network."""
+    host = request.client.host if request.client else ""
+    try:
+        address = ip_address(host)
+    except ValueError:  # a trusted proxy can forward something that is not an address
+        return host
+    return host if address.version == 4 else str(ip_network((address.packed, IPV6_PREFIX), strict=False))  # noqa: PLR2004 - the version of IP

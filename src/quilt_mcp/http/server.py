@@ -25,7 +25,7 @@ from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
 from quilt_mcp.http.connections import HEAD_BYTES, Connection
-from quilt_mcp.http.overload import Flag
+from quilt_mcp.http.layers import Flag
 from quilt_mcp.settings import HTTPSettings
 
 BACKLOG = 256

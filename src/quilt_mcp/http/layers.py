@@ -1,0 +1,579 @@
+"""The layers of the HTTP application, in the order in which they run.
+
+RefuseConnection        for connections above the limit, outside of the application
+AuditRequests           one line for each request, outside of all other layers (audit_requests.py)
+CORSMiddleware          of Starlette: web pages of the allowed origins can read answers
+LimitSignIns            how often one address can begin to sign in through an OpenID provider
+ReportSignInFailure     503 instead of 401 while a token cannot be verified
+FinishRequests          closes connections while the server shuts down
+FastMCP's: host and origin, authentication, context of the request
+RequireToken            401 for every path that is not public
+RateLimit               429 for a caller that sends too many requests
+StreamLimit             429 for a caller that has too many streams (SSE)
+BodyTimeout             408 for a body that does not arrive
+RequestBodyLimit...     of the MCP library: 413 for a body that is too long; the whole body is one message from here on
+CheckMessage            400 for a message that is nested too deeply, or that is not Unicode
+CancelOnDisconnect      ends the work for a client that has left
+Direct                  answers reads (direct.py); the rest is FastMCP's
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from http import HTTPStatus
+from typing import Protocol
+
+import anyio
+from fastmcp.server.auth import AccessToken
+from fastmcp.server.auth.middleware import RequireAuthMiddleware
+from fastmcp.server.dependencies import get_access_token
+from mcp.server.transport_security import RequestBodyLimitMiddleware
+from mcp_types import PARSE_ERROR
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Match, Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from quilt_mcp.app import identity
+from quilt_mcp.app.identity import Identity
+from quilt_mcp.app.json_depth import MAX_DEPTH, is_nested_too_deeply
+from quilt_mcp.app.message_text import InvalidText, find_invalid_text
+from quilt_mcp.core.answers import GetResourceError
+from quilt_mcp.core.errors import NotSignedIn, TooManyRequests
+from quilt_mcp.core.surfaces import ResourceRefused
+from quilt_mcp.http.admission import COUNTED
+from quilt_mcp.http.audit_requests import audit_refusal
+from quilt_mcp.http.rate_limiter import BoundedMemory, RateLimiter, find_network
+from quilt_mcp.http.sign_in_failures import SignInStoreError, clear_sign_in_failure, has_sign_in_failed
+from quilt_mcp.settings import HTTPSettings
+
+VERSIONS = {"1.0", "1.1"}
+FOR_OPERATORS = {"/health", "/ready"}
+BODY_SECONDS = 30.0
+UNAUTHENTICATED_BODY_BYTES = 16_384
+"""The maximum body of a request that needs no token. It is enough to register a client, and the server stores that."""
+STREAM_SHARE = 10
+"""A caller can have one of so many connections as a stream."""
+IS_STREAM = "quilt_mcp.is_stream"
+"""The key in the ASGI scope of a request with an answer that has no end."""
+BUSY_SECONDS, SIGN_IN_SECONDS, STREAM_SECONDS = 1, 5, 30
+"""After how many seconds to try again: connections, a sign-in that cannot be checked, streams."""
+SIGN_IN_RATES = {
+    "/register": "20/minute",
+    "/authorize": "60/minute",
+    "/consent": "120/minute",  # each sign-in reads the form and sends it
+    "/auth/callback": "60/minute",
+}
+"""The maximum rate of requests per address, by path. Many people can share an address."""
+QUERY_BYTES = 8192
+"""The maximum length of a query. The server stores the parameters of a sign-in, such as `state`."""
+BROWSER_HEADERS = (
+    *("Accept", "Authorization", "Content-Type", "Last-Event-ID", "MCP-Protocol-Version"),
+    *("Mcp-Method", "Mcp-Name", "Mcp-Session-Id", "X-Quilt-Token"),
+)
+"""What web pages of the allowed origins can send."""
+
+CountRequest = Callable[[Identity], Awaitable[None]]
+"""Counts a request of an identity; raises TooManyRequests if the identity exceeds its rate limit."""
+
+
+class Flag(Protocol):
+    """Whether this server shuts down. Several processes can share it."""
+
+    value: bool
+
+
+def add_layers(
+    app: Starlette,
+    settings: HTTPSettings,
+    *,
+    is_sse: bool,
+    has_sign_in: bool,
+    leaving: Flag,
+    count: CountRequest | None,
+    body_seconds: float = BODY_SECONDS,
+) -> None:
+    """Add all layers but AuditRequests and Direct to FastMCP's application."""
+    outer = [Middleware(FinishRequests, leaving=leaving)]
+    if has_sign_in:
+        outer.insert(0, Middleware(ReportSignInFailure))
+    if settings.oidc_config_url:
+        outer.insert(0, Middleware(LimitSignIns))
+    if settings.allowed_origins:
+        browsers = Middleware(
+            CORSMiddleware,
+            allow_origins=settings.allowed_origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=BROWSER_HEADERS,
+            expose_headers=["Mcp-Session-Id", "Retry-After", "WWW-Authenticate"],
+        )
+        outer.insert(0, browsers)
+    app.user_middleware[:0] = outer
+    if has_sign_in:
+        require_token(app)
+        app.user_middleware += [Middleware(RateLimit, count=count)] if count else []
+    if is_sse:
+        app.user_middleware.append(
+            Middleware(StreamLimit, path=app.state.path, max_connections=settings.max_connections)
+        )
+    app.user_middleware += [
+        Middleware(BodyTimeout, seconds=body_seconds),
+        Middleware(RequestBodyLimitMiddleware, max_body_size=settings.max_request_bytes),
+        Middleware(CheckMessage, answers_on_stream=is_sse),
+        Middleware(CancelOnDisconnect),
+    ]
+
+
+class RefuseConnection:
+    """The application for connections above the limit: it lets requests of load balancers through, one for each.
+
+    Otherwise a load balancer or a container platform would end a server that is only busy. It is outside of the
+    application, so it writes the audit log itself.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, and close the connection."""
+        if scope["path"] in FOR_OPERATORS:
+            await self._app(scope, receive, _closing(send))
+            return
+        await _unavailable(scope, receive, _closing(send))
+        audit_refusal(scope, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+class LimitSignIns:
+    """Returns 429 with `Retry-After` to addresses that begin too many sign-ins, and 400 if a query is too long.
+
+    Each process counts by itself.
+
+    Args:
+        app: the application.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        memory = BoundedMemory()
+        self._limiters = {path: RateLimiter(rate, memory=memory) for path, rate in SIGN_IN_RATES.items()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"].rstrip("/") if scope["type"] == "http" and scope["method"] != "OPTIONS" else ""
+        app = await self._find_refusal(path, scope) if path in SIGN_IN_RATES else None
+        await (app or self._app)(scope, receive, send)
+
+    async def _find_refusal(self, path: str, scope: Scope) -> JSONResponse | None:
+        if len(scope["query_string"]) > QUERY_BYTES:
+            reason = f"The query is longer than {QUERY_BYTES} bytes."
+            return JSONResponse({"error": "invalid_request", "error_description": reason}, HTTPStatus.BAD_REQUEST)
+        wait = await self._limiters[path].hit(f"{path} {find_network(Request(scope))}")
+        if not wait:
+            return None
+        reason = f"At most {SIGN_IN_RATES[path].replace('/', ' requests per ')} to {path} from one address."
+        return JSONResponse(
+            {"error": "temporarily_unavailable", "error_description": reason},
+            HTTPStatus.TOO_MANY_REQUESTS,
+            headers={"Retry-After": str(wait)},
+        )
+
+
+class ReportSignInFailure:
+    """Returns 503 with `Retry-After` instead of 401 or a server error if the store of sign-ins or the issuer failed.
+
+    FastMCP treats a store that fails like one that does not contain the token, and a token without a known key like an
+    invalid one. After its 401, clients would discard a valid token and register again.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application and replace its answer if necessary."""
+        is_replaced = False
+
+        async def send_or_replace(message: Message) -> None:
+            nonlocal is_replaced
+            if (
+                message["type"] == "http.response.start"
+                and has_sign_in_failed()
+                and _is_sign_in_refusal(message["status"])
+            ):
+                is_replaced = True
+                await _sign_in_unavailable(scope, receive, send)
+            elif not is_replaced:
+                await send(message)
+
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        clear_sign_in_failure()  # it could be that of an earlier request on the same connection
+        try:
+            await self._app(scope, receive, send_or_replace)
+        except SignInStoreError:
+            if not is_replaced:
+                await _sign_in_unavailable(scope, receive, send)
+
+
+def _is_sign_in_refusal(status: int) -> bool:
+    return status == HTTPStatus.UNAUTHORIZED or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+class FinishRequests:
+    """Closes each connection after its request while the server shuts down, so that clients move to another server.
+
+    A request of another version of HTTP, which h11 reads as HTTP/1.1, gets 505. One that is cancelled because it takes
+    too long gets 503. A request of a client that has left gets no answer.
+
+    Args:
+        app: the application.
+        leaving: whether the server shuts down.
+    """
+
+    def __init__(self, app: ASGIApp, leaving: Flag) -> None:
+        self._app = app
+        self._leaving = leaving
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_started = False
+
+        async def send_closing(message: Message) -> None:
+            nonlocal is_started
+            is_started = True
+            await (_closing(send) if self._leaving.value else send)(message)
+
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if scope.get("http_version", "1.1") not in VERSIONS:
+            await _unsupported(scope, receive, _closing(send))
+            return
+        try:
+            await self._app(scope, receive, send_closing)
+        except ClientDisconnect:  # in the middle of the body: no client is left to receive an answer
+            return
+        except asyncio.CancelledError:  # by uvicorn, at the end of its time
+            if is_started:
+                raise
+            await _unavailable(scope, receive, _closing(send))
+
+
+class RequireToken:
+    """Returns 401 to requests without a valid token, except for the public routes.
+
+    FastMCP protects its MCP endpoint only. Unknown paths, wrong methods and redirects would get their usual answers.
+
+    Args:
+        app: the application.
+        public_routes: the routes that need no token.
+        challenge: FastMCP's middleware for the MCP endpoint, which defines the `WWW-Authenticate` header.
+    """
+
+    def __init__(self, app: ASGIApp, *, public_routes: Sequence[BaseRoute], challenge: RequireAuthMiddleware) -> None:
+        self._public = BodyTimeout(RequestBodyLimitMiddleware(app, UNAUTHENTICATED_BODY_BYTES))
+        self._public_routes = public_routes
+        self._protected = RequireAuthMiddleware(
+            app, challenge.required_scopes, challenge.resource_metadata_url, challenge.challenge_scopes
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application, or return 401, or 403 if the token lacks a required scope."""
+        is_public = scope["type"] != "http" or any(
+            route.matches(scope)[0] is Match.FULL for route in self._public_routes
+        )
+        await (self._public if is_public else self._protected)(scope, receive, send)
+
+
+def require_token(app: Starlette) -> None:
+    """Require a token for the whole application, except for its routes that FastMCP does not protect.
+
+    Those are the routes of the sign-in provider, and our own, which check their callers themselves.
+    """
+    protected = {id(route): found for route in app.routes if (found := _find_protection(route))}
+    public = [route for route in app.routes if id(route) not in protected]
+    challenge = next(iter(protected.values()))
+    # The last middleware is the innermost: FastMCP has verified the token by then.
+    app.user_middleware.append(Middleware(RequireToken, public_routes=public, challenge=challenge))
+
+
+def _find_protection(route: BaseRoute) -> RequireAuthMiddleware | None:
+    found = route.endpoint if isinstance(route, Route) else route.app if isinstance(route, Mount) else None
+    return found if isinstance(found, RequireAuthMiddleware) else None
+
+
+class RateLimit:
+    """Returns 429 with `Retry-After` if a caller exceeds its rate limit. Must run after authentication.
+
+    The body is a JSON-RPC error without an id. MCP clients treat it as the answer to their request.
+    """
+
+    def __init__(self, app: ASGIApp, *, count: CountRequest) -> None:
+        self._app = app
+        self._count = count
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Count the request of an authenticated caller, before its body is read."""
+        if scope["type"] == "http" and (token := get_access_token()) is not None:
+            try:
+                await self._count(find_counted(token))
+                scope[COUNTED] = True
+            except TooManyRequests as refusal:
+                await too_many_requests(refusal)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def find_counted(token: AccessToken) -> Identity:
+    """Return the caller. All tokens of a client that do not name their owner count together; each read refuses them."""
+    try:
+        return identity.current()
+    except NotSignedIn:
+        return Identity(token.client_id, issuer=f"client of {(token.claims or {}).get('iss')}")
+
+
+def too_many_requests(refusal: TooManyRequests) -> JSONResponse:
+    """Return the answer to a request that exceeds a limit."""
+    body = GetResourceError(
+        error=refusal.error,
+        message=refusal.message,
+        details=refusal.details,
+        suggested_actions=refusal.suggested_actions,
+        transient=refusal.transient,
+        retry_after_seconds=refusal.retry_after_seconds,
+        code=refusal.code,
+    )
+    error = ResourceRefused(body).error.model_dump(mode="json", exclude_none=True)
+    return JSONResponse(
+        {"jsonrpc": "2.0", "id": None, "error": error},
+        HTTPStatus.TOO_MANY_REQUESTS,
+        headers={"Retry-After": str(refusal.retry_after_seconds), "Cache-Control": "no-store"},
+    )
+
+
+class StreamLimit:
+    """Returns 429 if a caller has too many streams, so that one caller cannot take all connections.
+
+    Callers without sign-in are counted by address. Must run after authentication.
+
+    Args:
+        app: the application.
+        path: of the streams.
+        max_connections: of the process.
+    """
+
+    def __init__(self, app: ASGIApp, *, path: str, max_connections: int) -> None:
+        self._app = app
+        self._path = path
+        self._limit = max(1, max_connections // STREAM_SHARE)
+        self._open: Counter[str] = Counter()  # only callers with a stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Count the stream while it is open."""
+        if scope["type"] != "http" or scope["path"] != self._path:
+            await self._app(scope, receive, send)
+            return
+        caller = _find_caller(scope)
+        if self._open[caller] >= self._limit:
+            refusal = TooManyRequests(
+                "Too many streams.", retry_after_seconds=STREAM_SECONDS, details=f"at most {self._limit} streams"
+            )
+            await too_many_requests(refusal)(scope, receive, send)
+            return
+        scope[IS_STREAM] = True
+        self._open[caller] += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._open[caller] -= 1
+            if not self._open[caller]:
+                del self._open[caller]
+
+
+def _find_caller(scope: Scope) -> str:
+    if (token := get_access_token()) is not None:
+        return find_counted(token).key
+    return scope["client"][0] if scope.get("client") else ""
+
+
+class _BodyTimeout(Exception):
+    """The client did not send the whole body in time."""
+
+
+class BodyTimeout:
+    """Returns 408 if the whole body of a request has not arrived in time.
+
+    Args:
+        app: the application.
+        seconds: the time for all of the body.
+    """
+
+    def __init__(self, app: ASGIApp, seconds: float = BODY_SECONDS) -> None:
+        self._app = app
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application with a deadline for the body."""
+        until = asyncio.get_running_loop().time() + self._seconds
+        is_complete = False
+
+        async def receive_in_time() -> Message:
+            nonlocal is_complete
+            if is_complete:  # the next message is the disconnect, which can come at any time
+                return await receive()
+            try:
+                async with asyncio.timeout_at(until):
+                    message = await receive()
+            except TimeoutError as error:
+                raise _BodyTimeout from error
+            is_complete = not message.get("more_body", False)
+            return message
+
+        try:
+            await self._app(scope, receive_in_time if scope["type"] == "http" else receive, send)
+        except _BodyTimeout:
+            refusal = PlainTextResponse("", HTTPStatus.REQUEST_TIMEOUT, headers={"Connection": "close"})
+            await refusal(scope, receive, send)
+
+
+class CheckMessage:
+    """Returns 400 and a JSON-RPC error if the message is nested too deeply, or its text is not valid Unicode.
+
+    The error about text has the id of the request.
+    The whole body must be one message, as `RequestBodyLimitMiddleware` passes it on.
+
+    Args:
+        app: the application.
+        answers_on_stream: whether clients receive answers on the stream of their session, as with SSE. Then the
+            request is replaced by one that the MCP library refuses with the same code.
+    """
+
+    def __init__(self, app: ASGIApp, *, answers_on_stream: bool = False) -> None:
+        self._app = app
+        self._answers_on_stream = answers_on_stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check the body of a POST."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        first: Message | None = await receive()
+        body: bytes = first.get("body", b"") if first else b""
+        if is_nested_too_deeply(body):
+            await _respond(_make_depth_error())(scope, receive, send)
+            return
+        invalid = find_invalid_text(body)
+        if invalid and not (self._answers_on_stream and invalid.is_request):
+            await _respond(invalid.to_error())(scope, receive, send)
+            return
+        if invalid:
+            first = {"type": "http.request", "body": _make_invalid_request(invalid), "more_body": False}
+
+        async def receive_again() -> Message:
+            nonlocal first
+            message, first = first, None
+            return message or await receive()
+
+        await self._app(scope, receive_again, send)
+
+
+def _make_depth_error() -> bytes:
+    message = f"The message is nested too deeply. Send at most {MAX_DEPTH} levels."
+    return json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": PARSE_ERROR, "message": message}}).encode()
+
+
+def _respond(error: bytes) -> Response:
+    return Response(
+        error,
+        HTTPStatus.BAD_REQUEST,
+        headers={"Cache-Control": "no-store"},
+        media_type="application/json",
+    )
+
+
+def _make_invalid_request(invalid: InvalidText) -> bytes:
+    """Return a request with the same id and invalid parameters."""
+    request = {"jsonrpc": "2.0", "id": invalid.request_id, "method": "resources/read", "params": {"uri": None}}
+    return json.dumps(request).encode()
+
+
+class CancelOnDisconnect:
+    """Cancels a request when its client closes the connection, as the sessionless protocol requires.
+
+    The whole body must be one message, as `RequestBodyLimitMiddleware` passes it on.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run a POST and cancel it if the client disconnects. The handlers of GET detect that themselves."""
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        request = _WatchedRequest(await receive(), receive, send)
+        with anyio.CancelScope() as cancel_scope:
+            watching = asyncio.create_task(request.watch(cancel_scope))
+            try:
+                await self._app(scope, request.receive, request.send)
+            finally:
+                watching.cancel()
+
+
+class _WatchedRequest:
+    """The ASGI channels of a request. Its client can disconnect at any time."""
+
+    def __init__(self, body: Message, receive: Receive, send: Send) -> None:
+        self._body: Message | None = body
+        self._receive = receive
+        self._send = send
+        self._disconnected = asyncio.Event()
+        self._is_answered = False
+
+    async def watch(self, cancel_scope: anyio.CancelScope) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._disconnected.set()
+        if not self._is_answered:  # after the answer, uvicorn reports a disconnect too
+            cancel_scope.cancel()
+
+    async def receive(self) -> Message:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return body
+        await self._disconnected.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        self._is_answered = message["type"] == "http.response.body" and not message.get("more_body", False)
+        await self._send(message)
+
+
+def _closing(send: Send) -> Send:
+    """Return a function that sends an answer after which the connection is closed."""
+
+    async def send_closing(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message)["connection"] = "close"
+        await send(message)
+
+    return send_closing
+
+
+_unsupported = PlainTextResponse("This server speaks HTTP/1.1.\n", HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+_unavailable = PlainTextResponse(
+    "The server has too many connections, or shuts down. Try again.\n",
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    headers={"Retry-After": str(BUSY_SECONDS), "Cache-Control": "no-store"},
+)
+_sign_in_unavailable = JSONResponse(
+    {
+        "error": "temporarily_unavailable",
+        "error_description": "The sign-in cannot be checked now. Try again later.",
+    },
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    headers={"Retry-After": str(SIGN_IN_SECONDS)},
+)
