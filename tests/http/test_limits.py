@@ -20,11 +20,11 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from uvicorn.server import ServerState
 
-from quilt_mcp.http.connections import Connection, ConnectionLimits
+from quilt_mcp.http.connections import Connection, ConnectionLimits, JoinedWrites
 from quilt_mcp.http.layers import BodyTimeout
 from quilt_mcp.http.server import WebServer, configure_uvicorn
 from quilt_mcp.settings import HTTPSettings
-from tests.http.web import ANN, READ_QUICK, READ_SLOW, TOKENS, serving, shop
+from tests.http.web import ANN, CALL_QUICK, READ_QUICK, READ_SLOW, TOKENS, serving, shop
 from tests.support.toys import QUICK
 from tests.support.waiting import SECONDS, until
 
@@ -241,6 +241,47 @@ async def test_pipelined_requests_are_answered() -> None:
             assert b'{"status":"alive"}' in await reader.readuntil(b"}")
 
 
+@pytest.mark.parametrize("asked", [READ_QUICK, CALL_QUICK], ids=["read", "call"])
+async def test_an_answer_is_sent_as_a_whole(asked: dict[str, Any]) -> None:
+    """A proxy repeats a read if the server is killed before the answer, not if it is killed in the answer."""
+    sent: list[bytes] = []
+
+    class Watched(Connection):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            assert isinstance(transport, asyncio.Transport)
+            write = transport.write
+
+            def record(data: bytes | bytearray | memoryview) -> None:
+                sent.append(bytes(data))
+                write(data)
+
+            transport.write = record  # type: ignore[method-assign]  # so that the test sees each write
+            super().connection_made(transport)
+
+    async with shop(protocol=Watched) as (client, _):
+        bodies = [(await client.post(**asked)).content for _ in range(3)]
+    assert [part.partition(b"\r\n\r\n")[2] for part in sent] == bodies
+    assert all(part.startswith(b"HTTP/1.1 200 ") for part in sent)
+
+
+def test_long_data_are_sent_at_once_and_aborted_data_are_not_sent() -> None:
+    async def write(*parts: bytes, ends: bool = False) -> list[bytes]:
+        transport = SlowlyRead([0])
+        joined = JoinedWrites(transport)
+        for part in parts:
+            joined.write(part)
+        assert joined.get_write_buffer_size() == len(parts[-1]) % JoinedWrites.LONG_BYTES
+        if ends:
+            joined.abort()
+        await asyncio.sleep(0)
+        return transport.written
+
+    long, short = b"x" * (JoinedWrites.LONG_BYTES * 2), b"y"
+    assert asyncio.run(write(short, long)) == [short + long]
+    assert asyncio.run(write(long, short)) == [long, short]
+    assert asyncio.run(write(short, ends=True)) == []
+
+
 async def test_a_client_that_reads_slowly_is_disconnected_only_when_it_stops() -> None:
     transport = SlowlyRead([50_000, 30_000, 10_000, 10_000])
     config = configure_uvicorn(HEALTHY, HTTPSettings(), seconds_to_finish=1)
@@ -262,6 +303,10 @@ class SlowlyRead(asyncio.Transport):
         super().__init__()
         self.sizes = sizes
         self._is_aborted = False
+        self.written: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written.append(bytes(data))
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass

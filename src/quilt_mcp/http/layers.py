@@ -57,6 +57,8 @@ FOR_OPERATORS = {"/health", "/ready"}
 BODY_SECONDS = 30.0
 UNAUTHENTICATED_BODY_BYTES = 16_384
 """The maximum body of a request that needs no token. It is enough to register a client, and the server stores that."""
+WATCH_SECONDS = 0.02
+"""After how many seconds a request is watched for a disconnect of its client."""
 STREAM_SHARE = 10
 """A caller can have one of so many connections as a stream."""
 IS_STREAM = "quilt_mcp.is_stream"
@@ -516,11 +518,13 @@ class CancelOnDisconnect:
             return
         request = _WatchedRequest(await receive(), receive, send)
         with anyio.CancelScope() as cancel_scope:
-            watching = asyncio.create_task(request.watch(cancel_scope))
+            # Most reads are answered before that, and need no task of their own for the watch.
+            starting = asyncio.get_running_loop().call_later(WATCH_SECONDS, request.watch, cancel_scope)
             try:
                 await self._app(scope, request.receive, request.send)
             finally:
-                watching.cancel()
+                starting.cancel()
+                request.end()
 
 
 class _WatchedRequest:
@@ -532,8 +536,17 @@ class _WatchedRequest:
         self._send = send
         self._disconnected = asyncio.Event()
         self._is_answered = False
+        self._watching: asyncio.Task[None] | None = None
 
-    async def watch(self, cancel_scope: anyio.CancelScope) -> None:
+    def watch(self, cancel_scope: anyio.CancelScope) -> None:
+        """Cancel the scope when the client disconnects."""
+        self._watching = asyncio.create_task(self._watch(cancel_scope))
+
+    def end(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _watch(self, cancel_scope: anyio.CancelScope) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._disconnected.set()
