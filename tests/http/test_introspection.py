@@ -177,7 +177,7 @@ async def test_invalid_tokens_of_one_address_do_not_delay_others(
 ) -> None:
     issuer.known["new"] = GOOD
     new, seen = asking("new"), list[str]()
-    verifier = issuer.create_verifier()
+    verifier = issuer.create_verifier(queue_seconds=SECONDS, answer_seconds=SECONDS)
     verify = verifier.verify_token
 
     async def note(token: str) -> AccessToken | None:

@@ -1,6 +1,7 @@
 """The nginx configuration of the package, in front of two servers."""
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -133,6 +134,25 @@ async def test_no_read_is_lost_when_one_of_two_servers_is_killed(tmp_path: Path)
         address = f"https://127.0.0.1:{port}"
         async with httpx2.AsyncClient(base_url=address, verify=tls, trust_env=False, timeout=SECONDS) as client:
             await check_forwarded_requests(client)
+
+
+@pytest.mark.soak
+async def test_long_bodies_of_one_caller_do_not_count_as_requests_of_others(tmp_path: Path) -> None:
+    """nginx shares its connections: an identity that outlived its request was that of the next one, of anybody."""
+    tokens = {name: {"client_id": name} for name in ("ann", "ben")}
+    given = {"QUILT_MCP_STATIC_TOKENS": json.dumps(tokens), "QUILT_MCP_RATE_LIMIT": "20/minute"}
+    async with (
+        serve_http(tmp_path, **PUBLIC, **given) as server,
+        proxying(tmp_path, server.port, server.port) as (port, tls),
+        connecting(port, tls) as client,
+    ):
+        for name in tokens:
+            long = request("tools/call", name="get_resource", arguments={"uri": "x" * 400_000})
+            headers = long["headers"] | OURS["headers"] | {"Authorization": f"Bearer {name}"}
+            answer = await client.post(**long | {"headers": headers}, extensions=OURS["extensions"])
+            assert answer.status_code == HTTPStatus.OK
+        asked = [await client.get("/health", **OURS) for _ in range(60)]
+        assert {answer.status_code for answer in asked} == {HTTPStatus.OK}
 
 
 async def check_forwarded_requests(client: httpx2.AsyncClient) -> None:

@@ -66,6 +66,7 @@ class IntrospectionVerifier(TokenVerifier):
         cached_tokens: the maximum number of accepted tokens that are remembered, and of refused ones.
         questions: the maximum number of questions at the same time.
         queue_seconds: how long a question waits for others.
+        answer_seconds: how long the issuer may take to answer.
     """
 
     def __init__(
@@ -80,17 +81,20 @@ class IntrospectionVerifier(TokenVerifier):
         cached_tokens: int = CACHED_TOKENS,
         questions: int = QUESTIONS,
         queue_seconds: float = QUEUE_SECONDS,
+        answer_seconds: float = INTROSPECTION_SECONDS,
     ) -> None:
         super().__init__(required_scopes=required_scopes)
         self._issuer = issuer
         self._audience = audience
-        self._endpoint = _Endpoint(introspection_url, client_id, client_secret, connections=questions)
+        self._endpoint = _Endpoint(
+            introspection_url, client_id, client_secret, connections=questions, seconds=answer_seconds
+        )
         self._accepted = TokenCache(ttl_seconds=CACHE_SECONDS, max_size=cached_tokens)
         # of their own, so that invalid tokens displace no valid ones; the keys are hashes
         self._refused: TTLCache[bytes, bool] = TTLCache(cached_tokens, CACHE_SECONDS)
         self._questions: dict[bytes, asyncio.Task[AccessToken | None]] = {}
         self._queue = FairQueue(questions)
-        self._queue_seconds = queue_seconds
+        self._queue_seconds, self._answer_seconds = queue_seconds, answer_seconds
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return the claims of an active token, or None."""
@@ -124,7 +128,7 @@ class IntrospectionVerifier(TokenVerifier):
 
     async def _ask(self, token: str, key: bytes, share: Share) -> AccessToken | None:
         try:
-            async with self._queue.place(share, wait=self._queue_seconds, hold=INTROSPECTION_SECONDS):
+            async with self._queue.place(share, wait=self._queue_seconds, hold=self._answer_seconds):
                 content = await self._endpoint.ask(token)
         except NoPlace:
             raise NoAnswer("too many questions wait") from None
@@ -170,13 +174,14 @@ class _Endpoint:
         client_id: of this server.
         client_secret: of this server.
         connections: the maximum number of connections.
+        seconds: how long an answer may take.
 
     Attributes:
         answered_at: when it answered, in seconds of the monotonic clock; minus infinity if the last question failed.
     """
 
-    def __init__(self, url: str, client_id: str, client_secret: str, *, connections: int) -> None:
-        self._url = url
+    def __init__(self, url: str, client_id: str, client_secret: str, *, connections: int, seconds: float) -> None:
+        self._url, self._seconds = url, seconds
         self._auth = httpx2.BasicAuth(client_id, client_secret)
         self._limits = httpx2.Limits(max_connections=connections)
         self._tls = httpx2.create_ssl_context()  # to load the certificate authorities takes longer than a request
@@ -193,7 +198,7 @@ class _Endpoint:
         """
         form = {"token": token, "token_type_hint": "access_token"}
         try:
-            async with asyncio.timeout(INTROSPECTION_SECONDS), self._connect() as client:
+            async with asyncio.timeout(self._seconds), self._connect() as client:
                 response = await client.post(self._url, data=form, headers={"Accept": "application/json"})
             _check_answer(response)
         except (httpx2.HTTPError, TimeoutError) as error:
@@ -209,7 +214,7 @@ class _Endpoint:
     async def _connect(self) -> AsyncIterator[httpx2.AsyncClient]:
         if self._client is None:
             self._client = httpx2.AsyncClient(
-                auth=self._auth, verify=self._tls, limits=self._limits, timeout=INTROSPECTION_SECONDS
+                auth=self._auth, verify=self._tls, limits=self._limits, timeout=self._seconds
             )
         client, self._asking = self._client, self._asking + 1
         try:
