@@ -361,6 +361,35 @@ async def test_a_client_that_leaves_in_its_body_leaves_nothing_in_the_log(
     assert [record.getMessage() for record in caplog.records if record.levelname in {"ERROR", "WARNING"}] == []
 
 
+async def test_a_client_that_leaves_in_any_phase_leaves_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    open_now: set[Connection] = set()
+
+    class Watched(Connection):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            open_now.add(self)
+            super().connection_made(transport)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            open_now.remove(self)
+            super().connection_lost(exc)
+
+    body = json.dumps(READ_QUICK["json"]).encode()
+    fields = "".join(f"{name}: {value}\r\n" for name, value in READ_QUICK["headers"].items()).encode()
+    chunked = HEAD + fields + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n" % (len(body), body)
+    whole = HEAD + fields + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    phases = (b"", HEAD[:20], HEAD, HEAD + fields + b"\r\n", whole[:-20], chunked[:-6], chunked + b"a: b", whole)
+    async with shop(protocol=Watched) as (client, _):
+        for sent in (*phases, HEALTH * 3 + HEALTH[:9]):
+            for cut in ("close", "abort", "write_eof"):
+                async with connected(client.base_url) as (_, writer):
+                    writer.write(sent)
+                    await writer.drain()
+                    getattr(writer.transport, cut)()
+        await until(lambda: not open_now)
+        assert (await client.post(**READ_QUICK)).status_code == HTTPStatus.OK
+    assert [record.getMessage() for record in caplog.records if record.levelname in {"ERROR", "WARNING"}] == []
+
+
 @pytest.mark.parametrize("cut", ["close", "abort"])
 async def test_a_read_is_cancelled_when_its_client_disconnects(cut: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")

@@ -151,7 +151,7 @@ def calling(system: str, operation: str) -> Iterator[None]:
 
 def is_traced() -> bool:
     """Return whether spans go anywhere."""
-    return native_spans_enabled() and not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider) and native_spans_enabled()
 
 
 def _describing(read: Read) -> AbstractContextManager[None]:
