@@ -31,6 +31,7 @@ def debug_log(form: Format, capsys: pytest.CaptureFixture[str]) -> Iterator[Call
     """Log as `QUILT_MCP_LOG_LEVEL=debug quilt-mcp serve` does. Not a fixture: pytest replaces stderr after setup."""
 
     def read() -> str:
+        logging.root.handlers[0].flush()
         log = capsys.readouterr().err
         assert "the log works" in log
         assert "could not be written" not in log

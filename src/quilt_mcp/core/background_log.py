@@ -1,0 +1,127 @@
+"""Handlers of logs whose lines a thread writes. A slow disk, or a stalled reader of stderr, delays no request."""
+
+import logging
+import select
+from collections.abc import Callable
+from logging.handlers import QueueHandler, QueueListener
+from queue import Full, SimpleQueue
+from typing import Any
+
+CLOSE_SECONDS = 3.0
+"""How long the end of a process waits for a write that stalls."""
+
+
+class LineHandler(logging.StreamHandler[Any]):
+    """Writes the message of each record as one line, past the buffer of the stream.
+
+    A thread that waits in the buffer holds its lock, which the interpreter needs to exit.
+
+    Attributes:
+        note: called after each write, with the reason if it failed.
+    """
+
+    note: Callable[[str | None], object] = staticmethod(lambda _: None)
+    _is_torn = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record. After a failure, it starts on a line of its own."""
+        start = "\n" if self._is_torn else ""
+        try:
+            _write(self.stream, f"{start}{record.getMessage()}\n")
+        except (OSError, ValueError) as error:  # ValueError: the stream is closed
+            self._is_torn = True
+            self.note(getattr(error, "strerror", None) or type(error).__name__)
+        else:
+            self._is_torn = False
+            self.note(None)
+
+
+class BackgroundHandler(QueueHandler):
+    """Formats records, and hands them to a thread that writes them. The thread starts with the first record.
+
+    Args:
+        target: writes the lines.
+        limit: how many lines can wait. More are lost.
+    """
+
+    def __init__(self, target: logging.Handler, limit: int) -> None:
+        self._records: SimpleQueue[logging.LogRecord | None] = SimpleQueue()  # a signal handler can log during a `put`
+        super().__init__(self._records)
+        self._limit = limit
+        self._listener = _Listener(self, target)
+
+    @property
+    def waiting(self) -> int:
+        """How many lines wait."""
+        return self._records.qsize()
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Add a record to the queue.
+
+        Raises:
+            Full: there is no room. `logging` then calls `handleError`.
+        """
+        if self.waiting >= self._limit:
+            raise Full
+        self.put(record)
+
+    def put(self, record: logging.LogRecord) -> None:
+        """Add a record to the queue, also if there is no room."""
+        self._listener.start_once()
+        self._records.put(record)
+
+    def flush(self) -> None:
+        """Wait until all records are written, or a few seconds if a write stalls."""
+        self._listener.stop()
+
+    def close(self) -> None:
+        """Write all records, and end the thread. A later record starts another."""
+        self.flush()
+        super().close()
+
+
+class _Listener(QueueListener):
+    def __init__(self, source: BackgroundHandler, target: logging.Handler) -> None:
+        super().__init__(source.queue, target)
+        self._source = source  # `logging` flushes only handlers that something refers to, such as this thread
+
+    def start_once(self) -> None:
+        if self._thread is None:
+            self.start()
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """Write without the lock of the handler: `logging.shutdown` takes it, and would wait for a stalled write."""
+        for target in self.handlers:
+            target.emit(record)
+
+    def stop(self) -> None:
+        """End the thread, and wait for it, but not for a write that stalls."""
+        self._source.acquire()
+        try:  # no record comes after the sentinel
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                self.enqueue_sentinel()
+        finally:
+            self._source.release()
+        if thread is not None:
+            thread.join(CLOSE_SECONDS)
+
+
+def _write(stream: Any, line: str) -> None:
+    """Write a line with one call of the operating system, if it takes the whole line.
+
+    Raises:
+        OSError: as the call.
+        ValueError: the stream is closed.
+    """
+    buffer = getattr(stream, "buffer", None)
+    if buffer is None:  # it is in memory
+        stream.write(line)
+        return
+    raw, left = getattr(buffer, "raw", buffer), memoryview(line.encode(stream.encoding, "backslashreplace"))
+    while left:
+        written = raw.write(left)
+        if written is None:  # another program that has the same stream can set it to non-blocking
+            select.select((), (raw,), ())
+        else:
+            left = left[written:]
