@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import signal
-import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -20,9 +18,7 @@ from pydantic import AnyHttpUrl, SecretStr
 
 from quilt_mcp.commands import http_server
 from quilt_mcp.http.app import create_application
-from quilt_mcp.http.audit_log import FIELDS, AuditLog
-from quilt_mcp.http.audit_messages import auditing
-from quilt_mcp.http.audit_requests import audit_requests
+from quilt_mcp.http.audit import FIELDS, AuditLog, audit_requests, auditing
 from quilt_mcp.http.connections import Connection
 from quilt_mcp.http.server import WebServer, configure_uvicorn
 from quilt_mcp.server import create_server
@@ -30,7 +26,6 @@ from quilt_mcp.settings import HTTPSettings, Settings
 from tests.http.test_application import message
 from tests.http.test_limits import connected, with_limits
 from tests.http.web import READ_SLOW, request, serving
-from tests.support.server_process import serve_http
 from tests.support.toys import SLOW, Shop
 from tests.support.waiting import SECONDS, until
 
@@ -397,54 +392,6 @@ async def test_a_connection_over_the_limit_has_a_line(tmp_path: Path) -> None:
     assert refused.status_code == first["status"] == 503
     assert (first["outcome"], first["http_method"]) == ("limit", "GET")
     assert (alive.status_code, second["path"], second["outcome"]) == (200, "/health", "ok")
-
-
-@pytest.mark.soak
-@pytest.mark.skipif(sys.platform != "linux", reason="sends SIGHUP, and looks into /proc")
-async def test_sighup_keeps_the_audit_log_and_opens_the_file_once(tmp_path: Path) -> None:
-    lines, renewals = Lines(tmp_path / "audit.jsonl"), 3
-    async with serve_http(tmp_path, QUILT_MCP_AUDIT_LOG=str(lines.path)) as server:
-        for number in range(renewals):
-            async with connected(f"http://127.0.0.1:{server.port}") as (reader, writer):
-                writer.write(b"no HTTP\r\n\r\n")
-                await reader.read()
-            async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", trust_env=False) as client:
-                assert (await client.get("/health", timeout=SECONDS)).status_code == 200
-            await lines.wait_for(2 * (number + 1))
-            server.process.send_signal(signal.SIGHUP)
-            # it is awaited before the next turn
-            await until(lambda: server.log.count("has read its settings again") == number + 1)  # noqa: B023 - as above
-        opened = Path(f"/proc/{server.process.pid}/fd")
-
-        def count() -> int:
-            return sum(one.is_symlink() and one.readlink() == lines.path for one in opened.iterdir())
-
-        await until(lambda: count() == 0)  # the last application has written nothing yet
-        assert await server.stop(signal.SIGTERM) == 0
-    assert [line["status"] for line in lines.all()] == [400, 200] * renewals
-
-
-@pytest.mark.soak
-async def test_a_renewal_ends_the_streams_whose_sessions_the_new_application_does_not_know(tmp_path: Path) -> None:
-    lines, servers = Lines(tmp_path / "audit.jsonl"), list[WebServer]()
-    settings = Settings(audit_log=str(lines.path), data_dir=tmp_path)
-
-    def create(when_ready: Callable[[], None]) -> WebServer:
-        options: dict[str, Any] = {"transport": "sse", "host": "127.0.0.1", "when_ready": when_ready}
-        servers.append(http_server.create_web_server(create_server(settings), settings, **options))
-        return servers[0]
-
-    async with serving(create) as url, httpx2.AsyncClient(base_url=url, timeout=SECONDS, trust_env=False) as client:
-        async with client.stream("GET", "/sse") as stream:
-            received = stream.aiter_lines()
-            assert await anext(received) == "event: endpoint"
-            servers[0].renew()
-            with pytest.raises(httpx2.RemoteProtocolError):
-                [line async for line in received]
-        [line] = await lines.wait_for(1)  # of the first application, which has ended
-        async with client.stream("GET", "/sse") as stream:
-            assert await anext(stream.aiter_lines()) == "event: endpoint"
-    assert (line["path"], line["status"]) == ("/sse", 200)
 
 
 @pytest.mark.soak

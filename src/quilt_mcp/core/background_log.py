@@ -23,13 +23,20 @@ class LineHandler(logging.StreamHandler[Any]):
     note: Callable[[str | None], object] = staticmethod(lambda _: None)
     _is_torn = False
 
+    def open(self) -> None:
+        """Open the stream. Subclasses do; here it is open.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record. After a failure, it starts on a line of its own."""
-        start = "\n" if self._is_torn else ""
         try:
+            self.open()
+            start, self._is_torn = "\n" if self._is_torn else "", True
             _write(self.stream, f"{start}{record.getMessage()}\n")
         except (OSError, ValueError) as error:  # ValueError: the stream is closed
-            self._is_torn = True
             self.note(getattr(error, "strerror", None) or type(error).__name__)
         else:
             self._is_torn = False
@@ -44,10 +51,10 @@ class BackgroundHandler(QueueHandler):
         limit: how many lines can wait. More are lost.
     """
 
-    def __init__(self, target: logging.Handler, limit: int) -> None:
+    def __init__(self, target: LineHandler, limit: int) -> None:
         self._records: SimpleQueue[logging.LogRecord | None] = SimpleQueue()  # a signal handler can log during a `put`
         super().__init__(self._records)
-        self._limit = limit
+        self._target, self._limit = target, limit
         self._listener = _Listener(self, target)
 
     @property
@@ -70,6 +77,11 @@ class BackgroundHandler(QueueHandler):
         self._listener.start_once()
         self._records.put(record)
 
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name in the standard library
+        """Note that the record is lost. The base class would write it to stderr."""
+        del record
+        self._target.note("too many lines wait")
+
     def flush(self) -> None:
         """Wait until all records are written, or a few seconds if a write stalls."""
         self._listener.stop()
@@ -81,7 +93,7 @@ class BackgroundHandler(QueueHandler):
 
 
 class _Listener(QueueListener):
-    def __init__(self, source: BackgroundHandler, target: logging.Handler) -> None:
+    def __init__(self, source: BackgroundHandler, target: LineHandler) -> None:
         super().__init__(source.queue, target)
         self._source = source  # `logging` flushes only handlers that something refers to, such as this thread
 

@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from quilt_mcp.http.audit_requests import audit_refusal
+from quilt_mcp.http.audit import audit_refusal
 
 VERSIONS = {"1.0", "1.1"}
 FOR_OPERATORS = {"/health", "/ready"}
