@@ -102,7 +102,7 @@ from fastmcp import FastMCP
 from quilt_mcp.commands.stdio_audit import StdioAudit
 from quilt_mcp.commands.stdio_front import open_front
 from quilt_mcp.commands.stdio_server import run_stdio
-from quilt_mcp.http.audit_log import AuditLog
+from quilt_mcp.http.audit import AuditLog
 
 mcp = FastMCP("slow")
 

@@ -1,121 +1,109 @@
-"""The two formats of the log."""
+"""The log: its two formats, what it leaves out, and a reader of stderr that stalls."""
 
 import json
 import logging
 import os
 import re
+import subprocess
+import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr
+from io import StringIO
+from pathlib import Path
+from threading import Event
 
+import httpx2
 import pytest
 
-from quilt_mcp.commands.logs import Format, log_to_stderr
+from quilt_mcp.app.background_log import BackgroundHandler, LineHandler
+from quilt_mcp.commands.install import executable
+from quilt_mcp.commands.logs import MAX_WAITING, Format
+from quilt_mcp.commands.process import configure_logging
+from tests.http.web import READ_QUICK, request, shop
+from tests.support.server_process import STARTED
 from tests.support.toys import toy, toy_manager
+from tests.support.waiting import SECONDS
 
 SECRET = "ann@example.com-7b1d"
+ours = logging.getLogger("quilt_mcp.shop")
+uvicorn = logging.getLogger("uvicorn.error")
+
+Read = Callable[[], str]
+Start = Callable[..., Read]
 
 
-@pytest.fixture(autouse=True)
-def restored_loggers() -> Iterator[None]:
-    loggers = [logging.getLogger(name) for name in (None, "fastmcp", "quilt_mcp")]
-    before = [(one.handlers[:], one.propagate, one.level) for one in loggers]
-    yield
-    logging.captureWarnings(capture=False)
-    for logger, (handlers, propagate, level) in zip(loggers, before, strict=True):
-        logger.handlers[:], logger.propagate = handlers, propagate
-        logger.setLevel(level)
+@pytest.fixture
+def start(capsys: pytest.CaptureFixture[str]) -> Iterator[Start]:
+    """Logs to stderr from a level, in a format. The result returns what was written since its last call."""
+
+    def read() -> str:
+        logging.root.handlers[0].flush()
+        return capsys.readouterr().err
+
+    def configure(level: str, form: Format = "console") -> Read:
+        stack.enter_context(configure_logging(level, form))
+        return read
+
+    with ExitStack() as stack:
+        yield configure
 
 
-def test_json_is_one_object_per_line_with_the_fields_of_the_record(capsys: pytest.CaptureFixture[str]) -> None:
-    log_to_stderr("INFO", "json")
-    logging.getLogger("quilt_mcp.shop").info("read %s", "a\nb", extra={"fields": {"ms": 5}})
-    [line] = capsys.readouterr().err.splitlines()
-    parsed = json.loads(line)
+def test_json_is_one_object_per_line_with_the_fields_and_the_traceback_of_the_record(start: Start) -> None:
+    read = start("INFO", "json")
+    ours.info("read %s", "a\nb", extra={"fields": {"ms": 5}})
+    ours.error("failed", exc_info=ValueError("x"))
+    parsed, failed = map(json.loads, read().splitlines())
     expected = {"level": "INFO", "logger": "quilt_mcp.shop", "message": "read a\nb", "ms": 5}
     assert {key: parsed[key] for key in expected} == expected
+    assert "ValueError: x" in failed["traceback"]
 
 
 @pytest.mark.parametrize(("form", "mark"), [("console", ","), ("json", ".")])
-def test_the_time_of_each_line_is_that_of_its_record(
-    form: Format, mark: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    log_to_stderr("INFO", form)
-    moments = [1_800_000_000.0, 1_800_000_000.9996, 1_800_000_001.25, 1_800_000_000.5, 1_790_000_000.007]
+def test_the_time_of_each_line_is_that_of_its_record(form: Format, mark: str, start: Start) -> None:
+    read = start("INFO", form)
     standard, expected = logging.Formatter(), []
     standard.default_msec_format = f"%s{mark}%03d"
-    for moment in moments:
-        record = logging.makeLogRecord({"name": "quilt_mcp", "levelno": logging.INFO, "levelname": "INFO", "msg": "x"})
+    for moment in (1_800_000_000.0, 1_800_000_000.9996, 1_800_000_001.25, 1_800_000_000.5, 1_790_000_000.007):
+        record = logging.LogRecord("quilt_mcp", logging.INFO, "", 0, "x", None, None)
         record.created, record.msecs = moment, (moment % 1) * 1000
         expected.append(standard.formatTime(record))
-        logging.getLogger("quilt_mcp").handle(record)
-    lines = capsys.readouterr().err.splitlines()
+        ours.handle(record)
+    lines = read().splitlines()
     shown = [json.loads(line)["time"] if form == "json" else line.partition(" INFO ")[0] for line in lines]
     assert shown == expected
 
 
-def test_a_traceback_in_the_json_format_stays_on_its_line(capsys: pytest.CaptureFixture[str]) -> None:
-    log_to_stderr("INFO", "json")
-    logging.getLogger("quilt_mcp.shop").error("failed", exc_info=ValueError("x"))
-    [line] = capsys.readouterr().err.splitlines()
-    assert "ValueError: x" in json.loads(line)["traceback"]
-
-
-def test_fastmcp_uses_the_console_format_and_the_level(capsys: pytest.CaptureFixture[str]) -> None:
-    log_to_stderr("WARNING")
-    logging.getLogger("quilt_mcp.shop").info("not this")
-    logging.getLogger("fastmcp.server").warning("but this")
-    captured = capsys.readouterr()
-    assert captured.err.endswith("WARNING fastmcp.server: but this\n")
-    assert "not this" not in captured.err
-    assert captured.out == ""
-
-
-def test_client_input_cannot_forge_log_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    log_to_stderr("WARNING")
+def test_messages_are_one_line_of_limited_length_without_control_characters(start: Start) -> None:
+    read = start("WARNING")
     sent = "x\r\n2026-01-01 ERROR quilt_mcp: forged\x1b[2J\u2028\u202e\ud800 caf\N{LATIN SMALL LETTER E WITH ACUTE}"
-    logging.getLogger("uvicorn.error").warning("state=%s", sent)
-    shown = r"state=x\r\n2026-01-01 ERROR quilt_mcp: forged\x1b[2J\u2028\u202e\ud800 café"
-    assert capsys.readouterr().err.endswith(f" WARNING uvicorn.error: {shown}\n")
-
-
-def test_the_console_format_truncates_long_messages(capsys: pytest.CaptureFixture[str]) -> None:
-    log_to_stderr("WARNING")
+    uvicorn.warning("state=%s", sent)
     for size in (4_000, 4_001):
-        logging.getLogger("quilt_mcp").warning("x" * size)
-    whole, cut = capsys.readouterr().err.splitlines()
+        ours.warning("x" * size)
+    ours.info("not this")
+    logging.getLogger("fastmcp.server").warning("but this")
+    forged, whole, cut, last = read().splitlines()
+    shown = r"state=x\r\n2026-01-01 ERROR quilt_mcp: forged\x1b[2J\u2028\u202e\ud800 café"
+    assert forged.endswith(f" WARNING uvicorn.error: {shown}")
     assert whole.endswith(": " + "x" * 4_000)
     assert cut.endswith(": " + "x" * 4_000 + "... (4,001 characters)")
+    assert last.endswith(" WARNING fastmcp.server: but this")
 
 
-def test_a_traceback_in_the_console_format_has_several_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    log_to_stderr("WARNING")
-    try:
-        int("x" * 5_000)
-    except ValueError as error:
-        logging.getLogger("uvicorn.error").exception("Exception in ASGI application\n", exc_info=error)
-    first, second, *_, last = capsys.readouterr().err.splitlines()
-    assert first.endswith(" ERROR uvicorn.error: Exception in ASGI application")
-    assert second == "Traceback (most recent call last):"
-    assert last.startswith("ValueError: ")
-
-
-async def test_both_formats_show_where_a_bug_is(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_both_formats_show_where_a_bug_is(start: Start) -> None:
     def failing() -> dict[str, str]:
         held = "a token"
         raise KeyError(held)
 
     manager = toy_manager(toy("shop://thing", failing))
-    log_to_stderr("ERROR")
-    await manager.respond("shop://thing", surface="test")
-    first, *rest = (console := capsys.readouterr().err).splitlines()
-    assert "unexpected KeyError, correlation_id=" in first
-    assert any(line.endswith(", in failing") for line in rest)
-
-    log_to_stderr("ERROR", "json")
-    await manager.respond("shop://thing", surface="test")
-    [line] = (as_json := capsys.readouterr().err).splitlines()
-    assert ", in failing\n" in json.loads(line)["traceback"]
-    assert "a token" not in console + as_json
+    for form in ("console", "json"):
+        read = start("ERROR", form)
+        await manager.respond("shop://thing", surface="test")
+        first, *rest = (written := read()).splitlines()
+        assert "unexpected KeyError, correlation_id=" in first
+        lines = rest if form == "console" else json.loads(first)["traceback"].splitlines()
+        assert any(line.endswith(", in failing") for line in lines)
+        assert "a token" not in written
 
 
 LIBRARIES = ("fastmcp.server", "mcp.server.sse", "httpx2", "botocore.auth", "asyncio", "py.warnings", "sqlalchemy.pool")
@@ -131,8 +119,8 @@ def raise_secret() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("form", ["console", "json"])
-def test_no_logger_of_a_library_writes_data(form: Format, capsys: pytest.CaptureFixture[str]) -> None:
-    log_to_stderr("DEBUG", form)
+def test_no_logger_of_a_library_writes_data(form: Format, start: Start) -> None:
+    read = start("DEBUG", form)
     others = [
         name for name in logging.root.manager.loggerDict if name.partition(".")[0] not in {"quilt_mcp", "uvicorn"}
     ]
@@ -151,65 +139,152 @@ def test_no_logger_of_a_library_writes_data(form: Format, capsys: pytest.Capture
                 logger.log(level, error, exc_info=True)
         logger.level, logger.disabled = before, disabled
     assert len(others) > 20
-    assert SECRET not in (err := capsys.readouterr().err)
+    assert SECRET not in (err := read())
     assert "token …" in json.loads(err.splitlines()[1])["message"] if form == "json" else "token …" in err
 
 
-def test_records_of_libraries_show_where_they_come_from(capsys: pytest.CaptureFixture[str]) -> None:
-    log_to_stderr("DEBUG")
+def test_records_of_libraries_show_where_they_come_from(start: Start) -> None:
+    read = start("DEBUG")
     logger = logging.getLogger("mcp.server")
     logger.info("nothing below a warning")
+    logging.getLogger("botocore.auth").debug("nothing below a warning")
     logger.warning("a constant message")
     logger.warning("dropped %r after %d attempts: %s", SECRET, 3, ValueError(SECRET))
     logger.warning(f"dropped {SECRET}")  # noqa: G004 - as libraries do
     logger.warning("%s", SECRET)
-    constant, masked, hidden, empty = (line.partition(" WARNING ")[2] for line in capsys.readouterr().err.splitlines())
+    constant, masked, hidden, empty = (line.partition(" WARNING ")[2] for line in read().splitlines())
     assert constant == "mcp.server: a constant message"
     assert masked == "mcp.server: dropped … after 3 attempts: ValueError"
     assert re.fullmatch(r"mcp\.server: \(text not logged\) test_logs\.py:\d+ test_records_of_\w+", hidden)
     assert "(text not logged)" in empty
 
 
-def test_tracebacks_of_libraries_have_no_texts(capsys: pytest.CaptureFixture[str]) -> None:
-    log_to_stderr("WARNING")
+def test_tracebacks_of_libraries_have_all_exceptions_once_and_no_texts(start: Start) -> None:
+    read = start("WARNING")
     try:
-        raise_secret()
-    except ExceptionGroup:
-        logging.getLogger("uvicorn.error").exception("Exception in ASGI application\n")
-    err = capsys.readouterr().err
+        try:
+            raise_secret()
+        except ExceptionGroup as group:
+            group.exceptions[0].__context__ = group  # a cycle
+            raise BaseExceptionGroup(SECRET, [TypeError(SECRET), ExceptionGroup(SECRET, [EOFError()])]) from group
+    except BaseExceptionGroup:
+        uvicorn.exception("Exception in ASGI application\n")
+    err = read()
     assert SECRET not in err
-    assert " ERROR uvicorn.error: Exception in ASGI application\n" in err
-    for kind in ("KeyError", "ExceptionGroup", "ValueError", "OSError"):
-        assert f"{kind}: (text not logged)" in err
+    assert " ERROR uvicorn.error: Exception in ASGI application\nTraceback " in err
     assert "in raise_secret" in err
+    kinds = ["KeyError", "ExceptionGroup", "ValueError", "OSError"]
+    kinds += ["ExceptionGroup", "TypeError", "ExceptionGroup", "EOFError"]
+    assert re.findall(r"^(\w+): \(text not logged\)$", err, re.MULTILINE) == kinds
 
 
-def test_warnings_have_no_texts(capsys: pytest.CaptureFixture[str]) -> None:
-    log_to_stderr("DEBUG")
+def test_warnings_show_their_category_and_place_unless_they_are_about_source_code(start: Start) -> None:
+    read = start("DEBUG")
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         logging.captureWarnings(capture=False)
         logging.captureWarnings(capture=True)
-        warnings.warn(SECRET, stacklevel=1)
+        for category in (SyntaxWarning, UserWarning):
+            warnings.warn_explicit(SECRET, category, "/lib/jsonlines.py", 19)
     logging.captureWarnings(capture=False)
-    err = capsys.readouterr().err
-    assert SECRET not in err
-    assert "WARNING py.warnings: (text not logged)" in err
+    assert read().partition(" WARNING ")[2] == "py.warnings: UserWarning: (text not logged) jsonlines.py:19\n"
 
 
-def test_libraries_do_not_log_credentials_at_debug(capsys: pytest.CaptureFixture[str]) -> None:
-    log_to_stderr("DEBUG")
-    logging.getLogger("botocore.auth").debug("a secret")
-    logging.getLogger("urllib3.connectionpool").debug("a secret")
-    logging.getLogger("quilt_mcp").debug("ours")
-    assert "secret" not in (err := capsys.readouterr().err)
-    assert "ours" in err
-
-
-def test_a_record_that_cannot_be_written_leaves_none_of_its_text(capsys: pytest.CaptureFixture[str]) -> None:
-    log_to_stderr("INFO")
+def test_a_record_that_cannot_be_formatted_leaves_none_of_its_text(start: Start) -> None:
+    read = start("INFO")
     try:
         int("canary")
     except ValueError:
-        logging.getLogger("quilt_mcp").exception("%d", "canary")
-    assert capsys.readouterr().err == "a record of the log could not be written\n"
+        ours.exception("%d", "canary")
+    [line] = read().splitlines()
+    assert line.endswith(" ERROR quilt_mcp.commands.logs: a record of the log could not be written")
+
+
+class Stalled(StringIO):
+    """A stream whose reader stalls until the event is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_read = Event()
+
+    def write(self, text: str) -> int:
+        """Write the text when it is read."""
+        assert self.is_read.wait(SECONDS)
+        return super().write(text)
+
+
+@contextmanager
+def stalled_log() -> Iterator[Stalled]:
+    """Log to a stream that is read at the end. Not a fixture: pytest replaces stderr after setup."""
+    with redirect_stderr(Stalled()) as stream, configure_logging("INFO"):
+        yield stream
+        stream.is_read.set()
+
+
+async def test_a_server_answers_while_stderr_is_not_read() -> None:
+    with stalled_log() as stream:
+        async with shop() as (client, _):
+            for asked in (READ_QUICK, request("tools/list"), READ_QUICK):
+                assert (await client.post(**asked)).status_code == 200
+            assert (await client.get("/health")).status_code == 200
+        assert stream.getvalue() == ""
+    assert stream.getvalue().count(" outcome=ok ") == 2
+
+
+def test_records_without_room_are_counted_in_their_place_and_the_others_are_in_order() -> None:
+    changed = ["first"]
+    with stalled_log() as stream:
+        ours.info("%s", changed)
+        changed[0] = "changed"
+        for number in range(MAX_WAITING + 100):
+            ours.info("record %d", number)
+        stream.is_read.set()
+        logging.root.handlers[0].flush()
+        ours.info("again")
+    first, *numbered, lost, again = (line.partition(": ")[2] for line in stream.getvalue().splitlines())
+    assert first == "['first']"
+    assert numbered == [f"record {number}" for number in range(len(numbered))]
+    count = int(lost.removesuffix(" records of the log were lost: stderr was not read"))
+    assert (len(numbered) + count, again) == (MAX_WAITING + 100, "again")
+
+
+def test_the_end_does_not_wait_long_for_a_reader() -> None:
+    stream = Stalled()
+    handler = BackgroundHandler(LineHandler(stream), 10, close_seconds=0.01)
+    handler.handle(logging.LogRecord("quilt_mcp", logging.INFO, __file__, 0, "one", None, None))
+    handler.close()
+    assert stream.getvalue() == ""
+    stream.is_read.set()
+
+
+def test_the_log_of_a_program_is_restored(start: Start) -> None:
+    read = start("INFO")
+    before, show = logging.root.handlers, warnings.showwarning
+    with configure_logging("DEBUG", "json"):
+        ours.debug("within")
+    assert (logging.root.handlers, warnings.showwarning) == (before, show)
+    ours.debug("not this")
+    ours.info("after")
+    within, after = read().splitlines()
+    assert json.loads(within)["message"] == "within"
+    assert after.endswith(" INFO quilt_mcp.shop: after")
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("arguments", [(), ("--workers", "1")], ids=["alone", "worker"])
+def test_a_process_answers_and_ends_while_its_stderr_is_not_read(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    command = [executable(), "serve", *arguments, "--transport", "http", "--port", "0"]
+    environment = os.environ | {"QUILT_MCP_RATE_LIMIT": "none", "QUILT_MCP_DRAIN_SECONDS": "0"}
+    environment |= {"HOME": str(tmp_path), "QUILT_MCP_DATA_DIR": str(tmp_path)}
+    asked = request("resources/read", uri="metadata://examples")
+    with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        assert process.stderr
+        while not (found := STARTED.search(process.stderr.readline().decode())):
+            pass
+        with httpx2.Client(trust_env=False, timeout=SECONDS) as client:
+            for _ in range(2_000):
+                assert client.post(**asked | {"url": found[1]}).status_code == 200
+        process.terminate()
+        assert process.wait(SECONDS) == 0
+        assert b" outcome=ok " in process.stderr.read()

@@ -27,7 +27,7 @@ from quilt_mcp.core import answers
 from quilt_mcp.core.errors import NotFound, NotSignedIn, Unavailable
 from quilt_mcp.core.tracing import Read
 from quilt_mcp.http import direct
-from quilt_mcp.http.audit_log import AuditRecord, open_audit_log
+from quilt_mcp.http.audit import AuditRecord, open_audit_log
 from quilt_mcp.http.server import WebServer, configure_uvicorn
 from quilt_mcp.server import QuiltServer, create_server
 from quilt_mcp.settings import Settings

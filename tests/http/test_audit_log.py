@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,17 +19,15 @@ from pydantic import AnyHttpUrl, SecretStr
 
 from quilt_mcp.commands import http_server
 from quilt_mcp.http.app import create_application
-from quilt_mcp.http.audit_log import FIELDS, AuditLog
-from quilt_mcp.http.audit_messages import auditing
-from quilt_mcp.http.audit_requests import audit_requests
+from quilt_mcp.http.audit import FIELDS, AuditLog, audit_requests, auditing
 from quilt_mcp.http.connections import Connection
 from quilt_mcp.http.server import WebServer, configure_uvicorn
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import HTTPSettings, Settings
 from tests.http.test_application import message
 from tests.http.test_limits import connected, with_limits
-from tests.http.web import READ_SLOW, request, serving
-from tests.support.toys import SLOW, Shop
+from tests.http.web import READ_QUICK, READ_SLOW, request, serving
+from tests.support.toys import QUICK, SLOW, Shop
 from tests.support.waiting import SECONDS, until
 
 CANARY = "canary-3f9c"
@@ -85,22 +84,11 @@ async def audited(
 ) -> AsyncIterator[tuple[httpx2.AsyncClient, Lines]]:
     """A client of the whole server, and its audit log. When the block has ended, the log is complete."""
     lines = Lines(directory / "audit.jsonl")
-    given: dict[str, Any] = {
-        "audit_log": str(lines.path),
-        "data_dir": directory,
-        "static_tokens": SecretStr(TOKENS),
-        "required_scopes": ("read",),
-        "max_request_bytes": 8192,
-    }
+    given: dict[str, Any] = {"audit_log": str(lines.path), "data_dir": directory, "max_request_bytes": 8192}
+    given |= {"static_tokens": SecretStr(TOKENS), "required_scopes": ("read",)}
     settings = Settings(**given | options)
-    create = partial(
-        http_server.create_web_server,
-        create_server(settings),
-        settings,
-        transport=transport,
-        host="127.0.0.1",
-        protocol=protocol,
-    )
+    given = {"transport": transport, "host": "127.0.0.1", "protocol": protocol}
+    create = partial(http_server.create_web_server, create_server(settings), settings, **given)
     async with (
         serving(lambda when_ready: create(when_ready=when_ready)) as url,
         httpx2.AsyncClient(base_url=url, timeout=SECONDS, trust_env=False) as client,
@@ -116,188 +104,91 @@ def tool(name: str, /, **arguments: Any) -> dict[str, Any]:
     return request("tools/call", name=name, arguments=arguments)
 
 
-OK = {"status": 200, "outcome": "ok", "error": None}
-REQUESTS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
-    ("a read", "POST", READ | {}, POSTED | ANN_READS | OK | {"method": "resources/read", "uri": "metadata://examples"}),
-    (
-        "a read of the older protocol",
-        "POST",
-        message("resources/read", uri="metadata://examples"),
-        POSTED | ANN_READS | OK | {"method": "resources/read", "uri": "metadata://examples", "name": None},
-    ),
-    (
-        "a URI that does not exist",
-        "POST",
-        request("resources/read", uri=f"metadata://{CANARY}"),
-        POSTED | {"method": "resources/read", "uri": "unknown", "outcome": "error", "error": "InvalidURI"},
-    ),
-    (
-        "the tool get_resource",
-        "POST",
-        tool("get_resource", uri="metadata://examples"),
-        POSTED | OK | {"method": "tools/call", "name": "get_resource", "uri": "metadata://examples"},
-    ),
-    (
-        "an error of the tool",
-        "POST",
-        tool("get_resource", uri=CANARY),
-        POSTED | {"status": 200, "name": "get_resource", "outcome": "error", "error": "InvalidURI"},
-    ),
-    (
-        "a tool that writes",
-        "POST",
-        tool("workflow_create", workflow_id="one", name=CANARY),
-        POSTED | ANN_READS | OK | {"method": "tools/call", "name": "workflow_create"},
-    ),
-    (
-        "a tool with invalid arguments",
-        "POST",
-        tool("workflow_create", unknown=CANARY),
-        POSTED | {"name": "workflow_create", "outcome": "error", "error": "InvalidArguments"},
-    ),
-    (
-        "an unknown tool",
-        "POST",
-        tool(CANARY),
-        POSTED | {"method": "tools/call", "name": "unknown", "outcome": "error", "error": "NotFound"},
-    ),
-    (
-        "a prompt",
-        "POST",
-        request("prompts/get", name="symbolic_check_template", arguments={"code": CANARY}),
-        POSTED | {"method": "prompts/get", "name": "symbolic_check_template"},
-    ),
-    ("a list", "POST", request("tools/list"), POSTED | OK | {"method": "tools/list"}),
-    ("a list of the older protocol", "POST", message("prompts/list"), POSTED | OK | {"method": "prompts/list"}),
-    (
-        "a list of resources",
-        "POST",
-        request("resources/list"),
-        POSTED | {"status": 200, "method": "resources/list", "uri": None},
-    ),
-    ("discovery", "POST", request("server/discover"), POSTED | OK | {"method": "server/discover"}),
-    (
-        "an initialization",
-        "POST",
-        message(
-            "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": CANARY, "version": "1"}
-        ),
-        POSTED | OK | {"method": "initialize"},
-    ),
-    (
-        "an unknown method",
-        "POST",
-        message(f"{CANARY}/x"),
-        POSTED | {"outcome": "error", "error": "JSON-RPC -32601", "method": "unknown"},
-    ),
-    (
-        "invalid parameters",
-        "POST",
-        message("resources/read", uri=[CANARY]),
-        POSTED | {"outcome": "error", "error": "InvalidArguments", "method": "resources/read"},
-    ),
-    (
-        "no JSON",
-        "POST",
-        {"url": "/mcp", "content": f'{{"{CANARY}'.encode(), "headers": READ["headers"]},
-        POSTED | ANN_READS | {"status": 400, "outcome": "error", "error": "JSON-RPC -32700"},
-    ),
-    (
-        "deep JSON",
-        "POST",
-        {"url": "/mcp", "content": b"[" * 5000, "headers": READ["headers"]},
-        POSTED | {"status": 400, "outcome": "error", "bytes_received": 5000},
-    ),
-    (
-        "half a surrogate pair",
-        "POST",
-        {"url": "/mcp", "content": rb'{"id": 1, "method": "tools/list", "x": "\ud800"}', "headers": READ["headers"]},
-        POSTED | {"status": 400, "outcome": "error", "error": "JSON-RPC -32602", "method": "tools/list"},
-    ),
-    (
-        "a method that contradicts its header",
-        "POST",
-        with_headers(READ, **{"Mcp-Method": "tools/list"}),
-        POSTED | {"status": 400, "outcome": "error"},
-    ),
-    (
-        "a body that is too long",
-        "POST",
-        {"url": "/mcp", "content": b" " * 20_000, "headers": READ["headers"]},
-        POSTED | ANN_READS | {"status": 413, "outcome": "limit", "error": "HTTP 413", "method": "resources/read"},
-    ),
-    (
-        "no token",
-        "POST",
-        with_headers(READ, Authorization=""),
-        POSTED | NOBODY | {"status": 401, "outcome": "refused", "error": "HTTP 401", "method": "resources/read"},
-    ),
-    (
-        "a wrong token",
-        "POST",
-        with_headers(READ, Authorization=f"Bearer {CANARY}"),
-        POSTED | NOBODY | {"status": 401, "outcome": "refused"},
-    ),
-    (
-        "a token without the scope",
-        "POST",
-        with_headers(READ, Authorization=f"Bearer narrow-{CANARY}"),
-        POSTED | NOBODY | {"outcome": "refused"},
-    ),
-    (
-        "a foreign origin",
-        "POST",
-        with_headers(READ, Origin=f"https://{CANARY}.example.com"),
-        {"path": "/mcp", "status": 403, "outcome": "refused"},
-    ),
-    (
-        "a foreign host",
-        "POST",
-        with_headers(READ, Host=f"{CANARY}.example.com"),
-        {"path": "/mcp", "status": 421, "outcome": "refused"},
-    ),
-    (
-        "an unknown path",
-        "GET",
-        {"url": f"/{CANARY}?x={CANARY}"},
-        {"http_method": "GET", "path": None, "status": 404, "outcome": "error", "error": "HTTP 404"},
-    ),
-    ("a wrong method", "DELETE", {"url": "/mcp"}, {"http_method": "DELETE", "path": "/mcp", "outcome": "error"}),
-    ("a rare method", "PROPFIND", {"url": "/mcp"}, {"http_method": "other", "outcome": "error"}),
-    ("an invented method", f"X{CANARY}", {"url": "/mcp"}, {"status": 405, "http_method": "other"}),
-    ("health", "GET", {"url": f"/health?{CANARY}"}, {"path": "/health", "bytes_sent": 18} | OK),
-    (
-        "metrics from elsewhere",
-        "GET",
-        {"url": "/metrics", "headers": {"X-Forwarded-For": f"{CANARY}, 203.0.113.7"}},
-        {"path": "/metrics", "address": "203.0.113.7", "status": 401, "outcome": "refused"},
-    ),
-    (
-        "an address that is none",
-        "GET",
-        {"url": "/health", "headers": {"X-Forwarded-For": f"{CANARY}"}},
-        {"path": "/health", "address": None} | OK,
-    ),
-    ("a trace", "POST", with_headers(READ, **PARENT), POSTED | OK | {"trace_id": TRACE}),
-    (
-        "a trace of a refused request",
-        "POST",
-        with_headers(READ, **PARENT, Authorization=""),
-        POSTED | {"status": 401, "trace_id": TRACE},
-    ),
+def posted(content: bytes) -> dict[str, Any]:
+    return {"url": "/mcp", "content": content, "headers": READ["headers"]}
+
+
+def ok(**fields: object) -> dict[str, object]:
+    return {"status": 200, "outcome": "ok", "error": None} | fields
+
+
+def bad(error: str | None, status: int = 200, outcome: str = "error", **fields: object) -> dict[str, object]:
+    return {"status": status, "outcome": outcome, "error": error} | fields
+
+
+def refused(status: int, **fields: object) -> dict[str, object]:
+    return bad(f"HTTP {status}", status, "refused", **fields)
+
+
+def get(url: str, method: str = "GET") -> dict[str, Any]:
+    return {"url": url, "method": method}
+
+
+def is_ours(**fields: object) -> dict[str, object]:
+    return ok(method="resources/read", uri="metadata://examples", name=None) | ANN_READS | fields
+
+
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": CANARY, "version": "1"}}
+SENT, PROMPT = "203.0.113.7", "symbolic_check_template"
+TWO, NONE = {"X-Forwarded-For": f"{CANARY}, {SENT}"}, {"X-Forwarded-For": CANARY}
+MASKED = {"method": "resources/read", "uri": "unknown"}
+PROMPTED: dict[str, object] = {"method": "prompts/get", "name": PROMPT}
+CALLED = {"method": "tools/call", "name": "get_resource"}
+WROTE = ok(method="tools/call", name="workflow_create") | ANN_READS
+SURROGATE = rb'{"id": 1, "method": "tools/list", "x": "\ud800"}'
+REQUESTS: list[tuple[str, dict[str, Any], dict[str, object]]] = [
+    ("a read", READ, is_ours()),
+    ("a read of the older protocol", message("resources/read", uri="metadata://examples"), is_ours()),
+    ("no URI", request("resources/read", uri=f"metadata://{CANARY}"), bad("InvalidURI", 400, **MASKED)),
+    ("get_resource", tool("get_resource", uri="metadata://examples"), is_ours(**CALLED)),
+    ("an error of the tool", tool("get_resource", uri=CANARY), bad("InvalidURI", name="get_resource")),
+    ("a tool that writes", tool("workflow_create", workflow_id="one", name=CANARY), WROTE),
+    ("invalid arguments", tool("workflow_create", x=CANARY), bad("InvalidArguments", name="workflow_create")),
+    ("an unknown tool", tool(CANARY), bad("NotFound", method="tools/call", name="unknown")),
+    ("a prompt", request("prompts/get", name=PROMPT, arguments={"code": CANARY}), PROMPTED),
+    ("a list", request("tools/list"), ok(method="tools/list", uri=None)),
+    ("a list of the older protocol", message("prompts/list"), ok(method="prompts/list")),
+    ("a list of resources", request("resources/list"), {"status": 200, "method": "resources/list", "uri": None}),
+    ("discovery", request("server/discover"), ok(method="server/discover")),
+    ("an initialization", message("initialize", **HELLO), ok(method="initialize")),
+    ("an unknown method", message(f"{CANARY}/x"), bad("JSON-RPC -32601", method="unknown")),
+    ("invalid parameters", message("resources/read", uri=[CANARY]), bad("InvalidArguments", method="resources/read")),
+    ("no JSON", posted(f'{{"{CANARY}'.encode()), ANN_READS | bad("JSON-RPC -32700", 400)),
+    ("deep JSON", posted(b"[" * 5000), bad("JSON-RPC -32700", 400, bytes_received=5000)),
+    ("half a surrogate pair", posted(SURROGATE), bad("JSON-RPC -32602", 400, method="tools/list")),
+    ("another method in the header", with_headers(READ, **{"Mcp-Method": "tools/list"}), bad("JSON-RPC -32020", 400)),
+    ("a long body", posted(b" " * 20_000), ANN_READS | bad("HTTP 413", 413, "limit", method="resources/read")),
+    ("no token", with_headers(READ, Authorization=""), NOBODY | refused(401, method="resources/read")),
+    ("a wrong token", with_headers(READ, Authorization=f"Bearer {CANARY}"), NOBODY | refused(401)),
+    ("no scope", with_headers(READ, Authorization=f"Bearer narrow-{CANARY}"), NOBODY | refused(401)),
+    ("a foreign origin", with_headers(READ, Origin=f"https://{CANARY}.example.com"), refused(403)),
+    ("a foreign host", with_headers(READ, Host=f"{CANARY}.example.com"), refused(421)),
+    ("an unknown path", get(f"/{CANARY}?x={CANARY}"), bad("HTTP 404", 404, http_method="GET", path=None)),
+    ("a wrong method", get("/mcp", "DELETE"), bad("JSON-RPC -32600", 405, http_method="DELETE")),
+    ("a rare method", get("/mcp", "PROPFIND"), bad("HTTP 405", 405, http_method="other")),
+    ("an invented method", get("/mcp", f"X{CANARY}"), bad("HTTP 405", 405, http_method="other")),
+    ("health", get(f"/health?{CANARY}"), ok(http_method="GET", path="/health", bytes_sent=18)),
+    ("metrics", get("/metrics") | {"headers": TWO}, refused(401, http_method="GET", path="/metrics", address=SENT)),
+    ("no address", get("/health") | {"headers": NONE}, ok(http_method="GET", path="/health", address=None)),
+    ("a trace", with_headers(READ, **PARENT), ok(trace_id=TRACE)),
+    ("a trace, refused", with_headers(READ, **PARENT, Authorization=""), refused(401, trace_id=TRACE)),
 ]
-"""What it is, the HTTP method, the arguments of httpx, and the expected fields."""
+"""What it is, the arguments of httpx, and the expected fields beside POSTED."""
+
+
+async def send(client: httpx2.AsyncClient, asked: dict[str, Any]) -> httpx2.Response:
+    """Send a request as Ann, or without the headers that are empty."""
+    headers = ANN | asked.get("headers", {})
+    given = {name: value for name, value in headers.items() if value}
+    return await client.request(**{"method": "POST"} | asked | {"headers": given})
 
 
 async def test_each_request_has_one_line(tmp_path: Path) -> None:
     async with audited(tmp_path) as (client, lines):
-        for number, (what, verb, asked, expected) in enumerate(REQUESTS):
-            headers = ANN | {name: value for name, value in asked.get("headers", {}).items() if value}
-            if asked.get("headers", {}).get("Authorization") == "":
-                del headers["Authorization"]
-            answer = await client.request(verb, **asked | {"headers": headers})
+        for number, (what, asked, expected) in enumerate(REQUESTS):
+            answer = await send(client, asked)
             line = (await lines.wait_for(number + 1))[number]
-            assert {name: line[name] for name in expected} == expected, what
+            assert line == line | POSTED | expected, what
             assert line["status"] == answer.status_code, what
             assert line["bytes_sent"] in {len(answer.content), None}, what
             assert (line["bytes_received"] or 0) <= len(answer.request.content), what
@@ -313,8 +204,7 @@ async def test_limits_of_a_caller_are_named(tmp_path: Path) -> None:
             await client.post(**with_headers(READ, **ANN))
     first, second = lines.all()
     assert first["outcome"] == "ok"
-    expected = POSTED | ANN_READS | {"status": 429, "outcome": "limit", "error": "rate_limit"}
-    assert {name: second[name] for name in expected} == expected
+    assert second == second | POSTED | ANN_READS | {"status": 429, "outcome": "limit", "error": "rate_limit"}
 
 
 async def test_a_read_whose_client_disconnects_is_cancelled(tmp_path: Path) -> None:
@@ -323,8 +213,7 @@ async def test_a_read_whose_client_disconnects_is_cancelled(tmp_path: Path) -> N
         await until(found.begun.is_set)
         reading.cancel()
         [line] = await lines.wait_for(1)
-    expected = POSTED | {"method": "resources/read", "uri": SLOW, "outcome": "cancelled", "status": None}
-    assert {name: line[name] for name in expected} == expected
+    assert line == line | POSTED | {"method": "resources/read", "uri": SLOW, "outcome": "cancelled", "status": None}
 
 
 async def test_a_bug_in_a_tool_is_named_by_the_class_of_its_exception(tmp_path: Path) -> None:
@@ -347,27 +236,18 @@ async def test_a_disconnect_is_a_cancelled_request(tmp_path: Path) -> None:
             writer.write(head.encode())
             await writer.drain()
         [line] = await lines.wait_for(1)
-    expected = POSTED | {"outcome": "cancelled", "error": "disconnected", "status": None}
-    assert {name: line[name] for name in expected} == expected
+    assert line == line | POSTED | {"outcome": "cancelled", "error": "disconnected", "status": None}
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    ("sent", "endings"),
-    [
-        (b"canary-3f9c\r\n\r\n", {(400, "error")}),
-        (b"GET /health HTTP/1.1\r\nX-Filler: " + b"x" * 100_000, {(400, "error")}),
-    ],
-    ids=["no HTTP", "long headers"],
-)
-async def test_an_invalid_request_has_a_line_too(sent: bytes, endings: set[tuple[int, str]], tmp_path: Path) -> None:
+@pytest.mark.parametrize("sent", [b"canary-3f9c\r\n\r\n", b"GET /health HTTP/1.1\r\nX-Filler: " + b"x" * 100_000])
+async def test_an_invalid_request_has_a_line_too(sent: bytes, tmp_path: Path) -> None:
     async with audited(tmp_path) as (client, lines):
         async with connected(client.base_url) as (reader, writer):
             writer.write(sent)
             await reader.read()
         [line] = await lines.wait_for(1)
-    assert (line["status"], line["outcome"]) in endings
-    assert (line["address"], line["http_method"]) == ("127.0.0.1", None)
+    assert line == line | {"status": 400, "outcome": "error", "address": "127.0.0.1", "http_method": None}
     assert CANARY not in lines.path.read_text()
 
 
@@ -418,31 +298,24 @@ async def test_messages_over_sse_have_one_line_when_they_end(tmp_path: Path) -> 
                 await user.read_resource(f"metadata://{CANARY}")
         await lines.wait_for(5)
         refused = await client.post(f"/messages/?session_id={CANARY}", headers=ANN)
-    found = [(one["path"], one["method"], one["uri"], one["outcome"], one["subject"]) for one in lines.all()]
-    ann = "ann@example.com"
-    assert sorted(map(str, found)) == sorted(
-        map(
-            str,
-            [
-                ("/messages", "initialize", None, "ok", ann),
-                ("/messages", "notifications/initialized", None, "ok", ann),
-                ("/messages", "resources/read", "metadata://examples", "ok", ann),
-                ("/messages", "resources/read", "unknown", "error", ann),
-                ("/sse", None, None, "cancelled", ann),
-                ("/messages", None, None, "error", ann),
-            ],
-        )
-    )
+    assert {line["subject"] for line in lines.all()} == {"ann@example.com"}
+    assert sorted(str([line[name] for name in ("path", "method", "uri", "outcome")]) for line in lines.all()) == [
+        "['/messages', 'initialize', None, 'ok']",
+        "['/messages', 'notifications/initialized', None, 'ok']",
+        "['/messages', 'resources/read', 'metadata://examples', 'ok']",
+        "['/messages', 'resources/read', 'unknown', 'error']",
+        "['/messages', None, None, 'error']",
+        "['/sse', None, None, 'cancelled']",
+    ]
     assert refused.status_code == 400
     assert CANARY not in lines.path.read_text()
 
 
-@pytest.mark.soak
 async def test_without_sign_in_the_caller_is_the_local_user(tmp_path: Path) -> None:
-    async with audited(tmp_path, static_tokens=None, required_scopes=()) as (client, lines):
-        await client.post(**READ)
-    [line] = lines.all()
-    assert (line["subject"], line["issuer"], line["outcome"]) == ("local", None, "ok")
+    async with audited_shop(tmp_path) as (client, _, lines):
+        await client.post(**READ_QUICK)
+        [line] = await lines.wait_for(1)
+    assert line == line | ok(subject="local", issuer=None, uri=QUICK)
 
 
 @pytest.mark.soak
@@ -450,12 +323,9 @@ async def test_concurrent_requests_keep_their_lines_apart(tmp_path: Path) -> Non
     uris = ["metadata://examples", "metadata://templates", "metadata://nothing"] * 10
     async with audited(tmp_path, rate_limit="none", concurrent_reads=0) as (client, lines):
         await asyncio.gather(*(client.post(**with_headers(request("resources/read", uri=uri), **ANN)) for uri in uris))
-    found = sorted((line["uri"], line["outcome"]) for line in lines.all())
     assert len({line["correlation_id"] for line in lines.all()}) == 30
-    expected = (
-        [("metadata://examples", "ok")] * 10 + [("metadata://templates", "ok")] * 10 + [("unknown", "error")] * 10
-    )
-    assert found == sorted(expected)
+    expected = {("metadata://examples", "ok"): 10, ("metadata://templates", "ok"): 10, ("unknown", "error"): 10}
+    assert Counter((line["uri"], line["outcome"]) for line in lines.all()) == expected
 
 
 def random_text(numbers: Random, alphabet: bytes) -> bytes:
@@ -510,13 +380,12 @@ async def test_nothing_is_written_unless_the_setting_is_set(tmp_path: Path) -> N
 
 @pytest.mark.soak
 async def test_the_path_of_a_sign_in_is_a_pattern(tmp_path: Path) -> None:
-    settings = {
-        "jwt_issuer": "https://id.example.com",
-        "jwt_audience": "x",
+    settings: dict[str, Any] = {"jwt_issuer": "https://id.example.com", "jwt_audience": "x", "static_tokens": None}
+    settings |= {
+        "jwt_jwks_url": AnyHttpUrl("http://127.0.0.1:1/keys"),
         "public_url": AnyHttpUrl("https://m.example.com"),
     }
-    key = {"static_tokens": None, "jwt_jwks_url": AnyHttpUrl("http://127.0.0.1:1/keys")}
-    async with audited(tmp_path, **settings, **key) as (client, lines):
+    async with audited(tmp_path, **settings) as (client, lines):
         await client.get("/.well-known/oauth-protected-resource/mcp")
     [line] = lines.all()
     assert (line["path"], line["status"]) == ("/.well-known/oauth-protected-resource/mcp", 200)

@@ -23,13 +23,11 @@ from starlette.applications import Starlette
 from quilt_mcp.app import App
 from quilt_mcp.app.build import find_commit
 from quilt_mcp.app.pools import Pools
-from quilt_mcp.commands.logs import log_to_stderr
+from quilt_mcp.commands.logs import flush_log, log_to_stderr
 from quilt_mcp.commands.process import run_stoppable
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.app import Transport, create_application
-from quilt_mcp.http.audit_log import note_event, open_audit_log
-from quilt_mcp.http.audit_messages import auditing
-from quilt_mcp.http.audit_requests import audit_requests
+from quilt_mcp.http.audit import audit_requests, auditing, note_event, open_audit_log
 from quilt_mcp.http.auth import SignIns
 from quilt_mcp.http.connections import Connection, TooFewDescriptors, raise_descriptor_limit
 from quilt_mcp.http.layers import Flag
@@ -168,6 +166,7 @@ def create_http_application(
     def watch() -> Iterator[None]:
         _prepare_process()
         with ExitStack() as watching:
+            watching.callback(flush_log)  # uvicorn ends a worker by a signal afterwards
             watching.enter_context(metrics.watching(manager.reads, admission))
             if log.is_on:
                 watching.enter_context(admission.observe(note_event))

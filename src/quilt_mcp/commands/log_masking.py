@@ -11,12 +11,16 @@ import re
 import traceback
 from collections.abc import Iterator, Mapping
 from copy import copy
+from pathlib import PurePath
+from typing import TypeGuard
 
 HIDDEN = "(text not logged)"
 MASK = "…"
 MAX_FRAMES = 30
-MAX_CAUSES = 10
+MAX_EXCEPTIONS = 30
 LETTERS = re.compile(r"[A-Za-z]{3}")
+WARNING = re.compile(r"(?P<file>[^\n]{1,999}?):(?P<line>\d+): (?P<category>\w+): ", re.ASCII)
+"""How `warnings.formatwarning` starts a text."""
 
 
 def is_own(name: str) -> bool:
@@ -29,20 +33,37 @@ def is_safe(name: str) -> bool:
     return name.partition(".")[0] == "uvicorn"
 
 
+def is_about_source(record: logging.LogRecord) -> bool:
+    """Return whether a record only says that source code looks wrong. Python warns of installed code once."""
+    found = _find_warning(record)
+    return found is not None and found["category"] == "SyntaxWarning"
+
+
 def mask(record: logging.LogRecord) -> logging.LogRecord:
     """Return a copy of a library's record without data."""
     masked = copy(record)
     vars(masked).pop("fields", None)  # of our own records only
     if not is_safe(record.name):
-        masked.msg, masked.args = _find_constant_text(record) or f"{HIDDEN} {_find_place(record)}", None
+        masked.msg, masked.args = _describe_warning(record) or _find_constant_text(record) or _hide(record), None
     error = record.exc_info[1] if record.exc_info else None
     masked.exc_info = masked.stack_info = None
-    masked.exc_text = "".join(_describe(error)).rstrip() if error else None
+    masked.exc_text = "".join(_describe(error, set())).rstrip() if error else None
     return masked
 
 
-def _find_place(record: logging.LogRecord) -> str:
-    return f"{record.filename}:{record.lineno} {record.funcName}"
+def _hide(record: logging.LogRecord) -> str:
+    return f"{HIDDEN} {record.filename}:{record.lineno} {record.funcName}"
+
+
+def _find_warning(record: logging.LogRecord) -> re.Match[str] | None:
+    is_warning = record.name == "py.warnings" and isinstance(record.msg, str)
+    return WARNING.match(record.msg) if is_warning else None
+
+
+def _describe_warning(record: logging.LogRecord) -> str | None:
+    """Return the category of a warning and where it comes from."""
+    found = _find_warning(record)
+    return found and f"{found['category']}: {HIDDEN} {PurePath(found['file']).name}:{found['line']}"
 
 
 def _find_constant_text(record: logging.LogRecord) -> str | None:
@@ -71,15 +92,21 @@ def _mask_value(value: object) -> object:
     return value if isinstance(value, int | float) else MASK
 
 
-def _describe(error: BaseException, depth: int = 0) -> Iterator[str]:
-    """Yield the lines of a traceback, without the texts of the exceptions."""
+def _describe(error: BaseException, shown: set[int]) -> Iterator[str]:
+    """Yield the lines of a traceback, without the texts of the exceptions. Each exception is shown once."""
+    shown.add(id(error))
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if cause is not None and depth < MAX_CAUSES:
-        yield from _describe(cause, depth + 1)
+    if _has_room(cause, shown):
+        yield from _describe(cause, shown)
         yield "\nThen:\n\n"
     yield "Traceback (most recent call last):\n"
     yield from traceback.format_tb(error.__traceback__, limit=-MAX_FRAMES)
     yield f"{type(error).__qualname__}: {HIDDEN}\n"
-    if isinstance(error, BaseExceptionGroup) and depth < MAX_CAUSES:
-        for one in error.exceptions[:MAX_CAUSES]:
-            yield from _describe(one, depth + 1)
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            if _has_room(one, shown):
+                yield from _describe(one, shown)
+
+
+def _has_room(error: BaseException | None, shown: set[int]) -> TypeGuard[BaseException]:
+    return error is not None and id(error) not in shown and len(shown) < MAX_EXCEPTIONS

@@ -4,14 +4,17 @@ import json
 import logging
 import sys
 import time
-from contextlib import suppress
-from typing import Literal, TextIO
+from queue import Full
+from typing import Literal
 
-from quilt_mcp.commands.log_masking import is_own, is_safe, mask
+from quilt_mcp.app.background_log import BackgroundHandler, LineHandler
+from quilt_mcp.commands.log_masking import is_about_source, is_own, is_safe, mask
 
 CONSOLE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 MAX_CHARACTERS = 4_000
 """The maximum length of a message in the console format."""
+MAX_WAITING = 4_000
+"""How many records can wait while nobody reads stderr. More are lost, and counted."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=True, default=str)
 
@@ -72,29 +75,63 @@ def _escape(message: str) -> str:
     return line if len(text) <= MAX_CHARACTERS else f"{line}... ({len(text):,} characters)"
 
 
-class SafeHandler(logging.StreamHandler[TextIO]):
-    """Writes records to a stream, without what libraries know of clients and of other systems."""
+class StderrHandler(BackgroundHandler):
+    """Writes records to stderr in a thread, without what libraries know of clients and of other systems."""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write the record. Below WARNING, libraries log whole messages, so these records are dropped."""
-        if is_own(record.name):
-            super().emit(record)
-        elif record.levelno >= logging.WARNING or is_safe(record.name):
-            super().emit(mask(record))
+    def __init__(self) -> None:
+        super().__init__(LineHandler(sys.stderr), MAX_WAITING)
+        self._lost = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to write the record. Below WARNING, libraries log whole messages."""
+        if is_own(record.name) or is_safe(record.name):
+            return True
+        return record.levelno >= logging.WARNING and not is_about_source(record)
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Format the record now: what it refers to can change."""
+        found: logging.LogRecord = super().prepare(record if is_own(record.name) else mask(record))
+        return found
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Add the record to the queue. After a loss, wait for half of the room, so that there are few gaps.
+
+        Raises:
+            Full: there is no room.
+        """
+        if self._lost and self.waiting > MAX_WAITING // 2:
+            raise Full
+        self._report_lost()
+        super().enqueue(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name in the standard library
-        """Say only that a record is lost. The base class would write the record and its exception as they are."""
+        """Count a record that has no room. Of another, say only that it is lost: its text can hold data."""
         del record
-        with suppress(OSError, ValueError):
-            sys.stderr.write("a record of the log could not be written\n")
+        if isinstance(sys.exception(), Full):
+            self._lost += 1
+        else:
+            self._say("a record of the log could not be written")
+
+    def flush(self) -> None:
+        """Wait until all records are written, or a few seconds if nobody reads stderr."""
+        self._report_lost()
+        super().flush()
+
+    def _report_lost(self) -> None:
+        lost, self._lost = self._lost, 0
+        if lost:
+            self._say(f"{lost} records of the log were lost: stderr was not read")
+
+    def _say(self, text: str) -> None:
+        self.put(self.prepare(logging.LogRecord(__name__, logging.ERROR, __file__, 0, text, None, None)))
 
 
-def log_to_stderr(level: str, form: Format = "console") -> None:
+def log_to_stderr(level: str, form: Format = "console") -> StderrHandler:
     """Log to stderr: this project from this level; libraries their warnings and errors, without the data in them.
 
     FastMCP has its own handlers otherwise.
     """
-    out = SafeHandler(sys.stderr)
+    out = StderrHandler()
     out.setFormatter(JSONFormatter() if form == "json" else ConsoleFormatter(CONSOLE))
     logging.basicConfig(level=logging.WARNING, handlers=[out], force=True)
     logging.captureWarnings(capture=True)
@@ -103,3 +140,10 @@ def log_to_stderr(level: str, form: Format = "console") -> None:
         logger.handlers.clear()
         logger.propagate = True
         logger.setLevel(lowest)
+    return out
+
+
+def flush_log() -> None:
+    """Write all records of the log that wait. A signal can end the process without its usual end."""
+    for handler in logging.getLogger().handlers:
+        handler.flush()

@@ -1,6 +1,7 @@
 """Sets up the process of a command: its log, its demo world, and its signal handlers."""
 
 import logging
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -24,14 +25,17 @@ def configure_logging(level: str, form: Format = "console") -> Iterator[None]:
     before = [(logger, logger.level, logger.propagate, logger.handlers) for logger in loggers]
     for logger in loggers:
         logger.handlers = []
-    log_to_stderr(level, form)
+    show_warning = warnings.showwarning
+    out = log_to_stderr(level, form)
     try:
         yield
     finally:
-        logging.captureWarnings(capture=False)
+        if warnings.showwarning is not show_warning:  # else a program that logs them calls this
+            logging.captureWarnings(capture=False)
         for logger, old_level, propagate, handlers in before:
             logger.handlers, logger.propagate = handlers, propagate
             logger.setLevel(old_level)
+        out.close()
 
 
 def enter_world(name: str | None) -> AbstractContextManager[object]:

@@ -15,7 +15,7 @@ from quilt_mcp.commands.startup import open_server
 from quilt_mcp.commands.stdio_audit import audit_stdio
 from quilt_mcp.commands.stdio_front import open_front
 from quilt_mcp.commands.stdio_server import run_stdio
-from quilt_mcp.http.audit_log import open_audit_log
+from quilt_mcp.http.audit import open_audit_log
 from quilt_mcp.http.auth import check_audience
 from quilt_mcp.http.server import is_loopback, listen
 from quilt_mcp.settings import HTTPSettings, Settings

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from threading import Lock
 
 from fastmcp.server.middleware import Middleware
@@ -12,7 +11,7 @@ from pydantic import ValidationError
 
 from quilt_mcp.app.request_guard import Context, Next
 from quilt_mcp.commands.handshake import parse
-from quilt_mcp.http.audit_log import AuditLog, AuditRecord, open_audit_log
+from quilt_mcp.http.audit import KNOWN_METHODS, AuditLog, AuditRecord, auditing, open_audit_log
 from quilt_mcp.server import QuiltServer
 
 INVALID_MESSAGE = "InvalidMessage"
@@ -96,11 +95,10 @@ def audit_stdio(mcp: QuiltServer) -> Iterator[StdioAudit]:
     if not log.is_on:
         yield StdioAudit(log)
         return
-    module = import_module("quilt_mcp.http.audit_messages")  # imported here, so that stdio starts faster
-    audit = StdioAudit(log, module.KNOWN_METHODS)
+    audit = StdioAudit(log, KNOWN_METHODS)
     mcp.middleware.insert(0, audit)
     try:
-        with module.auditing(log, mcp, mcp.manager, "stdio"):
+        with auditing(log, mcp, mcp.manager, "stdio"):
             yield audit
     finally:
         audit.close()
