@@ -250,7 +250,7 @@ def test_records_without_room_are_counted_in_their_place_and_the_others_are_in_o
 
 def test_the_end_does_not_wait_long_for_a_reader() -> None:
     stream = Stalled()
-    handler = BackgroundHandler(LineHandler(stream), 10, close_seconds=0.01)
+    handler = BackgroundHandler(LineHandler(stream), 10, close_seconds=0.01)  # the stream never ends by itself
     handler.handle(logging.LogRecord("quilt_mcp", logging.INFO, __file__, 0, "one", None, None))
     handler.close()
     assert stream.getvalue() == ""
