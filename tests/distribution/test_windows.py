@@ -29,7 +29,7 @@ WORKERS = ("http/metrics_files.py",)
 CHECKED = {
     "commands/entry.py: signal.SIGHUP",
     "commands/http_server.py: signal.SIGHUP",
-    "commands/stdio_front.py: select.poll",
+    "commands/stdio.py: select.poll",
     "http/connections.py: resource.",
 }
 """What runs only after a check of `sys.platform`."""

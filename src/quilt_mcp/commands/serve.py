@@ -12,9 +12,7 @@ from cyclopts.validators import Number
 from quilt_mcp.commands.options import Demo
 from quilt_mcp.commands.process import configure_logging, enter_world
 from quilt_mcp.commands.startup import open_server
-from quilt_mcp.commands.stdio_audit import audit_stdio
-from quilt_mcp.commands.stdio_front import open_front
-from quilt_mcp.commands.stdio_server import run_stdio
+from quilt_mcp.commands.stdio import audit_stdio, run_stdio, take_client
 from quilt_mcp.http.audit_log import open_audit_log
 from quilt_mcp.http.auth import check_audience
 from quilt_mcp.http.sockets import is_loopback, listen
@@ -51,7 +49,7 @@ def serve(
     """Run the server until the client disconnects, or Ctrl-C or SIGTERM. Logs go to stderr."""
     signal.signal(signal.SIGTERM, _exit_on_signal)
     settings = Settings()
-    front = open_front(["serve", demo or ""]) if transport == "stdio" else None
+    client = take_client() if transport == "stdio" else None
     if workers > 1:
         _check_workers(transport, has_demo=demo is not None)
     with configure_logging(settings.log_level, settings.log_format), enter_world(demo):
@@ -62,8 +60,8 @@ def serve(
             sys.stderr.write(f"quilt-mcp: cannot write QUILT_MCP_AUDIT_LOG {settings.audit_log}: {error.strerror}.\n")
             return FAILED
         if transport == "stdio":
-            with audit_stdio(mcp) as audit:
-                run_stdio(mcp, front, seconds_to_finish=settings.deadline_seconds, audit=audit)
+            with audit_stdio(mcp) as requests:
+                run_stdio(mcp, client, requests, seconds_to_finish=settings.deadline_seconds)
             return 0
         try:
             _check_exposure(settings, host, allow_anyone=allow_anyone, allow_static_tokens=allow_static_tokens)
