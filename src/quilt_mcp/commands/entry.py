@@ -1,5 +1,6 @@
 """The console script `quilt-mcp`. It prepares the process before it imports the libraries of a command."""
 
+import gc
 import signal
 import sys
 from collections.abc import Sequence
@@ -17,7 +18,9 @@ def main() -> int:
     try:
         open_closed_streams()
         _ignore_early_reload(arguments)
-        if arguments[:1] != ["serve"]:  # its stdout can be the connection to a client
+        if arguments[:1] == ["serve"]:
+            gc.disable()  # until the server is created: hardly anything that the imports create is garbage
+        else:  # the stdout of `serve` can be the connection to a client
             choose_encoding()
         return cast("int", import_module("quilt_mcp.commands.cli").main())
     except KeyboardInterrupt:  # during the imports

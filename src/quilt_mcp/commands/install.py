@@ -12,12 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import CycloptsError, Parameter
+from cyclopts import Parameter
 
 from quilt_mcp.commands.cli import MISUSED
 from quilt_mcp.commands.client_entry import COMMAND, SERVER_NAME, ConfigText, Entry
 from quilt_mcp.commands.client_file import ClientFile, ConfigError
 from quilt_mcp.commands.clients import CLIENTS, ClientName
+from quilt_mcp.commands.misuse import Misuse
 from quilt_mcp.commands.options import Demo
 from quilt_mcp.commands.output import complain, show, show_json
 
@@ -50,7 +51,7 @@ def install(
     """Print the entry that lets an MCP client start quilt-mcp, and the file for it; or write the file."""
     variables = _parse_variables(env or [])
     if remove and (variables or demo):
-        raise CycloptsError(msg="--remove takes neither --env nor --demo.")
+        raise Misuse("--remove takes neither --env nor --demo.")
     entry: Entry = {"command": executable(), "args": ["serve", "--demo", demo] if demo else ["serve"]}
     if variables:
         entry["env"] = variables
@@ -157,6 +158,6 @@ def _parse_variables(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         key, separator, value = pair.partition("=")
         if not key or not separator:
-            raise CycloptsError(msg=f"--env needs KEY=VALUE, not {pair!r}.")
+            raise Misuse(f"--env needs KEY=VALUE, not {pair!r}.")
         variables[key] = value
     return variables
