@@ -16,6 +16,7 @@ from quilt_mcp.settings import HTTPSettings, Settings
 
 ALLOW_ANYONE = "--allow-anyone-who-reaches-this-address"
 ALLOW_STATIC_TOKENS = "--allow-static-tokens-beyond-this-machine"
+
 Transport = Annotated[Literal["stdio", "http", "sse"], Parameter(help="How clients connect.")]
 Host = Annotated[str, Parameter(help="For http and sse: the address to listen on.")]
 Port = Annotated[
