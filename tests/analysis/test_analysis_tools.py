@@ -22,9 +22,8 @@ from pydantic import TypeAdapter
 
 from quilt_mcp.analysis import results
 from quilt_mcp.analysis.messages import Answer, Request
-from quilt_mcp.analysis.prompts import register_analysis_prompts
+from quilt_mcp.analysis.resources import add_tools
 from quilt_mcp.analysis.sandbox import Sandbox
-from quilt_mcp.analysis.tools import register_analysis_tools
 from quilt_mcp.app import App, identity
 from quilt_mcp.app.identity import LOCAL, Identity
 from quilt_mcp.core.errors import NotSignedIn
@@ -54,8 +53,7 @@ RESULTS: dict[str, Any] = {
 async def connect(app: App) -> AsyncIterator[Connected]:
     """Connect a client to a server that has only the analysis tools and prompts."""
     mcp: FastMCP = FastMCP("bare", mask_error_details=True)
-    register_analysis_tools(mcp, app)
-    register_analysis_prompts(mcp, app)
+    add_tools(mcp, app)
     try:
         async with Client(mcp) as connected:
             yield connected

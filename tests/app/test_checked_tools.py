@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("data_dir")
 Connected = Client[FastMCPTransport]
 
 
-def every(  # noqa: PLR0917 - a parameter of each kind
+async def every(  # noqa: PLR0917 - a parameter of each kind
     name: Annotated[str, Field(min_length=1, max_length=5)],
     count: Annotated[int, Field(ge=1, le=9)] = 3,
     kind: Literal["a", "b"] = "a",
@@ -37,7 +37,7 @@ class Point(BaseModel):
     x: int
 
 
-def fails() -> str:
+async def fails() -> str:
     """Fail in its own code."""
     return str(Point.model_validate({"x": "no"}))
 

@@ -77,7 +77,13 @@ def main(arguments: Sequence[str]) -> int:
     """Serve the named server as `quilt-mcp serve` serves ours."""
     name, *others = arguments
     own = [others.pop(0)] if name == "list-all" else []
-    with patch("quilt_mcp.commands.startup.create_server", lambda *_: SERVERS[name](*own)):
+
+    def create() -> FastMCP:
+        server = SERVERS[name](*own)
+        vars(server).setdefault("app", App(Settings()))  # `serve` looks for the audit log there
+        return server
+
+    with patch("quilt_mcp.commands.startup.create_server", create):
         return cli.main(["serve", *others])
 
 

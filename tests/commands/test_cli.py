@@ -1,5 +1,6 @@
 """The command line: arguments, exit statuses, startup errors and imports."""
 
+import json
 import os
 import subprocess
 import sys
@@ -276,11 +277,40 @@ def test_the_options_list_every_world() -> None:
 
 
 def test_the_parser_and_the_server_import_no_heavy_libraries() -> None:
-    of_parser, of_server = imported_by("quilt_mcp.commands.cli", "quilt_mcp.main, quilt_mcp.commands.serve")
+    of_command, of_parser, of_server = imported_by(
+        "quilt_mcp.commands.cli", "quilt_mcp.commands.parser", "quilt_mcp.main, quilt_mcp.commands.serve"
+    )
+    assert not of_command & {*HEAVY, "fastmcp", "pydantic", "cyclopts"}
     assert "cyclopts" in of_parser
     assert not of_parser & {*HEAVY, "fastmcp", "pydantic"}
     assert "fastmcp" in of_server
     assert not of_server & HEAVY
+
+
+SERVE = """
+import gc, sys
+from quilt_mcp.commands.entry import main
+sys.argv = ["quilt-mcp", "serve"]
+main()
+print(gc.isenabled(), *{name.partition(".")[0] for name in sys.modules})
+"""
+
+
+def test_the_first_answers_over_stdio_need_no_libraries_beside_those_of_fastmcp() -> None:
+    initialize = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    asked = {"initialize": initialize, "resources/read": {"uri": "metadata://templates"}}
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": parameters}) + "\n"
+        for number, (method, parameters) in enumerate(asked.items())
+    ]
+    found = subprocess.run(
+        [sys.executable, "-c", SERVE], input="".join(lines), capture_output=True, text=True, check=True
+    )
+    assert ["result" in json.loads(line) for line in found.stdout.splitlines()] == [True, True]
+    collects, *imported = found.stderr.splitlines()[-1].split()
+    assert collects == "True"
+    assert "fastmcp" in imported
+    assert not {*HEAVY, "cyclopts", "attr", "griffe", "sqlalchemy", "limits", "prometheus_client"} & {*imported}
 
 
 @pytest.fixture

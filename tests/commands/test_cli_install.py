@@ -231,7 +231,8 @@ def test_nothing_is_written_if_the_server_cannot_start(home: Path, *, is_install
     before = file.read_bytes() if is_installed else None
     options = [] if is_installed else [f"--env={name}={value}" for name, value in wrong.items()]
     command = [executable(), "install", "cursor", "--write", *options]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    of_shell = {"SYMBOLIC_MEMORY_LIMIT_MB": "x"}  # which the client does not have
+    found = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | of_shell)
     problem = "the server does not start with this entry: Invalid environment variable QUILT_MCP_LIST_PAGE_SIZE: "
     assert (found.returncode, found.stdout) == (1, "")
     assert found.stderr.startswith(f"{file} was not changed: {problem}")

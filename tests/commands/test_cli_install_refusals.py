@@ -154,7 +154,7 @@ def test_a_file_that_another_program_changes(
     cursor: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cursor.write_text("{}")
-    monkeypatch.setattr(install, "keep_first_answers", lambda command, variables: cursor.write_text('{"a": 1}'))
+    monkeypatch.setattr(install, "check_start", lambda command, variables: cursor.write_text('{"a": 1}'))
     assert main(["install", "cursor", "--write"]) == 1
     words = "another program changed it at the same time: run this command again"
     assert capsys.readouterr().err == f"{cursor} was not changed: {words}\n"

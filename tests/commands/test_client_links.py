@@ -5,7 +5,7 @@ import json
 import re
 from urllib.parse import parse_qs, urlsplit
 
-from quilt_mcp.commands.cli import create_app
+from quilt_mcp.commands.parser import create_app
 from tests.support.docs import ROOT
 
 

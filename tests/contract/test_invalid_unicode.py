@@ -91,30 +91,24 @@ def test_only_requests_are_answered(message: dict[str, Any], expected: tuple[obj
 
 @pytest.mark.soak
 async def test_stdio_answers_each_request_with_its_id() -> None:
-    async with serve_stdio() as server:
-        for method, parameters in CALLS:
-            answer = await server.ask(method, **parameters)  # checks the id
-            check_error(answer["error"], "method" if method == HALF else "params.")
-            assert (await server.ask("ping"))["result"] == {}
-        server.stdin.close()
-        status, stdout, log = await server.end()
-    assert (status, stdout) == (0, "")
-    assert log.count("not valid Unicode: ") == len(CALLS)
-    assert "Traceback" not in log
-
-
-@pytest.mark.soak
-async def test_stdio_answers_for_every_tool_and_every_method() -> None:
     assert len(METHODS) > 10
     async with serve_stdio() as server:
         tools = (await server.ask("tools/list"))["result"]["tools"]
         assert len(tools) > 5
-        for tool in tools:
-            for name in tool["inputSchema"]["properties"] or ["none"]:
-                answer = await server.ask("tools/call", name=tool["name"], arguments={name: HALF})
-                check_error(answer["error"], f"params.arguments.{name}")
-        for method in METHODS:
-            check_error((await server.ask(method, _meta={"more": HALF}))["error"], "params._meta.more")
+        names = [(one["name"], name) for one in tools for name in one["inputSchema"]["properties"] or ["none"]]
+        calls = [
+            *((method, given, "method" if method == HALF else "params.") for method, given in CALLS),
+            *(("tools/call", {"name": a, "arguments": {b: HALF}}, f"params.arguments.{b}") for a, b in names),
+            *((method, {"_meta": {"more": HALF}}, "params._meta.more") for method in METHODS),
+        ]
+        for method, parameters, where in calls:
+            check_error((await server.ask(method, **parameters))["error"], where)  # ask checks the id
+            assert (await server.ask("ping"))["result"] == {}
+        server.stdin.close()
+        status, stdout, log = await server.end()
+    assert (status, stdout) == (0, "")
+    assert log.count("not valid Unicode: ") == len(calls)
+    assert "Traceback" not in log
 
 
 @pytest.mark.soak

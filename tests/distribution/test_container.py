@@ -13,7 +13,7 @@ import pytest
 from fastmcp.server.auth.providers.jwt import RSAKeyPair
 
 import quilt_mcp.http
-from quilt_mcp.commands.cli import create_app
+from quilt_mcp.commands.parser import create_app
 from quilt_mcp.settings import Settings
 from tests.distribution.dockerfile import build, is_sent, machine, run_image, stages
 from tests.http.web import request

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from quilt_mcp.commands.cli import create_app
+from quilt_mcp.commands.parser import create_app
 from quilt_mcp.settings import Settings
 from tests.support.server_process import ROOT
 from tests.support.settings_tables import name_variable

@@ -27,7 +27,7 @@ SANDBOX = ("analysis/jail/", "analysis/engine/", "analysis/child.py", "analysis/
 CHECKED = {
     "commands/entry.py: signal.SIGHUP",
     "commands/http_server.py: signal.SIGHUP",
-    "commands/stdio_front.py: select.poll",
+    "commands/stdio.py: select.poll",
     "http/connections.py: resource.",
     "http/metrics.py: fcntl.",
 }

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from quilt_mcp.app.secret_files import can_be_in_file
-from quilt_mcp.commands.cli import COMMANDS, complete_demo, create_app
+from quilt_mcp.commands.cli import COMMANDS, complete_demo
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.commands.install import executable
+from quilt_mcp.commands.parser import create_app
 from quilt_mcp.settings import Settings
 from tests.bench import document
 from tests.contract.test_parity import ERRORS, REASONS

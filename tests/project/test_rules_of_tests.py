@@ -122,4 +122,4 @@ def test_one_module_starts_the_server_in_a_process() -> None:
         if "bench" not in path.parts and command.search(read(path))
     ]
     # The test of serve gives it streams of its own.
-    assert sorted(found) == ["commands/test_cli_serve.py", "support/server_process.py"]
+    assert sorted(found) == ["commands/test_stdio.py", "support/server_process.py"]

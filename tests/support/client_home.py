@@ -19,9 +19,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict[str, str]]]:
-    """Record which servers would be started. tests/contract/test_first_answers.py starts one."""
+    """Record which servers would be started."""
     calls: list[tuple[list[str], dict[str, str]]] = []
-    monkeypatch.setattr(install, "keep_first_answers", lambda command, variables: calls.append((command, variables)))
+    monkeypatch.setattr(install, "check_start", lambda command, variables: calls.append((command, variables)))
     return calls
 
 

@@ -94,13 +94,6 @@ def _garbage_collection_of_tests() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep first answers out of the user's cache."""
-    with patch.dict(os.environ, XDG_CACHE_HOME=str(tmp_path_factory.mktemp("cache"))):
-        yield
-
-
 @pytest.fixture(autouse=True)
 def _restored_default_app() -> Iterator[None]:
     """Forget the app that a test gave to Python callers."""

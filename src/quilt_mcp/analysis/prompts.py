@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Callable
 from contextlib import nullcontext
+from inspect import getdoc
 from typing import Annotated, cast
 
 from fastmcp import FastMCP
@@ -12,8 +13,8 @@ from fastmcp.prompts import PromptResult
 from fastmcp.prompts.function_prompt import FunctionPrompt
 from pydantic import ConfigDict, Field
 
-from quilt_mcp.analysis.sandbox import is_installed
 from quilt_mcp.app import App
+from quilt_mcp.app.checked_tool import without_docstring
 from quilt_mcp.app.pools import make_pooled
 
 Code = Annotated[str, Field(description="Python source to analyse.")]
@@ -23,9 +24,7 @@ OtherName = Annotated[str, Field(description="The function to compare with.")]
 
 
 def register_analysis_prompts(mcp: FastMCP, app: App) -> None:
-    """Register the four prompts if the extra `analysis` is installed."""
-    if not is_installed():
-        return
+    """Register the four prompts. They need the extra `analysis`."""
     titles: dict[Callable[..., str], str] = {
         symbolic_check_template: "Check a contract",
         find_exception_path_template: "Find a path to an exception",
@@ -34,7 +33,10 @@ def register_analysis_prompts(mcp: FastMCP, app: App) -> None:
     }
     for function, title in titles.items():
         pooled = make_pooled("local", function)
-        prompt = cast("CheckedPrompt", CheckedPrompt.from_function(pooled, title=title, tags={"analysis"}))
+        made = CheckedPrompt.from_function(
+            without_docstring(pooled), title=title, description=getdoc(function), tags={"analysis"}
+        )
+        prompt = cast("CheckedPrompt", made)
         prompt.app = app
         mcp.add_prompt(prompt)
 

@@ -1,11 +1,12 @@
 """The analysis domain: its resources, tools and prompts."""
 
+from importlib import import_module
+
 from fastmcp import FastMCP
 
 from quilt_mcp.analysis import security_resource, server_resources
-from quilt_mcp.analysis.prompts import register_analysis_prompts
+from quilt_mcp.analysis.sandbox import is_installed
 from quilt_mcp.analysis.settings import AnalysisSettings
-from quilt_mcp.analysis.tools import register_analysis_tools
 from quilt_mcp.app import App
 from quilt_mcp.app.domain import Domain
 from quilt_mcp.core.registry import define
@@ -18,9 +19,10 @@ RESOURCES = [
 
 
 def add_tools(mcp: FastMCP, app: App) -> None:
-    """Add the tools and the prompts, if the extra is installed."""
-    register_analysis_tools(mcp, app)
-    register_analysis_prompts(mcp, app)
+    """Add the tools and the prompts, if the extra is installed. Without it, the server starts without their modules."""
+    if is_installed():
+        import_module("quilt_mcp.analysis.tools").register_analysis_tools(mcp, app)
+        import_module("quilt_mcp.analysis.prompts").register_analysis_prompts(mcp, app)
 
 
 ANALYSIS = Domain(

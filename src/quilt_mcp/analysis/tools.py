@@ -2,7 +2,7 @@
 
 import platform
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -37,7 +37,7 @@ from quilt_mcp.analysis.results import (
     HealthResult,
     SymbolicCheckResult,
 )
-from quilt_mcp.analysis.sandbox import Sandbox, is_installed
+from quilt_mcp.analysis.sandbox import Sandbox
 from quilt_mcp.analysis.settings import AnalysisSettings
 from quilt_mcp.app import App, current_app, identity
 from quilt_mcp.app.checked_tool import INVALID_ARGUMENTS, CheckedTool, make_error
@@ -169,9 +169,7 @@ _NOTHING_CHECKED: Mapping[str, object] = {
 
 
 def register_analysis_tools(mcp: FastMCP, app: App) -> None:
-    """Register the five tools if the extra `analysis` is installed."""
-    if not is_installed():
-        return
+    """Register the five tools. They need the extra `analysis`."""
     hints = ToolAnnotations(read_only_hint=True, idempotent_hint=True, destructive_hint=False, open_world_hint=False)
     limit = TypeAdapter(Timeout).json_schema() | {
         "default": app.settings_as(AnalysisSettings).analysis_default_timeout_seconds
@@ -179,7 +177,7 @@ def register_analysis_tools(mcp: FastMCP, app: App) -> None:
     for function, title in _TITLES.items():
         is_analysis = function is not health_check
         tool = CheckedTool.create(
-            function if is_analysis else make_pooled("local", function),
+            cast("Callable[..., Awaitable[object]]", function) if is_analysis else make_pooled("local", function),
             partial(_make_error, function) if is_analysis else make_error,
             app=app,
             title=title,

@@ -2,9 +2,11 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Self, cast
+from functools import wraps
+from inspect import getdoc
+from typing import Any, Self, TypeVar, cast
 
 from fastmcp.exceptions import ValidationError
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
@@ -29,6 +31,8 @@ _WORDS = {
     "object": "an object",
     "null": "null",
 }
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -87,14 +91,14 @@ class CheckedTool(FunctionTool):
     @classmethod
     def create(
         cls,
-        function: Callable[..., object],
+        function: Callable[..., Awaitable[object]],
         make_error: MakeError = make_error,
         *,
         app: App | None = None,
         **options: Any,
     ) -> Self:
         """Return the tool; the options are those of `FunctionTool.from_function`."""
-        tool = cast("Self", cls.from_function(function, **options))
+        tool = cast("Self", cls.from_function(without_docstring(function), description=getdoc(function), **options))
         tool.app, tool.make_error = app, make_error
         return tool
 
@@ -134,6 +138,17 @@ class CheckedTool(FunctionTool):
             return f"`{name}` is not valid Unicode.", "Replace or remove each half of a surrogate pair."
         indexes = "".join(f"[{one}]" for one in location[1:] if isinstance(one, int))
         return f"`{name}{indexes}` is {_describe_value(value)}.", allowed
+
+
+def without_docstring(function: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+    """Return the same asynchronous function without its docstring, which FastMCP would import a parser for."""
+
+    @wraps(function)
+    async def call(*args: object, **kwargs: object) -> T:
+        return await function(*args, **kwargs)
+
+    call.__doc__ = None
+    return call
 
 
 def describe_allowed(schema: JSONObject) -> str:

@@ -1,15 +1,15 @@
-"""The command `quilt-mcp`. Each subcommand is a module that is imported when it is called."""
+"""The command `quilt-mcp`."""
 
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from typing import cast
 
-from cyclopts import App, CycloptsError
 from pydantic_core import ValidationError
 
-from quilt_mcp import __version__
 from quilt_mcp.app.home import NoHomeError, find_data_directory
 from quilt_mcp.commands.entry import INTERRUPTED
+from quilt_mcp.commands.misuse import Misuse
 from quilt_mcp.commands.streams import discard_stdout, is_of_stdout
 
 FAILED, MISUSED, PIPE_CLOSED = 1, 2, 141  # exit statuses; the last is 128 plus the signal
@@ -29,27 +29,6 @@ WITHOUT_DATA_DIRECTORY = {"install"}
 """The commands that import neither FastMCP nor quilt3. The imports of these look for the user's data directory."""
 
 
-def create_app() -> App:
-    """Create the parser. Calling it with tokens runs a command and returns the exit status."""
-    app = App(
-        name="quilt-mcp",
-        help="Quilt's resources for every MCP client.\n\nTo try it without a Quilt login: quilt-mcp demo",
-        version=_describe_version,
-        result_action="return_value",
-        exit_on_error=False,
-        print_error=False,
-        suppress_keyboard_interrupt=False,
-    )
-    for place, (name, (target, summary)) in enumerate(COMMANDS.items()):
-        app.command(f"quilt_mcp.commands.{target}", name=name, help=summary, sort_key=place)
-    return app
-
-
-def _describe_version() -> str:
-    text: str = import_module("quilt_mcp.app.build").describe_version(__version__)
-    return text
-
-
 def main(tokens: Sequence[str] | None = None) -> int:
     """Run the command line, by default `sys.argv`.
 
@@ -61,9 +40,9 @@ def main(tokens: Sequence[str] | None = None) -> int:
         words = list(complete_demo(sys.argv[1:] if tokens is None else tokens))
         if not WITHOUT_DATA_DIRECTORY.issuperset(words[:1]) and words[0] in COMMANDS:
             find_data_directory()
-        status = create_app()(words)
+        status = _run(words)
         sys.stdout.flush()
-    except (CycloptsError, NoHomeError) as error:
+    except (Misuse, NoHomeError) as error:
         return _report_misuse(str(error))
     except ValidationError as error:
         if error.title != "Settings":  # not a setting, so a bug
@@ -81,6 +60,13 @@ def main(tokens: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"stdout: {error.strerror}.\n")
         return FAILED
     return status or 0
+
+
+def _run(words: Sequence[str]) -> int | None:
+    """Run a command. Clients start `quilt-mcp serve`, which does not wait for the import of the parser."""
+    if list(words) == ["serve"]:
+        return cast("int", import_module("quilt_mcp.commands.serve_stdio").serve_stdio())
+    return cast("int | None", import_module("quilt_mcp.commands.parser").run(words))
 
 
 def complete_demo(tokens: Sequence[str]) -> Iterator[str]:

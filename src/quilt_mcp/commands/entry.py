@@ -1,18 +1,15 @@
-"""The console script `quilt-mcp`. A client over stdio gets its first answers before the server is imported."""
+"""The console script `quilt-mcp`. It prepares the process before it imports the libraries of a command."""
 
-import re
+import gc
 import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import cast
 
-from quilt_mcp.commands.stdio_front import open_front
 from quilt_mcp.commands.streams import choose_encoding, open_closed_streams
 
 INTERRUPTED = 130  # 128 plus the signal
-STDIO = re.compile(r"serve( --demo([ =][a-z0-9_]+)?)?")
-"""The command lines that surely serve over stdio."""
 
 
 def main() -> int:
@@ -21,9 +18,9 @@ def main() -> int:
     try:
         open_closed_streams()
         _ignore_early_reload(arguments)
-        if STDIO.fullmatch(" ".join(arguments)):
-            open_front(arguments)
-        elif arguments[:1] != ["serve"]:  # its stdout can be the connection to a client
+        if arguments[:1] == ["serve"]:
+            gc.disable()  # until the server is created: hardly anything that the imports create is garbage
+        else:  # the stdout of `serve` can be the connection to a client
             choose_encoding()
         return cast("int", import_module("quilt_mcp.commands.cli").main())
     except KeyboardInterrupt:  # during the imports

@@ -12,18 +12,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import CycloptsError, Parameter
+from cyclopts import Parameter
 
 from quilt_mcp.commands.cli import MISUSED
 from quilt_mcp.commands.client_entry import COMMAND, SERVER_NAME, ConfigText, Entry
 from quilt_mcp.commands.client_file import ClientFile, ConfigError
 from quilt_mcp.commands.clients import CLIENTS, ClientName
-from quilt_mcp.commands.first_answers import is_setting
-from quilt_mcp.commands.handshake import make_first_messages
+from quilt_mcp.commands.misuse import Misuse
 from quilt_mcp.commands.options import Demo
 from quilt_mcp.commands.output import complain, show, show_json
 
 START_SECONDS = 60
+SETTINGS = ("QUILT_", "FASTMCP_", "MCP_", "SYMBOLIC_")
+"""Prefixes of the environment variables that settings are read from."""
 
 Which = Annotated[ClientName, Parameter(help="The MCP client.")]
 Variables = Annotated[
@@ -50,7 +51,7 @@ def install(
     """Print the entry that lets an MCP client start quilt-mcp, and the file for it; or write the file."""
     variables = _parse_variables(env or [])
     if remove and (variables or demo):
-        raise CycloptsError(msg="--remove takes neither --env nor --demo.")
+        raise Misuse("--remove takes neither --env nor --demo.")
     entry: Entry = {"command": executable(), "args": ["serve", "--demo", demo] if demo else ["serve"]}
     if variables:
         entry["env"] = variables
@@ -76,7 +77,7 @@ def _add(client: ClientName, path: Path, entry: Entry, *, is_written: bool) -> N
         show_json(_nest(client, after))
         return
     file.check_writable()
-    keep_first_answers([entry["command"], *entry["args"]], after.environment)
+    check_start([entry["command"], *entry["args"]], after.environment)
     if text == file.text:
         show(f"{path} already has this server.")
         return
@@ -119,8 +120,8 @@ def _nest(client: ClientName, config: ConfigText) -> dict[str, object]:
     return {CLIENTS[client].servers: {SERVER_NAME: config.entry}}
 
 
-def keep_first_answers(command: Sequence[str], variables: Mapping[str, str]) -> None:
-    """Start the server once for each kind of protocol, so that its first answers are known at the next start.
+def check_start(command: Sequence[str], variables: Mapping[str, str]) -> None:
+    """Start the server, which ends at once because its stdin is empty.
 
     Failures other than those of arguments and settings are left to the start by the client, which shows them.
 
@@ -131,15 +132,19 @@ def keep_first_answers(command: Sequence[str], variables: Mapping[str, str]) -> 
     Raises:
         ConfigError: the server refuses an argument or a setting.
     """
-    environment = {name: value for name, value in os.environ.items() if not is_setting(name)} | dict(variables)
-    for lines in make_first_messages():
-        with suppress(OSError, subprocess.TimeoutExpired):
-            done = subprocess.run(  # noqa: S603 - the command that the client will run
-                command, input=lines, capture_output=True, env=environment, timeout=START_SECONDS, check=False
-            )
-            if done.returncode == MISUSED:
-                problem = done.stderr.decode(errors="replace").strip().rpartition("\n")[2].removeprefix("quilt-mcp: ")
-                raise ConfigError(f"the server does not start with this entry: {problem}")
+    environment = {name: value for name, value in os.environ.items() if not name.upper().startswith(SETTINGS)}
+    with suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(  # noqa: S603 - the command that the client will run
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=environment | dict(variables),
+            timeout=START_SECONDS,
+            check=False,
+        )
+        if done.returncode == MISUSED:
+            problem = done.stderr.decode(errors="replace").strip().rpartition("\n")[2].removeprefix("quilt-mcp: ")
+            raise ConfigError(f"the server does not start with this entry: {problem}")
 
 
 def executable() -> str:
@@ -153,6 +158,6 @@ def _parse_variables(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         key, separator, value = pair.partition("=")
         if not key or not separator:
-            raise CycloptsError(msg=f"--env needs KEY=VALUE, not {pair!r}.")
+            raise Misuse(f"--env needs KEY=VALUE, not {pair!r}.")
         variables[key] = value
     return variables

@@ -9,9 +9,8 @@ from importlib import import_module
 from threading import Thread
 from typing import TypeVar
 
-from cyclopts import CycloptsError
-
 from quilt_mcp.commands.logs import Format, log_to_stderr
+from quilt_mcp.commands.misuse import Misuse
 
 POLL_SECONDS = 0.5
 
@@ -42,7 +41,7 @@ def enter_world(name: str | None) -> AbstractContextManager[object]:
     """Return a context in which this process uses a demo world; None stands for the user's own login.
 
     Raises:
-        CycloptsError: the demo world is not installed.
+        Misuse: the demo world is not installed.
     """
     if name is None:
         return nullcontext()
@@ -51,8 +50,8 @@ def enter_world(name: str | None) -> AbstractContextManager[object]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "moto":
             raise
-        raise CycloptsError(
-            msg="The demo world is not installed: install the extra `demo`, for example with "
+        raise Misuse(
+            "The demo world is not installed: install the extra `demo`, for example with "
             "`pipx install '.[demo]'` or `make install EXTRAS=demo`."
         ) from error
     context: AbstractContextManager[object] = module.demo_world(name)

@@ -7,10 +7,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import anyio
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, Parameter
 from rich.table import Table
 
 from quilt_mcp.commands.import_report import Imported, describe_report, show_report, watch, watch_export
+from quilt_mcp.commands.misuse import Misuse
 from quilt_mcp.commands.options import AsJSON
 from quilt_mcp.commands.output import show, show_json, waiting
 from quilt_mcp.commands.running import run_or_complain
@@ -63,10 +64,10 @@ def import_(
         as_json: print the report as JSON.
     """
     if delete_missing and not update:
-        raise CycloptsError(msg="--delete-missing needs --update.")
+        raise Misuse("--delete-missing needs --update.")
     form = format or ("jira" if mapping else _choose_format(None, file))
     if (form == "jira") != (mapping is not None):
-        raise CycloptsError(msg="The format jira needs --mapping, and --mapping the format jira.")
+        raise Misuse("The format jira needs --mapping, and --mapping the format jira.")
     with watch(file, is_quiet=as_json) as shown:
         work = _import_work()
         order = work.Order(file, form, mapping, creator, update, delete_missing, dry_run)
@@ -89,7 +90,7 @@ def export(file: Path | None = None, /, *, format: Format = None) -> int:  # noq
         format: the format of the file.
     """
     if file and file.suffix.lower() == _ARCHIVE:
-        raise CycloptsError(msg=f"A {_ARCHIVE} file is an archive, which is not written. Export to a .reqif file.")
+        raise Misuse(f"A {_ARCHIVE} file is an archive, which is not written. Export to a .reqif file.")
     work = _import_work()
     with watch_export(to_stdout=file is None) as progress:
         count: int | None = _run(lambda: work.export_file(file, _choose_format(format, file), progress))

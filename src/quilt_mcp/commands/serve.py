@@ -1,28 +1,21 @@
 """`quilt-mcp serve`."""
 
-import signal
 import sys
 from importlib import import_module
-from types import FrameType
 from typing import Annotated, Literal, cast
 
-from cyclopts import CycloptsError, Parameter
+from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from quilt_mcp.commands.misuse import Misuse
 from quilt_mcp.commands.options import Demo
-from quilt_mcp.commands.process import configure_logging, enter_world
-from quilt_mcp.commands.startup import open_server
-from quilt_mcp.commands.stdio_audit import audit_stdio
-from quilt_mcp.commands.stdio_front import open_front
-from quilt_mcp.commands.stdio_server import run_stdio
-from quilt_mcp.http.audit import open_audit_log
+from quilt_mcp.commands.serve_stdio import FAILED, serve_stdio, start_server
 from quilt_mcp.http.auth import check_audience
 from quilt_mcp.http.server import is_loopback, listen
 from quilt_mcp.settings import HTTPSettings, Settings
 
 ALLOW_ANYONE = "--allow-anyone-who-reaches-this-address"
 ALLOW_STATIC_TOKENS = "--allow-static-tokens-beyond-this-machine"
-FAILED = 1
 
 Transport = Annotated[Literal["stdio", "http", "sse"], Parameter(help="How clients connect.")]
 Host = Annotated[str, Parameter(help="For http and sse: the address to listen on.")]
@@ -52,22 +45,14 @@ def serve(
     allow_static_tokens: AllowStaticTokens = False,
 ) -> int:
     """Run the server until the client disconnects, or Ctrl-C or SIGTERM. Logs go to stderr."""
-    signal.signal(signal.SIGTERM, _exit_on_signal)
-    settings = Settings()
-    front = open_front(["serve", demo or ""]) if transport == "stdio" else None
     if workers is not None:
         _check_workers(transport, has_demo=demo is not None)
-    with configure_logging(settings.log_level, settings.log_format), enter_world(demo):
-        mcp = open_server()
-        try:
-            mcp.app.part(open_audit_log).check()
-        except OSError as error:
-            sys.stderr.write(f"quilt-mcp: cannot write QUILT_MCP_AUDIT_LOG {settings.audit_log}: {error.strerror}.\n")
+    if transport == "stdio":
+        return serve_stdio(demo)
+    settings = Settings()
+    with start_server(settings, demo) as mcp:
+        if mcp is None:
             return FAILED
-        if transport == "stdio":
-            with audit_stdio(mcp) as audit:
-                run_stdio(mcp, front, seconds_to_finish=settings.deadline_seconds, audit=audit)
-            return 0
         try:
             _check_exposure(settings, host, allow_anyone=allow_anyone, allow_static_tokens=allow_static_tokens)
             check_audience(settings, transport)
@@ -87,19 +72,19 @@ def _check_exposure(settings: HTTPSettings, host: str, *, allow_anyone: bool, al
     """Refuse an address that other machines can reach, unless callers sign in or an option allows it.
 
     Raises:
-        CycloptsError: the address is refused. The message says what to do.
+        Misuse: the address is refused. The message says what to do.
         OSError: the host name cannot be resolved.
     """
     if is_loopback(host):
         return
     if settings.static_tokens and not allow_static_tokens:
-        raise CycloptsError(
-            msg=f"Other machines can reach {host}, and QUILT_MCP_STATIC_TOKENS is for development: the tokens never "
+        raise Misuse(
+            f"Other machines can reach {host}, and QUILT_MCP_STATIC_TOKENS is for development: the tokens never "
             f"expire. Configure another sign-in, or add {ALLOW_STATIC_TOKENS}."
         )
     if not (settings.has_sign_in or allow_anyone):
-        raise CycloptsError(
-            msg=f"Other machines can reach {host}, and no sign-in is configured. Set QUILT_MCP_JWT_JWKS_URL, "
+        raise Misuse(
+            f"Other machines can reach {host}, and no sign-in is configured. Set QUILT_MCP_JWT_JWKS_URL, "
             f"QUILT_MCP_JWT_PUBLIC_KEY or QUILT_MCP_OIDC_CONFIG_URL. To let everyone who can reach it read with your "
             f"login, add {ALLOW_ANYONE}."
         )
@@ -109,16 +94,11 @@ def _check_workers(transport: str, *, has_demo: bool) -> None:
     """Refuse several processes if they would not give the same answers.
 
     Raises:
-        CycloptsError: they are refused. The message says what to do.
+        Misuse: they are refused. The message says what to do.
     """
     if transport != "http":
-        raise CycloptsError(msg=f"--workers needs --transport http: with {transport}, each client needs one process.")
+        raise Misuse(f"--workers needs --transport http: with {transport}, each client needs one process.")
     if has_demo:
-        raise CycloptsError(msg="--demo runs in one process: omit --workers.")
+        raise Misuse("--demo runs in one process: omit --workers.")
     if sys.platform == "win32":
-        raise CycloptsError(msg="--workers needs Linux or macOS: omit it, and run one server per port.")
-
-
-def _exit_on_signal(number: int, _: FrameType | None) -> None:
-    """Exit through the context managers, so that a demo world is removed."""
-    sys.exit(128 + number)
+        raise Misuse("--workers needs Linux or macOS: omit it, and run one server per port.")

@@ -3,9 +3,8 @@
 import logging
 import os
 
-from cyclopts import CycloptsError
-
 from quilt_mcp.app.secret_files import find_exposed_files
+from quilt_mcp.commands.misuse import Misuse
 from quilt_mcp.server import STARTUP_ERRORS, QuiltServer, create_server
 from quilt_mcp.settings import Settings
 
@@ -16,12 +15,12 @@ def open_server() -> QuiltServer:
     """Create the server with the settings of the environment.
 
     Raises:
-        CycloptsError: the server cannot start; the message names the cause.
+        Misuse: the server cannot start; the message names the cause.
     """
     try:
         server = create_server()
     except STARTUP_ERRORS as error:
-        raise CycloptsError(msg=f"{str(error).rstrip('.')}.") from error
+        raise Misuse(f"{str(error).rstrip('.')}.") from error
     for problem in find_exposed_files(Settings, os.environ):
         logger.warning(problem)
     return server

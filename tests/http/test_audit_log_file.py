@@ -1,10 +1,9 @@
-"""How the audit log is written: over stdio, by several processes, through rotation and full disks."""
+"""How the audit log is written: by several processes, through rotation and full disks."""
 
 import asyncio
 import json
 import logging
 import os
-import signal
 import subprocess
 import sys
 from contextlib import redirect_stderr
@@ -16,10 +15,9 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
 from quilt_mcp.commands.install import executable
-from quilt_mcp.commands.stdio_audit import StdioAudit
 from quilt_mcp.http.audit import MAX_CHARACTERS, MAX_WAITING, AuditLog, AuditRecord
 from tests.commands.test_logs import Stalled
-from tests.support.server_process import serve_http, serve_stdio
+from tests.support.server_process import serve_http
 from tests.support.waiting import SECONDS, until
 
 
@@ -133,97 +131,6 @@ def test_a_line_is_ascii_and_texts_are_short() -> None:
     assert json.loads(line)["time"].endswith("Z")
 
 
-ENVELOPE = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientInfo": {"name": "canary", "version": "1"},
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        (b"canary", (None, "InvalidMessage")),
-        (b"[1]", (None, "InvalidMessage")),
-        (b'{"jsonrpc":"2.0","id":9}', (None, "InvalidMessage")),
-        (b'{"jsonrpc":"2.0","id":9,"method":"ping","params":["canary"]}', (None, "InvalidMessage")),
-        (
-            b'{"jsonrpc":"2.0","id":9,"method":"canary","params":{"pad":"%s"}}' % (b"x" * 70_000),
-            ("unknown", "JSON-RPC"),
-        ),
-        (
-            json.dumps({"jsonrpc": "2.0", "id": 9, "method": "tools/list", "params": {"_meta": ENVELOPE}}).encode(),
-            ("tools/list", "JSON-RPC"),
-        ),
-        (b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{}}', ("tools/call", "InvalidArguments")),
-    ],
-    ids=["no JSON", "array", "no method", "parameters", "unknown method", "other protocol", "missing name"],
-)
-async def test_a_message_that_the_library_refuses_has_a_line_over_stdio(
-    line: bytes, expected: tuple[str | None, str], tmp_path: Path
-) -> None:
-    path = tmp_path / "audit.jsonl"
-    environment = os.environ | {"QUILT_MCP_AUDIT_LOG": str(path), "QUILT_MCP_DATA_DIR": str(tmp_path)}
-    async with serve_stdio(environment=environment) as server:
-        await server.ask("ping")
-        server.stdin.write(line + b"\n\n")
-        await server.send("resources/read", uri="metadata://examples")
-        server.stdin.close()
-        status, _, _ = await server.end()
-    assert status == 0
-    found = {one["method"]: (one["method"], one["outcome"], one["error"]) for one in lines_of(path)}
-    assert len(found) == len(lines_of(path)) == 5
-    method, outcome, error = found[expected[0]]
-    assert (method, outcome) == (expected[0], "error")
-    assert error.startswith(expected[1])
-    assert "canary" not in path.read_text()
-
-
-async def test_a_request_without_an_answer_has_a_line_at_the_end(tmp_path: Path) -> None:
-    log = AuditLog(str(tmp_path / "audit.jsonl"))
-    audit = StdioAudit(log, frozenset({"ping"}))
-    for number, method in enumerate(("ping", "canary")):
-        audit.read(json.dumps({"jsonrpc": "2.0", "id": number, "method": method}).encode())
-    audit.answer(b'{"jsonrpc":"2.0","id":0,"result":{}}\n')
-    audit.close()
-    audit.close()
-    await log.close()
-    assert [(line["method"], line["error"]) for line in lines_of(tmp_path / "audit.jsonl")] == [
-        ("ping", "unanswered"),
-        ("unknown", "unanswered"),
-    ]
-
-
-async def test_each_of_two_refused_requests_with_one_id_has_a_line(tmp_path: Path) -> None:
-    log = AuditLog(str(tmp_path / "audit.jsonl"))
-    audit = StdioAudit(log, frozenset({"ping"}))
-    for number in (1, "1", 1):
-        audit.read(json.dumps({"jsonrpc": "2.0", "id": number, "method": "ping"}).encode())
-    for number in (1, "1"):
-        audit.answer(json.dumps({"jsonrpc": "2.0", "id": number, "error": {"code": -32600}}).encode() + b"\n")
-    audit.close()
-    await log.close()
-    assert [line["error"] for line in lines_of(tmp_path / "audit.jsonl")] == [
-        "JSON-RPC -32600",
-        "JSON-RPC -32600",
-        "unanswered",
-    ]
-
-
-@pytest.mark.soak
-async def test_a_request_without_an_answer_has_a_line_after_sigterm(tmp_path: Path) -> None:
-    path = tmp_path / "audit.jsonl"
-    environment = os.environ | {"QUILT_MCP_AUDIT_LOG": str(path), "QUILT_MCP_DATA_DIR": str(tmp_path)}
-    async with serve_stdio(environment=environment) as server:
-        await server.ask("ping")
-        server.stdin.write(b'{"jsonrpc":"2.0",\r"id":5,"method":"ping"}\n')  # the MCP library drops it
-        await server.ask("ping")
-        server.send_signal(signal.SIGTERM)
-        await server.end()
-    assert "unanswered" in {line["error"] for line in lines_of(path)}
-
-
 @pytest.mark.soak
 async def test_standard_error_in_non_blocking_mode_loses_no_line(tmp_path: Path) -> None:
     """A pipe that is full until all records are written."""
@@ -247,17 +154,6 @@ async def test_standard_error_in_non_blocking_mode_loses_no_line(tmp_path: Path)
     await process.stdout.readline()
     _, log = await process.communicate(b"\n")
     assert len([json.loads(line) for line in log.splitlines()]) == 1000
-
-
-@pytest.mark.soak
-async def test_the_log_can_be_standard_error(tmp_path: Path) -> None:
-    environment = os.environ | {"QUILT_MCP_AUDIT_LOG": "stderr", "QUILT_MCP_LOG_FORMAT": "json"}
-    async with serve_stdio(environment=environment) as server:
-        await server.ask("resources/read", uri="metadata://examples")
-        server.stdin.close()
-        _, _, log = await server.end()
-    lines = [json.loads(line) for line in log.splitlines()]
-    assert [line["method"] for line in lines if line["logger"] == "audit"][-1] == "resources/read"
 
 
 @pytest.mark.soak

@@ -1,0 +1,298 @@
+"""The server over stdio. It does for clients what the MCP library does not.
+
+- A request with text that is not valid Unicode gets an error. The library replaces characters, or sends no answer.
+- Requests in progress when stdin ends are answered, as with `printf ... | quilt-mcp serve`. The library cancels them.
+- A client that asks for `server/discover` can still send `initialize`. The library keeps a connection in the protocol
+  of its first request, so the second request starts another connection.
+- Messages that the library refuses or drops have a line in the audit log.
+
+The library uses `sys.stdin.buffer` and `sys.stdout.buffer` as they are if they have no descriptor.
+tests/contract/test_invalid_unicode.py fails if that changes.
+"""
+
+import io
+import json
+import logging
+import os
+import re
+import select
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from importlib import import_module
+from threading import Condition, Lock
+
+from fastmcp import FastMCP
+from fastmcp.server.middleware import Middleware
+from mcp_types import JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, jsonrpc_message_adapter
+from pydantic import ValidationError
+from typing_extensions import Buffer
+
+from quilt_mcp.app.message_text import find_invalid_text
+from quilt_mcp.app.request_guard import Context, Next
+from quilt_mcp.commands.process import run_stoppable
+from quilt_mcp.http.audit import AuditLog, AuditRecord, open_audit_log
+from quilt_mcp.server import QuiltServer
+
+ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(result|error)"')
+CHUNK = 65_536
+POLL_SECONDS = 0.05
+
+logger = logging.getLogger(__name__)
+
+
+class Client:
+    """The streams of the client. Descriptors 0 and 1 are replaced by the null device and stderr.
+
+    So child processes do not read the client's messages, and what is printed does not reach the client.
+    """
+
+    def __init__(self) -> None:
+        self._input, self._output = os.dup(0), os.dup(1)
+        with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - it has no other name
+            os.dup2(nothing.fileno(), 0)
+        os.dup2(2, 1)
+        self._lock = Lock()
+
+    def read_lines(self) -> Iterator[bytes]:
+        """Yield the lines that the client sends, without their line breaks."""
+        incomplete = bytearray()
+        while chunk := self._read():
+            *lines, tail = chunk.split(b"\n")
+            for line in lines:
+                yield bytes(incomplete) + line
+                incomplete.clear()
+            incomplete += tail
+        if incomplete:
+            yield bytes(incomplete)
+
+    def _read(self) -> bytes:
+        # a file object would have a lock, which Python would wait for at exit while a thread still reads
+        while True:
+            with suppress(BlockingIOError):  # another program that has the same stream can set this
+                return os.read(self._input, CHUNK)
+            select.select((self._input,), (), ())
+
+    def write(self, content: bytes) -> None:
+        """Send whole lines, from any thread."""
+        left = memoryview(content)
+        with self._lock:
+            while left:
+                try:
+                    left = left[os.write(self._output, left) :]
+                except BlockingIOError:
+                    select.select((), (self._output,), ())
+
+    def is_there(self) -> bool:
+        """Return whether the client can receive answers. On Windows, only a write shows that it cannot."""
+        if sys.platform == "win32":
+            return True
+        poll = select.poll()
+        poll.register(self._output, 0)
+        # macOS reports POLLNVAL for a terminal
+        return not any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
+def take_client() -> Client | None:
+    """Take the standard streams of this process; return None if they are not files, as in a program that embeds it."""
+    try:
+        usual = [stream.fileno() for stream in (sys.stdin, sys.stdout, sys.stderr)] == [0, 1, 2]
+    except (io.UnsupportedOperation, AttributeError):  # replaced, or closed
+        return None
+    return Client() if usual else None
+
+
+class Requests(Middleware):
+    """The requests that have no answer yet. Audits those that no other middleware receives.
+
+    Args:
+        log: the audit log.
+        known_methods: the methods that MCP defines. No other name is logged.
+    """
+
+    def __init__(self, log: AuditLog, known_methods: frozenset[str] = frozenset()) -> None:
+        self._log = log
+        self._known_methods = known_methods
+        self._awaited: set[str] = set()
+        self._unseen: list[tuple[str, AuditRecord]] = []
+        """Those that no middleware has received, with their ids. A client can repeat an id, and use 1 beside "1"."""
+        self._changed = Condition()  # one thread reads messages, others answer them
+
+    async def on_request(self, context: Context, call_next: Next) -> object:
+        """Leave the line of this request to AuditMessages."""
+        if context.fastmcp_context is not None and context.fastmcp_context.request_context is not None:
+            self._take(context.fastmcp_context.request_id)
+        return await call_next(context)
+
+    def read(self, line: bytes) -> JSONRPCMessage | None:
+        """Parse a message, as the MCP library does; None if the library drops it."""
+        try:
+            return jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValidationError:
+            if line.strip():
+                self.audit("InvalidMessage")
+            return None
+
+    def begin(self, message: JSONRPCMessage | None) -> None:
+        """Expect the answer to a message, if it is a request."""
+        with self._changed:
+            if isinstance(message, JSONRPCRequest):
+                self._awaited.add(str(message.id))
+                if self._log.is_on:
+                    method = message.method if message.method in self._known_methods else "unknown"
+                    self._unseen.append((str(message.id), AuditRecord("stdio", subject="local", method=method)))
+            elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+                self._awaited.discard(str((message.params or {}).get("requestId")))
+
+    def end(self, line: bytes) -> None:
+        """Note an answer. Audit the request if the MCP library has refused it."""
+        if (answer := ANSWER.match(line)) is None:
+            return
+        number = str(json.loads(answer[1]))
+        if answer[2] == b"error" and (record := self._take(number)) is not None:
+            self.audit(f"JSON-RPC {json.loads(line)['error']['code']}", record)
+        with self._changed:
+            self._awaited.discard(number)
+            self._changed.notify_all()
+
+    def wait(self, client: Client, *, seconds: float) -> None:
+        """Wait until all requests are answered, for at most this time and while the client is there."""
+        until = time.monotonic() + seconds
+        with self._changed:
+            while self._awaited and time.monotonic() < until and client.is_there():
+                self._changed.wait(POLL_SECONDS)
+
+    def close(self) -> None:
+        """Audit the requests that have no answer."""
+        with self._changed:
+            unanswered, self._unseen = self._unseen, []
+        for _, record in unanswered:
+            self.audit("unanswered", record)
+
+    def audit(self, error: str, record: AuditRecord | None = None) -> None:
+        """Write the line of a message that failed."""
+        record = record or AuditRecord("stdio", subject="local")
+        record.note_failure("error", error)
+        self._log.write(record)
+
+    def _take(self, number: str) -> AuditRecord | None:
+        """Return the first unseen request with this id, and forget it."""
+        with self._changed:
+            found = next((one for one in self._unseen if one[0] == number), None)
+            if found is not None:
+                self._unseen.remove(found)
+            return found and found[1]
+
+
+@contextmanager
+def audit_stdio(mcp: QuiltServer) -> Iterator[Requests]:
+    """Audit the messages of a server, if the setting is set."""
+    log = mcp.app.part(open_audit_log)
+    if not log.is_on:
+        yield Requests(log)
+        return
+    module = import_module("quilt_mcp.http.audit")  # imported here, so that stdio starts faster
+    requests = Requests(log, module.KNOWN_METHODS)
+    mcp.middleware.insert(0, requests)
+    try:
+        with module.auditing(log, mcp, mcp.manager, "stdio"):
+            yield requests
+    finally:
+        requests.close()
+
+
+def run_stdio(mcp: FastMCP, client: Client | None, requests: Requests, *, seconds_to_finish: float) -> None:
+    """Serve until stdin ends and the requests in progress are answered, which may take the given time.
+
+    Without a client, `sys.stdin` and `sys.stdout` are used as they are.
+    """
+    run = partial(run_stoppable, lambda: mcp.run(transport="stdio", show_banner=False))
+    logger.info("Starting MCP server 'quilt-mcp' with transport 'stdio'")
+    try:
+        if client is None:
+            run()
+            return
+        messages = _Messages(client, requests, seconds_to_finish=seconds_to_finish)
+        sys.stdin = io.TextIOWrapper(messages, encoding="utf-8")
+        sys.stdout = _Output(_Answers(client, requests), encoding="utf-8")
+        while messages.is_open:
+            run()
+    except* BrokenPipeError:
+        logger.info("the client disconnected before it received all responses")
+
+
+class _Messages(io.BufferedIOBase):
+    """The messages that the MCP library reads. They end at the end of each of its connections."""
+
+    def __init__(self, client: Client, requests: Requests, *, seconds_to_finish: float) -> None:
+        self._client = client
+        self._requests = requests
+        self._seconds_to_finish = seconds_to_finish
+        self._chunks = self._read_chunks()
+        self._has_discovered: bool | None = None  # None before the first request, False after any other one
+        self.is_open = True
+
+    def readable(self) -> bool:
+        return True
+
+    def read1(self, _: int = -1) -> bytes:
+        return next(self._chunks, b"")
+
+    def _read_chunks(self) -> Iterator[bytes]:
+        for line in self._client.read_lines():
+            if invalid := find_invalid_text(line):
+                logger.warning("a message contains text that is not valid Unicode: %s", invalid.where)
+                if invalid.is_request:
+                    self._requests.audit("InvalidUnicode")
+                    self._client.write(invalid.to_error() + b"\n")
+                continue
+            message = self._requests.read(line)
+            if self._starts_connection(message):
+                self._requests.wait(self._client, seconds=self._seconds_to_finish)
+                yield b""
+            self._requests.begin(message)
+            yield line + b"\n"
+        self._requests.wait(self._client, seconds=self._seconds_to_finish)
+        self.is_open = False
+
+    def _starts_connection(self, message: JSONRPCMessage | None) -> bool:
+        """Return whether a message is the handshake of a client that has only asked for `server/discover`."""
+        if not isinstance(message, JSONRPCRequest):
+            return False
+        starts = bool(self._has_discovered) and message.method == "initialize"
+        self._has_discovered = message.method == "server/discover" and self._has_discovered is not False
+        return starts
+
+
+class _Answers(io.BufferedIOBase):
+    """Sends the lines that the MCP library writes."""
+
+    name = "stdout"
+
+    def __init__(self, client: Client, requests: Requests) -> None:
+        self._client = client
+        self._requests = requests
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, lines: Buffer, /) -> int:
+        content = bytes(lines)
+        try:
+            self._client.write(content)
+        finally:
+            for line in content.split(b"\n"):
+                self._requests.end(line)
+        return len(content)
+
+
+class _Output(io.TextIOWrapper):
+    """Text goes to stderr. Only the MCP library writes to `buffer`, which goes to the client."""
+
+    def write(self, text: str, /) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
