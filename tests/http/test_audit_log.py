@@ -19,7 +19,8 @@ from pydantic import AnyHttpUrl, SecretStr
 
 from quilt_mcp.commands import http_server
 from quilt_mcp.http.app import create_application
-from quilt_mcp.http.audit import FIELDS, AuditLog, audit_requests, auditing
+from quilt_mcp.http.audit import FIELDS, AuditLog
+from quilt_mcp.http.audit_requests import audit_requests, auditing
 from quilt_mcp.http.connections import Connection
 from quilt_mcp.http.server import WebServer, configure_uvicorn
 from quilt_mcp.server import create_server

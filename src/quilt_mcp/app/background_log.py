@@ -8,7 +8,6 @@ from queue import Full, SimpleQueue
 from typing import TextIO
 
 CLOSE_SECONDS = 3.0
-"""How long the end of a process waits for a write that stalls."""
 
 
 class LineHandler(logging.StreamHandler[TextIO]):
@@ -49,14 +48,14 @@ class BackgroundHandler(QueueHandler):
     Args:
         target: writes the lines.
         limit: how many lines can wait. More are lost.
-        close_seconds: how long the end waits for a write that stalls.
+        patience: how long its end waits for a write that stalls, in seconds.
     """
 
-    def __init__(self, target: LineHandler, limit: int, *, close_seconds: float = CLOSE_SECONDS) -> None:
+    def __init__(self, target: LineHandler, limit: int, *, patience: float = CLOSE_SECONDS) -> None:
         self._records: SimpleQueue[logging.LogRecord | None] = SimpleQueue()  # a signal handler can log during a `put`
         super().__init__(self._records)
         self._target, self._limit = target, limit
-        self._listener = _Listener(self, target, close_seconds)
+        self._listener = _Listener(self, target, patience)
 
     @property
     def waiting(self) -> int:
@@ -94,9 +93,9 @@ class BackgroundHandler(QueueHandler):
 
 
 class _Listener(QueueListener):
-    def __init__(self, source: BackgroundHandler, target: LineHandler, close_seconds: float) -> None:
+    def __init__(self, source: BackgroundHandler, target: LineHandler, patience: float) -> None:
         super().__init__(source.queue, target)
-        self._close_seconds = close_seconds
+        self._patience = patience
         self._source = source  # `logging` flushes only handlers that something refers to, such as this thread
 
     def start_once(self) -> None:
@@ -118,7 +117,7 @@ class _Listener(QueueListener):
         finally:
             self._source.release()
         if thread is not None:
-            thread.join(self._close_seconds)
+            thread.join(self._patience)
 
 
 def _write(stream: TextIO, line: str) -> None:

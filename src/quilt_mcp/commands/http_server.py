@@ -27,7 +27,8 @@ from quilt_mcp.commands.logs import flush_log, log_to_stderr
 from quilt_mcp.commands.process import run_stoppable
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.app import Transport, create_application
-from quilt_mcp.http.audit import audit_requests, auditing, note_event, open_audit_log
+from quilt_mcp.http.audit import note_event, open_audit_log
+from quilt_mcp.http.audit_requests import audit_requests, auditing
 from quilt_mcp.http.auth import SignIns
 from quilt_mcp.http.connections import Connection, TooFewDescriptors, raise_descriptor_limit
 from quilt_mcp.http.layers import Flag

@@ -7,7 +7,7 @@ import time
 from queue import Full
 from typing import Literal
 
-from quilt_mcp.app.background_log import BackgroundHandler, LineHandler
+from quilt_mcp.app.background_log import CLOSE_SECONDS, BackgroundHandler, LineHandler
 from quilt_mcp.commands.log_masking import is_about_source, is_own, is_safe, mask
 
 CONSOLE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -78,8 +78,8 @@ def _escape(message: str) -> str:
 class StderrHandler(BackgroundHandler):
     """Writes records to stderr in a thread, without what libraries know of clients and of other systems."""
 
-    def __init__(self) -> None:
-        super().__init__(LineHandler(sys.stderr), MAX_WAITING)
+    def __init__(self, *, patience: float = CLOSE_SECONDS) -> None:
+        super().__init__(LineHandler(sys.stderr), MAX_WAITING, patience=patience)
         self._lost = 0
 
     def filter(self, record: logging.LogRecord) -> bool:

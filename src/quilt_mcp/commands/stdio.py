@@ -193,7 +193,7 @@ def audit_stdio(mcp: QuiltServer) -> Iterator[Requests]:
     if not log.is_on:
         yield Requests(log)
         return
-    module = import_module("quilt_mcp.http.audit")  # imported here, so that stdio starts faster
+    module = import_module("quilt_mcp.http.audit_requests")  # imported here, so that stdio starts faster
     requests = Requests(log, module.KNOWN_METHODS)
     mcp.middleware.insert(0, requests)
     try:

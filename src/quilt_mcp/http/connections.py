@@ -15,7 +15,8 @@ from typing import Any, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from quilt_mcp.http.audit import AUDIT_LOG, AuditLog, AuditRecord, find_address
+from quilt_mcp.http.audit import AuditLog, AuditRecord
+from quilt_mcp.http.audit_requests import AUDIT_LOG, find_address
 from quilt_mcp.http.layers import IS_STREAM, RefuseConnection
 
 if sys.platform != "win32":

@@ -47,7 +47,7 @@ from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.core.errors import NotSignedIn, TooManyRequests
 from quilt_mcp.core.surfaces import ResourceRefused
 from quilt_mcp.http.admission import COUNTED
-from quilt_mcp.http.audit import audit_refusal
+from quilt_mcp.http.audit_requests import audit_refusal
 from quilt_mcp.http.rate_limiter import BoundedMemory, RateLimiter, find_network
 from quilt_mcp.http.sign_in_failures import SignInStoreError, clear_sign_in_failure, has_sign_in_failed
 from quilt_mcp.settings import HTTPSettings
