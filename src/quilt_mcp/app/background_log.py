@@ -2,12 +2,14 @@
 
 import logging
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from logging.handlers import QueueHandler, QueueListener
-from queue import Full, SimpleQueue
+from queue import Empty, Full, SimpleQueue
+from threading import Event
 from typing import TextIO
 
 CLOSE_SECONDS = 3.0
+REST_SECONDS = 0.05
 
 
 class LineHandler(logging.StreamHandler[TextIO]):
@@ -30,11 +32,14 @@ class LineHandler(logging.StreamHandler[TextIO]):
         """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the record. After a failure, it starts on a line of its own."""
+        self.write([record])
+
+    def write(self, records: Iterable[logging.LogRecord]) -> None:
+        """Write the records at once. After a failure, they start on a line of their own."""
         try:
             self.open()
             start, self._is_torn = "\n" if self._is_torn else "", True
-            _write(self.stream, f"{start}{record.getMessage()}\n")
+            _write(self.stream, start + "".join(f"{one.getMessage()}\n" for one in records))
         except (OSError, ValueError) as error:  # ValueError: the stream is closed
             self.note(getattr(error, "strerror", None) or type(error).__name__)
         else:
@@ -49,13 +54,14 @@ class BackgroundHandler(QueueHandler):
         target: writes the lines.
         limit: how many lines can wait. More are lost.
         patience: how long its end waits for a write that stalls, in seconds.
+        at_once: the maximum number of lines in one write.
     """
 
-    def __init__(self, target: LineHandler, limit: int, *, patience: float = CLOSE_SECONDS) -> None:
+    def __init__(self, target: LineHandler, limit: int, *, patience: float = CLOSE_SECONDS, at_once: int = 1) -> None:
         self._records: SimpleQueue[logging.LogRecord | None] = SimpleQueue()  # a signal handler can log during a `put`
         super().__init__(self._records)
         self._target, self._limit = target, limit
-        self._listener = _Listener(self, target, patience)
+        self._listener = _Listener(self, self._records, target, patience, at_once)
 
     @property
     def waiting(self) -> int:
@@ -93,19 +99,42 @@ class BackgroundHandler(QueueHandler):
 
 
 class _Listener(QueueListener):
-    def __init__(self, source: BackgroundHandler, target: LineHandler, patience: float) -> None:
-        super().__init__(source.queue, target)
-        self._patience = patience
+    def __init__(
+        self,
+        source: BackgroundHandler,
+        records: SimpleQueue[logging.LogRecord | None],
+        target: LineHandler,
+        patience: float,
+        at_once: int,
+    ) -> None:
+        super().__init__(records, target)
+        self._records, self._target, self._patience, self._at_once = records, target, patience, at_once
+        self._is_ending = Event()
         self._source = source  # `logging` flushes only handlers that something refers to, such as this thread
 
     def start_once(self) -> None:
         if self._thread is None:
+            self._is_ending.clear()
             self.start()
+
+    def dequeue(self, block: bool) -> logging.LogRecord | None:  # type: ignore[override]  # noqa: FBT001 - the sentinel is None
+        """Return the next record. After the last one, rest: to wake this thread costs more than to write a record."""
+        try:
+            return self._records.get_nowait()
+        except Empty:
+            self._is_ending.wait(REST_SECONDS)
+            return self._records.get(block)
 
     def handle(self, record: logging.LogRecord) -> None:
         """Write without the lock of the handler: `logging.shutdown` takes it, and would wait for a stalled write."""
-        for target in self.handlers:
-            target.emit(record)
+        records = [record]
+        while len(records) < self._at_once and not self._records.empty():
+            following = self._records.get()
+            if following is None:
+                self._records.put(None)  # nothing comes after it
+                break
+            records.append(following)
+        self._target.write(records)
 
     def stop(self) -> None:
         """End the thread, and wait for it, but not for a write that stalls."""
@@ -114,6 +143,7 @@ class _Listener(QueueListener):
             thread, self._thread = self._thread, None
             if thread is not None:
                 self.enqueue_sentinel()
+                self._is_ending.set()
         finally:
             self._source.release()
         if thread is not None:

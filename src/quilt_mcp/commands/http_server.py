@@ -16,7 +16,6 @@ from importlib import import_module
 from multiprocessing import get_context
 from types import FrameType
 
-from cyclopts import CycloptsError
 from pydantic_core import ValidationError
 from starlette.applications import Starlette
 
@@ -24,6 +23,7 @@ from quilt_mcp.app import App
 from quilt_mcp.app.build import find_commit
 from quilt_mcp.app.pools import Pools
 from quilt_mcp.commands.logs import flush_log, log_to_stderr
+from quilt_mcp.commands.misuse import Misuse
 from quilt_mcp.commands.process import run_stoppable
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.app import Transport, create_application
@@ -45,12 +45,12 @@ def check_descriptors(settings: Settings) -> None:
     """Raise the limit of file descriptors of this process and its workers.
 
     Raises:
-        CycloptsError: it stays too small for the connections. The message says what to change.
+        Misuse: it stays too small for the connections. The message says what to change.
     """
     try:
         raise_descriptor_limit(settings.max_connections)
     except TooFewDescriptors as error:
-        raise CycloptsError(msg=str(error)) from error
+        raise Misuse(str(error)) from error
 
 
 def run_alone(mcp: QuiltServer, settings: Settings, transport: Transport, host: str, listener: socket.socket) -> int:
@@ -198,9 +198,13 @@ def readiness_checks(app: App) -> dict[str, Check]:
 
 
 def tune_garbage_collection() -> None:
-    """Exclude the objects of the startup from garbage collection, which causes the slowest answers under load."""
+    """Exclude the objects of the startup from garbage collection, and look for young garbage less often.
+
+    Full collections stay about as frequent as by default: the clients of AWS are cycles, and each caller has some.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(5_000, 5, 5)
 
 
 def _prepare_process() -> None:

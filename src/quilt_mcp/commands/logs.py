@@ -79,7 +79,7 @@ class StderrHandler(BackgroundHandler):
     """Writes records to stderr in a thread, without what libraries know of clients and of other systems."""
 
     def __init__(self, *, patience: float = CLOSE_SECONDS) -> None:
-        super().__init__(LineHandler(sys.stderr), MAX_WAITING, patience=patience)
+        super().__init__(LineHandler(sys.stderr), MAX_WAITING, patience=patience, at_once=100)
         self._lost = 0
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -22,9 +22,8 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
-from typing import Protocol
+from typing import Protocol, cast
 
-import anyio
 from fastmcp.server.auth import AccessToken
 from fastmcp.server.auth.middleware import RequireAuthMiddleware
 from fastmcp.server.dependencies import get_access_token
@@ -517,18 +516,25 @@ class CancelOnDisconnect:
             await self._app(scope, receive, send)
             return
         request = _WatchedRequest(await receive(), receive, send)
-        with anyio.CancelScope() as cancel_scope:
-            # Most reads are answered before that, and need no task of their own for the watch.
-            starting = asyncio.get_running_loop().call_later(WATCH_SECONDS, request.watch, cancel_scope)
-            try:
-                await self._app(scope, request.receive, request.send)
-            finally:
-                starting.cancel()
-                request.end()
+        # Most reads are answered before that, and need no task of their own for the watch.
+        work = cast("asyncio.Task[object]", asyncio.current_task())
+        starting = asyncio.get_running_loop().call_later(WATCH_SECONDS, request.watch, work)
+        try:
+            await self._app(scope, request.receive, request.send)
+        except asyncio.CancelledError:
+            if not request.is_cancelled:  # by the server
+                raise
+        finally:
+            starting.cancel()
+            request.end()
 
 
 class _WatchedRequest:
-    """The ASGI channels of a request. Its client can disconnect at any time."""
+    """The ASGI channels of a request. Its client can disconnect at any time.
+
+    Attributes:
+        is_cancelled: whether the work was cancelled because the client has disconnected.
+    """
 
     def __init__(self, body: Message, receive: Receive, send: Send) -> None:
         self._body: Message | None = body
@@ -537,21 +543,23 @@ class _WatchedRequest:
         self._disconnected = asyncio.Event()
         self._is_answered = False
         self._watching: asyncio.Task[None] | None = None
+        self.is_cancelled = False
 
-    def watch(self, cancel_scope: anyio.CancelScope) -> None:
-        """Cancel the scope when the client disconnects."""
-        self._watching = asyncio.create_task(self._watch(cancel_scope))
+    def watch(self, work: asyncio.Task[object]) -> None:
+        """Cancel the work when the client disconnects."""
+        self._watching = asyncio.create_task(self._watch(work))
 
     def end(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
 
-    async def _watch(self, cancel_scope: anyio.CancelScope) -> None:
+    async def _watch(self, work: asyncio.Task[object]) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._disconnected.set()
         if not self._is_answered:  # after the answer, uvicorn reports a disconnect too
-            cancel_scope.cancel()
+            self.is_cancelled = True
+            work.cancel()
 
     async def receive(self) -> Message:
         if self._body is not None:
