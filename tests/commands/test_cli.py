@@ -52,6 +52,15 @@ def imported_by(*imports: str) -> list[set[str]]:
     return [set(line.split()) for line in start(sys.executable, "-c", code).stdout.splitlines()]
 
 
+def read_refusal(command: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command that is refused, and return the one line that it prints."""
+    assert main(command) == 2
+    captured = capsys.readouterr()
+    [line] = captured.err.splitlines()
+    assert (captured.out, line.startswith("quilt-mcp: ")) == ("", True)
+    return line.removeprefix("quilt-mcp: ")
+
+
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     bare = capsys.readouterr().out
@@ -92,12 +101,7 @@ def test_the_version_needs_no_valid_settings() -> None:
 def test_an_invalid_argument_gives_one_line(
     arguments: list[str], word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(arguments) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("quilt-mcp: ")
-    assert captured.err.count("\n") == 1
-    assert word in captured.err
+    assert word in read_refusal(arguments, capsys)
 
 
 @pytest.mark.parametrize("command", COMMANDS_WITH_SERVER, ids=" ".join)
@@ -106,11 +110,7 @@ def test_an_invalid_setting_gives_one_line(
     command: list[str], variable: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(variable, "abc")
-    assert main(command) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith(f"quilt-mcp: Invalid environment variable {variable}: ")
-    assert captured.err.count("\n") == 1
+    assert read_refusal(command, capsys).startswith(f"Invalid environment variable {variable}: ")
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,7 @@ def test_an_invalid_setting_with_two_names_is_reported_by_the_name_that_is_set(
 ) -> None:
     for variable, value in given.items():
         monkeypatch.setenv(variable, value)
-    assert main(["list"]) == 2
-    assert f"Invalid environment variable {named}: " in capsys.readouterr().err
+    assert read_refusal(["list"], capsys).startswith(f"Invalid environment variable {named}: ")
 
 
 def test_contradictory_settings_give_one_line(
@@ -138,10 +137,7 @@ def test_contradictory_settings_give_one_line(
 ) -> None:
     monkeypatch.setenv("QUILT_MCP_DEADLINE_SECONDS", "1")  # nothing waits: it is refused
     monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "2")  # the same
-    assert main(["list"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("quilt-mcp: Invalid settings: QUILT_MCP_PROBE_SECONDS ")
-    assert error.count("\n") == 1
+    assert read_refusal(["list"], capsys).startswith("Invalid settings: QUILT_MCP_PROBE_SECONDS ")
 
 
 class ShopSettings(BaseSettings):
@@ -193,12 +189,7 @@ def test_an_invalid_domain_gives_one_line(
 
     monkeypatch.setenv("QUILT_MCP_LOG_LEVEL", "INFO")
     monkeypatch.setattr("quilt_mcp.commands.startup.create_server", create)
-    assert main(command) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    [line] = captured.err.splitlines()
-    assert line.startswith("quilt-mcp: ")
-    assert named in line
+    assert named in read_refusal(command, capsys)
 
 
 @pytest.mark.parametrize("command", COMMANDS_WITH_SERVER, ids=" ".join)
@@ -228,12 +219,7 @@ def test_an_invalid_sign_in_gives_one_line(
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(f"QUILT_MCP_{name}", value)
-    assert main(command) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    [line] = captured.err.splitlines()
-    assert line.startswith("quilt-mcp: ")
-    assert named in line
+    assert named in read_refusal(command, capsys)
 
 
 def test_an_invalid_setting_of_fastmcp_gives_one_line() -> None:
