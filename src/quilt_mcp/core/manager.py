@@ -1,5 +1,6 @@
 """The dispatcher: the one path from a URI to an answer, for both surfaces."""
 
+import asyncio
 import inspect
 import json
 import logging
@@ -159,12 +160,15 @@ class ResourceManager:
         parameters = await self._parameters(match)
         started, result = time.perf_counter(), None
         try:
-            with anyio.move_on_after(self._deadline) as scope:
+            async with asyncio.timeout(self._deadline) as limit:
                 result = await self._run(definition["category"], partial(definition["service_function"], **parameters))
+        except TimeoutError as error:
+            if not limit.expired():  # it is one of the service function
+                raise
+            message = f"{definition['uri']} did not respond within {self._deadline:g} seconds."
+            raise errors.Unavailable(message) from error
         finally:
             read.service_ms = milliseconds_since(started)
-        if scope.cancelled_caught:
-            raise errors.Unavailable(f"{definition['uri']} did not respond within {self._deadline:g} seconds.")
         data = result.model_dump(mode="json") if isinstance(result, BaseModel) else result
         if not isinstance(data, dict):
             raise TypeError(f"{definition['uri']}: a service function must return an object, not {type(data).__name__}")

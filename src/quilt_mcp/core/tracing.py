@@ -5,13 +5,13 @@ nothing. As with FastMCP's own spans, FASTMCP_TELEMETRY_MODE turns them off.
 """
 
 import logging
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from random import getrandbits
 
 from fastmcp.telemetry import native_spans_enabled
 from opentelemetry import trace
@@ -35,7 +35,7 @@ class Read:
     """One read, and what is logged about it."""
 
     surface: str
-    correlation_id: str = field(default_factory=lambda: os.urandom(6).hex())
+    correlation_id: str = field(default_factory=lambda: f"{getrandbits(48):012x}")
     started: float = field(default_factory=time.perf_counter)
     uri: str = "unknown"
     """The pattern that the URI matches; never a text of the client."""
