@@ -199,13 +199,13 @@ def _targets(results: Results) -> list[Target]:
     small, large = ([cell for cell in results if (cell.server, cell.size) == (OURS, size)] for size in SIZES)
     bare = [over(results, cell.of(BARE), OURS) for cell in small]
     found = [
-        _at_least(f"1 KB: {BARE} over serve, processor time", 5.0, bare),
-        _at_most(f"1 KB: serve over {PREPARED}", 4.0, [over(results, cell, PREPARED) for cell in small]),
+        _at_least(f"1 KB: {BARE} over serve, processor time", 2.0, bare),
         _control([over(results, cell.of(AGAIN), OURS) for cell in (*small, *large)]),
     ]
     if any(cell.server == TYPESCRIPT for cell in results):
-        ratios = [over(results, cell.of(TYPESCRIPT), OURS) for cell in small]
-        found.append(_at_least(f"1 KB: {TYPESCRIPT} over serve, processor time", 3.0, ratios))
+        for size, cells, least in (("1 KB", small, 2.0), ("1 MB", large, 1.5)):
+            if ratios := [over(results, cell.of(TYPESCRIPT), OURS) for cell in cells]:
+                found.append(_at_least(f"{size}: {TYPESCRIPT} over serve, processor time", least, ratios))
     if tools := [cell for cell in large if cell.surface == TOOL]:
         ratios = [over(results, cell, OURS, READ) for cell in tools]
         found.append(_at_most("1 MB: tool over read, processor time", 1.4, ratios))
