@@ -262,7 +262,7 @@ async def test_registrations_have_a_limit(provider: str, home: Path) -> None:
     assert count_files(home) == before
 
 
-async def test_requests_of_strangers_without_a_limit_store_nothing(provider: str, home: Path) -> None:
+async def test_requests_of_strangers_for_tokens_store_nothing(provider: str, home: Path) -> None:
     code = {"grant_type": "authorization_code", "code": "x", "code_verifier": "x" * 43, "redirect_uri": CALLBACK}
     counts = []
     async with shop(by_openid(provider)) as (client, _):

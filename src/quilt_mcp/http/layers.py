@@ -69,8 +69,14 @@ SIGN_IN_RATES = {
     "/authorize": "60/minute",
     "/consent": "120/minute",  # each sign-in reads the form and sends it
     "/auth/callback": "60/minute",
+    "/token": "120/minute",
+    "/revoke": "60/minute",
 }
-"""The maximum rate of requests per address, by path. Many people can share an address."""
+"""The maximum rate of requests per address, by path. Many people can share an address.
+
+The first four store something or ask the provider. With the last two, a client whose id is a URL makes the server read
+that address.
+"""
 QUERY_BYTES = 8192
 """The maximum length of a query. The server stores the parameters of a sign-in, such as `state`."""
 BROWSER_HEADERS = (
@@ -524,6 +530,7 @@ class CancelOnDisconnect:
         except asyncio.CancelledError:
             if not request.is_cancelled:  # by the server
                 raise
+            work.uncancel()
         finally:
             starting.cancel()
             request.end()
