@@ -20,13 +20,14 @@ from mcp_types import INVALID_PARAMS, PROTOCOL_VERSION_META_KEY, SERVER_INFO_MET
 from mcp_types.methods import validate_client_request
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quilt_mcp.core.answers import MIME_TYPE, GetResourceError, GetResourceSuccess, JSONObject
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.surfaces import TOOL_NAME
 from quilt_mcp.core.tracing import is_traced
 from quilt_mcp.http.audit_requests import describe_message
+from quilt_mcp.http.layers import repeat
 
 CALL, READ = "tools/call", "resources/read"
 SURFACES = {CALL: "tool", READ: "resource"}
@@ -86,27 +87,16 @@ class Direct:
         if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] != self._path:
             await self._app(scope, receive, send)
             return
-        first: Message | None = await receive()
-        request = self._find_request(scope, first)
-        if request is not None:
-            self._count("direct")
-            await _send(send, *await self._answer(scope, request))
+        first = await receive()
+        is_whole = first["type"] == "http.request" and not first.get("more_body", False)
+        # FastMCP's pipeline has the spans of a traced request.
+        request = read_request(scope["headers"], first["body"]) if is_whole and not is_traced() else None
+        if request is None:
+            self._count("pipeline")
+            await self._app(scope, repeat(first, receive), send)
             return
-
-        async def receive_again() -> Message:
-            nonlocal first
-            message, first = first, None
-            return message or await receive()
-
-        self._count("pipeline")
-        await self._app(scope, receive_again, send)
-
-    def _find_request(self, scope: Scope, message: Message | None) -> _Request | None:
-        """Return the request if it can be answered here. FastMCP's pipeline has the spans of a traced one."""
-        is_whole = message is not None and message["type"] == "http.request" and not message.get("more_body", False)
-        if not is_whole or is_traced():
-            return None
-        return read_request(scope["headers"], (message or {}).get("body", b""))
+        self._count("direct")
+        await _send(send, *await self._answer(scope, request))
 
     async def _answer(self, scope: Scope, request: _Request) -> tuple[int, bytes]:
         """Return the status and the body of the answer."""
@@ -139,12 +129,9 @@ def read_request(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> _Reques
     is_routed = type(name) is str and _is_routed(given, method, name)
     if not is_routed or (method == CALL and name != TOOL_NAME) or not _is_valid(method, version, params):
         return None
-    if method == READ:
-        return _Request(number, method, name, frozenset(), version in MODERN_PROTOCOL_VERSIONS)
-    arguments = params.get("arguments") or {}
-    return _Request(
-        number, method, arguments.get("uri"), arguments.keys() - {"uri"}, version in MODERN_PROTOCOL_VERSIONS
-    )
+    arguments = {"uri": name} if method == READ else params.get("arguments") or {}
+    unknown = arguments.keys() - {"uri"}
+    return _Request(number, method, arguments.get("uri"), unknown, version in MODERN_PROTOCOL_VERSIONS)
 
 
 def _parse(body: bytes) -> JSONObject | None:

@@ -467,8 +467,8 @@ class CheckMessage:
         if scope["type"] != "http" or scope["method"] != "POST":
             await self._app(scope, receive, send)
             return
-        first: Message | None = await receive()
-        body: bytes = first.get("body", b"") if first else b""
+        first = await receive()
+        body: bytes = first.get("body", b"")
         if is_nested_too_deeply(body):
             await _respond(_make_depth_error())(scope, receive, send)
             return
@@ -478,13 +478,7 @@ class CheckMessage:
             return
         if invalid:
             first = {"type": "http.request", "body": _make_invalid_request(invalid), "more_body": False}
-
-        async def receive_again() -> Message:
-            nonlocal first
-            message, first = first, None
-            return message or await receive()
-
-        await self._app(scope, receive_again, send)
+        await self._app(scope, repeat(first, receive), send)
 
 
 def _make_depth_error() -> bytes:
@@ -578,6 +572,16 @@ class _WatchedRequest:
     async def send(self, message: Message) -> None:
         self._is_answered = message["type"] == "http.response.body" and not message.get("more_body", False)
         await self._send(message)
+
+
+def repeat(first: Message, receive: Receive) -> Receive:
+    """Return a function that receives this message once more, then the following ones."""
+    waiting = [first]
+
+    async def receive_again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return receive_again
 
 
 def _closing(send: Send) -> Send:
