@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -11,12 +12,12 @@ from typing import Any
 import fastmcp
 import httpx2
 import pytest
+import time_machine
 from fastmcp.server.auth import OIDCProxy
 from fastmcp.server.auth.providers.jwt import RSAKeyPair
 from joserfc.jwk import RSAKey
 from pydantic import AnyHttpUrl, SecretStr
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
@@ -230,21 +231,19 @@ async def test_registrations_have_a_size_limit(provider: str, home: Path) -> Non
     assert answer.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
-async def answer_ok(scope: Scope, receive: Receive, send: Send) -> None:
-    await Response()(scope, receive, send)
-
-
 @pytest.mark.parametrize("path", SIGN_IN_RATES)
 async def test_an_address_can_begin_a_limited_number_of_sign_ins(path: str) -> None:
-    app, rate = LimitSignIns(answer_ok), int(SIGN_IN_RATES[path].removesuffix("/minute"))
+    app, rate = LimitSignIns(Response()), int(SIGN_IN_RATES[path].removesuffix("/minute"))
 
     async def ask(address: str, method: str = "GET") -> httpx2.Response:
-        transport = httpx2.ASGITransport(app, client=(address, 1))
-        async with httpx2.AsyncClient(transport=transport, base_url=PUBLIC) as client:
+        async with httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app, client=(address, 1)), base_url=PUBLIC
+        ) as client:
             return await client.request(method, path)
 
-    allowed = [await ask("2001:db8::1", ("GET", "POST", "HEAD")[number % 3]) for number in range(rate)]
-    refused = [await ask("2001:db8::2", method) for method in ("GET", "POST", "HEAD")]
+    with time_machine.travel(0.0, tick=False):  # the window of the limit slides
+        allowed = [await ask("2001:db8::1", ("GET", "POST", "HEAD")[number % 3]) for number in range(rate)]
+        refused = [await ask("2001:db8::2", method) for method in ("GET", "POST", "HEAD")]
     others = [await ask(address) for address in ("2001:db8:0:1::1", "203.0.113.7", "nonsense")]
     others.append(await ask("2001:db8::1", "OPTIONS"))
     assert {answer.status_code for answer in (*allowed, *others)} == {HTTPStatus.OK}
@@ -254,10 +253,11 @@ async def test_an_address_can_begin_a_limited_number_of_sign_ins(path: str) -> N
 
 async def test_registrations_have_a_limit(provider: str, home: Path) -> None:
     async with shop(by_openid(provider)) as (client, _):
-        for _ in range(20):
-            await register(client)
-        before = count_files(home)
-        refused = await client.post("/register", json={"redirect_uris": [CALLBACK]})
+        with time_machine.travel(datetime.now(UTC), tick=False):  # the window of the limit slides
+            for _ in range(20):
+                await register(client)
+            before = count_files(home)
+            refused = await client.post("/register", json={"redirect_uris": [CALLBACK]})
         assert refused.status_code == HTTPStatus.TOO_MANY_REQUESTS
     assert count_files(home) == before
 
