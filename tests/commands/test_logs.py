@@ -17,7 +17,7 @@ import httpx2
 import pytest
 
 from quilt_mcp.commands.install import executable
-from quilt_mcp.commands.logs import MAX_WAITING, Format, StderrHandler
+from quilt_mcp.commands.logs import MAX_WAITING, WHOLE_WRITE, Format, StderrHandler
 from quilt_mcp.commands.process import configure_logging
 from tests.http.web import READ_QUICK, request, shop
 from tests.support.server_process import STARTED
@@ -205,8 +205,8 @@ class Stalled(StringIO):
         self.is_read = Event()
 
     def write(self, text: str) -> int:
-        """Write the text when it is read."""
         assert self.is_read.wait(SECONDS)
+        assert text.endswith("\n") and (len(text) <= WHOLE_WRITE or text.count("\n") == 1)  # noqa: PT018 - one rule
         return super().write(text)
 
 

@@ -265,21 +265,22 @@ async def test_an_answer_is_sent_as_a_whole(asked: dict[str, Any]) -> None:
 
 
 def test_long_data_are_sent_at_once_and_aborted_data_are_not_sent() -> None:
-    async def write(*parts: bytes, ends: bool = False) -> list[bytes]:
+    async def write(*parts: bytes, ends: bool = False) -> tuple[int, list[bytes]]:
         transport = SlowlyRead([0])
         joined = JoinedWrites(transport)
         for part in parts:
             joined.write(part)
-        assert joined.get_write_buffer_size() == len(parts[-1]) % JoinedWrites.LONG_BYTES
+        waiting = joined.get_write_buffer_size()
         if ends:
             joined.abort()
         await asyncio.sleep(0)
-        return transport.written
+        return waiting, transport.written
 
     long, short = b"x" * (JoinedWrites.LONG_BYTES * 2), b"y"
-    assert asyncio.run(write(short, long)) == [short + long]
-    assert asyncio.run(write(long, short)) == [long, short]
-    assert asyncio.run(write(short, ends=True)) == []
+    assert asyncio.run(write(short, long)) == (0, [short + long])
+    assert asyncio.run(write(long, short)) == (1, [long, short])
+    assert asyncio.run(write(*[short * 30_000] * 4)) == (30_000, [short * 90_000, short * 30_000])
+    assert asyncio.run(write(short, ends=True)) == (1, [])
 
 
 async def test_a_client_that_reads_slowly_is_disconnected_only_when_it_stops() -> None:

@@ -54,19 +54,19 @@ class BackgroundHandler(QueueHandler):
         target: writes the lines.
         limit: how many lines can wait. More are lost.
         patience: how long its end waits for a write that stalls, in seconds.
-        at_once: the maximum number of lines in one write.
+        at_once: the maximum number of characters of several lines in one write; 0 writes each line by itself.
     """
 
-    def __init__(self, target: LineHandler, limit: int, *, patience: float = CLOSE_SECONDS, at_once: int = 1) -> None:
-        self._records: SimpleQueue[logging.LogRecord | None] = SimpleQueue()  # a signal handler can log during a `put`
-        super().__init__(self._records)
-        self._target, self._limit = target, limit
-        self._listener = _Listener(self, self._records, target, patience, at_once)
+    def __init__(self, target: LineHandler, limit: int, *, patience: float = CLOSE_SECONDS, at_once: int = 0) -> None:
+        self.records: SimpleQueue[logging.LogRecord | None] = SimpleQueue()  # a signal handler can log during a `put`
+        super().__init__(self.records)
+        self.target, self.patience, self.at_once, self._limit = target, patience, at_once, limit
+        self._listener = _Listener(self)
 
     @property
     def waiting(self) -> int:
         """How many lines wait."""
-        return self._records.qsize()
+        return self.records.qsize()
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Add a record to the queue.
@@ -81,12 +81,12 @@ class BackgroundHandler(QueueHandler):
     def put(self, record: logging.LogRecord) -> None:
         """Add a record to the queue, also if there is no room."""
         self._listener.start_once()
-        self._records.put(record)
+        self.records.put(record)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name in the standard library
         """Note that the record is lost. The base class would write it to stderr."""
         del record
-        self._target.note("too many lines wait")
+        self.target.note("too many lines wait")
 
     def flush(self) -> None:
         """Wait until all records are written, or a few seconds if a write stalls."""
@@ -99,17 +99,9 @@ class BackgroundHandler(QueueHandler):
 
 
 class _Listener(QueueListener):
-    def __init__(
-        self,
-        source: BackgroundHandler,
-        records: SimpleQueue[logging.LogRecord | None],
-        target: LineHandler,
-        patience: float,
-        at_once: int,
-    ) -> None:
-        super().__init__(records, target)
-        self._records, self._target, self._patience, self._at_once = records, target, patience, at_once
-        self._is_ending = Event()
+    def __init__(self, source: BackgroundHandler) -> None:
+        super().__init__(source.records, source.target)
+        self._records, self._is_ending = source.records, Event()
         self._source = source  # `logging` flushes only handlers that something refers to, such as this thread
 
     def start_once(self) -> None:
@@ -127,14 +119,19 @@ class _Listener(QueueListener):
 
     def handle(self, record: logging.LogRecord) -> None:
         """Write without the lock of the handler: `logging.shutdown` takes it, and would wait for a stalled write."""
-        records = [record]
-        while len(records) < self._at_once and not self._records.empty():
+        records, size = [record], len(record.getMessage()) + 1
+        while size < self._source.at_once and not self._records.empty():
             following = self._records.get()
             if following is None:
                 self._records.put(None)  # nothing comes after it
                 break
+            length = len(following.getMessage()) + 1
+            if size + length > self._source.at_once:
+                self._source.target.write(records)
+                records, size = [], 0
             records.append(following)
-        self._target.write(records)
+            size += length
+        self._source.target.write(records)
 
     def stop(self) -> None:
         """End the thread, and wait for it, but not for a write that stalls."""
@@ -147,7 +144,7 @@ class _Listener(QueueListener):
         finally:
             self._source.release()
         if thread is not None:
-            thread.join(self._patience)
+            thread.join(self._source.patience)
 
 
 def _write(stream: TextIO, line: str) -> None:

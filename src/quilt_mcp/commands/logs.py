@@ -13,6 +13,8 @@ from quilt_mcp.commands.log_masking import is_about_source, is_own, is_safe, mas
 CONSOLE = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 MAX_CHARACTERS = 4_000
 """The maximum length of a message in the console format."""
+WHOLE_WRITE = 1_024
+"""As UTF-8, so many characters are at most 4,096 bytes: a pipe that several workers write to takes them as a whole."""
 MAX_WAITING = 4_000
 """How many records can wait while nobody reads stderr. More are lost, and counted."""
 
@@ -29,7 +31,6 @@ class _Formatter(logging.Formatter):
     _text = ""
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - the name there
-        """Return the local time, with milliseconds."""
         second = int(record.created)
         if second != self._second:
             self._text = time.strftime(datefmt or self.default_time_format, time.localtime(second))
@@ -43,7 +44,6 @@ class JSONFormatter(_Formatter):
     decimal_mark = "."
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as JSON, with its traceback as the text `traceback`."""
         line: dict[str, object] = {
             "time": self.formatTime(record),
             "level": record.levelname,
@@ -79,7 +79,7 @@ class StderrHandler(BackgroundHandler):
     """Writes records to stderr in a thread, without what libraries know of clients and of other systems."""
 
     def __init__(self, *, patience: float = CLOSE_SECONDS) -> None:
-        super().__init__(LineHandler(sys.stderr), MAX_WAITING, patience=patience, at_once=100)
+        super().__init__(LineHandler(sys.stderr), MAX_WAITING, patience=patience, at_once=WHOLE_WRITE)
         self._lost = 0
 
     def filter(self, record: logging.LogRecord) -> bool:

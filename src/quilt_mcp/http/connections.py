@@ -62,11 +62,12 @@ class JoinedWrites:
     """
 
     LONG_BYTES = 65_536
-    """Longer data are sent at once: to join them would copy them."""
+    """More data than that are sent at once, which limits what is collected."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._parts: list[bytes] = []
+        self._size = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -75,12 +76,12 @@ class JoinedWrites:
         if not self._parts:
             asyncio.get_running_loop().call_soon(self.flush)
         self._parts.append(data)
-        if len(data) > self.LONG_BYTES:
+        self._size += len(data)
+        if self._size > self.LONG_BYTES:
             self.flush()
 
     def flush(self) -> None:
-        """Send what was written."""
-        parts, self._parts = self._parts, []
+        parts, self._parts, self._size = self._parts, [], 0
         if parts and not self._transport.is_closing():
             self._transport.write(b"".join(parts))
 
@@ -89,11 +90,11 @@ class JoinedWrites:
         self._transport.close()
 
     def abort(self) -> None:
-        self._parts = []
+        self._parts, self._size = [], 0
         self._transport.abort()
 
     def get_write_buffer_size(self) -> int:
-        return sum(map(len, self._parts)) + self._transport.get_write_buffer_size()
+        return self._size + self._transport.get_write_buffer_size()
 
 
 class Connection(H11Protocol):

@@ -147,7 +147,6 @@ class RefuseConnection:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, and close the connection."""
         if scope["path"] in FOR_OPERATORS:
             await self._app(scope, receive, _closing(send))
             return
