@@ -1,25 +1,24 @@
 """The server: an app and its domains, put together. This is the only place that lists the domains."""
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
 
 from fastmcp import FastMCP
 from fastmcp.prompts import Prompt
-from fastmcp.server.providers import AggregateProvider
 from fastmcp.tools import Tool
+from mcp_types import Icon
 
 from quilt_mcp import __version__
 from quilt_mcp.analysis.resources import ANALYSIS
 from quilt_mcp.app import App
-from quilt_mcp.app.checked_tool import ResolvedSchemas
 from quilt_mcp.app.domain import Domain, InvalidDomain, collect_resources
 from quilt_mcp.app.pools import Pool, Pools
 from quilt_mcp.app.request_guard import RequestGuard
-from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.core.errors import MakeFailure
+from quilt_mcp.core.introduction import Introduction
 from quilt_mcp.core.listing import Listing
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.paged_server import PagedFastMCP
@@ -36,12 +35,22 @@ DOMAINS = (QUILT, WORKFLOWS, REQUIREMENTS, ANALYSIS)
 STARTUP_ERRORS = (InvalidDomain, MisconfiguredSignIn)
 """What `create_server` raises if the user has to change something, beside the error of invalid settings."""
 
+LISTS_TTL_SECONDS = 300
+"""How long clients may keep the lists of tools, prompts and templates. They change only with the server's version."""
+
 INSTRUCTIONS = """\
 Reads a Quilt stack: login, buckets and permissions, Athena, tabulator, users and roles, package metadata, workflows;
 and a requirements database: epics, user stories, requirements, acceptance criteria, with search.
 Analyses Python code if the extra `analysis` is installed: contracts, exceptions, equivalence, branches.
 Call get_resource() to list all resources, then get_resource(uri=...), or read the same URIs as resources.\
 """
+TITLE = "Quilt"
+WEBSITE = "https://quilt.bio"
+ICON = (  # a patchwork of four squares
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 4 4'%3E"
+    "%3Cpath fill='%236a5acd' d='M0 0h2v2H0zM2 2h2v2H2z'/%3E"
+    "%3Cpath fill='%23f28e2b' d='M2 0h2v2H2zM0 2h2v2H0z'/%3E%3C/svg%3E"
+)
 DIAGNOSIS = "Run `quilt-mcp doctor` in a terminal: it checks the configuration, the login and the network."
 
 logger = logging.getLogger(__name__)
@@ -60,7 +69,8 @@ class QuiltServer(PagedFastMCP):
         self.app = app
         self.guard = RequestGuard(self.manager)
         self.add_middleware(self.guard)
-        self.add_middleware(ResolvedSchemas())
+        icon = Icon(src=ICON, mime_type="image/svg+xml", sizes=["any"])
+        self.add_middleware(Introduction(title=TITLE, website_url=WEBSITE, icons=[icon]))
 
     def add_tool(self, tool: Tool | Callable[..., object]) -> Tool:
         """Add a tool, and log its name."""
@@ -129,6 +139,7 @@ def create_server(settings: Settings | None = None, *, domains: Sequence[Domain]
             find_failure=manager.find_failure,
         ),
         ttl_seconds=settings.cache_ttl if settings.enable_caching else 0,
+        cache_ttl=LISTS_TTL_SECONDS,
         version=__version__,
         instructions=INSTRUCTIONS,
         mask_error_details=True,
@@ -147,22 +158,10 @@ def _note_failure(app: App) -> Callable[[], None]:
 
 def _close_app(app: App) -> Callable[[FastMCP], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
-    async def lifespan(mcp: FastMCP) -> AsyncIterator[None]:
-        await declare_input_schemas(mcp)
+    async def lifespan(_: FastMCP) -> AsyncIterator[None]:
         try:
             yield
         finally:
             await app.close()
 
     return lifespan
-
-
-async def declare_input_schemas(mcp: FastMCP) -> None:
-    """Give the MCP library the input schemas of the current tools.
-
-    In the sessionless protocol the library checks the `Mcp-Param-*` headers of each call against the tool's schema.
-    Without this, it runs a whole `tools/list` for each call. `AggregateProvider.list_tools` does not filter by the
-    caller's rights.
-    """
-    schemas: Mapping[str, JSONObject] = {tool.name: tool.parameters for tool in await AggregateProvider.list_tools(mcp)}
-    mcp._mcp_server.get_tool_input_schema = schemas.get  # noqa: SLF001 - FastMCP has no public way; a test pins it

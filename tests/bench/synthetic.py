@@ -1,8 +1,7 @@
 """Resources that need almost no time, on servers of our core and of FastMCP."""
 
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 from fastmcp import FastMCP
@@ -14,7 +13,7 @@ from quilt_mcp.app.request_guard import RequestGuard
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.registry import ResourceDefinition, define
 from quilt_mcp.core.surfaces import ResourceSurface, add_surfaces
-from quilt_mcp.server import QuiltServer, create_server, declare_input_schemas
+from quilt_mcp.server import QuiltServer, create_server
 from quilt_mcp.settings import Settings
 
 PAYLOADS = {"1 KB": 1_000, "10 KB": 10_000, "150 KB": 150_000, "1 MB": 1_000_000}
@@ -40,7 +39,7 @@ class ServableFastMCP(FastMCP[Any]):
     """FastMCP's own server, with the attributes that `quilt-mcp serve` reads over HTTP."""
 
     def __init__(self, name: str, manager: ResourceManager) -> None:
-        super().__init__(name, lifespan=_lifespan)
+        super().__init__(name)
         self.app, self.manager, self.guard = App(Settings()), manager, RequestGuard(manager)
 
 
@@ -68,7 +67,7 @@ def numbered(count: int) -> ResourceManager:
 
 def numbered_fastmcp(count: int) -> FastMCP:
     """The same resources in FastMCP's local provider, and its ResourcesAsTools."""
-    mcp = FastMCP("local", lifespan=_lifespan)
+    mcp = FastMCP("local")
     for uri in static_uris(count):
         mcp.resource(uri, name=uri, mime_type="application/json")(_text)
     for uri in template_uris(count):
@@ -85,13 +84,6 @@ def static_uris(count: int) -> list[str]:
 def template_uris(count: int) -> list[str]:
     """The patterns of the templates."""
     return [f"n://template/{number}/{{key}}" for number in range(count // 2)]
-
-
-@asynccontextmanager
-async def _lifespan(mcp: FastMCP[Any]) -> AsyncIterator[None]:
-    """As in our server. Without it, each tool call over HTTP would list all tools first."""
-    await declare_input_schemas(mcp)
-    yield
 
 
 def rows(size: int) -> dict[str, Any]:

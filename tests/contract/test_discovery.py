@@ -36,7 +36,6 @@ def wire(listed: list[Any]) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.filterwarnings(r"ignore:\s*Can not relate")  # the name of the golden is not that of the test
 @in_world("admin")
 async def test_a_page_of_the_list_equals_the_golden(world: World, mcp_golden: SnapshotAssertion) -> None:
     """The page has both static resources and entities of a database."""

@@ -264,7 +264,7 @@ async def test_if_all_providers_fail_the_list_fails() -> None:
     shop = Shop(Shelf("hats", ["1"], raising(ConnectionError("hunter2"))))
     with pytest.raises(MCPError) as refused:
         await shop.page()
-    assert refused.value.error.code == -32001
+    assert refused.value.error.code == -31001
     assert refused.value.error.data["transient"] is True
     assert refused.value.error.data["details"] == "No response from hats"
     assert "hunter2" not in str(refused.value.error)
@@ -283,7 +283,7 @@ async def test_a_caller_without_a_scope_gets_the_reason() -> None:
     shop.scope = NotSignedIn("who are you?")
     with pytest.raises(MCPError) as refused:
         await shop.page()
-    assert (refused.value.error.code, refused.value.error.data["error"]) == (-32002, "Unauthorized")
+    assert (refused.value.error.code, refused.value.error.data["error"]) == (-31002, "Unauthorized")
 
 
 async def test_a_cursor_is_invalid_after_the_scope_changed() -> None:

@@ -276,7 +276,10 @@ def create_twin(
     """Return a server of the toys. With a sign-in, it has rate limits and an audit log too."""
     gate = Gate()
     rows = [
-        *(toy(f"t://{name}", _answer_with(data)) for name, data in DATA.items()),
+        *(
+            toy(f"t://{name}", _answer_with(data), ttl_seconds=60 * at, shared=at > 1)
+            for at, (name, data) in enumerate(DATA.items())
+        ),
         *(toy(f"t://{name}", _fail_with(error)) for name, error in FAILURES.items()),
         *(toy("t://thread", lambda: {"s": 1}), toy("t://echo/{a}{?b}", echo), toy("t://gate", gate.wait)),
     ]

@@ -83,7 +83,7 @@ async def test_refusals_of_both_surfaces_and_the_list_say_when_to_try_again(tmp_
             clock.shift(timedelta(seconds=tool.structured_content["retry_after_seconds"]))
             assert await client.read_resource(URI)
     assert tool.is_error
-    assert native.value.error.code == listed.value.error.code == -32001
+    assert native.value.error.code == listed.value.error.code == -31001
     assert tool.structured_content == native.value.error.data == listed.value.error.data | {"uri": URI}
     assert tool.structured_content == {
         "success": False,

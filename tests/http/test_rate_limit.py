@@ -81,7 +81,7 @@ async def test_a_refusal_says_when_to_try_again() -> None:
     error = refused.json()["error"]
     assert refused.status_code == HTTPStatus.TOO_MANY_REQUESTS
     assert refused.json() | {"error": None} == {"jsonrpc": "2.0", "id": None, "error": None}
-    assert (error["code"], error["data"]["transient"]) == (-32001, True)
+    assert (error["code"], error["data"]["transient"]) == (-31001, True)
     assert 0 < int(refused.headers["retry-after"]) == error["data"]["retry_after_seconds"] <= 3601
 
 

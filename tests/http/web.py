@@ -17,7 +17,6 @@ from quilt_mcp.http.connections import Connection
 from quilt_mcp.http.layers import BODY_SECONDS
 from quilt_mcp.http.operators import Check
 from quilt_mcp.http.server import WebServer, configure_uvicorn, listen
-from quilt_mcp.server import declare_input_schemas
 from quilt_mcp.settings import HTTPSettings
 from tests.support.toys import QUICK, SLOW, Shop
 from tests.support.waiting import SECONDS
@@ -68,7 +67,6 @@ async def running(
         direct=direct,
     )
     config = configure_uvicorn(app, settings, seconds_to_finish=1, protocol=protocol)
-    await declare_input_schemas(server)
     async with serving(lambda when_ready: WebServer(config, when_ready=when_ready)) as url:
         yield url
 

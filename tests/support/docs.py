@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from quilt_mcp.core.errors import ResourceFailure, Unauthorized
+from quilt_mcp.core.errors import SESSIONLESS_CODES, ResourceFailure, Unauthorized
 from quilt_mcp.core.registry import ResourceDefinition, path_of, path_variables
 from quilt_mcp.resources import RESOURCE_REGISTRY
 from tests.contract.cases import HOME, read_rows
@@ -146,7 +146,8 @@ def _meaning(cls: type[ResourceFailure]) -> str:
 
 def _error_names() -> str:
     def codes(cls: type[ResourceFailure]) -> str:
-        return ", ".join(str(code) for code in sorted({one.code for one in (cls, *failure_classes(cls))}))
+        found = sorted({one.code for one in (cls, *failure_classes(cls))})
+        return ", ".join(str(SESSIONLESS_CODES.get(code, code)) for code in found)
 
     names = [cls for cls in failure_classes() if ResourceFailure in cls.__bases__]
     return _table(("`error`", "meaning", "code"), ((f"`{cls.error}`", _meaning(cls), codes(cls)) for cls in names))
@@ -158,8 +159,17 @@ def _errors() -> str:
 
     raised = [cls for cls in failure_classes() if cls is not Unauthorized]  # only its subclasses are raised
     return _table(
-        ("`error`", "code", "meaning", "first suggested action"),
-        ((name(cls), f"{cls.code}", _meaning(cls), cls.default_actions[0]) for cls in raised),
+        ("`error`", "code", "before 2026-07-28", "meaning", "first suggested action"),
+        (
+            (
+                name(cls),
+                f"{SESSIONLESS_CODES.get(cls.code, cls.code)}",
+                f"{cls.code}",
+                _meaning(cls),
+                cls.default_actions[0],
+            )
+            for cls in raised
+        ),
     )
 
 

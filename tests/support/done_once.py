@@ -18,12 +18,10 @@ from botocore import hooks
 from botocore.hooks import EventAliaser
 from cyclopts import App, ArgumentCollection
 from fastmcp.tools.function_parsing import ParsedFunction
-from fastmcp.utilities.json_schema import dereference_refs
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource
 
-from quilt_mcp.app import checked_tool
 from quilt_mcp.core.answers import JSONObject
 
 
@@ -44,14 +42,6 @@ def _tools_parsed_once() -> Iterator[None]:
         input_schema, output_schema = json.loads(schemas)
         return replace(found, input_schema=input_schema, output_schema=output_schema)
 
-    resolved: dict[str, str] = {}
-
-    def recall_resolved(schema: JSONObject) -> JSONObject:
-        text = json.dumps(schema)
-        if text not in resolved:
-            resolved[text] = json.dumps(dereference_refs(schema))
-        return cast("JSONObject", json.loads(resolved[text]))
-
     check = Draft202012Validator.check_schema
     valid: set[str] = set()
 
@@ -63,7 +53,6 @@ def _tools_parsed_once() -> Iterator[None]:
 
     with (
         patch.object(ParsedFunction, "from_function", recall),
-        patch.object(checked_tool, "dereference_refs", recall_resolved),
         patch.object(Draft202012Validator, "check_schema", check_once),
     ):
         yield

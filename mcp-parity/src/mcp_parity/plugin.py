@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
         UsageError: it is invalid, or an update would run in several processes.
     """
     # goldens are named after their case, not after the test
-    config.addinivalue_line("filterwarnings", r"ignore:\s*Can not relate snapshot name:UserWarning")
+    config.addinivalue_line("filterwarnings", r"ignore:\s*Can not relate snapshot:UserWarning")
     try:
         config.stash[_settings] = _read_settings(config)
     except (ContractError, ValueError) as error:

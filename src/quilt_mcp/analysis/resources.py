@@ -12,7 +12,13 @@ from quilt_mcp.app.domain import Domain
 from quilt_mcp.core.registry import define
 
 RESOURCES = [
-    define("config://security", security_resource.security, name="Security Configuration"),
+    define(
+        "config://security",
+        security_resource.security,
+        name="Security Configuration",
+        ttl_seconds=300,  # it changes only with a restart
+        shared=True,
+    ),
     define("config://server", server_resources.server_config, name="Server Configuration"),
     define("info://capabilities", server_resources.capabilities, name="Server Capabilities"),
 ]

@@ -9,11 +9,9 @@ from inspect import getdoc
 from typing import Any, Self, TypeVar, cast
 
 from fastmcp.exceptions import ValidationError
-from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
-from fastmcp.tools import FunctionTool, Tool
+from fastmcp.tools import FunctionTool
 from fastmcp.tools.base import ToolResult
-from fastmcp.utilities.json_schema import dereference_refs
-from mcp_types import ListToolsRequest, TextContent
+from mcp_types import TextContent
 from pydantic import ConfigDict, Field, SkipValidation
 from pydantic import ValidationError as InvalidValues
 
@@ -50,25 +48,6 @@ def make_error(message: str, actions: Sequence[str]) -> JSONObject:
         "suggested_actions": list(actions),
         "transient": False,
     }
-
-
-class ResolvedSchemas(Middleware):
-    """Replaces each `$ref` in the schemas of tools, once, when a client first lists them.
-
-    FastMCP would do it for each list. A server starts without it, because FastMCP imports requests for it.
-    """
-
-    async def on_list_tools(
-        self, context: MiddlewareContext[ListToolsRequest], call_next: CallNext[ListToolsRequest, Sequence[Tool]]
-    ) -> Sequence[Tool]:
-        """List the tools."""
-        tools = await call_next(context)
-        for tool in tools:
-            if isinstance(tool, CheckedTool) and "$defs" in tool.parameters:
-                tool.parameters = dereference_refs(tool.parameters)
-            if isinstance(tool, CheckedTool) and tool.output_schema and "$defs" in tool.output_schema:
-                tool.output_schema = dereference_refs(tool.output_schema)
-        return tools
 
 
 class InvalidArguments(ToolResult):

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal, overload
 
 import orjson
 import pydantic_core
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
 
-from quilt_mcp.core.errors import INTERNAL_ERROR
+from quilt_mcp.core.errors import INTERNAL_ERROR, SESSIONLESS_CODES
 
 MIME_TYPE = "application/json"
 MAX_LEVELS = 250
@@ -139,6 +140,10 @@ class GetResourceSuccess(DictAccessibleModel):
         default_factory=lambda: datetime.now(UTC), description="When the data was retrieved, in UTC."
     )
     mime_type: str = Field(default=MIME_TYPE, description="The MIME type of the resource.")
+    ttl_ms: int = Field(default=0, exclude=True, description="How long a client may keep it; not part of the body.")
+    cache_scope: Literal["public", "private"] = Field(
+        default="private", exclude=True, description="Whose caches may keep it; not part of the body."
+    )
 
     @cached_property
     def data_json(self) -> str:
@@ -181,12 +186,20 @@ class GetResourceError(DictAccessibleModel):
     retry_after_seconds: int | None = Field(
         default=None, description="For a caller that exceeds a limit: when to retry."
     )
-    code: int = Field(default=INTERNAL_ERROR, exclude=True, description="The JSON-RPC code; not part of the body.")
+    code: int = Field(
+        default=INTERNAL_ERROR,
+        exclude=True,
+        description="The JSON-RPC code before protocol 2026-07-28; not part of the body.",
+    )
 
     @property
     def cause(self) -> str:
         """The message, under its older name."""
         return self.message
+
+    def choose_code(self, version: str | None) -> int:
+        """Return the JSON-RPC code in this version of the protocol; without one, that of the older versions."""
+        return SESSIONLESS_CODES.get(self.code, self.code) if version in MODERN_PROTOCOL_VERSIONS else self.code
 
     def body(self) -> JSONObject:
         """Return the JSON object that both surfaces send. It has the last two fields only if they apply."""

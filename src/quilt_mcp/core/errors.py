@@ -24,6 +24,12 @@ INTERNAL_ERROR = -32603
 NOT_FOUND = -32003
 UNAUTHORIZED = -32002
 UNAVAILABLE = -32001
+SESSIONLESS_CODES = {NOT_FOUND: INVALID_PARAMS, UNAUTHORIZED: -31002, UNAVAILABLE: -31001}
+"""What stands for a code since protocol 2026-07-28.
+
+It requires -32602 for a resource that does not exist, forbids -32002, and leaves -32000 to -32099 to itself. Codes of
+applications are outside of JSON-RPC's reserved range, -32768 to -32000.
+"""
 
 DISCOVER = "Call get_resource() without arguments to list all available resources."
 
@@ -33,7 +39,7 @@ class ResourceFailure(Exception):
 
     Attributes:
         error: the name on the wire, one of the six at the second level of the module's tree.
-        code: the JSON-RPC error code on the resource surface.
+        code: the JSON-RPC error code on the resource surface, in protocols before 2026-07-28.
         message: what happened, for a person.
         details: technical detail, or None. Never a credential.
         suggested_actions: what to do next; never empty.

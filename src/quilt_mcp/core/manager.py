@@ -172,7 +172,13 @@ class ResourceManager:
         data = result.model_dump(mode="json") if isinstance(result, BaseModel) else result
         if not isinstance(data, dict):
             raise TypeError(f"{definition['uri']}: a service function must return an object, not {type(data).__name__}")
-        return GetResourceSuccess(uri=uri, resource_name=definition["name"], data=data)
+        return GetResourceSuccess(
+            uri=uri,
+            resource_name=definition["name"],
+            data=data,
+            ttl_ms=0 if read.failed else 1000 * definition.get("ttl_seconds", 0),
+            cache_scope="public" if definition.get("shared") else "private",
+        )
 
     def _find(self, uri: str) -> Match:
         encoded = uris.encode_text(uri, self.registry)

@@ -20,7 +20,7 @@ VARIABLE_SEGMENT = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
 class ResourceDefinition(TypedDict):
-    """One resource: its ten keys, and three that only some resources have."""
+    """One resource: its ten keys, and five that only some resources have."""
 
     uri: str
     """The URI, with {variables} if it is a template."""
@@ -47,6 +47,10 @@ class ResourceDefinition(TypedDict):
     """From variable to the function that lists existing values, for completion, examples and advice."""
     free_text: NotRequired[Collection[str]]
     """The variables that can have any printable text as their value."""
+    ttl_seconds: NotRequired[int]
+    """How long a client may keep an answer; without it, not at all."""
+    shared: NotRequired[bool]
+    """Whether every caller gets the same answer, so that a cache between client and server may keep it for all."""
 
 
 def path_of(pattern: str) -> str:
@@ -75,6 +79,8 @@ def define(
     parameter_mapping: Mapping[str, str] | None = None,
     values: Mapping[str, Values] | None = None,
     free_text: Collection[str] = (),
+    ttl_seconds: int = 0,
+    shared: bool = False,
 ) -> ResourceDefinition:
     """Return the definition of one resource. What the URI and the function determine is derived from them.
 
@@ -89,6 +95,9 @@ def define(
         values: from variable to a function that lists existing values. A template without optional parameters needs
             one for each variable: the first value is its example.
         free_text: the variables that can have any printable text as their value.
+        ttl_seconds: how long a client may keep an answer. Only for what changes with the server's version or
+            configuration: nobody tells the client that an answer is out of date.
+        shared: whether every caller gets the same answer.
     """
     variables = _variables(uri)
     docstring = inspect.getdoc(service_function) or ""
@@ -110,6 +119,10 @@ def define(
         definition["values"] = values
     if free_text:
         definition["free_text"] = frozenset(free_text)
+    if ttl_seconds:
+        definition["ttl_seconds"] = ttl_seconds
+    if shared:
+        definition["shared"] = True
     return definition
 
 
@@ -159,6 +172,10 @@ def _uri_problems(uri: str, definition: ResourceDefinition) -> Iterator[str]:
         yield f"URI is not of the form scheme://segment/segment: {uri}"
     if not definition["name"] or not definition["description"]:
         yield f"Definition lacks a name or a description: {uri}"
+    if definition.get("ttl_seconds", 0) < 0:
+        yield f"Negative time to live: {uri}"
+    if definition.get("shared") and (definition["requires_admin"] or definition.get("requires_sign_in")):
+        yield f"A shared answer would reach callers who may not read it: {uri}"
     if definition["category"] != uri.partition("://")[0]:
         yield f"Category is not the URI's scheme: {definition['category']} in {uri}"
 

@@ -3,17 +3,19 @@
 import logging
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from typing import Literal
 
 import mcp_types
 from fastmcp import FastMCP
 from fastmcp.resources import Resource, ResourceContent, ResourceResult
 from fastmcp.resources.template import ResourceTemplate
+from fastmcp.server.dependencies import get_context
 from fastmcp.server.providers import Provider
 from fastmcp.tools.base import Tool, ToolResult
 from fastmcp.utilities.versions import VersionSpec
 from mcp.shared.exceptions import MCPError
 from mcp_types import CompletionArgument, CompletionContext, ResourceTemplateReference, TextContent, ToolAnnotations
-from pydantic import ConfigDict, SkipValidation
+from pydantic import AnyUrl, ConfigDict, SkipValidation
 
 from quilt_mcp.core.answers import MIME_TYPE, GetResourceError, GetResourceSuccess, JSONObject
 from quilt_mcp.core.manager import ResourceManager
@@ -46,10 +48,25 @@ OUTPUT_SCHEMA: JSONObject = {
 
 
 class ResourceRefused(MCPError):
-    """A failed read as a JSON-RPC error. Its `data` is the body that the tool returns for the same failure."""
+    """A failed read as a JSON-RPC error. Its `data` is the body that the tool returns for the same failure.
 
-    def __init__(self, error: GetResourceError) -> None:
-        super().__init__(code=error.code, message=error.message, data=error.body())
+    Args:
+        error: the failure.
+        version: of the protocol; by default that of the current request.
+    """
+
+    def __init__(self, error: GetResourceError, version: str | None = None) -> None:
+        code = error.choose_code(version or _find_version())
+        super().__init__(code=code, message=error.message, data=error.body())
+
+
+def _find_version() -> str | None:
+    """Return the protocol version of the current request; None outside of one."""
+    try:
+        request = get_context().request_context
+    except RuntimeError:
+        return None
+    return request.protocol_version if request else None
 
 
 class ManagedResource(Resource):
@@ -69,7 +86,26 @@ class ManagedResource(Resource):
         response = await self.manager.respond(self.requested, surface="resource")
         if isinstance(response, GetResourceError):
             raise ResourceRefused(response)
-        return ResourceResult([ResourceContent(response.data_json, mime_type=response.mime_type)])
+        contents = [ResourceContent(response.data_json, mime_type=response.mime_type)]
+        return CacheableResourceResult(contents, ttl_ms=response.ttl_ms, cache_scope=response.cache_scope)
+
+
+class CacheableResourceResult(ResourceResult):
+    """The result of a read that says how long, and for whom, it may be kept."""
+
+    ttl_ms: int = 0
+    cache_scope: Literal["public", "private"] = "private"
+
+    def __init__(
+        self, contents: list[ResourceContent], *, ttl_ms: int, cache_scope: Literal["public", "private"]
+    ) -> None:
+        super().__init__(contents)
+        self.ttl_ms, self.cache_scope = ttl_ms, cache_scope
+
+    def to_mcp_result(self, uri: AnyUrl | str) -> mcp_types.ReadResourceResult:
+        """Return the result with its cache hints."""
+        result = super().to_mcp_result(uri)
+        return result.model_copy(update={"ttl_ms": self.ttl_ms, "cache_scope": self.cache_scope})
 
 
 class ResourceSurface(Provider):
@@ -132,7 +168,9 @@ def add_surfaces(mcp: FastMCP, manager: ResourceManager) -> None:
             description=describe_tool(manager),
             parameters=PARAMETERS,
             output_schema=OUTPUT_SCHEMA,
-            annotations=ToolAnnotations(read_only_hint=True, idempotent_hint=True, destructive_hint=False),
+            annotations=ToolAnnotations(
+                read_only_hint=True, idempotent_hint=True, destructive_hint=False, open_world_hint=True
+            ),
             tags={"resources"},
             manager=manager,
         )
@@ -194,6 +232,7 @@ def _optional(definitions: Iterable[ResourceDefinition]) -> str:
 def _common(definition: ResourceDefinition) -> JSONObject:
     return {
         "name": definition["name"],
+        "title": definition["name"],
         "description": definition["description"],
         "mime_type": MIME_TYPE,
         "tags": {definition["category"]},

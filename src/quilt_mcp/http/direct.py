@@ -51,14 +51,14 @@ class _Request(NamedTuple):
     Attributes:
         uri: what the client sent. Its type is not checked for the tool: the manager does that.
         unknown: the names of arguments that the tool does not have.
-        is_sessionless: whether it is of the sessionless protocol, 2026-07-28.
+        version: of the protocol.
     """
 
     number: int | str
     method: str
     uri: object
     unknown: AbstractSet[str]
-    is_sessionless: bool
+    version: str
 
 
 class Direct:
@@ -100,20 +100,25 @@ class Direct:
 
     async def _answer(self, scope: Scope, request: _Request) -> tuple[int, bytes]:
         """Return the status and the body of the answer."""
-        name = TOOL_NAME if request.method == CALL else None
+        name, is_sessionless = (
+            TOOL_NAME if request.method == CALL else None,
+            request.version in MODERN_PROTOCOL_VERSIONS,
+        )
         with describe_message(scope, request.method, name):
             async with Context(fastmcp=self._mcp):
                 response = await self._manager.respond(
                     request.uri, surface=SURFACES[request.method], unknown_arguments=request.unknown
                 )
         if isinstance(response, GetResourceError) and request.method == READ:
-            error = {"code": response.code, "message": response.message, "data": response.body()}
+            code = response.choose_code(request.version)
+            error = {"code": code, "message": response.message, "data": response.body()}
             body = orjson.dumps({"jsonrpc": "2.0", "id": request.number, "error": error})
-            return STATUSES.get(response.code, 200) if request.is_sessionless else 200, body
+            return STATUSES.get(code, 200) if is_sessionless else 200, body
         result = _make_result(request, response)
-        if request.is_sessionless:
+        if is_sessionless:
             result |= {"resultType": "complete", "_meta": self._meta}
-            result |= {"ttlMs": 0, "cacheScope": "private"} if request.method == READ else {}
+            if isinstance(response, GetResourceSuccess) and request.method == READ:
+                result |= {"ttlMs": response.ttl_ms, "cacheScope": response.cache_scope}
         return 200, orjson.dumps({"jsonrpc": "2.0", "id": request.number, "result": result})
 
 
@@ -131,7 +136,7 @@ def read_request(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> _Reques
         return None
     arguments = {"uri": name} if method == READ else params.get("arguments") or {}
     unknown = arguments.keys() - {"uri"}
-    return _Request(number, method, arguments.get("uri"), unknown, version in MODERN_PROTOCOL_VERSIONS)
+    return _Request(number, method, arguments.get("uri"), unknown, version)
 
 
 def _parse(body: bytes) -> JSONObject | None:

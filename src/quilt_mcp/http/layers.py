@@ -28,9 +28,10 @@ from fastmcp.server.auth import AccessToken
 from fastmcp.server.auth.middleware import RequireAuthMiddleware
 from fastmcp.server.dependencies import get_access_token
 from mcp.server.transport_security import RequestBodyLimitMiddleware
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types import PARSE_ERROR
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
@@ -328,7 +329,7 @@ class RateLimit:
                 await self._count(find_counted(token))
                 scope[COUNTED] = True
             except TooManyRequests as refusal:
-                await too_many_requests(refusal)(scope, receive, send)
+                await too_many_requests(refusal, scope)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -341,7 +342,7 @@ def find_counted(token: AccessToken) -> Identity:
         return Identity(token.client_id, issuer=f"client of {(token.claims or {}).get('iss')}")
 
 
-def too_many_requests(refusal: TooManyRequests) -> JSONResponse:
+def too_many_requests(refusal: TooManyRequests, scope: Scope) -> JSONResponse:
     """Return the answer to a request that exceeds a limit."""
     body = GetResourceError(
         error=refusal.error,
@@ -352,7 +353,8 @@ def too_many_requests(refusal: TooManyRequests) -> JSONResponse:
         retry_after_seconds=refusal.retry_after_seconds,
         code=refusal.code,
     )
-    error = ResourceRefused(body).error.model_dump(mode="json", exclude_none=True)
+    refused = ResourceRefused(body, Headers(scope=scope).get(MCP_PROTOCOL_VERSION_HEADER))
+    error = refused.error.model_dump(mode="json", exclude_none=True)
     return JSONResponse(
         {"jsonrpc": "2.0", "id": None, "error": error},
         HTTPStatus.TOO_MANY_REQUESTS,
@@ -387,7 +389,7 @@ class StreamLimit:
             refusal = TooManyRequests(
                 "Too many streams.", retry_after_seconds=STREAM_SECONDS, details=f"at most {self._limit} streams"
             )
-            await too_many_requests(refusal)(scope, receive, send)
+            await too_many_requests(refusal, scope)(scope, receive, send)
             return
         scope[IS_STREAM] = True
         self._open[caller] += 1

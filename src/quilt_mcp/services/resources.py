@@ -19,6 +19,9 @@ from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import Callers
 from quilt_mcp.services.stack.failures import FAILURES
 
+STATIC_TTL_SECONDS = 3600
+"""For texts of this package, which change with its version only."""
+
 RESOURCES = [
     define("auth://status", auth_metadata.auth_status, name="Auth Status"),
     define("auth://catalog/info", auth_metadata.catalog_info, name="Catalog Info"),
@@ -63,12 +66,26 @@ RESOURCES = [
         name="Admin Tabulator Config",
         requires_admin=True,
     ),
-    define("metadata://templates", metadata_service.list_metadata_templates, name="Metadata Templates"),
-    define("metadata://examples", metadata_service.show_metadata_examples, name="Metadata Examples"),
+    define(
+        "metadata://templates",
+        metadata_service.list_metadata_templates,
+        name="Metadata Templates",
+        ttl_seconds=STATIC_TTL_SECONDS,
+        shared=True,
+    ),
+    define(
+        "metadata://examples",
+        metadata_service.show_metadata_examples,
+        name="Metadata Examples",
+        ttl_seconds=STATIC_TTL_SECONDS,
+        shared=True,
+    ),
     define(
         "metadata://troubleshooting",
         metadata_service.fix_metadata_validation_issues,
         name="Metadata Troubleshooting",
+        ttl_seconds=STATIC_TTL_SECONDS,
+        shared=True,
     ),
     define(
         "metadata://templates/{template}",
@@ -76,6 +93,8 @@ RESOURCES = [
         name="Metadata Template",
         parameter_mapping={"template": "name"},
         values={"template": metadata_service.find_template_names},
+        ttl_seconds=STATIC_TTL_SECONDS,
+        shared=True,
     ),
     define(
         "permissions://discover",
