@@ -285,7 +285,7 @@ async def test_health_check_returns_versions_and_does_not_identify_the_machine(c
     answer = (await call(client, "health_check")).structured_content
     assert answer is not None
     assert answer["status"] == "healthy"
-    assert (answer["crosshair_version"], answer["z3_version"]) == ("0.0.112", "5.3.1.0")
+    assert (answer["crosshair_version"], answer["z3_version"]) == ("0.0.113", "5.3.3.0")
     assert len(answer["platform"].split()) == 2
     assert answer["memory_usage_mb"] is None or answer["memory_usage_mb"] > 1
 

@@ -65,7 +65,7 @@ def raises(error: type[Exception]) -> Callable[[Returned | Raised], bool]:
 
 
 def test_versions_are_those_that_the_adapter_was_written_for() -> None:
-    assert (version("crosshair-tool"), version("z3-solver")) == ("0.0.112", "5.3.1.0")
+    assert (version("crosshair-tool"), version("z3-solver")) == ("0.0.113", "5.3.3.0")
 
 
 def test_loop_has_the_expected_parameters_and_results() -> None:

@@ -81,7 +81,6 @@ class EntityProvider:
         return Resource(
             uri=f"{self.prefix}{entity_id}",
             name=f"{self.kind.title}: {shown}",
-            title=f"{self.kind.title}: {shown}",
             description=f"{self.kind.title} {reference_id}: {shown}",
             mime_type=MIME_TYPE,
         )

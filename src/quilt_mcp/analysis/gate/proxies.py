@@ -23,4 +23,4 @@ PROXY_ATTRIBUTES = frozenset(
     val_missing_checker val_missing_constructor val_pytype var
     """.split()  # noqa: SIM905 - words are easier to read than a list of literals
 )
-"""The attributes of proxies in CrossHair 0.0.112. A test compares them with the installed version."""
+"""The attributes of proxies in CrossHair 0.0.113. A test compares them with the installed version."""
