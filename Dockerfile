@@ -1,5 +1,5 @@
 # Serves quilt-mcp over HTTP. It runs as a user without rights, and needs to write only to /srv/data and /tmp.
-FROM python:3.13-slim AS build
+FROM python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b AS build
 ARG EXTRAS=postgres,valkey
 ARG SOURCE_COMMIT=
 WORKDIR /srv/source
@@ -10,7 +10,7 @@ RUN /srv/quilt-mcp/bin/python -m pip install --no-cache-dir --disable-pip-versio
     --constraint constraints.txt ".[$EXTRAS]"
 RUN mkdir /srv/data
 
-FROM python:3.13-slim
+FROM python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 COPY --from=build /srv/quilt-mcp /srv/quilt-mcp
 COPY --from=build --chown=10001:10001 /srv/data /srv/data
 ENV PATH=/srv/quilt-mcp/bin:/usr/local/bin:/usr/bin:/bin \

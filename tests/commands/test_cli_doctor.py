@@ -150,7 +150,7 @@ def test_settings_are_shown_with_their_source_and_without_secrets(
             monkeypatch.setenv(name, value)
     monkeypatch.setenv("QUILT_MCP_ALLOWED_HOSTS", "a.example.com b.example.com")
     monkeypatch.setenv("SYMBOLIC_MEMORY_LIMIT_MB", "512")
-    assert main(["doctor", *(["--json"] if form == "json" else [])]) in {0, 1}
+    assert main(["doctor", "--json" if form == "json" else "--settings"]) in {0, 1}
     captured = capsys.readouterr()
     assert not any(CANARY[:length] in captured.out + captured.err for length in (5, 8, len(CANARY)))
     if form == "text":
@@ -172,3 +172,16 @@ def test_settings_are_shown_with_their_source_and_without_secrets(
         "QUILT_MCP_JWT_ISSUER": (None, "default"),
     }
     assert {name: (found[name]["value"], found[name]["source"]) for name in expected} == expected
+
+
+def test_only_settings_that_are_set_are_shown(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor"]) in {0, 1}
+    before = capsys.readouterr().out
+    monkeypatch.setenv("SYMBOLIC_MEMORY_LIMIT_MB", "512")
+    assert main(["doctor"]) in {0, 1}
+    out = capsys.readouterr().out
+    assert "SYMBOLIC_MEMORY_LIMIT_MB" in out
+    assert "SYMBOLIC_MEMORY_LIMIT_MB" not in before
+    assert "QUILT_MCP_DEADLINE_SECONDS" not in out

@@ -24,6 +24,7 @@ yaml = importlib.import_module("yaml")  # it has no type information
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "compose.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 SERVERS = ("server-1", "server-2")
+DIGEST = re.compile(r"[a-z/]+:[\w.-]+@sha256:[0-9a-f]{64}")
 DEADLINE = Settings.model_fields["deadline_seconds"].default
 VARIABLES = {name_variable(name) for name in Settings.model_fields}
 ISSUER, AUDIENCE = "https://id.example.com", "quilt-mcp"
@@ -71,7 +72,9 @@ def test_the_image_runs_as_a_user_without_rights_and_has_what_it_copies() -> Non
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", final.last("USER"))
     create_app().parse_args(final.command[1:])
     assert final.environment.keys() - {"PATH", "HOME"} <= VARIABLES
-    assert [stage.image for stage in stages()] == ["python:3.13-slim"] * 2  # short names: the engine finds its registry
+    images = [stage.image for stage in stages()]
+    assert images[0] == images[1]
+    assert images[0].startswith("python:3.13-slim@")  # a short name: the engine finds its registry
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     extras = re.findall(r"^(\w+) = \[", project.partition("[project.optional-dependencies]")[2], re.MULTILINE)
     assert set(stages()[0].environment["EXTRAS"].split(",")) <= set(extras)
@@ -121,12 +124,25 @@ def test_the_compose_file_has_two_equal_servers_without_rights() -> None:
     assert (first["read_only"], first["cap_drop"], first["tmpfs"]) == (True, ["ALL"], ["/tmp"])  # noqa: S108 - of the image
     assert int(first["stop_grace_period"].removesuffix("s")) > DEADLINE
     assert first["ulimits"]["nofile"] > Settings.model_fields["max_connections"].default
-    assert first["environment"].keys() <= VARIABLES
+    assert {name.removesuffix("_FILE") for name in first["environment"]} <= VARIABLES
     proxy = SERVICES["nginx"]["networks"]["default"]["ipv4_address"]
     assert first["environment"]["QUILT_MCP_TRUSTED_PROXIES"] == proxy
     create_app().parse_args(SERVICES["migrate"]["command"])
     images = {service["image"].partition(":")[0] for service in SERVICES.values()}
     assert images == {"quilt-mcp", "nginx", "valkey/valkey", "postgres"}
+    assert all(service["security_opt"] == ["no-new-privileges:true"] for service in SERVICES.values())
+
+
+def test_images_have_digests_and_secrets_are_files() -> None:
+    others = [service["image"] for service in SERVICES.values() if service["image"] != "quilt-mcp"]
+    assert [image for image in (*others, *(stage.image for stage in stages())) if not DIGEST.fullmatch(image)] == []
+    text = (ROOT / "deploy" / "compose.yml").read_text(encoding="utf-8")
+    assert "PASSWORD: " not in text
+    given = {name for service in SERVICES.values() for name in service.get("secrets", ())}
+    assert given == COMPOSE["secrets"].keys() == set(re.findall(r"^#   ([a-z_.]+)   ", text, re.MULTILINE))
+    for service in SERVICES.values():
+        files = [value for name, value in service.get("environment", {}).items() if name.endswith("_FILE")]
+        assert {Path(file).name for file in files} <= set(service.get("secrets", ()))
 
 
 @pytest.mark.soak

@@ -23,11 +23,11 @@ JOBS: dict[str, dict[str, Any]] = WORKFLOWS["ci"]["jobs"]
 NIGHTLY: dict[str, dict[str, Any]] = WORKFLOWS["nightly"]["jobs"]
 CLOSING = "all-succeeded"
 RELEASE: dict[str, dict[str, Any]] = WORKFLOWS["release"]["jobs"]
-WITHOUT_CODE = {CLOSING, "publish", "release"}
+WITHOUT_CODE = {CLOSING, "attest", "publish", "release"}
 """Jobs that do not check out the code. Those of a release get the files that an earlier job built and attested."""
 RIGHTS: dict[str, dict[str, str]] = {
     CLOSING: {},
-    "build": {"contents": "read", "id-token": "write", "attestations": "write"},
+    "attest": {"id-token": "write", "attestations": "write"},
     "publish": {"id-token": "write"},
     "release": {"contents": "write"},
 }
@@ -124,7 +124,20 @@ def test_every_night_the_long_tests_run_and_the_suite_without_constraints() -> N
     assert NIGHTLY["once"]["steps"][-1] == {"run": "make test-once"}
     assert NIGHTLY["coverage"]["steps"][-1] == {"run": "make coverage"}
     assert NIGHTLY["newest"]["steps"][-1]["run"] == "make test CONSTRAINTS="
-    assert set(NIGHTLY["newest"]["strategy"]["matrix"]["python-version"]) == {CLASSIFIERS[0], CLASSIFIERS[-1]}
+    assert NIGHTLY["newest"]["strategy"]["matrix"]["python-version"] == CLASSIFIERS
+    assert NIGHTLY["lowest"]["steps"][-1] == {"run": "make lowest"}
+
+
+def test_the_job_that_attests_runs_no_code() -> None:
+    assert [step for step in RELEASE["attest"]["steps"] if "run" in step] == []
+    assert {"attest", "build"} <= set(RELEASE["publish"]["needs"])
+
+
+def test_everything_that_ages_is_renewed() -> None:
+    rows = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text(encoding="utf-8"))["updates"]
+    assert {row["package-ecosystem"] for row in rows} == {"pip", "github-actions", "docker", "docker-compose"}
+    folders = [folder for row in rows for folder in row.get("directories", [row.get("directory")])]
+    assert [folder for folder in folders if not (ROOT / folder.strip("/")).is_dir()] == []
 
 
 def test_a_change_of_what_the_long_tests_test_runs_them_and_no_other_job_of_the_night() -> None:
@@ -214,7 +227,8 @@ def test_a_tag_releases_what_was_tested_built_and_attested() -> None:
     assert {name: job.get("needs", []) for name, job in RELEASE.items()} == {
         "test": [],
         "build": ["test"],
-        "publish": ["build"],
+        "attest": ["build"],
+        "publish": ["build", "attest"],
         "release": ["build", "publish"],
     }
     assert RELEASE["test"]["steps"][-1] == {"run": "make check test-parity coverage test-install"}

@@ -5,6 +5,7 @@ import os
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
@@ -133,7 +134,10 @@ def _commands_inspected_once() -> Iterator[None]:
             return assemble(app, **options)
         if app.default_command not in known:
             known[app.default_command] = assemble(app)
-        return known[app.default_command].copy(reset_tokens=True)
+        arguments = [copy(one) for one in known[app.default_command]]
+        for one in arguments:
+            one.tokens = []
+        return ArgumentCollection(arguments)  # type: ignore[no-untyped-call]  # cyclopts does not annotate it
 
     with patch.object(App, "assemble_argument_collection", recall):
         yield

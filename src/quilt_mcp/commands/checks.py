@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from typing import Literal, TypedDict
 
 from quilt_mcp import __version__
+from quilt_mcp.app.build import advise_extra
 from quilt_mcp.commands.session import Body
 
 State = Literal["ok", "failed", "skipped", "info"]
@@ -22,10 +23,7 @@ class Check(TypedDict):
 
 def describe_installation() -> list[Check]:
     """Return the versions, and whether the demo world is installed."""
-    missing = (
-        "not installed; install the extra `demo`, for example with `pipx install '.[demo]'` or "
-        "`make install EXTRAS=demo`"
-    )
+    missing = f"not installed; {advise_extra('demo')}"
     return [
         _check("quilt-mcp", "info", __version__),
         _check("Python", "info", f"{platform.python_version()} on {platform.system()}"),

@@ -1,7 +1,9 @@
 """`quilt-mcp doctor`: check the configuration, the sign-in and the network, and suggest fixes."""
 
 import os
+from typing import Annotated
 
+from cyclopts import Parameter
 from rich.table import Table
 from rich.text import Text
 
@@ -16,8 +18,16 @@ from quilt_mcp.settings import Settings
 STYLES = {"ok": "green", "failed": "bold red", "skipped": "dim", "info": "dim"}
 
 
-def doctor(*, demo: Demo = None, as_json: AsJSON = False) -> int:
-    """Check the configuration, the sign-in and the network, and print the settings. Secrets are masked.
+AllSettings = Annotated[
+    bool,
+    Parameter(
+        name="--settings", negative="", show_default=False, help="Print all settings, also those at their defaults."
+    ),
+]
+
+
+def doctor(*, demo: Demo = None, as_json: AsJSON = False, all_settings: AllSettings = False) -> int:
+    """Check the configuration, the sign-in and the network, and print the settings that are set. Secrets are masked.
 
     The exit status is 0 if no check fails.
     """
@@ -28,8 +38,12 @@ def doctor(*, demo: Demo = None, as_json: AsJSON = False) -> int:
     if as_json:
         show_json({"ok": ok, "checks": found, "settings": effective})
     else:
-        settings = _list_settings(effective)
-        show(_list_checks(found), "", "Settings:", settings, "", "No problems found." if ok else "Some checks failed.")
+        shown = [one for one in effective if all_settings or one["source"] != "default"]
+        title = "Settings:" if all_settings else "Settings that are not at their defaults (--settings prints all):"
+        show(_list_checks(found), "")
+        if shown:
+            show(title, _list_settings(shown), "")
+        show("No problems found." if ok else "Some checks failed.")
     return 0 if ok else 1
 
 

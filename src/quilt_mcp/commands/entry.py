@@ -9,6 +9,7 @@ from typing import cast
 
 from quilt_mcp.commands.streams import choose_encoding, open_closed_streams
 
+MISUSED = 2
 INTERRUPTED = 130  # 128 plus the signal
 
 
@@ -17,6 +18,10 @@ def main() -> int:
     arguments = sys.argv[1:]
     try:
         open_closed_streams()
+        if sys.flags.optimize > 1:
+            sys.stderr.write("quilt-mcp: Python runs without docstrings, which describe the resources: unset -OO or ")
+            sys.stderr.write("PYTHONOPTIMIZE=2.\n")
+            return MISUSED
         _ignore_early_reload(arguments)
         if arguments[:1] == ["serve"]:
             gc.disable()  # until the server is created: hardly anything that the imports create is garbage

@@ -14,6 +14,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from quilt_mcp.app.build import advise_permanent_install
 from quilt_mcp.commands.cli import MISUSED
 from quilt_mcp.commands.client_entry import COMMAND, SERVER_NAME, ConfigText, Entry
 from quilt_mcp.commands.client_file import ClientFile, ConfigError
@@ -49,6 +50,10 @@ def install(
     client: Which, /, *, env: Variables = None, demo: Demo = None, write: Write = False, remove: Remove = False
 ) -> int:
     """Print the entry that lets an MCP client start quilt-mcp, and the file for it; or write the file."""
+    if advice := advise_permanent_install(Path(executable())):
+        raise Misuse(
+            f"This command runs from a cache that can be deleted. Run `{advice}`, then `quilt-mcp install` again."
+        )
     variables = _parse_variables(env or [])
     if remove and (variables or demo):
         raise Misuse("--remove takes neither --env nor --demo.")

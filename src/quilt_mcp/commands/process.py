@@ -9,6 +9,7 @@ from importlib import import_module
 from threading import Thread
 from typing import TypeVar
 
+from quilt_mcp.app.build import advise_extra
 from quilt_mcp.commands.logs import Format, log_to_stderr
 from quilt_mcp.commands.misuse import Misuse
 
@@ -50,10 +51,7 @@ def enter_world(name: str | None) -> AbstractContextManager[object]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "moto":
             raise
-        raise Misuse(
-            "The demo world is not installed: install the extra `demo`, for example with "
-            "`pipx install '.[demo]'` or `make install EXTRAS=demo`."
-        ) from error
+        raise Misuse(f"The demo world is not installed: {advise_extra('demo')}.") from error
     context: AbstractContextManager[object] = module.demo_world(name)
     return context
 

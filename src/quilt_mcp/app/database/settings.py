@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings
 
+from quilt_mcp.app.build import advise_extra
 from quilt_mcp.app.home import find_data_directory
 
 Seconds = Annotated[float, Field(gt=0, le=600)]
@@ -29,10 +30,7 @@ def check_url(url: SecretStr, *, driver: str, others: tuple[str, ...] = ()) -> S
     if scheme not in POSTGRESQL | {f"postgresql+{driver}"} | set(others):
         raise ValueError(" or ".join(f"{name}://" for name in ("it must start with postgresql", *others[:1])))
     if scheme not in others and find_spec(driver) is None:
-        raise ValueError(
-            "install the extra `postgres`, for example with `pipx install '.[postgres]'` or "
-            "`make install EXTRAS=postgres`"
-        )
+        raise ValueError(advise_extra("postgres"))
     return url
 
 
