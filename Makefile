@@ -22,7 +22,7 @@ GOLDEN_PARTS := $(addprefix golden-part-,$(shell seq $(WORKERS)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run install setup check test test-once coverage test-parity test-install wheels mcpb lowest soak contract golden mcp-list
+.PHONY: help run install setup check test test-once coverage test-parity test-install wheels mcpb lowest soak test-view pictures contract golden mcp-list
 .PHONY: demo-data serve bench bench-compare bench-docs clean
 
 help: ## Show this list
@@ -89,6 +89,12 @@ soak: setup ## The tests that are too slow for every push; prints their figures
 	cd mcp-parity && ../$(PARALLEL) -m soak --timeout 600
 	$(PARALLEL) $(THOROUGH) -m 'soak and not alone' -rP --timeout 1200 tests
 	$(BIN)/pytest $(THOROUGH) -n 0 -m 'soak and alone' -rP --timeout 7200 tests
+
+test-view: setup .venv/.installed-view ## The page of the view in Chromium, from the system
+	$(BIN)/pytest -n 0 -m view -rs tests/view
+
+pictures: setup .venv/.installed-view ## Take the pictures of docs from the demo, with Chromium
+	$(BIN)/python -m tests.view.pictures
 
 contract: setup ## Only the contract: both surfaces against the goldens
 	$(PARALLEL) $(CONTRACT)

@@ -29,6 +29,9 @@ from quilt_mcp.requirements.resources import REQUIREMENTS
 from quilt_mcp.services.resources import QUILT
 from quilt_mcp.services.settings import find_plain_addresses
 from quilt_mcp.settings import Settings
+from quilt_mcp.view.page import make_page
+from quilt_mcp.view.tool import TOOL_NAME as SHOW_RESOURCE
+from quilt_mcp.view.tool import ViewProvider
 from quilt_mcp.workflows.resources import WORKFLOWS
 
 DOMAINS = (QUILT, WORKFLOWS, REQUIREMENTS, ANALYSIS)
@@ -70,7 +73,8 @@ class QuiltServer(PagedFastMCP):
         self.guard = RequestGuard(self.manager)
         self.add_middleware(self.guard)
         icon = Icon(src=ICON, mime_type="image/svg+xml", sizes=["any"])
-        self.add_middleware(Introduction(title=TITLE, website_url=WEBSITE, icons=[icon]))
+        has_apps = app.settings_as(Settings).view != "off"
+        self.add_middleware(Introduction(title=TITLE, website_url=WEBSITE, icons=[icon], has_apps=has_apps))
 
     def add_tool(self, tool: Tool | Callable[..., object]) -> Tool:
         """Add a tool, and log its name."""
@@ -99,14 +103,16 @@ def create_manager(app: App, domains: Iterable[Domain] = DOMAINS) -> ResourceMan
         pools |= domain.pools
     run = app.part(Pools).run
     settings = app.settings_as(Settings)
+    registry = collect_resources(domains)
     return ResourceManager(
-        collect_resources(domains),
+        registry,
         deadline=settings.deadline_seconds,
         failures=failures,
         around=app.active,
         admit=app.part(Admission).admit,
         run=lambda scheme, call: run(pools.get(scheme, "local"), call),
         diagnosis=DIAGNOSIS,
+        documents=[] if settings.view == "off" else [make_page(registry.values())],
     )
 
 
@@ -147,6 +153,9 @@ def create_server(settings: Settings | None = None, *, domains: Sequence[Domain]
         auth=create_auth(settings, shared_store=lambda secret: app.part(SignIns).open(secret, _note_failure(app))),
     )
     add_surfaces(mcp, manager)
+    for address in manager.documents:
+        mcp.add_provider(ViewProvider(manager, address, settings.view))
+        mcp.guard.names.add(SHOW_RESOURCE)
     for domain in domains:
         domain.add_tools(mcp, app)
     return mcp

@@ -91,7 +91,7 @@ _NEEDED_BY: dict[str, tuple[str, ...]] = {
 
 
 class DispatchSettings(BaseSettings):
-    """Time limits and pages."""
+    """Time limits, pages, and how answers are shown."""
 
     deadline_seconds: Seconds = Field(30.0, description="Maximum time for one read.")
     list_page_size: int = Field(200, ge=1, le=1000, description="Resources per page of `resources/list`.")
@@ -102,6 +102,11 @@ class DispatchSettings(BaseSettings):
     )
     enable_caching: bool = Field(default=False, description="Let clients cache pages of `resources/list`.")
     cache_ttl: Seconds = Field(300.0, description="How long clients may cache a page, in seconds.")
+    view: Literal["auto", "on", "off"] = Field(
+        "auto",
+        description="The tool `show_resource`, which shows answers to a person: `auto` for clients that declare MCP "
+        "Apps, `on` for all clients.",
+    )
 
 
 class HTTPSettings(BaseSettings):

@@ -9,6 +9,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ServerCapabilities
 
 from quilt_mcp.core import errors
+from quilt_mcp.core.introduction import APPS
 from quilt_mcp.core.registry import build_registry
 from quilt_mcp.server import create_server
 from tests.support.low_level import low_level
@@ -56,7 +57,9 @@ async def test_the_server_announces_what_it_has_and_nothing_else(mode: str) -> N
         announced, info = client.server_capabilities, client.server_info
         prompts = await client.list_prompts()
     assert isinstance(announced, ServerCapabilities)
-    assert announced.model_dump(exclude_none=True) == {
+    # protocols before 2026-07-28 have no extensions
+    extensions: dict[str, Any] = {} if mode == "legacy" else {"extensions": {APPS: {}}}
+    assert announced.model_dump(exclude_none=True) == extensions | {
         "prompts": {"list_changed": False},
         "resources": {"list_changed": False, "subscribe": False},
         "tools": {"list_changed": False},

@@ -170,16 +170,16 @@ def test_the_closing_job_always_runs_and_looks_at_every_other_job() -> None:
 @pytest.mark.parametrize(
     ("event", "results", "passes"),
     [
-        ("pull_request", "success success success success success success success", True),
-        ("push", "success success success success success skipped skipped", True),
-        ("pull_request", "success success success success success skipped success", False),
-        ("pull_request", "success success success success success failure success", False),
-        ("pull_request", "success success success success success success failure", False),
-        ("push", "success success failure success success skipped skipped", False),
-        ("push", "success success success failure success skipped skipped", False),
-        ("push", "success success success success failure skipped skipped", False),
-        ("push", "cancelled success success success success skipped skipped", False),
-        ("push", "success success skipped success success skipped skipped", False),
+        ("pull_request", "success success success success success success success success", True),
+        ("push", "success success success success success success skipped skipped", True),
+        ("pull_request", "success success success success success success skipped success", False),
+        ("pull_request", "success success success success success success failure success", False),
+        ("pull_request", "success success success success success success success failure", False),
+        ("push", "success success failure success success success skipped skipped", False),
+        ("push", "success success success success failure success skipped skipped", False),
+        ("push", "success success success success success failure skipped skipped", False),
+        ("push", "cancelled success success success success success skipped skipped", False),
+        ("push", "success success skipped success success success skipped skipped", False),
     ],
 )
 def test_the_closing_job_fails_unless_all_succeeded(event: str, results: str, passes: bool) -> None:  # noqa: FBT001 - a case

@@ -169,6 +169,18 @@ class GetResourceSuccess(DictAccessibleModel):
         }
 
 
+class Document(GetResourceSuccess):
+    """A text that only `resources/read` returns, such as a page for MCP Apps. It is not in the registry."""
+
+    text: str = Field(exclude=True, description="What resources/read returns.")
+    meta: JSONObject = Field(default_factory=dict, exclude=True, description="The `_meta` of the contents.")
+
+    @cached_property
+    def data_json(self) -> str:
+        """The text."""
+        return self.text
+
+
 class GetResourceError(DictAccessibleModel):
     """What went wrong, what to do next, and whether to retry."""
 

@@ -5,7 +5,7 @@ import inspect
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,7 @@ from anyio import to_thread
 from pydantic import BaseModel
 
 from quilt_mcp.core import errors, uris
-from quilt_mcp.core.answers import GetResourceError, GetResourceSuccess, JSONObject, ResourceMetadata
+from quilt_mcp.core.answers import Document, GetResourceError, GetResourceSuccess, JSONObject, ResourceMetadata
 from quilt_mcp.core.registry import Match, ResourceDefinition, UriIndex
 from quilt_mcp.core.tracing import Read, Reads, milliseconds_since
 
@@ -62,9 +62,11 @@ class ResourceManager:
         run: calls service functions and lists the values of variables.
         max_bytes: maximum size of the data of one answer, in bytes of JSON.
         diagnosis: an action to suggest for every execution error that does not suggest a specific one.
+        documents: texts that `resources/read` returns beside the resources, such as a page for MCP Apps.
 
     Attributes:
         registry, around, admit: as given.
+        documents: by address.
         reads: notifies observers of each read.
     """
 
@@ -79,6 +81,7 @@ class ResourceManager:
         run: Run | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         diagnosis: str | None = None,
+        documents: Iterable[Document] = (),
     ) -> None:
         self.registry, self.reads = registry, Reads()
         self._index = UriIndex(registry)
@@ -88,6 +91,7 @@ class ResourceManager:
         self._run: Run = run or partial(_run, anyio.CapacityLimiter(THREADS))
         self._max_bytes = max_bytes
         self._diagnosis = diagnosis
+        self.documents = {one.uri: one for one in documents}
         self._discovery = _discovery_data(registry)
 
     async def get_discovery_data(self) -> dict[str, list[ResourceMetadata]]:
@@ -154,6 +158,9 @@ class ResourceManager:
             read.uri = "discovery"
             rows = {category: list(rows) for category, rows in self._discovery.items()}
             return GetResourceSuccess(uri="", resource_name="Available Resources", data=rows)
+        if read.surface == "resource" and (document := self.documents.get(uri)):
+            read.uri, read.lookup = uri, "static"
+            return document
         match = self._find(uri)
         definition = match.definition
         read.uri, read.lookup = definition["uri"], "template" if match.values else "static"

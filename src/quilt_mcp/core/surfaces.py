@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CompletionArgument, CompletionContext, ResourceTemplateReference, TextContent, ToolAnnotations
 from pydantic import AnyUrl, ConfigDict, SkipValidation
 
-from quilt_mcp.core.answers import MIME_TYPE, GetResourceError, GetResourceSuccess, JSONObject
+from quilt_mcp.core.answers import MIME_TYPE, Document, GetResourceError, GetResourceSuccess, JSONObject
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.registry import ResourceDefinition, optional_parameters, path_of, path_variables
 
@@ -86,7 +86,8 @@ class ManagedResource(Resource):
         response = await self.manager.respond(self.requested, surface="resource")
         if isinstance(response, GetResourceError):
             raise ResourceRefused(response)
-        contents = [ResourceContent(response.data_json, mime_type=response.mime_type)]
+        meta = response.meta if isinstance(response, Document) else None
+        contents = [ResourceContent(response.data_json, mime_type=response.mime_type, meta=meta)]
         return CacheableResourceResult(contents, ttl_ms=response.ttl_ms, cache_scope=response.cache_scope)
 
 

@@ -22,7 +22,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from pydantic import ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from quilt_mcp.core.answers import MIME_TYPE, GetResourceError, GetResourceSuccess, JSONObject
+from quilt_mcp.core.answers import Document, GetResourceError, GetResourceSuccess, JSONObject
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.surfaces import TOOL_NAME
 from quilt_mcp.core.tracing import is_traced
@@ -193,7 +193,8 @@ def _is_plain_id(value: object) -> bool:
 def _make_result(request: _Request, response: GetResourceSuccess | GetResourceError) -> JSONObject:
     """Return the result. JSON that is written already becomes part of the response as it is."""
     if request.method == READ and isinstance(response, GetResourceSuccess):
-        return {"contents": [{"uri": request.uri, "mimeType": MIME_TYPE, "text": response.data_json}]}
+        meta = {"_meta": response.meta} if isinstance(response, Document) else {}
+        return {"contents": [{"uri": request.uri, "mimeType": response.mime_type, "text": response.data_json} | meta]}
     text = response.body_json()
     content = [{"type": "text", "text": text}]
     return {"content": content, "structuredContent": orjson.Fragment(text), "isError": not response.success}

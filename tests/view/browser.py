@@ -1,0 +1,145 @@
+"""The page in Chromium, inside of a small host of MCP Apps."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+from playwright.async_api import Browser, Frame, Page, async_playwright
+
+HOST = Path(__file__).with_name("host.html")
+CHROMIUM = which("chromium") or which("chromium-browser") or which("google-chrome")
+OFFERS: dict[str, Any] = {
+    "openLinks": {},
+    "downloadFile": {},
+    "serverTools": {},
+    "message": {"text": {}},
+    "updateModelContext": {"text": {}},
+}
+ORIGIN = "http://host.test"
+Answer = dict[str, Any]
+
+
+def to_result(body: Answer) -> Answer:
+    """Return the result of a tool with this body."""
+    text = json.dumps(body)
+    return {"content": [{"type": "text", "text": text}], "structuredContent": body, "isError": not body.get("success")}
+
+
+@dataclass
+class Shown:
+    """A page that a host shows.
+
+    Attributes:
+        page: the host.
+        frame: the page of the view.
+        noises: what the browser complained of, and requests to anywhere.
+    """
+
+    page: Page
+    frame: Frame
+    noises: list[str] = field(default_factory=list)
+
+    async def send(self, **message: Any) -> None:
+        """Let the host send a message to the view."""
+        await self.page.evaluate("message => post(message)", message)
+
+    async def show(self, body: Answer) -> None:
+        """Let the host send the result of a tool, and wait until it is drawn."""
+        await self.send(method="ui/notifications/tool-result", params=to_result(body))
+        await self.frame.evaluate("() => new Promise((done) => setTimeout(done, 5))")
+
+    async def messages(self, method: str) -> list[Answer]:
+        """Return the parameters of the messages with this method that the view has sent."""
+        log: list[Answer] = await self.page.evaluate("() => log")
+        return [one.get("params", {}) for one in log if one.get("from") == "view" and one.get("method") == method]
+
+    async def overflow(self) -> int:
+        """Return by how many pixels the page is wider than its frame."""
+        found: int = await self.frame.evaluate("() => document.documentElement.scrollWidth - innerWidth")
+        return found
+
+    async def title(self) -> str:
+        """Return the text of the heading."""
+        return await self.frame.locator("h1").first.inner_text()
+
+    async def said(self) -> str:
+        """Return what the page announced last."""
+        return await self.frame.locator("#live").inner_text()
+
+    async def wait_for_title(self, text: str) -> None:
+        """Wait until the heading has this text."""
+        await self.frame.wait_for_function("text => document.querySelector('h1')?.textContent.includes(text)", arg=text)
+
+
+class Host:
+    """Shows pages in one browser.
+
+    Args:
+        browser: the browser.
+        html: the page of the view.
+        call: returns the result of the tool `get_resource` for a URI.
+    """
+
+    def __init__(self, browser: Browser, html: str, call: Callable[[str], Answer]) -> None:
+        self.browser, self.html, self.call = browser, html, call
+
+    @asynccontextmanager
+    async def showing(
+        self,
+        result: Answer | None = None,
+        *,
+        uri: str = "",
+        width: int = 800,
+        theme: str = "light",
+        offers: Answer | None = None,
+        context: Answer | None = None,
+    ) -> AsyncIterator[Shown]:
+        """Show the result, or the answer of a URI."""
+        setup = {
+            "html": self.html,
+            "theme": theme,
+            "width": width,
+            "offers": OFFERS if offers is None else offers,
+            "modes": ["inline", "fullscreen"],
+            "args": {"uri": uri} if uri else {},
+            "result": result or self.call(uri),
+            "context": context or {},
+        }
+        page = await self.browser.new_page(viewport={"width": width + 32, "height": 900})
+        shown = Shown(page, page.main_frame)
+        page.on("console", lambda one: shown.noises.append(one.text) if one.type in {"error", "warning"} else None)
+        page.on("pageerror", lambda error: shown.noises.append(str(error)))
+        page.on("request", lambda one: None if one.url.startswith((ORIGIN, "about:")) else shown.noises.append(one.url))
+
+        async def answer(uri: str) -> str:
+            return json.dumps(self.call(uri))
+
+        await page.route(
+            f"{ORIGIN}/**", lambda route: route.fulfill(body=HOST.read_text("utf-8"), content_type="text/html")
+        )
+        await page.expose_function("call", answer)
+        await page.add_init_script(f"window.setup = {json.dumps(setup)}")
+        try:
+            await page.goto(f"{ORIGIN}/")
+            await page.evaluate("() => begin()")
+            shown.frame = page.frames[1]
+            await shown.frame.wait_for_selector("main > *")
+            yield shown
+        finally:
+            await page.close()
+
+
+@asynccontextmanager
+async def open_host(html: str, call: Callable[[str], Answer]) -> AsyncIterator[Host]:
+    """Start Chromium."""
+    async with async_playwright() as playwright:
+        arguments = ["--no-sandbox", "--force-color-profile=srgb"]
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        try:
+            yield Host(browser, html, call)
+        finally:
+            await browser.close()

@@ -1,0 +1,331 @@
+"""The page in Chromium: `make test-view`. Without Chromium and the extra `view`, these tests are skipped."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+pytest.importorskip("playwright", reason="the extra `view` is not installed")
+
+from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]  # it has no type information
+
+from quilt_mcp.server import create_server
+from quilt_mcp.view.page import make_page
+from tests.view.answers import make_result, read_answers
+from tests.view.browser import CHROMIUM, Host, open_host, to_result
+
+pytestmark = [
+    pytest.mark.view,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
+
+THEMES = ("light", "dark")
+SHOWN = {
+    "discovery": "",
+    "permissions": "permissions://discover",
+    "access": "permissions://buckets/acme-analysis-results/access",
+    "workflow": "workflow://workflows/quarterly-aggregation/status",
+    "hierarchy": "requirements://epics/EP-001/hierarchy",
+    "coverage": "requirements://coverage",
+    "columns": "athena://databases/acme_clinical/tables/visits",
+    "users": "admin://users",
+    "epics": "requirements://epics",
+    "error": "errors/bad-input/typo.json",
+    "refusal": "errors/bad-input/missing-workflow.json",
+}
+"""What a person would look at first, of each shape."""
+HOSTILE = [
+    "<img src=x onerror=\"parent.postMessage('pwned','*')\">",
+    "</script><script>parent.postMessage('pwned','*')</script>",
+    "javascript://%0aalert(1)",
+    "data://text/html,<b>",
+    "a" * 3000,
+    "\u202egnp.exe\u200b",
+    "<b>bold</b>",
+    'x://"onmouseover=alert(1)',
+    "{{constructor}}",
+    "__proto__",
+    "=HYPERLINK(1)",
+]
+NONSENSE = ("undefined", "[object", "NaN")
+OPEN_ALL = """() => {
+  for (const one of document.querySelectorAll("summary")) one.parentElement.open = true;
+  [...document.querySelectorAll("tbody button[aria-expanded=false]")].slice(0, 12).forEach((one) => one.click());
+  return new Promise((done) => setTimeout(done, 20));
+}"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def host() -> AsyncIterator[Host]:
+    html = make_page(create_server().manager.registry.values()).text
+    async with open_host(html, make_result) as opened:
+        yield opened
+
+
+def find_answer(name: str) -> dict[str, Any]:
+    return read_answers()[SHOWN[name]]
+
+
+DRAW_EACH = """async (bodies) => {
+  const found = [], pause = (ms) => new Promise((done) => setTimeout(done, ms));
+  for (const body of bodies) {
+    show(body);
+    for (const state of ["closed", "open"]) {
+      found.push([document.documentElement.scrollWidth - innerWidth, main.innerText]);
+      for (const one of document.querySelectorAll("summary")) one.parentElement.open = true;
+      [...document.querySelectorAll("tbody button[aria-expanded=false]")].slice(0, 12).forEach((one) => one.click());
+      if (state === "closed") await pause(1); // details draw when they open
+    }
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("width", [320, 800, 1280])
+@pytest.mark.parametrize("theme", THEMES)
+async def test_every_answer_fits_and_has_no_nonsense(width: int, theme: str, host: Host) -> None:
+    answers = list(read_answers().items())
+    assert len(answers) > 700
+    wrong = []
+    async with host.showing(uri="config://server", width=width, theme=theme) as shown:
+        for start in range(0, len(answers), 50):
+            part = answers[start : start + 50]
+            found = await shown.frame.evaluate(DRAW_EACH, [body for _, body in part])
+            for at, (wide, text) in enumerate(found):
+                name, body = part[at // 2]
+                nonsense = [one for one in NONSENSE if one in text and one not in json.dumps(body)]
+                if wide > 0 or len(text) < 10 or nonsense:
+                    wrong.append((name, wide, nonsense, text[:80]))
+        assert shown.noises == []
+    assert wrong == []
+
+
+@pytest.mark.parametrize("width", [400, 800])
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("name", SHOWN)
+async def test_the_page_is_accessible(name: str, theme: str, width: int, host: Host) -> None:
+    async with host.showing(to_result(find_answer(name)), width=width, theme=theme) as shown:
+        await shown.frame.evaluate(OPEN_ALL)
+        options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
+        results = await Axe().run(shown.frame, options=options)
+        assert [(one["id"], one["nodes"][0]["html"][:160]) for one in results.response["violations"]] == []
+        assert shown.noises == []
+
+
+def make_hostile() -> list[dict[str, Any]]:
+    rows = [
+        {
+            "name": one,
+            "status": one,
+            "uri": one,
+            one: one,
+            "can_read": one,
+            "kids": [{"reference_id": one, "title": one}],
+        }
+        for one in HOSTILE
+    ]
+    deep: Any = "end"
+    for _ in range(40):
+        deep = {"inner": deep}
+    data = {
+        "title": HOSTILE[0],
+        "description": HOSTILE[1],
+        "__proto__": {"polluted": 1},
+        "constructor": {"a": {"b": 1}, "__proto__": {"c": 2}},
+        "rows": rows,
+        "tree": [
+            {
+                "reference_id": HOSTILE[0],
+                "title": HOSTILE[1],
+                "kids": [{"reference_id": HOSTILE[2], "title": HOSTILE[6]}],
+            }
+        ],
+        "text": "\n".join(HOSTILE),
+        "list": HOSTILE,
+        "deep": deep,
+        "total_steps": 10**9,
+        "a_steps": 1,
+        "next_cursor": HOSTILE[0],
+    }
+    success = {"success": True, "uri": HOSTILE[0], "resource_name": HOSTILE[1], "data": data}
+    failure = {"success": False, "uri": HOSTILE[0], "error": HOSTILE[1], "message": HOSTILE[0], "details": HOSTILE[4]}
+    return [success, failure | {"suggested_actions": HOSTILE, "valid_uris": HOSTILE, "transient": True}]
+
+
+@pytest.mark.parametrize("body", make_hostile(), ids=["success", "failure"])
+async def test_hostile_texts_stay_texts(body: dict[str, Any], host: Host) -> None:
+    async with host.showing(to_result(body), width=400) as shown:
+        await shown.frame.evaluate(OPEN_ALL)
+        tags = set(
+            await shown.frame.evaluate(
+                "() => [...document.querySelectorAll('header *, main *')].map((one) => one.localName)"
+            )
+        )
+        assert tags.isdisjoint({"img", "b", "script", "iframe", "form", "object"})
+        hrefs = set(
+            await shown.frame.evaluate(
+                "() => [...document.querySelectorAll('a')].map((one) => one.getAttribute('href'))"
+            )
+        )
+        assert hrefs <= {"#"}
+        assert await shown.frame.evaluate("() => [{}.polluted, document.scripts.length]") == [None, 2]
+        assert "\u202e" not in await shown.frame.inner_text("main")
+        assert "⟨U+202E⟩gnp.exe⟨U+200B⟩" in await shown.frame.inner_text("main")
+        assert await shown.overflow() <= 0
+        assert shown.noises == []
+        assert [one for one in await shown.page.evaluate("() => log") if one.get("from") == "pwned"] == []
+
+
+async def test_a_person_moves_between_answers_by_mouse_and_keyboard(host: Host) -> None:
+    async with host.showing(uri="requirements://requirements") as shown:
+        frame = shown.frame
+        assert await frame.evaluate("() => document.activeElement === document.body")  # the person may be writing
+        await frame.get_by_role("button", name="Next page").click()
+        await shown.wait_for_title("not recognized")
+        asked = (await shown.messages("tools/call"))[-1]
+        assert asked["arguments"]["uri"].startswith("requirements://requirements?cursor=")
+        assert await frame.evaluate("() => document.activeElement.localName") == "h1"
+        await frame.get_by_role("button", name="Ask in chat").first.click()
+        assert (await shown.messages("ui/message"))[-1]["content"][0]["type"] == "text"
+        await frame.get_by_role("link", name="Back").click()
+        await shown.wait_for_title("Requirements")
+        await frame.locator("th button").first.focus()
+        await shown.page.keyboard.press("Enter")
+        assert await frame.locator("th").first.get_attribute("aria-sort") == "ascending"
+        await frame.locator("input[type=search]").fill("REQ-01")
+        assert 0 < await frame.locator("tbody tr").count() < 11
+        await frame.locator("tbody button").first.focus()
+        await shown.page.keyboard.press("Space")
+        assert await frame.locator("td.detail").count() == 1
+        await frame.get_by_role("button", name="Ask about this").click()
+        assert "requirements://requirements" in (await shown.messages("ui/message"))[-1]["content"][0]["text"]
+        await frame.get_by_role("link", name="All resources").click()
+        await shown.wait_for_title("Available Resources")
+        await shown.page.keyboard.press("Alt+ArrowLeft")
+        await shown.wait_for_title("Requirements")
+        assert shown.noises == []
+
+
+async def test_rows_and_templates_lead_to_resources(host: Host) -> None:
+    async with host.showing(uri="athena://databases/acme_clinical/tables") as shown:
+        await shown.frame.get_by_role("link", name="visits").click()
+        await shown.wait_for_title("visits")
+        await shown.frame.get_by_role("link", name="All resources").click()
+        await shown.wait_for_title("Available Resources")
+        await shown.frame.locator("summary", has_text="Requirements").click()
+        await shown.frame.get_by_role("link", name="Epic Hierarchy").click()
+        await shown.frame.get_by_label("ID", exact=True).fill("EP-001")
+        await shown.page.keyboard.press("Enter")
+        await shown.wait_for_title("Intake of sequencing runs")
+    async with host.showing(uri="permissions://discover") as shown:
+        await shown.frame.get_by_role("link", name="acme-analysis-results").first.click()
+        await shown.wait_for_title("Bucket Access")
+
+
+async def test_json_and_csv_can_be_copied_and_saved(host: Host) -> None:
+    async with host.showing(uri="admin://users") as shown:
+        await shown.frame.get_by_role("button", name="JSON").click()
+        text = await shown.frame.locator("#json pre").inner_text()
+        assert json.loads(text) == read_answers()["admin://users"]["data"]
+        await shown.frame.get_by_role("button", name="Copy JSON").click()
+        await shown.frame.wait_for_function("() => /Copied|Selected/.test(document.getElementById('live').textContent)")
+        await shown.frame.get_by_role("button", name="Download JSON").click()
+        await shown.frame.locator("summary", has_text="CSV").first.click()
+        await shown.frame.get_by_role("button", name="Download CSV").first.click()
+        saved = [one["contents"][0]["resource"] for one in await shown.messages("ui/download-file")]
+        assert [one["mimeType"] for one in saved] == ["application/json", "text/csv"]
+        assert saved[1]["uri"] == "file:///admin-users.csv"
+        assert saved[1]["text"].splitlines()[0].startswith('"')
+
+
+async def test_cells_are_texts_to_a_spreadsheet(host: Host) -> None:
+    rows = [{"name": one} for one in ("=1+1", "@SUM(A1)", 'a "quote"', "-2")]
+    async with host.showing(
+        to_result({"success": True, "uri": "x://y", "resource_name": "X", "data": {"rows": rows}})
+    ) as shown:
+        await shown.frame.locator("summary", has_text="CSV").click()
+        await shown.frame.get_by_role("button", name="Download CSV").click()
+        [saved] = [one["contents"][0]["resource"]["text"] for one in await shown.messages("ui/download-file")]
+    assert saved.split("\r\n") == ['"name"', '"\'=1+1"', '"\'@SUM(A1)"', '"a ""quote"""', '"\'-2"']
+
+
+async def test_the_theme_is_that_of_the_host(host: Host) -> None:
+    colours = {"--color-background-primary": "light-dark(#fdf6e3, #002b36)", "--font-sans": "Georgia, serif"}
+    style = "() => [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).fontFamily]"
+    async with host.showing(uri="admin://users", context={"styles": {"variables": colours}}) as shown:
+        assert await shown.frame.evaluate(style) == ["rgb(253, 246, 227)", "Georgia, serif"]
+        await shown.send(method="ui/notifications/host-context-changed", params={"theme": "dark"})
+        await shown.frame.wait_for_function(
+            "() => getComputedStyle(document.body).backgroundColor === 'rgb(0, 43, 54)'"
+        )
+        await shown.frame.get_by_role("button", name="Full screen").click()
+        await shown.frame.get_by_role("button", name="Smaller").wait_for()
+
+
+async def test_a_host_that_offers_nothing_has_no_dead_buttons(host: Host) -> None:
+    async with host.showing(uri="requirements://requirements", offers={}) as shown:
+        assert await shown.frame.locator("table").count() == 1
+        names = await shown.frame.get_by_role("button").all_inner_texts()
+        assert [one for one in names if one in {"Next page", "Ask about this", "Download JSON"}] == []
+
+
+async def test_an_answer_that_the_host_withholds_is_read_again_in_pages(host: Host) -> None:
+    withheld = {"content": [{"type": "text", "text": "Result stored at /mnt/x.json"}]}
+    async with host.showing(withheld, uri="admin://users") as shown:
+        await shown.wait_for_title("Admin Users")
+    async with host.showing(withheld, uri="requirements://requirements") as shown:
+        await shown.frame.wait_for_selector("h1")
+        assert (await shown.messages("tools/call"))[0]["arguments"]["uri"] == "requirements://requirements?limit=50"
+
+
+async def test_the_last_question_wins_and_late_answers_are_ignored(host: Host) -> None:
+    async with host.showing(uri="admin://users") as shown:
+        await shown.page.evaluate("() => { hold = new Promise((done) => { window.release = done; }); }")
+        await shown.frame.evaluate("() => { open('admin://roles'); }")
+        await shown.frame.wait_for_function("() => document.getElementById('live').textContent === 'Loading …'")
+        await shown.page.evaluate("() => { hold = null; }")
+        await shown.frame.evaluate("() => { open('auth://status'); }")
+        await shown.wait_for_title("Auth Status")
+        await shown.page.evaluate("() => release()")
+        await asyncio.sleep(0.2)  # an answer that is wrong would come now
+        assert await shown.title() == "Auth Status"
+        await shown.send(id=1, result={"content": []})  # an answer again
+        await shown.send(id=77, result={})  # and one to no question
+        assert await shown.title() == "Auth Status"
+        assert shown.noises == []
+
+
+async def test_a_torn_down_page_is_silent(host: Host) -> None:
+    async with host.showing(uri="admin://users") as shown:
+        await shown.page.evaluate("() => { hold = new Promise((done) => { window.release = done; }); }")
+        await shown.frame.evaluate("() => { open('admin://roles'); }")
+        await shown.send(id="gone", method="nonsense")
+        await shown.send(id="end", method="ui/resource-teardown", params={})
+        await shown.page.evaluate("() => release()")
+        await shown.page.wait_for_function("() => log.some((one) => one.from === 'view' && one.id === 'end')")
+        replies = {
+            one["id"]: one
+            for one in await shown.page.evaluate("() => log")
+            if one.get("id") in {"gone", "end"} and one["from"] == "view"
+        }
+        assert replies["gone"]["error"]["code"] == -32601
+        assert replies["end"]["result"] == {}
+        await asyncio.sleep(0.2)  # a page that goes on would draw now
+        assert await shown.title() == "Admin Users"
+        assert shown.noises == []
+
+
+async def test_very_many_rows_are_drawn_in_steps(host: Host) -> None:
+    rows = [{"name": f"row-{number}", "size": number * 1000, "note": "x" * 30} for number in range(10_000)]
+    body = {"success": True, "uri": "x://y", "resource_name": "Many", "data": {"rows": rows}}
+    async with host.showing(to_result(body)) as shown:
+        assert await shown.frame.locator("tbody tr").count() == 10
+        await shown.frame.get_by_role("button", name="more").click()
+        assert await shown.frame.locator("tbody tr").count() == 200
+        await shown.frame.locator("input[type=search]").fill("row-9999")
+        assert await shown.frame.locator("tbody tr").count() == 1
+        assert "MB" in await shown.frame.inner_text("tbody")
