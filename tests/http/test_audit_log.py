@@ -26,8 +26,7 @@ from quilt_mcp.http.server import WebServer, configure_uvicorn
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import HTTPSettings, Settings
 from tests.http.test_application import message
-from tests.http.test_limits import connected, with_limits
-from tests.http.web import READ_QUICK, READ_SLOW, request, serving
+from tests.http.web import READ_QUICK, READ_SLOW, connected, request, serving, with_limits
 from tests.support.toys import QUICK, SLOW, Shop
 from tests.support.waiting import SECONDS, until
 

@@ -93,7 +93,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def provider(home: Path) -> Iterator[Provider]:  # noqa: ARG001 - which the stores use
+def provider(home: Path) -> Iterator[Provider]:
     found = Provider()
     found.server.start()
     yield found
