@@ -228,5 +228,5 @@ async def test_only_this_machine_or_a_token_can_read_the_metrics() -> None:
     settings = HTTPSettings(metrics_token=SecretStr("prometheus"), static_tokens=SecretStr(TOKENS))
     right = ELSEWHERE | {"Authorization": "Bearer prometheus"}
     async with shop(settings) as (client, _):
-        sent = (right, {}, ANN, {"Authorization": "prometheus"})
+        sent: tuple[dict[str, str], ...] = (right, {}, ANN, {"Authorization": "prometheus"})
         assert [(await client.get("/metrics", headers=one)).status_code for one in sent] == [200, 401, 401, 401]
