@@ -92,8 +92,8 @@ def write_configuration(directory: Path, servers: tuple[int, int], changed: Mapp
         "/etc/ssl/private/mcp.example.com.key": str(directory / "key.pem"),
     }
     for old, new in (places | dict(changed or {})).items():
-        assert re.search(re.escape(old) + r"\b", text), old
-        text = re.sub(re.escape(old) + r"\b", new, text, count=0 if old in (changed or {}) else 1)
+        assert re.search(re.escape(old) + r"(?!\w)", text), old
+        text = re.sub(re.escape(old) + r"(?!\w)", new, text, count=0 if old in (changed or {}) else 1)
     (directory / "nginx.conf").write_text(text, encoding="utf-8")
     return port
 
