@@ -184,16 +184,15 @@ async def send(client: httpx2.AsyncClient, asked: dict[str, Any]) -> httpx2.Resp
 
 async def test_each_request_has_one_line(tmp_path: Path) -> None:
     async with audited(tmp_path) as (client, lines):
-        for number, (what, asked, expected) in enumerate(REQUESTS):
-            answer = await send(client, asked)
-            line = (await lines.wait_for(number + 1))[number]
-            assert line == line | POSTED | expected, what
-            assert line["status"] == answer.status_code, what
-            assert line["bytes_sent"] in {len(answer.content), None}, what
-            assert (line["bytes_received"] or 0) <= len(answer.request.content), what
-            assert line["ms"] >= 0, what
-            assert line["uri"] is None or line["correlation_id"], what
-    assert len(lines.all()) == len(REQUESTS)
+        answers = [await send(client, asked) for _, asked, _ in REQUESTS]
+        found = await lines.wait_for(len(REQUESTS))
+    for (what, _, expected), answer, line in zip(REQUESTS, answers, found, strict=True):
+        assert line == line | POSTED | expected, what
+        assert line["status"] == answer.status_code, what
+        assert line["bytes_sent"] in {len(answer.content), None}, what
+        assert (line["bytes_received"] or 0) <= len(answer.request.content), what
+        assert line["ms"] >= 0, what
+        assert line["uri"] is None or line["correlation_id"], what
     assert CANARY not in lines.path.read_text()
 
 
