@@ -292,11 +292,11 @@ async def test_each_message_that_the_library_refuses_has_a_line(tmp_path: Path) 
 
 async def test_each_of_two_refused_requests_with_one_id_has_a_line_and_one_without_an_answer(tmp_path: Path) -> None:
     log = AuditLog(str(tmp_path / "audit.jsonl"))
-    requests = Requests(log, frozenset({"ping"}))
+    requests = Requests(log)
     for number, method in ((1, "ping"), ("1", "ping"), (1, "ping"), (2, "canary")):
         requests.begin(requests.read(json.dumps(request(number, method)).encode()))
-    for number in (b"1", b'"1"'):
-        requests.end(b'{"jsonrpc":"2.0","id":%b,"error":{"code":-5}}' % number)
+    for text in (b"1", b'"1"'):
+        requests.end(b'{"jsonrpc":"2.0","id":%b,"error":{"code":-5}}' % text)
     requests.end(b'{"jsonrpc":"2.0","id":2,"result":{}}')  # which no middleware has received
     requests.close()
     requests.close()

@@ -20,7 +20,7 @@ from quilt_mcp.app import App
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.commands.http_server import readiness_checks
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.http.operators import FRESH_SECONDS, Readiness
+from quilt_mcp.http.app import FRESH_SECONDS, Readiness
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import HTTPSettings, Settings
 from tests.contract.surfaces import ask

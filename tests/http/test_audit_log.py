@@ -20,10 +20,8 @@ from pydantic import AnyHttpUrl, SecretStr
 from quilt_mcp.commands.logs import Format
 from quilt_mcp.commands.process import configure_logging
 from quilt_mcp.http.app import create_application
-from quilt_mcp.http.audit import FIELDS, AuditLog
-from quilt_mcp.http.audit_requests import audit_requests, auditing
-from quilt_mcp.http.connections import Connection
-from quilt_mcp.http.server import WebServer, configure_uvicorn
+from quilt_mcp.http.audit import FIELDS, AuditLog, audit_requests, auditing
+from quilt_mcp.http.server import Connection, WebServer, configure_uvicorn
 from quilt_mcp.settings import HTTPSettings
 from tests.contract.canaries import leaks
 from tests.http.web import (

@@ -15,8 +15,9 @@ from pydantic import AnyHttpUrl, SecretStr
 
 from quilt_mcp.app import identity
 from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
-from quilt_mcp.http.auth import MisconfiguredSignIn, check_audience, create_auth, find_checks
-from quilt_mcp.http.introspection import QUESTIONS, IntrospectionVerifier
+from quilt_mcp.http.app import find_checks
+from quilt_mcp.http.auth import MisconfiguredSignIn, check_audience, create_auth
+from quilt_mcp.http.tokens import QUESTIONS, IntrospectionVerifier
 from quilt_mcp.settings import HTTPSettings
 from tests.http.web import READ_QUICK, shop, statuses, with_headers
 from tests.support.waiting import SECONDS, until

@@ -23,15 +23,16 @@ from starlette.routing import Route
 from uvicorn.server import ServerState
 
 from quilt_mcp.commands.install import executable
-from quilt_mcp.http.connections import (
+from quilt_mcp.http.layers import BodyTimeout
+from quilt_mcp.http.server import (
     OTHER_DESCRIPTORS,
     RESERVED_CONNECTIONS,
     Connection,
     ConnectionLimits,
     JoinedWrites,
+    WebServer,
+    configure_uvicorn,
 )
-from quilt_mcp.http.layers import BodyTimeout
-from quilt_mcp.http.server import WebServer, configure_uvicorn
 from quilt_mcp.settings import HTTPSettings
 from tests.http.web import (
     ANN,

@@ -24,10 +24,11 @@ from starlette.responses import Response
 
 from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.http.auth import MisconfiguredSignIn, SignIns, create_auth, find_checks
+from quilt_mcp.http.app import find_checks
+from quilt_mcp.http.auth import MisconfiguredSignIn, SignIns, create_auth
 from quilt_mcp.http.layers import QUERY_BYTES, SIGN_IN_RATES, LimitSignIns
+from quilt_mcp.http.openid import CLIENTS, SignInStore, delete_expired
 from quilt_mcp.http.shared_state import SharedSignIns
-from quilt_mcp.http.sign_in_store import CLIENTS, SignInStore, delete_expired
 from quilt_mcp.settings import HTTPSettings, Settings
 from tests.http.web import ANN, READ_QUICK, shop, statuses, with_headers
 from tests.support.valkey_server import valkey_server

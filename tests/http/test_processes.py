@@ -23,9 +23,8 @@ from starlette.types import Message, Receive, Scope, Send
 from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.demo.http_server import Answer, Request
 from quilt_mcp.commands.install import executable
-from quilt_mcp.http.connections import ConnectionLimits
 from quilt_mcp.http.layers import FinishRequests
-from quilt_mcp.http.server import listen
+from quilt_mcp.http.server import ConnectionLimits, listen
 from quilt_mcp.settings import HTTPSettings
 from tests.http.load import Load, during
 from tests.http.web import READ, READ_QUICK, connected, new_client, request, shop, watching

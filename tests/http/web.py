@@ -14,12 +14,10 @@ from fastmcp.server.auth import AuthProvider
 
 from quilt_mcp.commands.http_server import create_web_server
 from quilt_mcp.core.manager import ResourceManager
-from quilt_mcp.http.app import Transport, create_application
+from quilt_mcp.http.app import Check, Transport, create_application
 from quilt_mcp.http.auth import SharedStore, create_auth
-from quilt_mcp.http.connections import Connection, ConnectionLimits
 from quilt_mcp.http.layers import BODY_SECONDS
-from quilt_mcp.http.operators import Check
-from quilt_mcp.http.server import WebServer, configure_uvicorn, listen
+from quilt_mcp.http.server import Connection, ConnectionLimits, WebServer, configure_uvicorn, listen
 from quilt_mcp.server import create_server, declare_input_schemas
 from quilt_mcp.settings import HTTPSettings, Settings
 from tests.support.serving import HANDSHAKE

@@ -21,7 +21,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from importlib import import_module
 from threading import Condition, Lock
 
 from fastmcp import FastMCP
@@ -33,14 +32,28 @@ from typing_extensions import Buffer
 from quilt_mcp.app.message_text import find_invalid_text
 from quilt_mcp.app.request_guard import Context, Next
 from quilt_mcp.commands.process import run_stoppable
-from quilt_mcp.http.audit import AuditLog, AuditRecord, open_audit_log
+from quilt_mcp.commands.startup import FAILED, start_server
+from quilt_mcp.http.audit import KNOWN_METHODS, AuditLog, AuditRecord, auditing, open_audit_log
 from quilt_mcp.server import QuiltServer
+from quilt_mcp.settings import Settings
 
 ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(result|error)"')
 CHUNK = 65_536
 POLL_SECONDS = 0.05
 
 logger = logging.getLogger(__name__)
+
+
+def serve_stdio(demo: str | None = None) -> int:
+    """Serve until the client disconnects, or Ctrl-C or SIGTERM. Return the exit status."""
+    settings = Settings()
+    client = take_client()
+    with start_server(settings, demo) as mcp:
+        if mcp is None:
+            return FAILED
+        with audit_stdio(mcp) as requests:
+            run_stdio(mcp, client, requests, seconds_to_finish=settings.deadline_seconds)
+        return 0
 
 
 class Client:
@@ -105,16 +118,10 @@ def take_client() -> Client | None:
 
 
 class Requests(Middleware):
-    """The requests that have no answer yet. Audits those that no other middleware receives.
+    """The requests that have no answer yet. Audits those that no other middleware receives."""
 
-    Args:
-        log: the audit log.
-        known_methods: the methods that MCP defines. No other name is logged.
-    """
-
-    def __init__(self, log: AuditLog, known_methods: frozenset[str] = frozenset()) -> None:
+    def __init__(self, log: AuditLog) -> None:
         self._log = log
-        self._known_methods = known_methods
         self._awaited: set[str] = set()
         self._unseen: list[tuple[str, AuditRecord]] = []
         """Those that no middleware has received, with their ids. A client can repeat an id, and use 1 beside "1"."""
@@ -141,7 +148,7 @@ class Requests(Middleware):
             if isinstance(message, JSONRPCRequest):
                 self._awaited.add(str(message.id))
                 if self._log.is_on:
-                    method = message.method if message.method in self._known_methods else "unknown"
+                    method = message.method if message.method in KNOWN_METHODS else "unknown"
                     self._unseen.append((str(message.id), AuditRecord("stdio", subject="local", method=method)))
             elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
                 self._awaited.discard(str((message.params or {}).get("requestId")))
@@ -193,11 +200,10 @@ def audit_stdio(mcp: QuiltServer) -> Iterator[Requests]:
     if not log.is_on:
         yield Requests(log)
         return
-    module = import_module("quilt_mcp.http.audit_requests")  # imported here, so that stdio starts faster
-    requests = Requests(log, module.KNOWN_METHODS)
+    requests = Requests(log)
     mcp.middleware.insert(0, requests)
     try:
-        with module.auditing(log, mcp, mcp.manager, "stdio"):
+        with auditing(log, mcp, mcp.manager, "stdio"):
             yield requests
     finally:
         requests.close()

@@ -26,7 +26,7 @@ from quilt_mcp.core.answers import MIME_TYPE, GetResourceError, GetResourceSucce
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.surfaces import TOOL_NAME
 from quilt_mcp.core.tracing import is_traced
-from quilt_mcp.http.audit_requests import describe_message
+from quilt_mcp.http.audit import describe_message
 from quilt_mcp.http.layers import repeat
 
 CALL, READ = "tools/call", "resources/read"

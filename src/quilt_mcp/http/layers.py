@@ -21,6 +21,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Protocol, cast
 
@@ -46,9 +47,8 @@ from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.core.errors import NotSignedIn, TooManyRequests
 from quilt_mcp.core.surfaces import ResourceRefused
 from quilt_mcp.http.admission import COUNTED
-from quilt_mcp.http.audit_requests import audit_refusal
+from quilt_mcp.http.audit import audit_refusal
 from quilt_mcp.http.rate_limiter import BoundedMemory, RateLimiter, find_network
-from quilt_mcp.http.sign_in_failures import SignInStoreError, clear_sign_in_failure, has_sign_in_failed
 from quilt_mcp.settings import HTTPSettings
 
 VERSIONS = {"1.0", "1.1"}
@@ -188,6 +188,18 @@ class LimitSignIns:
         )
 
 
+_sign_in_failed: ContextVar[bool] = ContextVar("sign_in_failed", default=False)
+
+
+class SignInStoreError(Exception):
+    """The shared state with the sign-ins does not respond. It has no cause: a cause could name the address."""
+
+
+def note_sign_in_failure() -> None:
+    """Note that the token of the current request cannot be verified now, or that its data cannot be stored."""
+    _sign_in_failed.set(True)
+
+
 class ReportSignInFailure:
     """Returns 503 with `Retry-After` instead of 401 or a server error if the store of sign-ins or the issuer failed.
 
@@ -206,7 +218,7 @@ class ReportSignInFailure:
             nonlocal is_replaced
             if (
                 message["type"] == "http.response.start"
-                and has_sign_in_failed()
+                and _sign_in_failed.get()
                 and _is_sign_in_refusal(message["status"])
             ):
                 is_replaced = True
@@ -217,7 +229,7 @@ class ReportSignInFailure:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        clear_sign_in_failure()  # it could be that of an earlier request on the same connection
+        _sign_in_failed.set(False)  # it could be that of an earlier request on the same connection
         try:
             await self._app(scope, receive, send_or_replace)
         except SignInStoreError:
