@@ -1,6 +1,7 @@
 """Opaque tokens, which the issuer describes, and what the server tells clients about issuers (RFC 9728)."""
 
 import asyncio
+import gzip
 import json
 import threading
 import time
@@ -131,7 +132,8 @@ async def test_a_token_that_the_issuer_does_not_accept_gets_401(
 
 
 async def test_null_is_an_unknown_claim(issuer: Issuer) -> None:
-    issuer.known["good"] = GOOD | {"exp": None, "nbf": None, "iss": None, "email": None}
+    described = json.dumps(GOOD | {"exp": None, "nbf": None, "iss": None, "email": None})
+    issuer.failure = Answer(HTTPStatus.OK, gzip.compress(described.encode().ljust(2**20)), ZIPPED)  # as long as allowed
     found = await issuer.create_verifier().verify_token("good")
     assert found
     assert found.claims == GOOD | {"iss": ISSUER}
@@ -211,7 +213,10 @@ async def test_a_question_that_waits_too_long_gives_503(issuer: Issuer, caplog: 
     assert "does not respond" not in caplog.text
 
 
+ZIPPED = (("Content-Encoding", "gzip"),)
 FAILURES = {
+    # 200 KB of gzip can be 200 MB
+    "a long answer": Answer(HTTPStatus.OK, gzip.compress(json.dumps(GOOD).encode().ljust(2**20 + 1)), ZIPPED),
     "server error": Answer(HTTPStatus.INTERNAL_SERVER_ERROR, {}),
     "refuses this server": Answer(HTTPStatus.UNAUTHORIZED, {}),
     "no JSON": Answer(HTTPStatus.OK, b"<html>"),

@@ -199,6 +199,8 @@ QUESTIONS = 16
 """The maximum number of questions to the issuer at the same time."""
 QUEUE_SECONDS = 5.0
 INTROSPECTION_SECONDS = 5.0
+ANSWER_BYTES = 1_048_576
+"""The maximum size of an answer after decompression."""
 ANSWERED_SECONDS = 30.0
 """How long the issuer counts as available after an answer, until a question fails."""
 
@@ -355,9 +357,13 @@ class _Endpoint:
         """
         form = {"token": token, "token_type_hint": "access_token"}
         try:
-            async with asyncio.timeout(self._seconds), self._connect() as client:
-                response = await client.post(self._url, data=form, headers={"Accept": "application/json"})
-            _check_answer(response)
+            async with (
+                asyncio.timeout(self._seconds),
+                self._connect() as client,
+                client.stream("POST", self._url, data=form, headers={"Accept": "application/json"}) as response,
+            ):
+                content = await _read(response)
+            _check_answer(content)
         except (httpx2.HTTPError, TimeoutError) as error:
             self._note_failure(type(error).__name__)
             raise NoAnswer(type(error).__name__) from None
@@ -365,7 +371,7 @@ class _Endpoint:
             self._note_failure(str(error))
             raise
         self._has_failed, self.answered_at = False, time.monotonic()
-        return response.content
+        return content
 
     @asynccontextmanager
     async def _connect(self) -> AsyncIterator[httpx2.AsyncClient]:
@@ -403,18 +409,32 @@ class _Answer(BaseModel):
     nbf: FiniteFloat | None = None
 
 
-def _check_answer(response: httpx2.Response) -> None:
+async def _read(response: httpx2.Response) -> bytes:
+    """Return the body of an answer.
+
+    Raises:
+        NoAnswer: the issuer refuses this server, or the body is longer than ANSWER_BYTES.
+    """
+    if response.status_code != HTTPStatus.OK:  # such as 401, if the issuer refuses this server
+        raise NoAnswer(f"HTTP {response.status_code}")
+    content = bytearray()
+    async for piece in response.aiter_bytes():
+        content += piece
+        if len(content) > ANSWER_BYTES:
+            raise NoAnswer(f"more than {ANSWER_BYTES:,} bytes")
+    return bytes(content)
+
+
+def _check_answer(content: bytes) -> None:
     """Check that an answer says whether the token is active. Other claims can be malformed: they belong to the token.
 
     Raises:
         NoAnswer: it does not.
     """
-    if response.status_code != HTTPStatus.OK:  # such as 401, if the issuer refuses this server
-        raise NoAnswer(f"HTTP {response.status_code}")
-    if is_nested_too_deeply(response.content):
+    if is_nested_too_deeply(content):
         return
     try:
-        answer = json.loads(response.content)
+        answer = json.loads(content)
     except ValueError:
         raise NoAnswer("no JSON") from None
     if not isinstance(answer, dict) or not isinstance(answer.get("active"), bool):
