@@ -13,10 +13,7 @@ from tests.http.web import request
 from tests.support.waiting import until
 
 STATIC = "metadata://templates"
-READS = [
-    request("resources/read", uri=STATIC),
-    request("tools/call", name="get_resource", arguments={"uri": STATIC}),
-]
+READS = [request("resources/read", uri=STATIC), request("tools/call", name="get_resource", arguments={"uri": STATIC})]
 BROKEN = (ConnectionError, asyncio.IncompleteReadError)
 
 

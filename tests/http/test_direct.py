@@ -222,10 +222,7 @@ async def test_a_fault_in_the_direct_path_is_found(fault: str, twins: Any, monke
 
 @pytest.mark.parametrize("mode", PROTOCOLS)
 async def test_the_client_of_fastmcp_is_answered_directly(mode: str, served: Any) -> None:
-    async with (
-        served() as ((twin, url), _),
-        Client(f"{url}/mcp", mode=mode, timeout=SECONDS) as client,
-    ):
+    async with served() as ((twin, url), _), Client(f"{url}/mcp", mode=mode, timeout=SECONDS) as client:
         before = (await twin.count_messages())["direct"]
         await client.read_resource("t://plain")
         await client.call_tool("get_resource", {"uri": "t://plain"})

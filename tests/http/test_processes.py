@@ -314,8 +314,7 @@ async def test_no_read_is_lost_when_a_worker_is_killed_or_all_are_replaced(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("number", "status"),
-    [(signal.SIGINT, 130), pytest.param(signal.SIGKILL, -signal.SIGKILL, marks=pytest.mark.soak)],
+    ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGKILL, -signal.SIGKILL, marks=pytest.mark.soak)]
 )
 async def test_workers_end_with_their_parent(number: signal.Signals, status: int, tmp_path: Path) -> None:
     async with serve_http(tmp_path, "--workers", "2") as server:

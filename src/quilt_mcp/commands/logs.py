@@ -30,7 +30,6 @@ WARNING = re.compile(r"(?P<file>[^\n]{1,999}?):(?P<line>\d+): (?P<category>\w+):
 
 
 def is_own(name: str) -> bool:
-    """Return whether a logger belongs to this project, which logs no data."""
     return name.partition(".")[0] == "quilt_mcp"
 
 
@@ -46,7 +45,6 @@ def is_about_source(record: logging.LogRecord) -> bool:
 
 
 def mask(record: logging.LogRecord) -> logging.LogRecord:
-    """Return a copy of a library's record without data."""
     masked = copy(record)
     vars(masked).pop("fields", None)  # of our own records only
     if not is_safe(record.name):
@@ -67,7 +65,6 @@ def _find_warning(record: logging.LogRecord) -> re.Match[str] | None:
 
 
 def _describe_warning(record: logging.LogRecord) -> str | None:
-    """Return the category of a warning and where it comes from."""
     found = _find_warning(record)
     return found and f"{found['category']}: {HIDDEN} {PurePath(found['file']).name}:{found['line']}"
 

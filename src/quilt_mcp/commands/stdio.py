@@ -128,7 +128,6 @@ class Requests(Middleware):
         self._changed = Condition()  # one thread reads messages, others answer them
 
     async def on_request(self, context: Context, call_next: Next) -> object:
-        """Leave the line of this request to AuditMessages."""
         if context.fastmcp_context is not None and context.fastmcp_context.request_context is not None:
             self._take(context.fastmcp_context.request_id)
         return await call_next(context)
@@ -143,7 +142,6 @@ class Requests(Middleware):
             return None
 
     def begin(self, message: JSONRPCMessage | None) -> None:
-        """Expect the answer to a message, if it is a request."""
         with self._changed:
             if isinstance(message, JSONRPCRequest):
                 self._awaited.add(str(message.id))
@@ -172,20 +170,17 @@ class Requests(Middleware):
                 self._changed.wait(POLL_SECONDS)
 
     def close(self) -> None:
-        """Audit the requests that have no answer."""
         with self._changed:
             unanswered, self._unseen = self._unseen, []
         for _, record in unanswered:
             self.audit("unanswered", record)
 
     def audit(self, error: str, record: AuditRecord | None = None) -> None:
-        """Write the line of a message that failed."""
         record = record or AuditRecord("stdio", subject="local")
         record.note_failure("error", error)
         self._log.write(record)
 
     def _take(self, number: str) -> AuditRecord | None:
-        """Return the first unseen request with this id, and forget it."""
         with self._changed:
             found = next((one for one in self._unseen if one[0] == number), None)
             if found is not None:
@@ -195,7 +190,6 @@ class Requests(Middleware):
 
 @contextmanager
 def audit_stdio(mcp: QuiltServer) -> Iterator[Requests]:
-    """Audit the messages of a server, if the setting is set."""
     log = mcp.app.part(open_audit_log)
     if not log.is_on:
         yield Requests(log)

@@ -12,7 +12,7 @@ from ctypes import c_bool
 from hmac import compare_digest
 from http import HTTPStatus
 from ipaddress import ip_address
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from fastmcp import FastMCP
@@ -72,7 +72,6 @@ class Readiness:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether this server shuts down."""
         return self._leaving.value
 
     async def find_failing(self) -> list[str]:
@@ -100,22 +99,11 @@ class Readiness:
         return ""
 
 
-@runtime_checkable
-class IssuerUser(Protocol):
-    """A provider or a verifier that needs an issuer to verify tokens."""
-
-    async def check_issuer(self) -> None:
-        """Check that tokens can be verified.
-
-        Raises:
-            Unavailable: the issuer does not respond.
-        """
-
-
 def find_checks(provider: AuthProvider | None) -> dict[str, Check]:
     """Return the readiness check of the issuer, by its name; empty if tokens are verified without one."""
-    verifier: object = provider.token_verifier if isinstance(provider, RemoteAuthProvider) else provider
-    return {"token-issuer": verifier.check_issuer} if isinstance(verifier, IssuerUser) else {}
+    verifier = provider.token_verifier if isinstance(provider, RemoteAuthProvider) else provider
+    check: Check | None = getattr(verifier, "check_issuer", None)
+    return {"token-issuer": check} if check else {}
 
 
 def add_routes(mcp: FastMCP, readiness: Readiness, numbers: Metrics, metrics_token: SecretStr | None) -> None:
@@ -145,7 +133,6 @@ def add_routes(mcp: FastMCP, readiness: Readiness, numbers: Metrics, metrics_tok
 
     @mcp.custom_route("/metrics", ["GET"])
     async def metrics(request: Request) -> Response:
-        """Return the metrics of all worker processes in Prometheus' text format."""
         if not _may_read_metrics(request, metrics_token):
             return Response(status_code=HTTPStatus.UNAUTHORIZED, headers={"WWW-Authenticate": "Bearer"})
         return Response(numbers.exposition(), media_type=CONTENT_TYPE_LATEST, headers=NO_STORE)
@@ -160,7 +147,6 @@ def _may_read_metrics(request: Request, token: SecretStr | None) -> bool:
 
 
 def _is_from_here(request: Request) -> bool:
-    """Return whether the client is on this machine."""
     try:
         return request.client is not None and ip_address(request.client.host).is_loopback
     except ValueError:  # a trusted proxy can forward something that is not an address

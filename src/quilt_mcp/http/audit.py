@@ -84,7 +84,6 @@ class AuditRecord:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make this the record of the context."""
         token = _current.set(self)
         try:
             yield
@@ -132,7 +131,6 @@ def note_read(read: Read) -> None:
 
 
 def note_event(event: str) -> None:
-    """Note that the current request exceeds a limit."""
     record = _current.get()
     if record is not None and event.endswith("_limit"):
         record.note_failure("limit", event)
@@ -202,7 +200,6 @@ class _AuditFile(LineHandler, WatchedFileHandler):
 
 
 def open_audit_log(settings: Settings) -> AuditLog:
-    """Create the audit log of an app, as a part of it."""
     return AuditLog(settings.audit_log)
 
 
@@ -232,7 +229,6 @@ class AuditMessages(Middleware):
     transport: str
 
     async def __call__(self, context: Context, call_next: Next) -> object:
-        """Handle the message."""
         with self._recording() as record:
             record.method = context.method if context.method in KNOWN_METHODS else "unknown"
             record.name = await _find_name(context)
@@ -249,7 +245,6 @@ class AuditMessages(Middleware):
 
     @contextmanager
     def _recording(self) -> Iterator[AuditRecord]:
-        """Return the record of the HTTP request, or a new one that is written at the end of the message."""
         try:
             scope: Mapping[str, object] = get_http_request().scope
         except RuntimeError:  # stdio
@@ -283,7 +278,6 @@ def auditing(log: AuditLog, server: FastMCP, manager: ResourceManager, transport
 
 
 async def _find_name(context: Context) -> str | None:
-    """Return the name of the tool or prompt; "unknown" if the server has none with this name."""
     server = context.fastmcp_context.fastmcp if context.fastmcp_context else None
     name = getattr(context.message, "name", None)
     if server is None or context.method not in {"tools/call", "prompts/get"}:
@@ -305,7 +299,6 @@ def _describe_exception(error: BaseException) -> tuple[str, str]:
 
 
 def _find_error_name(result: object) -> str | None:
-    """Return the error that the body of a tool's answer names."""
     body = getattr(result, "structured_content", None)
     named = (body.get("error"), body.get("error_type")) if isinstance(body, dict) else ()
     return next((one for one in named if isinstance(one, str) and ERROR_NAME.fullmatch(one)), None)
@@ -322,7 +315,6 @@ class AuditRequests:
     has_sign_in: bool  # without it, every caller is the local user
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application, then write the line."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -411,7 +403,6 @@ class _Exchange:
             self._is_complete = not message.get("more_body", False)
 
     def describe(self, record: AuditRecord) -> None:
-        """Set the status, the sizes and the outcome."""
         record.status, record.bytes_received, record.bytes_sent = self._status, self._received, self._sent
         if not self._is_complete:
             record.note_failure("cancelled", "disconnected" if self._is_disconnected else "aborted")

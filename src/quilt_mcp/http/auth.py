@@ -126,7 +126,6 @@ class AnyVerifier(TokenVerifier):
         self._verifiers = verifiers
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return the claims of a valid token, or None."""
         for verifier in self._verifiers:
             if found := await verifier.verify_token(token):
                 return found
@@ -151,7 +150,6 @@ def check_audience(settings: HTTPSettings, transport: str) -> None:
 
 
 def _verify_jwt(settings: HTTPSettings) -> list[TokenVerifier]:
-    """Return a verifier for each public key."""
     tokens = import_module("quilt_mcp.http.tokens")  # it imports cryptography
     keys = _read_public_keys(settings.jwt_public_key) if settings.jwt_public_key else [None]
     try:

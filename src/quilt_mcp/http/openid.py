@@ -63,7 +63,6 @@ class SignInStore(FernetEncryptionWrapper):
         )
 
     async def keep_client(self, client_id: str) -> None:
-        """Keep a registered client for another year."""
         if found := await self.get(client_id, collection=CLIENTS):
             await self.put(client_id, found, collection=CLIENTS, ttl=REGISTRATION_SECONDS)
 
@@ -88,12 +87,7 @@ class LocalSignIns(SignInStore):
         super().__init__(store, secret)
 
     async def put(
-        self,
-        key: str,
-        value: Mapping[str, object],
-        *,
-        collection: str | None = None,
-        ttl: SupportsFloat | None = None,
+        self, key: str, value: Mapping[str, object], *, collection: str | None = None, ttl: SupportsFloat | None = None
     ) -> None:
         """Store a value, and now and then delete the files of values that have expired."""
         if time.monotonic() >= self._sweep_at:
@@ -116,12 +110,7 @@ def delete_expired(directory: Path) -> None:
 
 class _ForgetUnusedClients(TTLClampWrapper):
     async def put(
-        self,
-        key: str,
-        value: Mapping[str, object],
-        *,
-        collection: str | None = None,
-        ttl: SupportsFloat | None = None,
+        self, key: str, value: Mapping[str, object], *, collection: str | None = None, ttl: SupportsFloat | None = None
     ) -> None:
         if collection == CLIENTS and ttl is None:
             ttl = UNUSED_SECONDS
@@ -177,7 +166,6 @@ class OpenIDProxy(OIDCProxy):
         required_scopes: list[str] | None = None,
         timeout_seconds: int | None = None,  # noqa: ARG002 - of FastMCP
     ) -> TokenVerifier:
-        """Return the verifier of the provider's tokens."""
         self._verifier = StrictJWTVerifier(
             jwks_uri=str(self.oidc_config.jwks_uri),
             issuer=str(self.oidc_config.issuer),
@@ -188,17 +176,11 @@ class OpenIDProxy(OIDCProxy):
         return self._verifier
 
     async def check_issuer(self) -> None:
-        """Check that there are keys to verify the provider's tokens with.
-
-        Raises:
-            Unavailable: the provider does not respond with keys.
-        """
         await self._verifier.check_issuer()
 
     async def exchange_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
     ) -> OAuthToken:
-        """Return tokens for a sign-in, and keep the client's registration."""
         token = await super().exchange_authorization_code(client, authorization_code)
         await self.sign_ins.keep_client(str(client.client_id))
         return token
@@ -206,7 +188,6 @@ class OpenIDProxy(OIDCProxy):
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
-        """Return new tokens, and keep the client's registration."""
         token = await super().exchange_refresh_token(client, refresh_token, scopes)
         await self.sign_ins.keep_client(str(client.client_id))
         return token

@@ -26,7 +26,7 @@ from ipaddress import ip_address
 from multiprocessing import parent_process
 from threading import Thread
 from types import FrameType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import h11
 import uvicorn
@@ -144,7 +144,6 @@ class Connection(H11Protocol):
             self._make_room(self._max_connections)
 
     def data_received(self, data: bytes) -> None:
-        """Stop the timer when the head is complete. It starts again with the first bytes of the next request."""
         for start in range(0, len(data), PIECE_BYTES):  # h11 limits only heads that arrive in several pieces
             super().data_received(data[start : start + PIECE_BYTES])
             if self.transport.is_closing():
@@ -215,7 +214,6 @@ class Connection(H11Protocol):
 
     @property
     def is_answering(self) -> bool:
-        """Whether a request is in progress."""
         # uvicorn declares the first as always set
         return self.cycle is not None and not self.cycle.response_complete  # type: ignore[redundant-expr]  # as above
 
@@ -258,7 +256,6 @@ class Connection(H11Protocol):
             self._read_timer = None
 
     def _audit(self, status: HTTPStatus, outcome: str) -> None:
-        """Audit a request that never reaches the application."""
         log = cast("Mapping[str, object]", self.app_state).get(AUDIT_LOG)
         if isinstance(log, AuditLog):
             record = AuditRecord("http", find_address(self.client), status=status.value)
@@ -372,7 +369,6 @@ class WebServer(uvicorn.Server):
         self._when_ready = when_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the application, accept connections, and report that."""
         await super().startup(sockets)
         self._when_ready()
 
@@ -394,7 +390,6 @@ class Shutdown:
 
     @property
     def is_begun(self) -> bool:
-        """Whether the shutdown has begun."""
         return self._leaving.value
 
     @property
@@ -403,7 +398,6 @@ class Shutdown:
         return self._end is not None and time.monotonic() > self._end
 
     def begin(self) -> None:
-        """Begin the shutdown, and return."""
         self._leaving.value = True
         self._end = time.monotonic() + self._pause + (self._web.config.timeout_graceful_shutdown or 0) + SPARE_SECONDS
         Thread(target=self._stop_later, daemon=True, name="shutdown").start()
@@ -535,14 +529,14 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         OSError: the address cannot be used.
     """
-    found = _resolve(host, port)
+    *kind, address = _resolve(host, port)
     # With the protocol number, asyncio turns off Nagle's algorithm. With 0 it does not, and answers wait for 40 ms.
-    listener = socket.socket(found.family, found.kind, found.protocol)
+    listener = socket.socket(*kind)
     try:
         if os.name == "posix":  # on Windows this option lets two servers share a port
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # on Linux, connections inherit it
-        listener.bind(found.address)
+        listener.bind(address)
         listener.listen(BACKLOG)
     except OSError:
         listener.close()
@@ -556,20 +550,15 @@ def is_loopback(host: str) -> bool:
     Raises:
         OSError: the name cannot be resolved.
     """
-    return ip_address(str(_resolve(host, 0).address[0])).is_loopback
+    return ip_address(str(_resolve(host, 0)[-1][0])).is_loopback
 
 
-class _Address(NamedTuple):
-    family: int
-    kind: int
-    protocol: int
-    address: tuple[str | int, ...] | tuple[int, bytes]
-
-
-def _resolve(host: str, port: int) -> _Address:
+def _resolve(
+    host: str, port: int
+) -> tuple[socket.AddressFamily, socket.SocketKind, int, tuple[str | int, ...] | tuple[int, bytes]]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     except UnicodeError as error:  # an empty or too long label, which is never looked up
         raise OSError(errno.EINVAL, "not a valid host name") from error
     family, kind, protocol, _, address = found[0]
-    return _Address(family, kind, protocol, address)
+    return family, kind, protocol, address

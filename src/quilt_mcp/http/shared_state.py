@@ -70,12 +70,7 @@ class SharedSignIns(SignInStore):
     """
 
     def __init__(
-        self,
-        url: str,
-        secret: str,
-        failed: Callable[[], None] = lambda: None,
-        *,
-        connections: int = CONNECTIONS,
+        self, url: str, secret: str, failed: Callable[[], None] = lambda: None, *, connections: int = CONNECTIONS
     ) -> None:
         pool = open_pool(url, connections=connections, decode_responses=True)
         self._client = _ReportingRedis(connection_pool=pool)

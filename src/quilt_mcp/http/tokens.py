@@ -75,7 +75,6 @@ class StrictJWTVerifier(JWTVerifier):
         )
 
     async def load_access_token(self, token: str) -> AccessToken | None:
-        """Return the claims of a valid token, or None."""
         try:
             header: object = decode_jwt_header(token)
             if not isinstance(header, dict):
@@ -123,7 +122,6 @@ class PublishedKeys(httpx2.AsyncClient):
 
     @property
     def has_keys(self) -> bool:
-        """Whether there is a good response that is not too old."""
         return self._good is not None and time.monotonic() - self._good[0] <= self._max_stale_seconds
 
     async def get(self, url: httpx2.URL | str, **options: Any) -> httpx2.Response:
@@ -256,7 +254,6 @@ class IntrospectionVerifier(TokenVerifier):
         self._queue_seconds, self._answer_seconds = queue_seconds, answer_seconds
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return the claims of an active token, or None."""
         is_known, found = self._accepted.get(token)
         key = hashlib.sha256(token.encode()).digest()
         if is_known or key in self._refused:
