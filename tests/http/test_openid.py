@@ -312,6 +312,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.soak
 async def test_a_refresh_gets_503_while_the_provider_fails(
     provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
