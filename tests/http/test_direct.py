@@ -84,29 +84,16 @@ async def find_difference(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("seed", "has_sign_in"), [(1, False), (2, True)])
-async def test_the_answers_are_those_of_the_mcp_library(seed: int, *, has_sign_in: bool, twins: Any) -> None:
-    async with twins(has_sign_in=has_sign_in) as (one_direct, without):
-        requests = with_callers(make_requests(seed, 1100), has_sign_in=has_sign_in)
-        assert await find_difference(one_direct, without, requests) is None
-        assert min((await one_direct.count_messages()).values()) > 250
-        assert (await without.count_messages())["direct"] == 0
-
-
-@pytest.mark.soak
-async def test_many_answers_are_those_of_the_mcp_library(twins: Any) -> None:
+async def test_the_answers_are_those_of_the_mcp_library(twins: Any) -> None:
     for seed in range(100, 120):
         has_sign_in = seed % 2 == 0
         async with twins(has_sign_in=has_sign_in) as (one_direct, without):
             requests = with_callers(make_requests(seed, 2400), has_sign_in=has_sign_in)
             assert await find_difference(one_direct, without, requests) is None
-            sys.stdout.write(f"seed {seed}: {await one_direct.count_messages()}\n")
-
-
-async def test_the_rate_limit_counts_requests_that_are_answered_directly(twins: Any) -> None:
-    async with twins(has_sign_in=True, rate_limit="3/day") as (one_direct, _):
-        statuses = [(await one_direct.ask(plain(), "caller-0")).status for _ in range(5)]
-    assert statuses == [200, 200, 200, 429, 429]
+            counts = await one_direct.count_messages()
+            assert min(counts.values()) > 250
+            assert (await without.count_messages())["direct"] == 0
+            sys.stdout.write(f"seed {seed}: {counts}\n")
 
 
 @pytest.mark.parametrize("count", [50, pytest.param(250, marks=pytest.mark.soak)])
