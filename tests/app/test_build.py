@@ -18,7 +18,7 @@ from quilt_mcp.app import build
 from quilt_mcp.app.build import describe_version, find_commit
 from quilt_mcp.http.metrics import Metrics
 from quilt_mcp.settings import HTTPSettings
-from tests.http.test_routes import ELSEWHERE
+from tests.http.test_application import ELSEWHERE
 from tests.http.web import ANN, TOKENS, shop
 from tests.support.server_process import ROOT
 from tests.support.waiting import SECONDS

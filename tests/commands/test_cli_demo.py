@@ -17,37 +17,20 @@ URI = "thing://one"
 ADMIN_ONLY = {uri for uri, definition in RESOURCE_REGISTRY.items() if definition["requires_admin"]}
 
 
-def cases_of(world: str, capsys: pytest.CaptureFixture[str]) -> list[Case]:
-    assert main(["demo", "--world", world, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["world"] == world
-    assert found["ok"] is True
-    cases: list[Case] = found["cases"]
-    return cases
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("world", PEOPLE)
 def test_both_surfaces_agree_on_every_resource(world: str, capsys: pytest.CaptureFixture[str]) -> None:
-    cases = cases_of(world, capsys)
-    assert len(cases) == len(RESOURCE_REGISTRY)
-    for case in cases:
+    assert main(["demo", "--world", world, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["world"], found["ok"], len(found["cases"])) == (world, True, len(RESOURCE_REGISTRY))
+    cases: dict[str, Case] = {case["uri"]: case for case in found["cases"]}
+    for case in cases.values():
         assert case.keys() == Case.__required_keys__
-        assert case["parity"] is True
-        assert case["resource"] is case["tool"]
-        assert case["bytes"] > 0
-
-
-@pytest.mark.soak  # tests/contract reads the same URIs in this world, and the next tests compare and run the command
-def test_the_same_error_on_both_surfaces_is_parity(capsys: pytest.CaptureFixture[str]) -> None:
-    refused = {case["uri"] for case in cases_of("member", capsys) if not case["tool"]}
-    assert refused == ADMIN_ONLY
-
-
-@pytest.mark.soak
-def test_a_template_without_values_is_read_with_a_placeholder(capsys: pytest.CaptureFixture[str]) -> None:
-    [case] = [one for one in cases_of("empty", capsys) if one["uri"] == "workflow://workflows/none/status"]
-    assert (case["resource"], case["tool"]) == (False, False)
+        assert (case["parity"], case["resource"], case["bytes"] > 0) == (True, case["tool"], True)
+    if world == "member":  # the same error on both surfaces is parity
+        assert {uri for uri, case in cases.items() if not case["tool"]} == ADMIN_ONLY
+    if world == "empty":  # a template without values is read with a placeholder
+        assert cases["workflow://workflows/none/status"]["tool"] is False
 
 
 @pytest.mark.soak

@@ -15,7 +15,8 @@ from quilt_mcp.commands.install import executable
 SMILE = "\N{GRINNING FACE}"
 WINDOWS = {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"}
 """Lets Python encode stdout as it does on Windows if it is a file or a pipe."""
-BY_SHELL = ("/bin/sh", "-c", 'exec "$0" "$@" >&-')
+WITHOUT = ("/bin/sh", "-c", 'closed=$0; eval "exec \\"\\$@\\" $closed"')
+"""Closes a stream of a command: `>&-` or `2>&-`, which follows."""
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def environment(data_dir: Path, tmp_path: Path) -> dict[str, str]:
 
 
 def run(*command: str, environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(command, env=environment, capture_output=True, check=False)
+    return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
 @pytest.mark.soak
@@ -78,17 +79,13 @@ def test_a_full_stdout_gives_one_line(arguments: list[str], unbuffered: str, env
 @pytest.mark.soak
 @pytest.mark.parametrize("arguments", [["list"], ["get", "requirements://epics", "--json"], ["serve"]], ids=" ".join)
 def test_without_stdout_a_command_works(arguments: list[str], environment: dict[str, str]) -> None:
-    quiet = environment | {"QUILT_MCP_LOG_LEVEL": "ERROR"}
-    found = subprocess.run(
-        [*BY_SHELL, executable(), *arguments], env=quiet, stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
+    found = run(*WITHOUT, ">&-", executable(), *arguments, environment=environment | {"QUILT_MCP_LOG_LEVEL": "ERROR"})
     assert (found.returncode, found.stdout, found.stderr) == (0, b"", b"")
 
 
 @pytest.mark.soak
 def test_without_stderr_problems_are_not_printed_to_stdout(environment: dict[str, str]) -> None:
-    command = ["/bin/sh", "-c", 'exec "$0" "$@" 2>&-', executable(), "get", "requirements://none"]
-    found = run(*command, environment=environment)
+    found = run(*WITHOUT, "2>&-", executable(), "get", "requirements://none", environment=environment)
     assert (found.returncode, found.stdout) == (1, b"")
 
 

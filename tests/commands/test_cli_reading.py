@@ -3,7 +3,6 @@
 import json
 import logging
 from io import StringIO
-from typing import Any
 
 import pytest
 
@@ -20,20 +19,9 @@ def read_output(capsys: pytest.CaptureFixture[str], *arguments: str, status: int
     return capsys.readouterr().out
 
 
-@pytest.fixture
-async def discovery() -> dict[str, Any]:
-    """The body that the tool returns without a URI."""
-    return (await get_resource()).body()
-
-
-def test_json_is_the_body_of_the_tool(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(read_output(capsys, "get", "metadata://templates/genomics", "--json", "--demo"))
-    assert found.keys() == {"success", "uri", "resource_name", "data", "timestamp", "mime_type"}
-    assert found["data"]["package_type"] == "genomics"
-
-
-def test_the_option_selects_the_world(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_the_body_of_the_tool_in_the_world_of_the_option(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(read_output(capsys, "get", "auth://status", "--demo", "member", "--json"))
+    assert found.keys() == {"success", "uri", "resource_name", "data", "timestamp", "mime_type"}
     assert found["data"]["user_info"]["username"] == "jonas_lindqvist"
 
 
@@ -106,28 +94,20 @@ def test_cycles_of_a_trace_are_shown_with_their_types() -> None:
     assert lines == ["REQ-001 A", "", path, f"{path} … (9 relationships)", "cycle_count  2"]
 
 
-def test_the_list_shows_every_resource(capsys: pytest.CaptureFixture[str]) -> None:
-    listed = read_output(capsys, "list")
+async def test_the_list_shows_every_resource_and_as_json_it_is_discovery(capsys: pytest.CaptureFixture[str]) -> None:
+    listed, data = read_output(capsys, "list"), (await get_resource()).body()["data"]
     rows = {line.split()[0]: line for line in listed.splitlines() if "://" in line}
     assert rows.keys() == RESOURCE_REGISTRY.keys()
     for uri, definition in RESOURCE_REGISTRY.items():
         assert rows[uri].endswith(" admin") == definition["requires_admin"]
         assert all(variable in rows[uri].removeprefix(uri) for variable in path_variables(uri))
-
-
-def test_get_without_a_uri_lists(capsys: pytest.CaptureFixture[str]) -> None:
-    assert read_output(capsys, "get") == read_output(capsys, "list")
-
-
-def test_the_list_as_json_is_discovery(capsys: pytest.CaptureFixture[str], discovery: dict[str, Any]) -> None:
+    assert read_output(capsys, "get") == listed
     found = json.loads(read_output(capsys, "list", "--json"))
-    assert found["uri"] == ""
-    assert found["data"] == discovery["data"]
+    assert (found["uri"], found["data"]) == ("", data)
 
 
-@pytest.mark.parametrize("name", ["root", "quilt_mcp", "fastmcp"])
-def test_the_log_is_restored(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    logger = logging.getLogger(name)
-    before = (logger.level, logger.propagate, [*logger.handlers])
+def test_the_log_is_restored(capsys: pytest.CaptureFixture[str]) -> None:
+    loggers = [logging.getLogger(name) for name in ("root", "quilt_mcp", "fastmcp")]
+    before = [(one.level, one.propagate, [*one.handlers]) for one in loggers]
     read_output(capsys, "get", "metadata://templates")
-    assert (logger.level, logger.propagate, logger.handlers) == before
+    assert [(one.level, one.propagate, one.handlers) for one in loggers] == before

@@ -17,16 +17,7 @@ def drawn(data: dict[str, Any], width: int = 80) -> list[str]:
 
 def test_plain_fields_come_first_and_objects_under_their_names() -> None:
     data = {"user": {"name": "ada", "roles": ["a", "b"]}, "ok": True, "until": None, "left": 0}
-    assert drawn(data) == [
-        "ok     yes",
-        "until  -",
-        "left   0",
-        "",
-        "user",
-        "  name   ada",
-        "  roles  a",
-        "         b",
-    ]
+    assert drawn(data) == ["ok     yes", "until  -", "left   0", "", "user", "  name   ada", "  roles  a", "         b"]
 
 
 def test_objects_of_one_kind_are_rows() -> None:

@@ -67,29 +67,40 @@ def test_a_backup_is_restored_into_an_empty_directory(
     assert set(workflow_ids()) == {"w", "x"}
 
 
+@pytest.fixture
+def copy(file: Path, tmp_path: Path, capsys: Captured) -> Path:
+    """A backup of the workflow file."""
+    assert file.exists()
+    assert run(capsys, "backup", str(tmp_path / "copy"))[0] == 0
+    return tmp_path / "copy"
+
+
 def test_an_existing_backup_is_replaced_only_on_request(file: Path, tmp_path: Path, capsys: Captured) -> None:
     assert file.exists()
     copy = tmp_path / "copy"
     copy.touch(0o644)  # as mktemp does
     status, text = run(capsys, "backup", str(copy))
-    assert (status, copy.read_bytes()) == (1, b"")
-    assert "--overwrite" in text
-    assert run(capsys, "backup", str(copy), "--overwrite")[0] == 0
-    assert (ids(copy), stat.S_IMODE(copy.stat().st_mode)) == ({"w"}, 0o600)
-    workflow_create("later", "Title")
-    assert run(capsys, "backup", str(copy), "--overwrite")[0] == 0
-    assert ids(copy) == {"w", "later"}
+    assert (status, copy.read_bytes(), "--overwrite" in text) == (1, b"", True)
+    for expected in ({"w"}, {"w", "later"}):
+        assert run(capsys, "backup", str(copy), "--overwrite")[0] == 0
+        assert (ids(copy), stat.S_IMODE(copy.stat().st_mode)) == (expected, 0o600)
+        workflow_create("later" if expected == {"w"} else "last", "Title")
 
 
-def test_a_backup_does_not_replace_the_workflow_file(file: Path, tmp_path: Path, capsys: Captured) -> None:
+def test_the_workflow_file_is_neither_replaced_by_its_backup_nor_restored_from_itself(
+    file: Path, tmp_path: Path, capsys: Captured
+) -> None:
     symbolic, hard = tmp_path / "symbolic", tmp_path / "hard"
     symbolic.symlink_to(file)
     hard.hardlink_to(file)
     before = file.stat().st_ino
-    for target in (file, symbolic, hard):
-        status, text = run(capsys, "backup", str(target), "--overwrite")
-        assert (status, text.splitlines()[0]) == (1, f"{target} is the workflow file itself.")
+    asked = [("backup", target, "--overwrite") for target in (file, symbolic, hard)]
+    asked += [("restore", source, "--replace") for source in (file, symbolic)]
+    for command, path, option in asked:
+        status, text = run(capsys, command, str(path), option)
+        assert (status, text.splitlines()[0]) == (1, f"{path} is the workflow file itself.")
     assert (file.stat().st_ino, symbolic.is_symlink(), workflow_ids()) == (before, True, ["w"])
+    assert len(list(file.parent.iterdir())) == 1
 
 
 def test_a_backup_replaces_only_a_backup(file: Path, tmp_path: Path, capsys: Captured) -> None:
@@ -150,50 +161,39 @@ def test_a_backup_during_writes_contains_every_write_that_was_acknowledged_befor
     assert {f"n{one}" for one in acknowledged} <= ids(file)
 
 
-def test_a_restore_replaces_existing_workflows_only_on_request(file: Path, tmp_path: Path, capsys: Captured) -> None:
-    copy = tmp_path / "copy"
-    assert run(capsys, "backup", str(copy))[0] == 0
+def test_a_restore_replaces_existing_workflows_only_on_request(file: Path, copy: Path, capsys: Captured) -> None:
     workflow_create("later", "Title")
     status, text = run(capsys, "restore", str(copy))
-    assert (status, set(workflow_ids())) == (1, {"w", "later"})
-    assert "--replace" in text
+    assert (status, set(workflow_ids()), "--replace" in text) == (1, {"w", "later"}, True)
     with current_app().part(Workflows).reading() as store:  # a server that reads
         assert set(store.ids()) == {"w", "later"}
         status, text = run(capsys, "restore", str(copy), "--replace")
         assert (status, set(store.ids())) == (0, {"w", "later"})
     assert workflow_ids() == ["w"]
     before = file.with_name(f"{file.name}.before-restore")
-    assert str(before) in text
-    assert ids(before) == {"w", "later"}
+    assert (str(before) in text, ids(before)) == (True, {"w", "later"})
     workflow_delete("w")
     assert ids(copy) == {"w"}
 
 
-def test_every_restore_can_be_undone(file: Path, tmp_path: Path, capsys: Captured) -> None:
-    copy, first, second, third = (
-        tmp_path / "copy",
-        *(file.with_name(f"{file.name}.before-restore{end}") for end in ("", "-2", "-3")),
-    )
-    assert run(capsys, "backup", str(copy))[0] == 0
+def test_every_restore_can_be_undone(file: Path, copy: Path, capsys: Captured) -> None:
+    first, second, third = (file.with_name(f"{file.name}.before-restore{end}") for end in ("", "-2", "-3"))
     workflow_create("later", "Title")
 
-    def restore(source: Path) -> str:
-        status, text = run(capsys, "restore", str(source), "--replace")
-        assert status == 0
-        return text
+    def restore(source: Path, count: int, kept: Path) -> None:
+        text = f"Restored {count} workflows.\nWhat was there before is in {kept}.\n"
+        assert run(capsys, "restore", str(source), "--replace") == (0, text)
 
-    assert restore(copy) == f"Restored 2 workflows.\nWhat was there before is in {first}.\n"
-    assert restore(first) == f"Restored 3 workflows.\nWhat was there before is in {second}.\n"
+    restore(copy, 2, first)
+    restore(first, 3, second)
     assert set(workflow_ids()) == {"w", "later"}
     workflow_create("last", "Title")
-    assert restore(copy) == f"Restored 2 workflows.\nWhat was there before is in {third}.\n"
+    restore(copy, 2, third)
     assert workflow_ids() == ["w"]
     assert (ids(first), ids(second), ids(third)) == ({"w", "later"}, {"w"}, {"w", "later", "last"})
 
 
-def test_a_failed_restore_leaves_no_empty_file(file: Path, tmp_path: Path, capsys: Captured) -> None:
-    copy = tmp_path / "copy"
-    assert run(capsys, "backup", str(copy))[0] == 0
+def test_a_failed_restore_leaves_no_empty_file(file: Path, copy: Path, capsys: Captured) -> None:
     name = f"{file.name}.before-restore"
     unfinished = file.with_name(f"{name}.{os.getpid()}.part")
     unfinished.mkdir()  # so that nothing can be copied
@@ -204,23 +204,11 @@ def test_a_failed_restore_leaves_no_empty_file(file: Path, tmp_path: Path, capsy
     assert ids(file.with_name(name)) == {"w"}
 
 
-def test_the_workflow_file_is_not_restored_from_itself(file: Path, tmp_path: Path, capsys: Captured) -> None:
-    link = tmp_path / "link"
-    link.symlink_to(file)
-    for source in (file, link):
-        status, text = run(capsys, "restore", str(source), "--replace")
-        assert (status, text.splitlines()[0]) == (1, f"{source} is the workflow file itself.")
-    assert (workflow_ids(), len(list(file.parent.iterdir()))) == (["w"], 1)
-
-
 def test_tables_of_a_newer_version_or_another_program_are_replaced_only_on_request(
-    file: Path, tmp_path: Path, capsys: Captured
+    file: Path, copy: Path, tmp_path: Path, capsys: Captured
 ) -> None:
-    copy = tmp_path / "copy"
-    assert run(capsys, "backup", str(copy))[0] == 0
-    newer = "UPDATE workflows_schema_version SET version_num = '9999'"
     foreign = "DROP TABLE workflows_schema_version; PRAGMA user_version = 0"
-    for change in (newer, foreign):
+    for change in (NEWER, foreign):
         with closing(sqlite3.connect(file, isolation_level=None)) as connection:
             connection.executescript(change)
         assert run(capsys, "backup", str(tmp_path / "none"))[0] == 1
@@ -230,30 +218,23 @@ def test_tables_of_a_newer_version_or_another_program_are_replaced_only_on_reque
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "data"]
 
 
-def check_refusal(outcome: tuple[int, str], path: Path) -> str:
-    """Check that a file was refused as a backup, without advice about the workflow file or the settings."""
-    status, text = outcome
-    assert (status, text.splitlines()[0]) == (1, f"{path} is not a backup of workflows that this version can use.")
-    assert "Use a file that `quilt-mcp workflows backup` wrote." in text
-    assert "QUILT_MCP" not in text
-    return text
+NEWER = "UPDATE workflows_schema_version SET version_num = '9999'"
 
 
-def test_a_file_that_is_not_a_backup_is_refused(file: Path, tmp_path: Path, capsys: Captured) -> None:
-    broken = tmp_path / "broken"
+def test_a_file_that_is_not_a_backup_is_refused(file: Path, copy: Path, tmp_path: Path, capsys: Captured) -> None:
+    """Without advice about the workflow file or the settings."""
     content: dict[str, bytes] = {"damaged": b"SQLite format 3\0" + b"x" * 5000, "text": b"hello" * 1000, "empty": b""}
-    for data in content.values():
-        broken.write_bytes(data)
-        check_refusal(run(capsys, "restore", str(broken), "--replace"), broken)
-    other = tmp_path / "other"
-    with closing(sqlite3.connect(other)) as connection:
+    for name, data in content.items():
+        (tmp_path / name).write_bytes(data)
+    with closing(sqlite3.connect(tmp_path / "other")) as connection:
         connection.execute("CREATE TABLE x (y)")
-    check_refusal(run(capsys, "restore", str(other), "--replace"), other)
-    newer = tmp_path / "newer"
-    assert run(capsys, "backup", str(newer))[0] == 0
-    with closing(sqlite3.connect(newer, isolation_level=None)) as connection:
-        connection.execute("UPDATE workflows_schema_version SET version_num = '9999'")
-    text = check_refusal(run(capsys, "restore", str(newer), "--replace"), newer)
+    with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+        connection.execute(NEWER)
+    for path in (*(tmp_path / name for name in (*content, "other")), copy):
+        status, text = run(capsys, "restore", str(path), "--replace")
+        assert (status, text.splitlines()[0]) == (1, f"{path} is not a backup of workflows that this version can use.")
+        assert "Use a file that `quilt-mcp workflows backup` wrote." in text
+        assert "QUILT_MCP" not in text
     assert "schema 9999; this version supports up to" in text
     assert str(tmp_path / "none") in run(capsys, "restore", str(tmp_path / "none"), "--replace")[1]
     assert workflow_ids() == ["w"]

@@ -164,13 +164,6 @@ def test_requests_in_progress_are_answered_after_stdin_ends_and_tools_cannot_pri
 
 
 @pytest.mark.soak
-def test_the_log_level_is_a_setting_and_each_of_many_requests_gets_one_answer() -> None:
-    messages = [INITIALIZE, INITIALIZED, *(request(number, "ping") for number in range(100, 150))]
-    answers, log = talk(messages, QUILT_MCP_LOG_LEVEL="ERROR")
-    assert (ids(answers), log) == (ids(messages), "")
-
-
-@pytest.mark.soak
 @pytest.mark.parametrize("before", [[DISCOVER], [INITIALIZED, DISCOVER, DISCOVER | {"id": "e"}]])
 def test_a_client_can_turn_to_the_handshake_after_discovery(before: list[Message]) -> None:
     """A client that does not wait long enough for `server/discover` sends `initialize` on the same stream."""
@@ -182,18 +175,18 @@ def test_a_client_can_turn_to_the_handshake_after_discovery(before: list[Message
 
 
 @pytest.mark.soak
-def test_after_another_request_a_client_keeps_the_protocol_without_sessions() -> None:
-    answers, _ = talk([DISCOVER, request(2, "tools/list", _meta=ENVELOPE), INITIALIZE])
-    assert [(answer["id"], "result" in answer) for answer in answers] == [("d", True), (2, True), (1, False)]
+def test_after_another_request_a_client_keeps_the_protocol_without_sessions_and_each_request_gets_one_answer() -> None:
+    messages = [DISCOVER, request(2, "tools/list", _meta=ENVELOPE), INITIALIZE]
+    more = [request(number, "tools/list", _meta=ENVELOPE) for number in range(100, 150)]
+    answers, log = talk([*messages, *more], QUILT_MCP_LOG_LEVEL="ERROR")
+    assert [(one["id"], "result" in one) for one in answers[:3]] == [("d", True), (2, True), (1, False)]
+    assert (ids(answers[3:]), log) == (ids(more), "")
 
 
 @pytest.mark.soak
 def test_the_end_of_stdin_does_not_wait_for_messages_that_the_library_drops() -> None:
-    never = [
-        {"id": 1, "method": "ping"},
-        {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": 1},
-        {"jsonrpc": "2.0", "id": 1, "method": 1},
-    ]
+    ping = {"id": 1, "method": "ping"}
+    never = [ping, ping | {"jsonrpc": "2.0", "params": 1}, ping | {"jsonrpc": "2.0", "method": 1}]
     assert talk(never, **PATIENT)[0] == []
 
 
@@ -269,15 +262,13 @@ def test_serve_in_this_process_ends_with_its_input(monkeypatch: pytest.MonkeyPat
     assert json.loads(output.read())["result"]["serverInfo"]["name"] == "quilt-mcp"
 
 
+LONG = b'{"jsonrpc":"2.0","id":93,"method":"canary","params":{"pad":"%s"}}' % (b"x" * 70_000)
 REFUSED: tuple[tuple[bytes, tuple[str | None, str]], ...] = (
     (b"canary", (None, "InvalidMessage")),
     (b"[1]", (None, "InvalidMessage")),
     (b'{"jsonrpc":"2.0","id":91}', (None, "InvalidMessage")),
     (b'{"jsonrpc":"2.0","id":92,"method":"ping","params":["canary"]}', (None, "InvalidMessage")),
-    (
-        b'{"jsonrpc":"2.0","id":93,"method":"canary","params":{"pad":"%s"}}' % (b"x" * 70_000),
-        ("unknown", "JSON-RPC -32601"),
-    ),
+    (LONG, ("unknown", "JSON-RPC -32601")),
     (json.dumps(request(94, "tools/list", _meta=ENVELOPE)).encode(), ("tools/list", "JSON-RPC -32600")),
     (b'{"jsonrpc":"2.0","id":95,"method":"tools/call","params":{}}', ("tools/call", "InvalidArguments")),
 )
@@ -301,13 +292,11 @@ async def test_each_message_that_the_library_refuses_has_a_line(tmp_path: Path) 
 
 async def test_each_of_two_refused_requests_with_one_id_has_a_line_and_one_without_an_answer(tmp_path: Path) -> None:
     log = AuditLog(str(tmp_path / "audit.jsonl"))
-    requests = Requests(log, frozenset({"ping"}))
+    requests = Requests(log)
     for number, method in ((1, "ping"), ("1", "ping"), (1, "ping"), (2, "canary")):
         requests.begin(requests.read(json.dumps(request(number, method)).encode()))
-    for number in (1, "1"):
-        requests.end(
-            json.dumps({"jsonrpc": "2.0", "id": number, "error": {"code": -5}}, separators=(",", ":")).encode()
-        )
+    for text in (b"1", b'"1"'):
+        requests.end(b'{"jsonrpc":"2.0","id":%b,"error":{"code":-5}}' % text)
     requests.end(b'{"jsonrpc":"2.0","id":2,"result":{}}')  # which no middleware has received
     requests.close()
     requests.close()

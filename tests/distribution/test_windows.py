@@ -28,7 +28,7 @@ CHECKED = {
     "commands/entry.py: signal.SIGHUP",
     "commands/http_server.py: signal.SIGHUP",
     "commands/stdio.py: select.poll",
-    "http/connections.py: resource.",
+    "http/server.py: resource.",
     "http/metrics.py: fcntl.",
 }
 """What runs only after a check of `sys.platform`."""

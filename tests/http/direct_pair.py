@@ -32,18 +32,13 @@ from quilt_mcp.http.server import WebServer, configure_uvicorn
 from quilt_mcp.server import QuiltServer, create_server
 from quilt_mcp.settings import Settings
 from tests.http.direct_requests import Sent
-from tests.http.web import serving
+from tests.http.web import connected, serving
 from tests.support.toys import toy
 from tests.support.waiting import SECONDS
 
 DATA: dict[str, dict[Any, Any]] = {
     "plain": {"a": 1, "b": [1, 2, {"c": None}]},
-    "texts": {
-        "\u00e4": "\u00f6\u20ac\U0001f600",
-        "x": '\u2028\x7f\x00\x1f\\"/',
-        "e": "1e5 and 2E-7",
-        "<": "</script>&",
-    },
+    "texts": {"\u00e4": "\u00f6\u20ac\U0001f600", "x": '\u2028\x7f\x00\x1f\\"/', "e": "1e5, 2E-7", "<": "</script>&"},
     "floats": {"f": [1e16, 1e-7, 1.5, 0.1, 1e22, -0.0, 1e300, 5e-324, 1.2345678901234568e17, 1e15, 1e-4, 1e-5]},
     "integers": {"i": [2**53, 2**63, 2**64, 10**30, -(2**70), True, False]},
     "nulls": {"a": None, "b": {"c": None}, "d": [None]},
@@ -143,11 +138,12 @@ class Twin:
 
     def noting(self) -> AbstractContextManager[None]:
         """Note the reads until the context ends."""
-        return self.mcp.manager.reads.observe(self.note_read)
 
-    def note_read(self, read: Read) -> None:
-        shown = read.surface, read.uri, read.lookup, read.outcome, read.caller, read.is_admitted
-        self.noted.append(("read", *shown))
+        def note(read: Read) -> None:
+            shown = read.surface, read.uri, read.lookup, read.outcome, read.caller, read.is_admitted
+            self.noted.append(("read", *shown))
+
+        return self.mcp.manager.reads.observe(note)
 
     def note_audit(self, record: AuditRecord) -> None:
         ignored = {"arrived", "started", "bytes_sent", "correlation_id"}  # the bytes of the envelope can differ
@@ -157,21 +153,11 @@ class Twin:
         """Send a request to the application itself."""
         parts, start = _split(sent), Answer(None)
         path, _, query = sent.path.partition("?")
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": sent.method,
-            "scheme": "http",
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": query.encode(),
-            "root_path": "",
-            "headers": [(name.encode(), value.encode("latin-1")) for name, value in _add_headers(sent, token)],
-            "client": ("127.0.0.1", 5),
-            "server": ("127.0.0.1", 1),
-            "state": {},
-        }
+        headers = [(name.encode(), value.encode("latin-1")) for name, value in _add_headers(sent, token)]
+        scope: dict[str, Any] = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1"}
+        scope |= {"scheme": "http", "path": path, "raw_path": path.encode(), "query_string": query.encode()}
+        scope |= {"method": sent.method, "root_path": "", "headers": headers, "state": {}}
+        scope |= {"client": ("127.0.0.1", 5), "server": ("127.0.0.1", 1)}
         waiting = [{"type": "http.request", "body": part, "more_body": part is not parts[-1]} for part in parts]
         got: list[Any] = []
 
@@ -183,15 +169,14 @@ class Twin:
 
         await asyncio.wait_for(self.app(scope, receive, send), SECONDS)
         start = next(one for one in got if one["type"] == "http.response.start")
-        headers = [(name.decode(), value.decode()) for name, value in start["headers"]]
-        return _normalize(start["status"], headers, b"".join(one.get("body", b"") for one in got))
+        shown = [(name.decode(), value.decode()) for name, value in start["headers"]]
+        return _normalize(start["status"], shown, b"".join(one.get("body", b"") for one in got))
 
     async def count_messages(self) -> Mapping[str, int]:
         """Return how many messages each path has answered, as /metrics shows it."""
         shown = (await self.ask(Sent({}, [], method="GET", path="/metrics"))).body
-        return {
-            path: int(float(number)) for path, number in re.findall(r'messages_total{path="(\w+)"} ([\d.]+)', shown)
-        }
+        counts = re.findall(r'messages_total{path="(\w+)"} ([\d.]+)', shown)
+        return {path: int(float(number)) for path, number in counts}
 
 
 def _split(sent: Sent) -> list[bytes]:
@@ -217,26 +202,20 @@ def _normalize(status: int, headers: list[tuple[str, str]], body: bytes) -> Answ
 
 async def ask_over_http(url: str, sent: Sent, token: str | None = None) -> Answer:
     """Send a request as bytes over a connection of its own. A body of several chunks is sent chunk by chunk."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
-    try:
-        parts = _split(sent)
-        framing = ("transfer-encoding", "chunked") if sent.chunks > 1 else ("content-length", str(len(sent.body)))
-        head = "".join(f"{name}: {value}\r\n" for name, value in [*_add_headers(sent, token), framing])
+    is_chunked = sent.chunks > 1
+    framing = ("transfer-encoding", "chunked") if is_chunked else ("content-length", str(len(sent.body)))
+    head = "".join(f"{name}: {value}\r\n" for name, value in [*_add_headers(sent, token), framing])
+    async with connected(url) as (reader, writer):
         writer.write(f"{sent.method} {sent.path} HTTP/1.1\r\n{head}\r\n".encode("latin-1"))
-        for part in parts if sent.chunks > 1 else ():
-            if part:
-                writer.write(b"%x\r\n%b\r\n" % (len(part), part))
-                await writer.drain()
-                await asyncio.sleep(0)
-        writer.write(b"0\r\n\r\n" if sent.chunks > 1 else sent.body)
-        async with asyncio.timeout(SECONDS):
-            lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
-            headers = [
-                (name.lower(), value.strip()) for name, _, value in (line.partition(":") for line in lines[1:-1])
-            ]
-            body = await reader.readexactly(int(dict(headers).get("content-length", "0")))
-    finally:
-        writer.close()
+        for part in filter(None, _split(sent) if is_chunked else ()):
+            writer.write(b"%x\r\n%b\r\n" % (len(part), part))
+            await writer.drain()
+            await asyncio.sleep(0)
+        writer.write(b"0\r\n\r\n" if is_chunked else sent.body)
+        lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
+        parts = (line.partition(":") for line in lines[1:-1])
+        headers = [(name.lower(), value.strip()) for name, _, value in parts]
+        body = await reader.readexactly(int(dict(headers).get("content-length", "0")))
     return _normalize(int(lines[0].split()[1]), headers, body)
 
 
@@ -266,13 +245,7 @@ def logging_to(note: Callable[[Any], None]) -> Iterator[None]:
             one.removeHandler(handler)
 
 
-def create_twin(
-    directory: Path,
-    *,
-    is_direct: bool,
-    has_sign_in: bool = False,
-    **options: Any,
-) -> Twin:
+def create_twin(directory: Path, *, is_direct: bool, has_sign_in: bool = False, **options: Any) -> Twin:
     """Return a server of the toys. With a sign-in, it has rate limits and an audit log too."""
     gate = Gate()
     rows = [
@@ -288,10 +261,8 @@ def create_twin(
         given |= {"static_tokens": SecretStr(json.dumps(TOKENS)), "required_scopes": ("read",)}
         given |= {"rate_limit": RATE_LIMIT, "audit_log": str(directory / f"audit-{is_direct}.jsonl")}
     settings = Settings(**given | options)
-    domains = [
-        Domain(name="toys", resources=rows),
-        Domain(name="self", resources=[toy("info://self", _answer_with({}))]),
-    ]
+    itself = [toy("info://self", _answer_with({}))]
+    domains = [Domain(name="toys", resources=rows), Domain(name="self", resources=itself)]
     mcp = create_server(settings, domains=domains)
     app = http_server.create_http_application(mcp, settings, transport="http", host="127.0.0.1", is_direct=is_direct)
     assert (cast("object", app.user_middleware[-1].cls) is direct.Direct) == is_direct

@@ -7,10 +7,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.http.web import SESSIONLESS
+from tests.http.web import ACCEPT, SESSIONLESS, request
 
 OLDER = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-ACCEPT = "application/json, text/event-stream"
 URIS = (
     *(f"t://{name}" for name in ("plain", "texts", "floats", "integers", "nulls", "empty", "rows", "keys", "nested")),
     *(f"t://{name}" for name in ("surrogates", "nan", "date", "refused", "missing", "away", "bug", "thread", "deep")),
@@ -21,46 +20,18 @@ URIS = (
 )
 GOOD = URIS[:18]
 IDS: tuple[Any, ...] = (
-    0,
-    -1,
-    2**53,
-    2**53 - 1,
-    2**64,
-    10**30,
-    "",
-    "\u00fc",
-    'a"b\\',
-    "\x7f",
-    "x" * 300,
-    1.0,
-    1.5,
-    True,
-    None,
-    [],
-    {},
-    "1",
+    *(0, -1, 2**53, 2**53 - 1, 2**64, 10**30, 1.0, 1.5, True, None, [], {}),
+    *("1", "", "\u00fc", 'a"b\\', "\x7f", "x" * 300),
 )
 VALUES: tuple[Any, ...] = (None, True, 1, 1.5, "", "x", "t://plain", [], {}, {"uri": "t://plain"}, ["t://plain"])
-META = {
-    "io.modelcontextprotocol/protocolVersion": SESSIONLESS,
-    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
+META = request("tools/list")["json"]["params"]["_meta"]
 OTHER_META: dict[str, tuple[Any, ...]] = {
     "io.modelcontextprotocol/protocolVersion": (*OLDER, None, 5, "2099-01-01"),
     "io.modelcontextprotocol/clientInfo": (
-        None,
-        {"name": "x"},
-        {"name": 1, "version": "1"},
-        [],
-        {"name": "x", "version": "2"},
+        *(None, [], {"name": "x"}, {"name": 1, "version": "1"}, {"name": "x", "version": "2"}),
     ),
     "io.modelcontextprotocol/clientCapabilities": (
-        None,
-        [],
-        {"roots": 5},
-        {"sampling": {}},
-        {"extensions": {"a/b": {}}},
+        *(None, [], {"roots": 5}, {"sampling": {}}, {"extensions": {"a/b": {}}}),
     ),
     "io.modelcontextprotocol/logLevel": ("debug", None, 1),
     "progressToken": (1, "t", 1.5, True, None, "x" * 500, [], 2**70),

@@ -9,14 +9,11 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any
 
-from tests.http.web import request
+from tests.http.web import lines_of, request, with_headers
 from tests.support.waiting import until
 
 STATIC = "metadata://templates"
-READS = [
-    request("resources/read", uri=STATIC),
-    request("tools/call", name="get_resource", arguments={"uri": STATIC}),
-]
+READS = [request("resources/read", uri=STATIC), request("tools/call", name="get_resource", arguments={"uri": STATIC})]
 BROKEN = (ConnectionError, asyncio.IncompleteReadError)
 
 
@@ -89,9 +86,8 @@ class Load:
 
     def _bytes(self, one: dict[str, Any]) -> bytes:
         body = json.dumps(one["json"]).encode()
-        headers = one["headers"] | {"Host": self.host, "Content-Length": str(len(body))}
-        lines = [f"POST {one['url']} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
-        return "\r\n".join(lines).encode() + body
+        head = lines_of(with_headers(one, {"Host": self.host, "Content-Length": str(len(body))}))
+        return b"POST %b HTTP/1.1\r\n%b\r\n%b" % (one["url"].encode(), head, body)
 
 
 async def during(load: Load, connections: int, requests: int, at: int, act: Callable[[], None]) -> None:

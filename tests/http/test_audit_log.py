@@ -1,11 +1,10 @@
-"""The audit log over HTTP: one line for each request, with the right fields and nothing that a client sent."""
+"""The audit log over HTTP: one line for each request, and nothing that a client sent, as in the log at DEBUG."""
 
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,20 +13,31 @@ import httpx2
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport
+from fastmcp.server.auth.providers.jwt import RSAKeyPair
 from mcp.shared.exceptions import MCPError
 from pydantic import AnyHttpUrl, SecretStr
 
-from quilt_mcp.commands import http_server
+from quilt_mcp.commands.logs import Format
+from quilt_mcp.commands.process import configure_logging
 from quilt_mcp.http.app import create_application
-from quilt_mcp.http.audit import FIELDS, AuditLog
-from quilt_mcp.http.audit_requests import audit_requests, auditing
-from quilt_mcp.http.connections import Connection
-from quilt_mcp.http.server import WebServer, configure_uvicorn
-from quilt_mcp.server import create_server
-from quilt_mcp.settings import HTTPSettings, Settings
-from tests.http.test_application import message
-from tests.http.test_limits import connected, with_limits
-from tests.http.web import READ_QUICK, READ_SLOW, request, serving
+from quilt_mcp.http.audit import FIELDS, AuditLog, audit_requests, auditing
+from quilt_mcp.http.server import Connection, WebServer, configure_uvicorn
+from quilt_mcp.settings import HTTPSettings
+from tests.contract.canaries import leaks
+from tests.http.web import (
+    HEALTH,
+    READ,
+    READ_QUICK,
+    READ_SLOW,
+    connected,
+    new_client,
+    older,
+    request,
+    serving,
+    whole_server,
+    with_headers,
+    with_limits,
+)
 from tests.support.toys import QUICK, SLOW, Shop
 from tests.support.waiting import SECONDS, until
 
@@ -40,7 +50,6 @@ ANN = {"Authorization": f"Bearer {TOKEN}"}
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
 
-READ = request("resources/read", uri="metadata://examples")
 ANN_READS = {"subject": "ann@example.com", "issuer": "https://id.example.com", "client": "cli"}
 POSTED = {"transport": "http", "address": "127.0.0.1", "http_method": "POST", "path": "/mcp"}
 NOBODY = {"subject": None, "issuer": None, "client": None}
@@ -70,11 +79,8 @@ async def audited_shop(directory: Path) -> AsyncIterator[tuple[httpx2.AsyncClien
     audit_requests(app, log, transport="http", has_sign_in=False)
     config = configure_uvicorn(app, settings, seconds_to_finish=1, protocol=Connection)
     with auditing(log, found.server, found.manager, "http"):
-        async with (
-            serving(lambda when_ready: WebServer(config, when_ready=when_ready)) as url,
-            httpx2.AsyncClient(base_url=url, timeout=SECONDS, trust_env=False) as client,
-        ):
-            yield client, found, lines
+        async with serving(lambda when_ready: WebServer(config, when_ready=when_ready)) as url, new_client(url) as web:
+            yield web, found, lines
             found.gate.set()
     await log.close()
 
@@ -87,18 +93,8 @@ async def audited(
     lines = Lines(directory / "audit.jsonl")
     given: dict[str, Any] = {"audit_log": str(lines.path), "data_dir": directory, "max_request_bytes": 8192}
     given |= {"static_tokens": SecretStr(TOKENS), "required_scopes": ("read",)}
-    settings = Settings(**given | options)
-    given = {"transport": transport, "host": "127.0.0.1", "protocol": protocol}
-    create = partial(http_server.create_web_server, create_server(settings), settings, **given)
-    async with (
-        serving(lambda when_ready: create(when_ready=when_ready)) as url,
-        httpx2.AsyncClient(base_url=url, timeout=SECONDS, trust_env=False) as client,
-    ):
+    async with whole_server(transport, protocol, **given | options) as client:
         yield client, lines
-
-
-def with_headers(asked: dict[str, Any], **headers: str) -> dict[str, Any]:
-    return asked | {"headers": asked.get("headers", {}) | headers}
 
 
 def tool(name: str, /, **arguments: Any) -> dict[str, Any]:
@@ -139,7 +135,7 @@ WROTE = ok(method="tools/call", name="workflow_create") | ANN_READS
 SURROGATE = rb'{"id": 1, "method": "tools/list", "x": "\ud800"}'
 REQUESTS: list[tuple[str, dict[str, Any], dict[str, object]]] = [
     ("a read", READ, is_ours()),
-    ("a read of the older protocol", message("resources/read", uri="metadata://examples"), is_ours()),
+    ("a read of the older protocol", older("resources/read", uri="metadata://examples"), is_ours()),
     ("no URI", request("resources/read", uri=f"metadata://{CANARY}"), bad("InvalidURI", 400, **MASKED)),
     ("get_resource", tool("get_resource", uri="metadata://examples"), is_ours(**CALLED)),
     ("an error of the tool", tool("get_resource", uri=CANARY), bad("InvalidURI", name="get_resource")),
@@ -148,16 +144,16 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, object]]] = [
     ("an unknown tool", tool(CANARY), bad("NotFound", method="tools/call", name="unknown")),
     ("a prompt", request("prompts/get", name=PROMPT, arguments={"code": CANARY}), PROMPTED),
     ("a list", request("tools/list"), ok(method="tools/list", uri=None)),
-    ("a list of the older protocol", message("prompts/list"), ok(method="prompts/list")),
+    ("a list of the older protocol", older("prompts/list"), ok(method="prompts/list")),
     ("a list of resources", request("resources/list"), {"status": 200, "method": "resources/list", "uri": None}),
     ("discovery", request("server/discover"), ok(method="server/discover")),
-    ("an initialization", message("initialize", **HELLO), ok(method="initialize")),
-    ("an unknown method", message(f"{CANARY}/x"), bad("JSON-RPC -32601", method="unknown")),
-    ("invalid parameters", message("resources/read", uri=[CANARY]), bad("InvalidArguments", method="resources/read")),
+    ("an initialization", older("initialize", **HELLO), ok(method="initialize")),
+    ("an unknown method", older(f"{CANARY}/x"), bad("JSON-RPC -32601", method="unknown")),
+    ("invalid parameters", older("resources/read", uri=[CANARY]), bad("InvalidArguments", method="resources/read")),
     ("no JSON", posted(f'{{"{CANARY}'.encode()), ANN_READS | bad("JSON-RPC -32700", 400)),
     ("deep JSON", posted(b"[" * 5000), bad("JSON-RPC -32700", 400, bytes_received=5000)),
     ("half a surrogate pair", posted(SURROGATE), bad("JSON-RPC -32602", 400, method="tools/list")),
-    ("another method in the header", with_headers(READ, **{"Mcp-Method": "tools/list"}), bad("JSON-RPC -32020", 400)),
+    ("another method in the header", with_headers(READ, {"Mcp-Method": "tools/list"}), bad("JSON-RPC -32020", 400)),
     ("a long body", posted(b" " * 20_000), ANN_READS | bad("HTTP 413", 413, "limit", method="resources/read")),
     ("no token", with_headers(READ, Authorization=""), NOBODY | refused(401, method="resources/read")),
     ("a wrong token", with_headers(READ, Authorization=f"Bearer {CANARY}"), NOBODY | refused(401)),
@@ -171,8 +167,8 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, object]]] = [
     ("health", get(f"/health?{CANARY}"), ok(http_method="GET", path="/health", bytes_sent=18)),
     ("metrics", get("/metrics") | {"headers": TWO}, refused(401, http_method="GET", path="/metrics", address=SENT)),
     ("no address", get("/health") | {"headers": NONE}, ok(http_method="GET", path="/health", address=None)),
-    ("a trace", with_headers(READ, **PARENT), ok(trace_id=TRACE)),
-    ("a trace, refused", with_headers(READ, **PARENT, Authorization=""), refused(401, trace_id=TRACE)),
+    ("a trace", with_headers(READ, PARENT), ok(trace_id=TRACE)),
+    ("a trace, refused", with_headers(READ, PARENT, Authorization=""), refused(401, trace_id=TRACE)),
 ]
 """What it is, the arguments of httpx, and the expected fields beside POSTED."""
 
@@ -186,23 +182,22 @@ async def send(client: httpx2.AsyncClient, asked: dict[str, Any]) -> httpx2.Resp
 
 async def test_each_request_has_one_line(tmp_path: Path) -> None:
     async with audited(tmp_path) as (client, lines):
-        for number, (what, asked, expected) in enumerate(REQUESTS):
-            answer = await send(client, asked)
-            line = (await lines.wait_for(number + 1))[number]
-            assert line == line | POSTED | expected, what
-            assert line["status"] == answer.status_code, what
-            assert line["bytes_sent"] in {len(answer.content), None}, what
-            assert (line["bytes_received"] or 0) <= len(answer.request.content), what
-            assert line["ms"] >= 0, what
-            assert line["uri"] is None or line["correlation_id"], what
-    assert len(lines.all()) == len(REQUESTS)
+        answers = [await send(client, asked) for _, asked, _ in REQUESTS]
+        found = await lines.wait_for(len(REQUESTS))
+    for (what, _, expected), answer, line in zip(REQUESTS, answers, found, strict=True):
+        assert line == line | POSTED | expected, what
+        assert line["status"] == answer.status_code, what
+        assert line["bytes_sent"] in {len(answer.content), None}, what
+        assert (line["bytes_received"] or 0) <= len(answer.request.content), what
+        assert line["ms"] >= 0, what
+        assert line["uri"] is None or line["correlation_id"], what
     assert CANARY not in lines.path.read_text()
 
 
 async def test_limits_of_a_caller_are_named(tmp_path: Path) -> None:
     async with audited(tmp_path, rate_limit="1/day") as (client, lines):
         for _ in range(2):
-            await client.post(**with_headers(READ, **ANN))
+            await client.post(**with_headers(READ, ANN))
     first, second = lines.all()
     assert first["outcome"] == "ok"
     assert second == second | POSTED | ANN_READS | {"status": 429, "outcome": "limit", "error": "rate_limit"}
@@ -240,34 +235,30 @@ async def test_a_disconnect_is_a_cancelled_request(tmp_path: Path) -> None:
     assert line == line | POSTED | {"outcome": "cancelled", "error": "disconnected", "status": None}
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("sent", [b"canary-3f9c\r\n\r\n", b"GET /health HTTP/1.1\r\nX-Filler: " + b"x" * 100_000])
-async def test_an_invalid_request_has_a_line_too(sent: bytes, tmp_path: Path) -> None:
-    async with audited(tmp_path) as (client, lines):
+async def test_each_pipelined_or_invalid_request_has_a_line_and_a_silent_connection_none(tmp_path: Path) -> None:
+    invalid = {"status": 400, "outcome": "error", "address": "127.0.0.1", "http_method": None}
+    impatient = with_limits(head_seconds=0.05)  # no client sends a whole head
+    async with audited(tmp_path, protocol=impatient) as (client, lines):
         async with connected(client.base_url) as (reader, writer):
-            writer.write(sent)
-            await reader.read()
-        [line] = await lines.wait_for(1)
-    assert line == line | {"status": 400, "outcome": "error", "address": "127.0.0.1", "http_method": None}
+            writer.write(HEALTH * 5)
+            for _ in range(5):
+                await reader.readuntil(b"alive")
+        found = await lines.wait_for(5)
+        assert [(one["path"], one["status"], one["outcome"]) for one in found] == [("/health", 200, "ok")] * 5
+        too_long = b"GET /health HTTP/1.1\r\nX-Filler: " + b"x" * 100_000
+        for sent, status in ((b"canary-3f9c\r\n\r\n", 400), (too_long, 400), (b"", 408), (b"GET /hea", 408)):
+            async with connected(client.base_url) as (reader, writer):
+                writer.write(sent)
+                assert (await reader.read()).startswith(b"HTTP/1.1 %d " % status)
+    *_, first, second, late = lines.all()
+    assert (len(lines.all()), first | invalid, second | invalid) == (8, first, second)
+    assert (late["status"], late["outcome"]) == (408, "limit")
     assert CANARY not in lines.path.read_text()
 
 
-async def test_pipelined_requests_have_one_line_each(tmp_path: Path) -> None:
-    async with audited_shop(tmp_path) as (client, _, lines), connected(client.base_url) as (reader, writer):
-        writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 5)
-        for _ in range(5):
-            await reader.readuntil(b"alive")
-        await lines.wait_for(5)
-    assert [(one["path"], one["status"], one["outcome"]) for one in lines.all()] == [("/health", 200, "ok")] * 5
-
-
-@pytest.mark.soak
 async def test_a_connection_over_the_limit_has_a_line(tmp_path: Path) -> None:
-    async with (
-        audited(tmp_path, max_connections=1) as (client, lines),
-        connected(client.base_url) as (reader, writer),
-    ):
-        writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")  # a connection with a request keeps its place
+    async with audited(tmp_path, max_connections=1) as (client, lines), connected(client.base_url) as (reader, writer):
+        writer.write(HEALTH)  # a connection with a request keeps its place
         await reader.readuntil(b"alive")
         refused = await client.get("/metrics")
         alive = await client.get("/health")  # the refused connection is closed: this one is over the limit too
@@ -278,21 +269,9 @@ async def test_a_connection_over_the_limit_has_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-async def test_a_silent_connection_has_no_line(tmp_path: Path) -> None:
-    impatient = with_limits(head_seconds=0.05)  # no client sends a whole head
-    async with audited(tmp_path, protocol=impatient) as (client, lines):
-        for sent in (b"", b"GET /hea"):
-            async with connected(client.base_url) as (reader, writer):
-                writer.write(sent)
-                assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
-    [line] = lines.all()
-    assert (line["status"], line["outcome"]) == (408, "limit")
-
-
-@pytest.mark.soak
 async def test_messages_over_sse_have_one_line_when_they_end(tmp_path: Path) -> None:
     async with audited(tmp_path, "sse") as (client, lines):
-        transport = SSETransport(f"{client.base_url}/sse".replace("//sse", "/sse"), headers=ANN)
+        transport = SSETransport(str(client.base_url.join("/sse")), headers=ANN)
         async with Client(transport, timeout=SECONDS, mode="legacy") as user:
             await user.read_resource("metadata://examples")
             with pytest.raises(MCPError):
@@ -323,7 +302,7 @@ async def test_without_sign_in_the_caller_is_the_local_user(tmp_path: Path) -> N
 async def test_concurrent_requests_keep_their_lines_apart(tmp_path: Path) -> None:
     uris = ["metadata://examples", "metadata://templates", "metadata://nothing"] * 10
     async with audited(tmp_path, rate_limit="none", concurrent_reads=0) as (client, lines):
-        await asyncio.gather(*(client.post(**with_headers(request("resources/read", uri=uri), **ANN)) for uri in uris))
+        await asyncio.gather(*(client.post(**with_headers(request("resources/read", uri=uri), ANN)) for uri in uris))
     assert len({line["correlation_id"] for line in lines.all()}) == 30
     expected = {("metadata://examples", "ok"): 10, ("metadata://templates", "ok"): 10, ("unknown", "error"): 10}
     assert Counter((line["uri"], line["outcome"]) for line in lines.all()) == expected
@@ -365,7 +344,7 @@ async def test_a_full_disk_is_counted_and_does_not_stop_the_server(
 ) -> None:
     async with audited(tmp_path, audit_log="/dev/full") as (client, _):
         for _ in range(3):
-            assert (await client.post(**with_headers(READ, **ANN))).status_code == 200
+            assert (await client.post(**with_headers(READ, ANN))).status_code == 200
         lost = 'quilt_mcp_events_total{event="audit_failure"}'
         await until(lambda: sum("audit log cannot be written" in one.getMessage() for one in caplog.records) == 1)
         metrics = (await client.get("/metrics")).text
@@ -375,18 +354,71 @@ async def test_a_full_disk_is_counted_and_does_not_stop_the_server(
 
 async def test_nothing_is_written_unless_the_setting_is_set(tmp_path: Path) -> None:
     async with audited(tmp_path, audit_log=None) as (client, lines):
-        assert (await client.post(**with_headers(READ, **ANN))).status_code == 200
+        assert (await client.post(**with_headers(READ, ANN))).status_code == 200
     assert not lines.path.exists()
 
 
 @pytest.mark.soak
 async def test_the_path_of_a_sign_in_is_a_pattern(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"jwt_issuer": "https://id.example.com", "jwt_audience": "x", "static_tokens": None}
-    settings |= {
-        "jwt_jwks_url": AnyHttpUrl("http://127.0.0.1:1/keys"),
-        "public_url": AnyHttpUrl("https://m.example.com"),
-    }
+    settings |= {"jwt_jwks_url": AnyHttpUrl("http://127.0.0.1:1/k"), "public_url": AnyHttpUrl("https://m.example.com")}
     async with audited(tmp_path, **settings) as (client, lines):
         await client.get("/.well-known/oauth-protected-resource/mcp")
     [line] = lines.all()
     assert (line["path"], line["status"]) == ("/.well-known/oauth-protected-resource/mcp", 200)
+
+
+@contextmanager
+def debug_log(form: Format, capsys: pytest.CaptureFixture[str], secrets: set[str]) -> Iterator[None]:
+    """Log as `QUILT_MCP_LOG_LEVEL=debug quilt-mcp serve` does, and look for the secrets at the end.
+
+    Not a fixture: pytest replaces stderr after setup.
+    """
+    with configure_logging("DEBUG", form):
+        yield
+    log = capsys.readouterr().err
+    assert "surface=resource" in log
+    assert "could not be written" not in log
+    assert leaks(log, secrets) == []
+
+
+FORMS = {CANARY, TOKEN, "ann@example.com"}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("form", ["console", "json"])
+async def test_the_log_has_no_texts_of_requests(
+    form: Format, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with debug_log(form, capsys, FORMS):
+        async with audited(tmp_path) as (client, _):
+            for _, asked, _ in REQUESTS:
+                await send(client, asked)
+        async with audited(tmp_path, "sse") as (client, _):
+            transport = SSETransport(str(client.base_url.join("/sse")), headers=ANN)
+            async with Client(transport, timeout=SECONDS, mode="legacy") as user:
+                with pytest.raises(MCPError):
+                    await user.read_resource(f"metadata://{CANARY}")
+            for query in ("", f"session_id={CANARY}", "session_id=" + "0" * 32):
+                body = {"content": f'{{"{CANARY}'.encode(), "headers": ANN | {"Content-Type": "application/json"}}
+                assert (await send(client, body | {"url": f"/messages/?{query}"})).status_code >= 400
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+async def test_tokens_and_their_claims_are_not_logged(
+    form: Format, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pair, issuer = RSAKeyPair.generate(), "https://id.example.com"
+    named: dict[str, Any] = {"subject": "ann@example.com", "issuer": issuer, "audience": "quilt"}
+    signed, expired = pair.create_token(scopes=["read"], **named), pair.create_token(expires_in_seconds=-10, **named)
+    foreign = RSAKeyPair.generate().create_token(**named)
+    other = pair.create_token(**named | {"issuer": f"https://{CANARY}", "audience": CANARY})
+    tokens = [signed, expired, foreign, other, signed[:-4] + "AAAA", f"{CANARY}.{CANARY}.{CANARY}"]
+    secrets = FORMS | {part for token in tokens for part in token.split(".")}
+    key = {"jwt_public_key": pair.public_key, "jwt_issuer": issuer, "jwt_audience": "quilt", "static_tokens": None}
+    with debug_log(form, capsys, secrets):
+        async with audited(tmp_path, **key) as (client, lines):
+            for token in tokens:
+                await send(client, with_headers(READ, Authorization=f"Bearer {token}"))
+    assert [line["status"] for line in lines.all()] == [200] + [401] * 5
+    assert leaks(json.dumps(lines.all()), secrets - {"ann@example.com"}) == []

@@ -7,7 +7,9 @@ import os
 import select
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stderr
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,6 @@ from mcp.server.auth.provider import AccessToken
 from quilt_mcp.commands.install import executable
 from quilt_mcp.http.audit import MAX_CHARACTERS, MAX_WAITING, AuditLog, AuditRecord
 from tests.commands.test_logs import Stalled
-from tests.support.server_process import serve_http
 from tests.support.waiting import SECONDS, until
 
 
@@ -37,32 +38,15 @@ async def test_a_rotated_file_is_opened_again(way: str, tmp_path: Path) -> None:
     log = AuditLog(str(path))
     log.write(named("first"))
     await until(lambda: lines_of(path))
-    match way:
-        case "renamed":
-            path.rename(old)
-        case "removed":
-            path.unlink()
-        case _:
-            os.truncate(path, 0)
-    log.write(named("second"))
-    await log.close()
-    assert [line["name"] for line in lines_of(path)] == ["second"]
-    assert [line["name"] for line in lines_of(old)] == (["first"] if way == "renamed" else [])
-
-
-async def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
-    log = AuditLog(str(tmp_path / "audit.jsonl"))
-    log.write(named("one"))
-    await log.close()
-    assert (tmp_path / "audit.jsonl").stat().st_mode & 0o777 == 0o600
-
-
-async def test_a_closed_log_can_be_used_again(tmp_path: Path) -> None:
-    log = AuditLog(str(tmp_path / "audit.jsonl"))
-    for name in ("one", "two"):
+    assert path.stat().st_mode & 0o777 == 0o600  # only the owner can read it
+    cut = partial(os.truncate, path, 0)
+    ways: dict[str, Callable[[], object]] = {"renamed": partial(path.rename, old), "removed": path.unlink}
+    ways.get(way, cut)()
+    for name in ("second", "third"):
         log.write(named(name))
-        await log.close()
-    assert [line["name"] for line in lines_of(tmp_path / "audit.jsonl")] == ["one", "two"]
+        await log.close()  # a closed log can be used again
+    assert [line["name"] for line in lines_of(path)] == ["second", "third"]
+    assert [line["name"] for line in lines_of(old)] == (["first"] if way == "renamed" else [])
 
 
 @pytest.mark.soak
@@ -125,11 +109,12 @@ async def test_a_stream_that_hangs_loses_lines_instead_of_memory(caplog: pytest.
 
 def test_a_line_is_ascii_and_texts_are_short() -> None:
     record = AuditRecord("test", name="a\nb\u2028\x1b[2J\ud800", outcome="partial")
+    token = AccessToken(token="x", client_id="c" * 1000, scopes=[], claims={"sub": "s\n", "iss": ["not a text"]})
+    record.describe_caller({"user": AuthenticatedUser(token)})
+    assert (record.subject, record.issuer, len(record.client or "")) == ("s\n", None, MAX_CHARACTERS + 1)
     line = record.to_line()
-    assert line.isascii()
-    assert line.isprintable()
-    assert json.loads(line)["name"] == record.name
-    assert json.loads(line)["time"].endswith("Z")
+    assert (line.isascii(), line.isprintable()) == (True, True)
+    assert (json.loads(line)["name"], json.loads(line)["time"][-1]) == (record.name, "Z")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no non-blocking pipes")
@@ -149,20 +134,6 @@ async def test_standard_error_in_non_blocking_mode_loses_no_line() -> None:
 
 
 @pytest.mark.soak
-async def test_workers_share_one_file(tmp_path: Path) -> None:
-    path = tmp_path / "audit.jsonl"
-    async with serve_http(tmp_path, "--workers", "2", QUILT_MCP_AUDIT_LOG=str(path)) as server:
-        async with asyncio.timeout(SECONDS):
-            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-            writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
-            await reader.read()
-            writer.close()
-        await until(lambda: lines_of(path))
-    [line] = lines_of(path)
-    assert (line["path"], line["outcome"]) == ("/health", "ok")
-
-
-@pytest.mark.soak
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_a_file_that_cannot_be_written_stops_the_start(transport: str, tmp_path: Path) -> None:
     environment = os.environ | {"QUILT_MCP_AUDIT_LOG": str(tmp_path / "missing" / "audit.jsonl")}
@@ -171,14 +142,5 @@ def test_a_file_that_cannot_be_written_stops_the_start(transport: str, tmp_path:
         command, check=False, env=environment, capture_output=True, text=True, timeout=SECONDS, input=""
     )
     assert ran.returncode == 1
-    assert "QUILT_MCP_AUDIT_LOG" in ran.stderr
-    assert "No such file or directory" in ran.stderr
+    assert f"QUILT_MCP_AUDIT_LOG {tmp_path}/missing/audit.jsonl: No such file or directory." in ran.stderr
     assert "Traceback" not in ran.stderr
-
-
-def test_long_names_of_callers_are_cut() -> None:
-    record = AuditRecord("test")
-    token = AccessToken(token="x", client_id="c" * 1000, scopes=[], claims={"sub": "s\n", "iss": ["not a text"]})
-    record.describe_caller({"user": AuthenticatedUser(token)})
-    assert (record.subject, record.issuer) == ("s\n", None)
-    assert len(record.client or "") == MAX_CHARACTERS + 1

@@ -6,6 +6,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,18 @@ def log_level() -> Iterator[None]:
     yield
     for logger, level in levels.items():
         logger.setLevel(level)
+
+
+@pytest.fixture
+def twins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Creates two servers in memory."""
+    return partial(pair, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Creates two servers on loopback."""
+    return partial(served_pair, tmp_path, monkeypatch)
 
 
 def plain(method: str = "resources/read", uri: str = "t://plain", *, is_sessionless: bool = True) -> Sent:
@@ -71,40 +84,21 @@ async def find_difference(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("seed", "has_sign_in"), [(1, False), (2, True)])
-async def test_the_answers_are_those_of_the_mcp_library(
-    seed: int, *, has_sign_in: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with pair(tmp_path, monkeypatch, has_sign_in=has_sign_in) as (one_direct, without):
-        requests = with_callers(make_requests(seed, 1100), has_sign_in=has_sign_in)
-        assert await find_difference(one_direct, without, requests) is None
-        assert min((await one_direct.count_messages()).values()) > 250
-        assert (await without.count_messages())["direct"] == 0
-
-
-@pytest.mark.soak
-async def test_many_answers_are_those_of_the_mcp_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_answers_are_those_of_the_mcp_library(twins: Any) -> None:
     for seed in range(100, 120):
         has_sign_in = seed % 2 == 0
-        async with pair(tmp_path, monkeypatch, has_sign_in=has_sign_in) as (one_direct, without):
+        async with twins(has_sign_in=has_sign_in) as (one_direct, without):
             requests = with_callers(make_requests(seed, 2400), has_sign_in=has_sign_in)
             assert await find_difference(one_direct, without, requests) is None
-            sys.stdout.write(f"seed {seed}: {await one_direct.count_messages()}\n")
-
-
-async def test_the_rate_limit_counts_requests_that_are_answered_directly(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with pair(tmp_path, monkeypatch, has_sign_in=True, rate_limit="3/day") as (one_direct, _):
-        statuses = [(await one_direct.ask(plain(), "caller-0")).status for _ in range(5)]
-    assert statuses == [200, 200, 200, 429, 429]
+            counts = await one_direct.count_messages()
+            assert min(counts.values()) > 250
+            assert (await without.count_messages())["direct"] == 0
+            sys.stdout.write(f"seed {seed}: {counts}\n")
 
 
 @pytest.mark.parametrize("count", [50, pytest.param(250, marks=pytest.mark.soak)])
-async def test_the_answers_are_the_same_over_real_connections(
-    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with served_pair(tmp_path, monkeypatch) as ((one_direct, one), (without, other)):
+async def test_the_answers_are_the_same_over_real_connections(count: int, served: Any) -> None:
+    async with served() as ((one_direct, one), (without, other)):
         for sent in make_requests(3, count):
             assert await ask_over_http(one, sent) == await ask_over_http(other, sent), sent
         await until(lambda: len(one_direct.noted) == len(without.noted))
@@ -112,8 +106,8 @@ async def test_the_answers_are_the_same_over_real_connections(
         assert (await one_direct.count_messages())["direct"] > count // 5
 
 
-async def test_concurrent_requests_get_their_own_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with served_pair(tmp_path, monkeypatch) as ((one_direct, one), (without, other)):
+async def test_concurrent_requests_get_their_own_answers(served: Any) -> None:
+    async with served() as ((one_direct, one), (without, other)):
         requests = make_requests(4, 60) + [plain(uri="t://gate") for _ in range(10)]
         answers = []
         for twin, url in ((one_direct, one), (without, other)):
@@ -127,12 +121,10 @@ async def test_concurrent_requests_get_their_own_answers(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("method", ["resources/read", "tools/call"])
 @pytest.mark.parametrize("is_sessionless", [True, False])
-async def test_the_limit_of_concurrent_reads_holds(
-    method: str, *, is_sessionless: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with pair(tmp_path, monkeypatch, has_sign_in=True, concurrent_reads=2) as twins:
+async def test_the_limit_of_concurrent_reads_holds(method: str, *, is_sessionless: bool, twins: Any) -> None:
+    async with twins(has_sign_in=True, concurrent_reads=2) as both:
         refused = []
-        for twin in twins:
+        for twin in both:
             sent = plain(method, "t://gate", is_sessionless=is_sessionless)
             waiting = [asyncio.create_task(twin.ask(sent, "caller-1")) for _ in range(2)]
             await until(lambda: twin.gate.waiting == 2)  # noqa: B023 - awaited here
@@ -145,17 +137,15 @@ async def test_the_limit_of_concurrent_reads_holds(
 
 
 @pytest.mark.parametrize("is_sessionless", [True, False])
-async def test_a_request_is_cancelled_when_its_client_leaves(
-    *, is_sessionless: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with served_pair(tmp_path, monkeypatch, has_sign_in=True) as twins:
-        for twin, url in twins:
+async def test_a_request_is_cancelled_when_its_client_leaves(*, is_sessionless: bool, served: Any) -> None:
+    async with served(has_sign_in=True) as both:
+        for twin, url in both:
             sent = plain(uri="t://gate", is_sessionless=is_sessionless)
             asked = asyncio.create_task(ask_over_http(url, sent, "caller-1"))
             await until(lambda: twin.gate.waiting == 1)  # noqa: B023 - awaited here
             asked.cancel()
             await until(lambda: twin.gate.waiting == 0 and len(twin.noted) == 2)  # noqa: B023 - awaited here
-        (one_direct, _), (without, _) = twins
+        (one_direct, _), (without, _) = both
         for twin in (one_direct, without):
             twin.noted.sort(key=lambda one: isinstance(one, dict))
             assert (twin.noted[0][4], twin.noted[1]["outcome"]) == ("cancelled", "cancelled")
@@ -210,41 +200,32 @@ PROMPT = {"the status of errors", "any client is accepted", "unknown arguments a
 @pytest.mark.parametrize(
     "fault", [fault if fault in PROMPT else pytest.param(fault, marks=pytest.mark.soak) for fault in FAULTS]
 )
-async def test_a_fault_in_the_direct_path_is_found(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with pair(tmp_path, monkeypatch, has_sign_in=True) as (one_direct, without):
+async def test_a_fault_in_the_direct_path_is_found(fault: str, twins: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with twins(has_sign_in=True) as (one_direct, without):
         FAULTS[fault](monkeypatch)
         requests = with_callers(make_requests(1, 1100), has_sign_in=True)
         assert await find_difference(one_direct, without, requests) is not None
 
 
 @pytest.mark.parametrize("mode", PROTOCOLS)
-async def test_the_client_of_fastmcp_is_answered_directly(
-    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with (
-        served_pair(tmp_path, monkeypatch) as ((twin, url), _),
-        Client(f"{url}/mcp", mode=mode, timeout=SECONDS) as client,
-    ):
+async def test_the_client_of_fastmcp_is_answered_directly(mode: str, served: Any) -> None:
+    async with served() as ((twin, url), _), Client(f"{url}/mcp", mode=mode, timeout=SECONDS) as client:
         before = (await twin.count_messages())["direct"]
         await client.read_resource("t://plain")
         await client.call_tool("get_resource", {"uri": "t://plain"})
         assert (await twin.count_messages())["direct"] == before + 2
 
 
-async def test_traced_requests_have_the_spans_of_fastmcp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with pair(tmp_path, monkeypatch) as (one_direct, _):
+async def test_traced_requests_have_the_spans_of_fastmcp(twins: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with twins() as (one_direct, _):
         with monkeypatch.context() as patch:
             patch.setattr(trace, "_TRACER_PROVIDER", trace.NoOpTracerProvider())
             await one_direct.ask(plain())
         assert (await one_direct.count_messages()) == {"direct": 0, "pipeline": 1}
 
 
-async def test_an_application_below_another_path_is_left_to_fastmcp(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def put_below(sent: Sent) -> Sent:
-        sent.path = "/below/mcp"
-        return sent
-
-    async with pair(tmp_path, monkeypatch) as (one_direct, without):
-        assert await one_direct.ask(put_below(plain())) == await without.ask(put_below(plain()))
+async def test_an_application_below_another_path_is_left_to_fastmcp(twins: Any) -> None:
+    sent = plain()
+    sent.path = "/below/mcp"
+    async with twins() as (one_direct, without):
+        assert await one_direct.ask(sent) == await without.ask(sent)

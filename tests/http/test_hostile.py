@@ -114,7 +114,7 @@ def line(headers: Mapping[str, str]) -> bytes:
 def with_bad_tokens(headers: Mapping[str, str]) -> Iterator[Row]:
     """Return a read in both eras with each bad token."""
     good = headers["Authorization"].removeprefix("Bearer ")
-    bad = {name: {"Authorization": value} for name, value in bad_tokens(good).items()} | tokens.REFUSED
+    bad = {str(number): {"Authorization": value} for number, value in enumerate(bad_tokens(good))} | tokens.REFUSED
     for name, given in bad.items():
         for row in rows(line(given)):
             if row.name.endswith("a session that does not exist"):  # an unusual request that succeeds

@@ -1,17 +1,19 @@
-"""Limits on what one client can cost: bodies, headers, time and connections."""
+"""Limits on what one client can cost: bodies, heads, time, connections and streams."""
 
 import asyncio
 import json
+import os
+import resource
 import socket
-from asyncio import Protocol
+import subprocess
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, suppress
 from contextvars import ContextVar
-from dataclasses import replace
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from pydantic import SecretStr
 from starlette.applications import Starlette
@@ -20,102 +22,110 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from uvicorn.server import ServerState
 
-from quilt_mcp.http.connections import Connection, ConnectionLimits, JoinedWrites
+from quilt_mcp.commands.install import executable
 from quilt_mcp.http.layers import BodyTimeout
-from quilt_mcp.http.server import WebServer, configure_uvicorn
+from quilt_mcp.http.server import (
+    OTHER_DESCRIPTORS,
+    RESERVED_CONNECTIONS,
+    Connection,
+    ConnectionLimits,
+    JoinedWrites,
+    WebServer,
+    configure_uvicorn,
+)
 from quilt_mcp.settings import HTTPSettings
-from tests.http.web import ANN, CALL_QUICK, READ_QUICK, READ_SLOW, TOKENS, serving, shop
-from tests.support.toys import QUICK
-from tests.support.waiting import SECONDS, until
+from tests.http.web import (
+    ANN,
+    CALL_QUICK,
+    HEAD,
+    HEALTH,
+    HEALTHY,
+    READ_QUICK,
+    READ_SLOW,
+    TOKENS,
+    connected,
+    lines_of,
+    new_client,
+    serving,
+    shop,
+    watching,
+    with_limits,
+)
+from tests.support.server_process import serve_http
+from tests.support.waiting import SECONDS, until, until_awaited
 
 SHORT = 0.05
 """A time limit in seconds. Tests wait for its effect, never for the time."""
-SMALL = HTTPSettings(max_request_bytes=4096)
-HEAD = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-HEALTH = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+BODY, FIELDS = json.dumps(READ_QUICK["json"]).encode(), lines_of(READ_QUICK)
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+NEVER_IDLE = with_limits(idle_seconds=SECONDS)
+Captured = pytest.LogCaptureFixture
 
 
-def with_limits(**limits: float) -> type[Protocol]:
-    """The protocol with other limits."""
-    return type("WithLimits", (Connection,), {"limits": replace(ConnectionLimits(), **limits)})
+def problems(caplog: Captured) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.exc_info or one.levelname in {"ERROR", "WARNING"}]
 
 
-@asynccontextmanager
-async def connected(url: object) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    address = str(url).removeprefix("http://").rstrip("/").split(":")
-    reader, writer = await asyncio.open_connection(*address)
-    try:
-        async with asyncio.timeout(SECONDS):
-            yield reader, writer
-    finally:
-        writer.close()
-
-
-async def write_headers(writer: asyncio.StreamWriter, lines: int) -> None:
-    for _ in range(lines):
+async def write_headers(writer: asyncio.StreamWriter) -> None:
+    for _ in range(10_000):  # of 100 MB
         writer.write(b"X-Filler: " + b"x" * 10_000 + b"\r\n")
         await writer.drain()
 
 
-async def chunks(size: int) -> AsyncIterator[bytes]:
-    for _ in range(0, size, 1024):
+async def chunks() -> AsyncIterator[bytes]:
+    for _ in range(100):
         yield b" " * 1024
 
 
-@pytest.mark.parametrize("way", ["declared", "in chunks"])
-async def test_a_body_over_the_limit_gets_413(way: str) -> None:
-    async with shop(SMALL) as (client, _):
-        body = b" " * 100_000 if way == "declared" else chunks(100_000)
-        answer = await client.post("/mcp", content=body, headers=READ_QUICK["headers"])
-        assert answer.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-        assert (await client.post(**READ_QUICK)).status_code == HTTPStatus.OK
-
-
-async def test_the_body_limit_is_inclusive() -> None:
-    body = json.dumps(READ_QUICK["json"]).encode().ljust(4096)
-    async with shop(SMALL) as (client, _):
-        for more, status in ((b"", HTTPStatus.OK), (b" ", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)):
-            answer = await client.post("/mcp", content=body + more, headers=READ_QUICK["headers"])
+async def test_a_body_over_the_limit_gets_413() -> None:
+    whole = BODY.ljust(4096)
+    async with shop(HTTPSettings(max_request_bytes=4096)) as (client, _):
+        for body, status in ((b" " * 100_000, 413), (chunks(), 413), (whole, 200), (whole + b" ", 413)):
+            answer = await client.post("/mcp", content=body, headers=READ_QUICK["headers"])
             assert answer.status_code == status
 
 
-@pytest.mark.parametrize("sign_in", [True, False], ids=["refused", "read"])
-async def test_endless_trailers_close_the_connection(sign_in: bool, caplog: pytest.LogCaptureFixture) -> None:  # noqa: FBT001 - a parameter
+@pytest.mark.parametrize("sign_in", [TOKENS, None], ids=["refused", "read"])
+async def test_endless_heads_and_trailers_close_the_connection(sign_in: str | None, caplog: Captured) -> None:
     """A parser that passes trailers on as headers keeps 60 MB of them in 1.3 GB of memory."""
-    settings = HTTPSettings(static_tokens=SecretStr(TOKENS)) if sign_in else HTTPSettings()
-    async with shop(settings) as (client, _), connected(client.base_url) as (_, writer):
-        writer.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n3\r\na=1\r\n0\r\n")
-        with pytest.raises(ConnectionError):
-            await write_headers(writer, 10_000)  # of 100 MB
+    settings = HTTPSettings(static_tokens=SecretStr(sign_in)) if sign_in else HTTPSettings()
+    async with shop(settings) as (client, _):
+        for begun in (HEAD, HEAD + CHUNKED + b"3\r\na=1\r\n0\r\n"):
+            async with connected(client.base_url) as (_, writer):
+                writer.write(begun)
+                with pytest.raises(ConnectionError):
+                    await write_headers(writer)
         assert (await client.get("/health", headers=ANN)).status_code == HTTPStatus.OK
     assert [one.getMessage() for one in caplog.records if one.exc_info] == []
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: 127.0.0.1\r\n\r\n",
-        b"GET /health HTTP/1.1\r\n\r\n",
-        b"GET /health?" + b"x" * 100_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
-        b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-    ],
-    ids=["two hosts", "no host", "a target of 100 KB", "two lengths"],
-)
-async def test_invalid_heads_get_400(head: bytes) -> None:
-    """As RFC 9112 requires in 3.2 and 6.3. A head is also refused if all of it arrives at once."""
-    async with shop() as (client, _), connected(client.base_url) as (reader, writer):
-        writer.write(head)
-        assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
+FIRST_LINES: dict[str, tuple[bytes, int]] = {
+    # as RFC 9112 requires in 3.2 and 6.3; a head is also refused if all of it arrives at once
+    "two hosts": (b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: 127.0.0.1\r\n\r\n", 400),
+    "no host": (b"GET /health HTTP/1.1\r\n\r\n", 400),
+    "a target of 100 KB": (b"GET /health?" + b"x" * 100_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 400),
+    "two lengths": (HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+    # as RFC 9110 requires in 6.5.1: a trailer could name another method, or the token of another user
+    "trailers are no headers": (
+        HEAD + FIELDS + CHUNKED + b"%x\r\n%s\r\n0\r\nMcp-Method: tools/call\r\n\r\n" % (len(BODY), BODY),
+        200,
+    ),
+    # the sessionless protocol compares headers with the body
+    "whitespace around values": (
+        HEAD
+        + FIELDS.replace(b": ", b": \t ").replace(b"\r\n", b" \t \r\n")
+        + b"Content-Length:%d\r\n\r\n" % len(BODY)
+        + BODY,
+        200,
+    ),
+}
 
 
-async def test_trailers_are_not_headers() -> None:
-    """As RFC 9110 requires in 6.5.1. A trailer could name another method, or the token of another user."""
-    body = json.dumps(READ_QUICK["json"]).encode()
-    fields = "".join(f"{name}: {value}\r\n" for name, value in READ_QUICK["headers"].items()).encode()
-    chunked = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\nMcp-Method: tools/call\r\n\r\n" % (len(body), body)
+@pytest.mark.parametrize(("sent", "status"), FIRST_LINES.values(), ids=FIRST_LINES)
+async def test_the_status_of_unusual_heads(sent: bytes, status: int) -> None:
     async with shop() as (client, _), connected(client.base_url) as (reader, writer):
-        writer.write(HEAD + fields + chunked)
-        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+        writer.write(sent)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 %d " % status)
 
 
 CALLER: ContextVar[str] = ContextVar("caller", default="nobody")
@@ -133,21 +143,10 @@ async def test_a_request_inherits_nothing_of_an_earlier_one_on_its_connection() 
 
     app = Starlette(routes=[Route("/", identify, methods=["GET", "POST"])])
     config = configure_uvicorn(app, HTTPSettings(), seconds_to_finish=1)
-    async with (
-        serving(lambda when_ready: WebServer(config, when_ready=when_ready)) as url,
-        httpx2.AsyncClient(base_url=url, timeout=SECONDS, trust_env=False) as client,
-    ):
+    async with serving(lambda when_ready: WebServer(config, when_ready=when_ready)) as url, new_client(url) as client:
         for _ in range(3):
             assert (await client.post("/", content=b"x" * 1_000_000)).text == "nobody"
             assert (await client.get("/")).text == "nobody"
-
-
-async def test_endless_headers_close_the_connection() -> None:
-    async with shop() as (client, _), connected(client.base_url) as (_, writer):
-        writer.write(HEAD)
-        with pytest.raises(ConnectionError):
-            await write_headers(writer, 10_000)  # of 100 MB
-        assert (await client.post(**READ_QUICK)).status_code == HTTPStatus.OK
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /hea", HEAD], ids=["nothing", "half a line", "half of the headers"])
@@ -158,95 +157,74 @@ async def test_slow_headers_get_408(sent: bytes) -> None:
         assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
 
 
-async def test_the_header_timer_restarts_with_each_request() -> None:
-    connections: list[Connection] = []
-
-    class Watched(Connection):
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            connections.append(self)
-            super().connection_made(transport)
-
-    async with shop(protocol=Watched) as (client, _), connected(client.base_url) as (reader, writer):
+async def test_the_header_timer_restarts_with_each_request_and_small_packets_are_not_delayed() -> None:
+    connections: list[Any] = []
+    async with shop(protocol=watching(connections)) as (client, _), connected(client.base_url) as (reader, writer):
         writer.write(HEALTH)
-        assert b'{"status":"alive"}' in await reader.readuntil(b"}")
-        connections[0].limits = ConnectionLimits(head_seconds=SHORT)
+        assert HEALTHY in await reader.readuntil(b"}")
+        [connection] = connections
+        # with Nagle's algorithm, each answer would wait for the client's delayed acknowledgement
+        assert connection.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        connection.limits = ConnectionLimits(head_seconds=SHORT)
         writer.write(b"GET /hea")
         assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
 
 
-async def test_a_read_can_take_longer_than_its_body() -> None:
+async def test_a_slow_body_gets_408_but_a_read_can_take_longer_than_its_body() -> None:
     async with shop(body_seconds=SHORT) as (client, found):
+        async with connected(client.base_url) as (reader, writer):
+            writer.write(HEAD + b"Content-Length: 10\r\n\r\n{")
+            answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b"connection: close" in answer.lower()
         reading = asyncio.create_task(client.post(**READ_SLOW))
         await until(found.begun.is_set)
-        await pass_time(2 * SHORT)
+        passed = asyncio.Event()
+        asyncio.get_running_loop().call_later(2 * SHORT, passed.set)
+        await passed.wait()
         found.gate.set()
         assert (await reading).json()["result"]["contents"]
 
 
-async def pass_time(seconds: float) -> None:
-    """Wait until timers of fewer seconds have run."""
-    end = asyncio.Event()
-    asyncio.get_running_loop().call_later(seconds, end.set)
-    await end.wait()
-
-
 @pytest.mark.parametrize(("at_once", "times"), [(90, 1), (10, 100_000)], ids=["less than 64 KB", "endless"])
 async def test_a_client_that_does_not_read_is_disconnected(at_once: int, times: int) -> None:
-    ended = asyncio.Event()
+    connections: list[Any] = []
 
-    class Watched(Connection):
-        limits = ConnectionLimits(unread_seconds=SHORT)
-
+    class SmallBuffer(watching(connections, limits=ConnectionLimits(unread_seconds=SHORT))):  # type: ignore[misc]  # made here
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
             super().connection_made(transport)
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            ended.set()
-            super().connection_lost(exc)
+    async def ask(client: socket.socket, port: int) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(client, ("127.0.0.1", port))
+        with suppress(ConnectionError):
+            for _ in range(times):
+                await loop.sock_sendall(client, HEALTH * at_once)
+                await asyncio.sleep(0)
 
-    async with shop(protocol=Watched) as (client, _):
+    async with shop(protocol=SmallBuffer) as (client, _):
         with socket.socket() as silent:
             silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             silent.settimeout(0)
-            asking = asyncio.create_task(ask(silent, client.base_url.port or 0, at_once, times))
-            async with asyncio.timeout(SECONDS):
-                await ended.wait()
+            asking = asyncio.create_task(ask(silent, client.base_url.port or 0))
+            await until(lambda: connections)
+            await until(lambda: not connections)
             asking.cancel()
-
-
-async def ask(client: socket.socket, port: int, at_once: int, times: int) -> None:
-    loop = asyncio.get_running_loop()
-    await loop.sock_connect(client, ("127.0.0.1", port))
-    with suppress(ConnectionError):
-        for _ in range(times):
-            await loop.sock_sendall(client, HEALTH * at_once)
-            await asyncio.sleep(0)
-
-
-async def test_whitespace_around_header_values_is_ignored() -> None:
-    """The sessionless protocol compares headers with the body."""
-    headers = {name: f" \t {value} \t " for name, value in READ_QUICK["headers"].items()}
-    body = json.dumps(READ_QUICK["json"]).encode()
-    lines = [f"{name}:{value}" for name, value in ({"Content-Length": len(body)} | headers).items()]
-    async with shop() as (client, _), connected(client.base_url) as (reader, writer):
-        writer.write(HEAD + "".join(f"{line}\r\n" for line in lines).encode() + b"\r\n" + body)
-        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
 
 
 async def test_pipelined_requests_are_answered() -> None:
     async with shop() as (client, _), connected(client.base_url) as (reader, writer):
         writer.write(HEALTH * 100)
         for _ in range(100):
-            assert b'{"status":"alive"}' in await reader.readuntil(b"}")
+            assert HEALTHY in await reader.readuntil(b"}")
 
 
-@pytest.mark.parametrize("asked", [READ_QUICK, CALL_QUICK], ids=["read", "call"])
-async def test_an_answer_is_sent_as_a_whole(asked: dict[str, Any]) -> None:
+async def test_an_answer_is_sent_as_a_whole() -> None:
     """A proxy repeats a read if the server is killed before the answer, not if it is killed in the answer."""
     sent: list[bytes] = []
 
-    class Watched(Connection):
+    class Recording(Connection):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             assert isinstance(transport, asyncio.Transport)
             write = transport.write
@@ -258,43 +236,10 @@ async def test_an_answer_is_sent_as_a_whole(asked: dict[str, Any]) -> None:
             transport.write = record  # type: ignore[method-assign]  # so that the test sees each write
             super().connection_made(transport)
 
-    async with shop(protocol=Watched) as (client, _):
-        bodies = [(await client.post(**asked)).content for _ in range(3)]
+    async with shop(protocol=Recording) as (client, _):
+        bodies = [(await client.post(**asked)).content for asked in (READ_QUICK, CALL_QUICK, READ_QUICK)]
     assert [part.partition(b"\r\n\r\n")[2] for part in sent] == bodies
     assert all(part.startswith(b"HTTP/1.1 200 ") for part in sent)
-
-
-def test_long_data_are_sent_at_once_and_aborted_data_are_not_sent() -> None:
-    async def write(*parts: bytes, ends: bool = False) -> tuple[int, list[bytes]]:
-        transport = SlowlyRead([0])
-        joined = JoinedWrites(transport)
-        for part in parts:
-            joined.write(part)
-        waiting = joined.get_write_buffer_size()
-        if ends:
-            joined.abort()
-        await asyncio.sleep(0)
-        return waiting, transport.written
-
-    long, short = b"x" * (JoinedWrites.LONG_BYTES * 2), b"y"
-    assert asyncio.run(write(short, long)) == (0, [short + long])
-    assert asyncio.run(write(long, short)) == (1, [long, short])
-    assert asyncio.run(write(*[short * 30_000] * 4)) == (30_000, [short * 90_000, short * 30_000])
-    assert asyncio.run(write(short, ends=True)) == (1, [])
-
-
-async def test_a_client_that_reads_slowly_is_disconnected_only_when_it_stops() -> None:
-    transport = SlowlyRead([50_000, 30_000, 10_000, 10_000])
-    config = configure_uvicorn(HEALTHY, HTTPSettings(), seconds_to_finish=1)
-    protocol = Connection(config, ServerState(), {})
-    protocol.limits = ConnectionLimits(unread_seconds=0.001)  # the timer starts again while the client reads
-    protocol.connection_made(transport)
-    protocol.pause_writing()
-    await until(transport.is_closing)
-    assert transport.sizes == []
-
-
-HEALTHY = PlainTextResponse("")
 
 
 class SlowlyRead(asyncio.Transport):
@@ -322,21 +267,40 @@ class SlowlyRead(asyncio.Transport):
         return self._is_aborted
 
 
-async def test_a_slow_body_gets_408() -> None:
-    async with (
-        shop(body_seconds=SHORT) as (client, _),
-        connected(client.base_url) as (reader, writer),
-    ):
-        writer.write(HEAD + b"Content-Length: 10\r\n\r\n{")
-        answer = await reader.read()
-    assert answer.startswith(b"HTTP/1.1 408 ")
-    assert b"connection: close" in answer.lower()
+async def test_long_data_are_sent_at_once_and_aborted_data_are_not_sent() -> None:
+    async def write(*parts: bytes, ends: bool = False) -> tuple[int, list[bytes]]:
+        transport = SlowlyRead([0])
+        joined = JoinedWrites(transport)
+        for part in parts:
+            joined.write(part)
+        waiting = joined.get_write_buffer_size()
+        if ends:
+            joined.abort()
+        await asyncio.sleep(0)
+        return waiting, transport.written
+
+    long, short = b"x" * (JoinedWrites.LONG_BYTES * 2), b"y"
+    assert await write(short, long) == (0, [short + long])
+    assert await write(long, short) == (1, [long, short])
+    assert await write(*[short * 30_000] * 4) == (30_000, [short * 90_000, short * 30_000])
+    assert await write(short, ends=True) == (1, [])
 
 
-@pytest.mark.parametrize("length", ["Content-Length: 500\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"])
+async def test_a_client_that_reads_slowly_is_disconnected_only_when_it_stops() -> None:
+    transport = SlowlyRead([50_000, 30_000, 10_000, 10_000])
+    config = configure_uvicorn(PlainTextResponse(""), HTTPSettings(), seconds_to_finish=1)
+    protocol = Connection(config, ServerState(), {})
+    protocol.limits = ConnectionLimits(unread_seconds=0.001)  # the timer starts again while the client reads
+    protocol.connection_made(transport)
+    protocol.pause_writing()
+    await until(transport.is_closing)
+    assert transport.sizes == []
+
+
+@pytest.mark.parametrize("length", [b"Content-Length: 500\r\n\r\n{", CHUNKED + b"1\r\n{\r\n"])
 @pytest.mark.parametrize("cut", ["close", "abort"])
 async def test_a_client_that_leaves_in_its_body_leaves_nothing_in_the_log(
-    cut: str, length: str, caplog: pytest.LogCaptureFixture
+    cut: str, length: bytes, caplog: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = asyncio.Event()
 
@@ -348,38 +312,23 @@ async def test_a_client_that_leaves_in_its_body_leaves_nothing_in_the_log(
             finally:
                 begun.clear()
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("quilt_mcp.http.layers.BodyTimeout", Noting)
-        async with shop() as (client, _):
-            async with connected(client.base_url) as (_, writer):
-                fields = "".join(f"{name}: {value}\r\n" for name, value in READ_QUICK["headers"].items())
-                writer.write(HEAD + f"{fields}{length}".encode())
-                await asyncio.wait_for(begun.wait(), SECONDS)
-                leave = writer.close if cut == "close" else writer.transport.abort
-                leave()
-                await until(lambda: not begun.is_set())
-            assert (await client.post(**READ_QUICK)).status_code == HTTPStatus.OK
-    assert [record.getMessage() for record in caplog.records if record.levelname in {"ERROR", "WARNING"}] == []
+    monkeypatch.setattr("quilt_mcp.http.layers.BodyTimeout", Noting)
+    async with shop() as (client, _):
+        async with connected(client.base_url) as (_, writer):
+            writer.write(HEAD + FIELDS + length)
+            await asyncio.wait_for(begun.wait(), SECONDS)
+            getattr(writer.transport, cut)()
+            await until(lambda: not begun.is_set())
+        assert (await client.post(**READ_QUICK)).status_code == HTTPStatus.OK
+    assert problems(caplog) == []
 
 
-async def test_a_client_that_leaves_in_any_phase_leaves_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    open_now: set[Connection] = set()
-
-    class Watched(Connection):
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            open_now.add(self)
-            super().connection_made(transport)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            open_now.remove(self)
-            super().connection_lost(exc)
-
-    body = json.dumps(READ_QUICK["json"]).encode()
-    fields = "".join(f"{name}: {value}\r\n" for name, value in READ_QUICK["headers"].items()).encode()
-    chunked = HEAD + fields + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n" % (len(body), body)
-    whole = HEAD + fields + b"Content-Length: %d\r\n\r\n" % len(body) + body
-    phases = (b"", HEAD[:20], HEAD, HEAD + fields + b"\r\n", whole[:-20], chunked[:-6], chunked + b"a: b", whole)
-    async with shop(protocol=Watched) as (client, _):
+async def test_a_client_that_leaves_in_any_phase_leaves_nothing(caplog: Captured) -> None:
+    open_now: list[Any] = []
+    chunked = HEAD + FIELDS + CHUNKED + b"%x\r\n%s\r\n0\r\n" % (len(BODY), BODY)
+    whole = HEAD + FIELDS + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
+    phases = (b"", HEAD[:20], HEAD, HEAD + FIELDS + b"\r\n", whole[:-20], chunked[:-6], chunked + b"a: b", whole)
+    async with shop(protocol=watching(open_now)) as (client, _):
         for sent in (*phases, HEALTH * 3 + HEALTH[:9]):
             for cut in ("close", "abort", "write_eof"):
                 async with connected(client.base_url) as (_, writer):
@@ -388,20 +337,19 @@ async def test_a_client_that_leaves_in_any_phase_leaves_nothing(caplog: pytest.L
                     getattr(writer.transport, cut)()
         await until(lambda: not open_now)
         assert (await client.post(**READ_QUICK)).status_code == HTTPStatus.OK
-    assert [record.getMessage() for record in caplog.records if record.levelname in {"ERROR", "WARNING"}] == []
+    assert problems(caplog) == []
 
 
 @pytest.mark.parametrize("cut", ["close", "abort"])
-async def test_a_read_is_cancelled_when_its_client_disconnects(cut: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_read_is_cancelled_when_its_client_disconnects(cut: str, caplog: Captured) -> None:
     caplog.set_level("INFO")
 
     def outcomes() -> list[str]:
         return [vars(one)["fields"]["outcome"] for one in caplog.records if "fields" in vars(one)]
 
+    body = json.dumps(READ_SLOW["json"]).encode()
     async with shop() as (client, found), connected(client.base_url) as (_, writer):
-        body = json.dumps(READ_SLOW["json"]).encode()
-        lines = [f"{name}: {value}" for name, value in READ_SLOW["headers"].items()]
-        writer.write(HEAD + "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode() + body)
+        writer.write(HEAD + lines_of(READ_SLOW) + b"Content-Length: %d\r\n\r\n" % len(body) + body)
         await until(found.begun.is_set)
         getattr(writer.transport, cut)()
         await until(outcomes)
@@ -410,16 +358,114 @@ async def test_a_read_is_cancelled_when_its_client_disconnects(cut: str, caplog:
     assert [record for record in caplog.records if record.exc_info] == []
 
 
-async def test_accepted_connections_do_not_delay_small_packets() -> None:
-    """With Nagle's algorithm, each answer would wait for the client's delayed acknowledgement."""
-    options: list[int] = []
+async def test_at_the_limit_only_load_balancers_are_answered() -> None:
+    async with shop(HTTPSettings(max_connections=1), protocol=NEVER_IDLE) as (client, _), AsyncExitStack() as stack:
+        assert (await client.post(**READ_QUICK)).status_code == HTTPStatus.OK  # and the connection stays open
+        async with new_client(client.base_url) as other:
+            for path in ("/health", "/ready"):
+                answer = await other.get(path)
+                assert (answer.status_code, answer.headers["connection"]) == (HTTPStatus.OK, "close")
+            for refused in (await other.post(**READ_QUICK), await other.get("/metrics")):
+                assert refused.status_code == HTTPStatus.SERVICE_UNAVAILABLE
+                assert (refused.headers["retry-after"], refused.headers["connection"]) == ("1", "close")
+        for _ in range(RESERVED_CONNECTIONS):
+            await stack.enter_async_context(connected(client.base_url))
+        reader, _ = await stack.enter_async_context(connected(client.base_url))
+        assert await is_closed(reader)  # above the reserve
+        assert (await client.post(**READ_QUICK)).status_code == HTTPStatus.OK
 
-    class Watched(Connection):
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            options.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
-            super().connection_made(transport)
 
-    async with shop(protocol=Watched) as (client, _):
-        assert (await client.post(**READ_QUICK)).json()["result"]["contents"][0]["uri"] == QUICK
-    assert len(options) == 1
-    assert all(options)
+async def test_a_silent_connection_makes_room() -> None:
+    async with (
+        shop(HTTPSettings(max_connections=2), protocol=with_limits(idle_seconds=0)) as (client, _),
+        connected(client.base_url) as (busy, writer),
+    ):
+        writer.write(HEALTH)
+        assert HEALTHY in await busy.readuntil(b"}")
+        async with connected(client.base_url) as (oldest, _):
+            assert (await client.post(**READ_QUICK)).status_code == HTTPStatus.OK
+            assert await is_closed(oldest)
+        writer.write(HEALTH)
+        assert HEALTHY in await busy.readuntil(b"}")
+
+
+async def test_idle_connections_make_room_for_new_callers() -> None:
+    """140 connections with one request each kept all callers out for 75 s."""
+    settings = HTTPSettings(max_connections=10)
+    async with shop(settings, protocol=with_limits(idle_seconds=0)) as (client, found), AsyncExitStack() as stack:
+        reading = asyncio.create_task(client.post(**READ_SLOW))
+        await until(found.begun.is_set)
+        idle = [await stack.enter_async_context(connected(client.base_url)) for _ in range(14)]
+        for reader, writer in idle:
+            with suppress(ConnectionError, asyncio.IncompleteReadError):  # it has made room already
+                writer.write(HEALTH)
+                await reader.readuntil(b"}")
+        async with new_client(client.base_url) as other:
+            assert (await other.post(**READ_QUICK)).status_code == HTTPStatus.OK
+        found.gate.set()
+        assert (await reading).status_code == HTTPStatus.OK  # a connection that waits for its answer is not idle
+
+
+async def is_closed(reader: asyncio.StreamReader) -> bool:
+    try:
+        return await reader.read() == b""
+    except ConnectionError:
+        return True
+
+
+async def test_one_address_cannot_open_all_streams() -> None:
+    async with shop(HTTPSettings(max_connections=20), transport="sse") as (client, _), AsyncExitStack() as stack:
+        streams = [await stack.enter_async_context(client.stream("GET", "/sse")) for _ in range(2)]
+        assert [one.status_code for one in streams] == [HTTPStatus.OK] * 2
+        refused = await client.get("/sse")
+        assert (refused.status_code, bool(refused.headers["retry-after"])) == (HTTPStatus.TOO_MANY_REQUESTS, True)
+        assert refused.json()["error"]["data"]["details"] == "at most 2 streams"
+        async with client.stream("GET", "/sse", headers={"X-Forwarded-For": "203.0.113.7"}) as other:
+            assert other.status_code == HTTPStatus.OK
+        await streams[0].aclose()
+
+        async def opens_again() -> bool:
+            async with client.stream("GET", "/sse") as again:
+                return bool(again.status_code == HTTPStatus.OK)
+
+        await until_awaited(opens_again)  # the server notices the end later
+
+
+async def test_streams_are_counted_for_each_person() -> None:
+    tokens = SecretStr('{"ann": {"client_id": "ann"}, "ben": {"client_id": "ben"}}')
+    ann, ben = ({"Authorization": f"Bearer {name}"} for name in ("ann", "ben"))
+    settings = HTTPSettings(max_connections=10, static_tokens=tokens)
+    async with shop(settings, transport="sse") as (client, _), client.stream("GET", "/sse", headers=ann) as stream:
+        assert stream.status_code == HTTPStatus.OK
+        assert (await client.get("/sse", headers=ann)).status_code == HTTPStatus.TOO_MANY_REQUESTS
+        async with client.stream("GET", "/sse", headers=ben) as other:
+            assert other.status_code == HTTPStatus.OK
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("workers", ["1", "2"])
+async def test_the_limit_of_descriptors_is_raised(workers: str, tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))  # the server inherits it
+    try:
+        async with serve_http(tmp_path, "--workers", workers) as server:
+            for pid in (server.process.pid, *server.workers):
+                assert resource.prlimit(pid, resource.RLIMIT_NOFILE) == (min(hard, 1_048_576), hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("limit", "advice"), [(1024, "or set QUILT_MCP_MAX_CONNECTIONS to at most 736"), (200, "systemd unit).")]
+)
+def test_more_connections_than_descriptors_are_refused(limit: int, advice: str) -> None:
+    command = ["/bin/sh", "-c", f'ulimit -n {limit}; exec "$0" serve --transport http --port 0', executable()]
+    environment = os.environ | {"QUILT_MCP_MAX_CONNECTIONS": "1500"}
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS)
+    needed = 1500 + RESERVED_CONNECTIONS + OTHER_DESCRIPTORS
+    assert found.returncode == 2
+    for part in (f"QUILT_MCP_MAX_CONNECTIONS=1500 needs {needed} file descriptors", f"only {limit}", advice):
+        assert part in found.stderr
+    assert "Traceback" not in found.stderr

@@ -110,35 +110,26 @@ async def test_reads_are_counted_by_pattern_surface_and_outcome(watched: Watched
     assert shown["quilt_mcp_reads_in_progress", "tool"] == 0
 
 
-def test_reads_in_progress_are_counted(watched: Watched) -> None:
-    with watched.reads.reading("tool"), watched.reads.reading("tool"), watched.reads.reading("list"):
+def test_reads_in_progress_are_counted_and_no_text_of_a_client_becomes_a_label(watched: Watched) -> None:
+    with watched.reads.reading("tool") as read, watched.reads.reading("tool"), watched.reads.reading("list"):
+        read.uri, read.outcome = "a://made/up", "made up too"
         shown = watched.numbers()
     assert (shown["quilt_mcp_reads_in_progress", "tool"], shown["quilt_mcp_reads_in_progress", "list"]) == (2, 1)
-    assert watched.numbers()["quilt_mcp_reads_in_progress", "tool"] == 0
-
-
-def test_a_uri_that_is_not_a_pattern_does_not_become_a_label(watched: Watched) -> None:
-    with watched.reads.reading("tool") as read:
-        read.uri, read.outcome = "a://made/up", "made up too"
     shown = watched.numbers()
+    assert shown["quilt_mcp_reads_in_progress", "tool"] == 0
     assert shown["quilt_mcp_reads_total", "other", "tool", "unknown"] == 1
     assert "made" not in watched.metrics.exposition().decode()
-
-
-def test_counters_of_problems_start_at_zero(watched: Watched) -> None:
-    shown = watched.numbers()
-    assert {key for key in shown if key[0] == "quilt_mcp_events_total"} == {
-        ("quilt_mcp_events_total", event) for event in get_args(Event)
-    }
-    watched.admission.note("shared_state_failure")
-    assert watched.numbers()["quilt_mcp_events_total", "shared_state_failure"] == 1
-
-
-def test_only_watched_reads_are_counted() -> None:
     unwatched = Watched()
     with unwatched.reads.reading("tool"):
         pass
     assert ("quilt_mcp_reads_in_progress", "tool") not in unwatched.numbers()
+
+
+def test_counters_of_problems_start_at_zero(watched: Watched) -> None:
+    events = {key[1] for key in watched.numbers() if key[0] == "quilt_mcp_events_total"}
+    assert events == set(get_args(Event))
+    watched.admission.note("shared_state_failure")
+    assert watched.numbers()["quilt_mcp_events_total", "shared_state_failure"] == 1
 
 
 class Shelf:
@@ -153,26 +144,24 @@ class Shelf:
         return [] if after else [Resource(uri=f"{self.prefix}1", name="x")]
 
 
-async def list_once(watched: Watched, *shelves: Shelf, times: int = 1) -> None:
+async def list_often(watched: Watched, *shelves: Shelf, times: int = 1) -> None:
     """Request the first page of a list so many times."""
 
     async def everyone() -> str:
         return "everyone"
 
-    listing = Listing(
-        [ListSource(everyone, shelves)], page_size=10, seconds=SECONDS, find_failure=watched.manager.find_failure
-    )
-    server = PagedFastMCP("x", listing=listing, manager=watched.manager)
-    async with Client(server) as client:
+    options: dict[str, Any] = {"page_size": 10, "seconds": SECONDS, "find_failure": watched.manager.find_failure}
+    listing = Listing([ListSource(everyone, shelves)], **options)
+    async with Client(PagedFastMCP("x", listing=listing, manager=watched.manager)) as client:
         for _ in range(times):
             with suppress(MCPError):
                 await client.list_resources()
 
 
 async def test_lists_are_counted_by_status_and_provider(watched: Watched) -> None:
-    await list_once(watched, Shelf("hats"), Shelf("shoes"), times=3)
-    await list_once(watched, Shelf("hats"), Shelf("shoes", fails=True))
-    await list_once(watched, Shelf("shoes", fails=True), times=2)
+    await list_often(watched, Shelf("hats"), Shelf("shoes"), times=3)
+    await list_often(watched, Shelf("hats"), Shelf("shoes", fails=True))
+    await list_often(watched, Shelf("shoes", fails=True), times=2)
     shown = watched.numbers()
     statuses = {key[1]: value for key, value in shown.items() if key[0] == "mcp_resources_list_requests_total"}
     assert statuses == {"success": 3, "partial": 1, "error": 2, "cancelled": 0}
@@ -183,40 +172,19 @@ async def test_lists_are_counted_by_status_and_provider(watched: Watched) -> Non
 
 
 @pytest.mark.soak
-def test_every_process_reports_the_sum_over_all(tmp_path: Path) -> None:
-    environment = os.environ | {MULTIPROCESS: str(tmp_path)}
-    with subprocess.Popen(
-        [sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    ) as other:
+def test_every_process_reports_the_sum_over_all_without_the_gauges_of_dead_ones(tmp_path: Path) -> None:
+    command, environment = [sys.executable, "-c", WORKER], os.environ | {MULTIPROCESS: str(tmp_path)}
+
+    def run(*arguments: str) -> dict[tuple[str, ...], float]:
+        return numbers(subprocess.check_output([*command, *arguments], text=True, env=environment, timeout=SECONDS))
+
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "ready\n"
-        shown = numbers(
-            subprocess.run(
-                [sys.executable, "-c", WORKER, "print"],
-                stdout=subprocess.PIPE,
-                text=True,
-                env=environment,
-                timeout=SECONDS,
-                check=True,
-            ).stdout
-        )
+        shown = run("print")
         other.communicate("\n", timeout=SECONDS)
-    assert shown["quilt_mcp_reads_total", "ok", "tool", "a://b"] == 2
-    assert shown["quilt_mcp_calls_total", "aws"] == 2
-    assert shown["quilt_mcp_reads_in_progress", "tool"] == 2
+    later = run("print")
+    assert [one["quilt_mcp_reads_total", "ok", "tool", "a://b"] for one in (shown, later)] == [2, 3]
+    assert [one["quilt_mcp_reads_in_progress", "tool"] for one in (shown, later)] == [2, 1]
+    assert (shown["quilt_mcp_calls_total", "aws"], shown["quilt_mcp_events_total", "rate_limit"]) == (2, 2)
     assert shown[("quilt_mcp_reads_waiting",)] == 4
-    assert shown["quilt_mcp_events_total", "rate_limit"] == 2
-
-
-@pytest.mark.soak
-def test_gauges_of_dead_processes_are_removed(tmp_path: Path) -> None:
-    environment = os.environ | {MULTIPROCESS: str(tmp_path)}
-    subprocess.run(
-        [sys.executable, "-c", WORKER], input="\n", stdout=subprocess.PIPE, text=True, env=environment, check=True
-    )
-    found = subprocess.run(
-        [sys.executable, "-c", WORKER, "print"], stdout=subprocess.PIPE, text=True, env=environment, check=True
-    )
-    shown = numbers(found.stdout)
-    assert shown["quilt_mcp_reads_total", "ok", "tool", "a://b"] == 2
-    assert shown["quilt_mcp_reads_in_progress", "tool"] == 1

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 import quilt_mcp.http
 from quilt_mcp.http.server import listen
 from tests.http.load import Load, during
-from tests.http.web import request
+from tests.http.web import request, with_headers
 from tests.support.server_process import serve_http
 from tests.support.waiting import SECONDS, until
 
@@ -71,69 +71,93 @@ def write_certificate(directory: Path) -> None:
     (directory / "key.pem").write_bytes(private)
 
 
-def site(directory: Path, port: int, servers: tuple[int, int]) -> str:
-    """The package's configuration with the ports and files of this test."""
-    text = CONFIGURATION.read_text(encoding="utf-8")
-    for old, new in (
-        ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
-        ("127.0.0.1:8001", f"127.0.0.1:{servers[0]}"),
-        ("127.0.0.1:8002", f"127.0.0.1:{servers[1]}"),
-        ("/etc/ssl/certs/mcp.example.com.pem", str(directory / "cert.pem")),
-        ("/etc/ssl/private/mcp.example.com.key", str(directory / "key.pem")),
-    ):
-        text, count = re.subn(re.escape(old) + r"\b", new, text, count=1)
-        assert count == 1, old
-    return text
+def write_configuration(directory: Path, servers: tuple[int, int], changed: Mapping[str, str] | None = None) -> int:
+    """Write the package's configuration with the ports and files of this test, and a certificate. Return the port.
+
+    Args:
+        directory: for the files.
+        servers: their ports.
+        changed: replaces texts of the configuration.
+    """
+    with listen("127.0.0.1", 0) as free:
+        port: int = free.getsockname()[1]
+    write_certificate(directory)
+    user = "user root;\n" if os.geteuid() == 0 else ""  # otherwise its worker cannot read the directory
+    text = AROUND.format(user=user, site=CONFIGURATION.read_text(encoding="utf-8"))
+    places = {
+        "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
+        "127.0.0.1:8001": f"127.0.0.1:{servers[0]}",
+        "127.0.0.1:8002": f"127.0.0.1:{servers[1]}",
+        "/etc/ssl/certs/mcp.example.com.pem": str(directory / "cert.pem"),
+        "/etc/ssl/private/mcp.example.com.key": str(directory / "key.pem"),
+    }
+    for old, new in (places | dict(changed or {})).items():
+        assert re.search(re.escape(old) + r"(?!\w)", text), old
+        text = re.sub(re.escape(old) + r"(?!\w)", new, text, count=0 if old in (changed or {}) else 1)
+    (directory / "nginx.conf").write_text(text, encoding="utf-8")
+    return port
+
+
+def command(directory: Path) -> tuple[str, ...]:
+    return str(NGINX), "-p", str(directory), "-c", str(directory / "nginx.conf")
 
 
 @asynccontextmanager
 async def proxying(
     directory: Path, *servers: int, changed: Mapping[str, str] | None = None
-) -> AsyncIterator[tuple[int, ssl.SSLContext]]:
-    """Run nginx in front of two servers; the value is its port and a context that trusts its certificate.
-
-    Args:
-        directory: for its files.
-        servers: their ports.
-        changed: replaces texts of the configuration.
-    """
-    with listen("127.0.0.1", 0) as free:
-        port = free.getsockname()[1]
-    write_certificate(directory)
-    user = "user root;\n" if os.geteuid() == 0 else ""  # otherwise its worker cannot read the directory
-    text = AROUND.format(user=user, site=site(directory, port, (servers[0], servers[1])))
-    for old, new in (changed or {}).items():
-        assert old in text, old
-        text = text.replace(old, new)
-    configuration = directory / "nginx.conf"
-    configuration.write_text(text)
-    process = await asyncio.create_subprocess_exec(str(NGINX), "-p", str(directory), "-c", str(configuration))
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """Run nginx in front of two servers; the value is a client of it."""
+    port = write_configuration(directory, (servers[0], servers[-1]), changed)
+    process = await asyncio.create_subprocess_exec(*command(directory))
     try:
         await until((directory / "nginx.pid").exists)
-        yield port, ssl.create_default_context(cafile=directory / "cert.pem")
+        tls = trusting(directory)
+        async with httpx2.AsyncClient(base_url=f"https://127.0.0.1:{port}", verify=tls, trust_env=False) as client:
+            client.timeout = SECONDS
+            yield client
     finally:
         process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(SECONDS):
             await process.wait()
 
 
+def trusting(directory: Path) -> ssl.SSLContext:
+    """Return a context that trusts the certificate."""
+    return ssl.create_default_context(cafile=directory / "cert.pem")
+
+
+def ours(asked: dict[str, Any], **headers: Any) -> dict[str, Any]:
+    return with_headers(asked, Host=HOST, **headers) | {"extensions": OURS["extensions"]}
+
+
 @pytest.mark.soak
-async def test_no_read_is_lost_when_one_of_two_servers_is_killed(tmp_path: Path) -> None:
-    """nginx repeats the reads; the client does not."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_no_read_is_lost_when_one_of_two_servers_ends(number: signal.Signals, tmp_path: Path) -> None:
+    """As in a deployment: nginx repeats the reads at the other server; the client does not."""
     async with (
         serve_http(tmp_path, **PUBLIC) as first,
         serve_http(tmp_path, **PUBLIC) as second,
-        proxying(tmp_path, first.port, second.port) as (port, tls),
+        proxying(tmp_path, first.port, second.port) as client,
     ):
-        load = Load(port, repeats=False, host=HOST, tls=tls)
-        await during(load, 16, 2000, 400, lambda: first.process.send_signal(signal.SIGKILL))
+        load = Load(client.base_url.port or 0, repeats=False, host=HOST, tls=trusting(tmp_path))
+        await during(load, 16, 2000, 400, lambda: first.process.send_signal(number))
         assert (load.answered, load.broken, load.wrong) == (2000, 0, {})
-        assert first.log.count(" surface=") > 0
-        assert second.log.count(" surface=") > 0
+        async with asyncio.timeout(SECONDS):
+            assert await first.process.wait() == (0 if number == signal.SIGTERM else -number)
+        for server in (first, second):
+            assert (server.log.count(" surface=") > 0, "Traceback" in server.log) == (True, False)
+        await check_forwarded_requests(client)
 
-        address = f"https://127.0.0.1:{port}"
-        async with httpx2.AsyncClient(base_url=address, verify=tls, trust_env=False, timeout=SECONDS) as client:
-            await check_forwarded_requests(client)
+
+async def check_forwarded_requests(client: httpx2.AsyncClient) -> None:
+    hidden = ("/metrics", "/ready", "//metrics", "/%6Detrics", "/x/../metrics")
+    for path, status in {"/health": HTTPStatus.OK, **dict.fromkeys(hidden, HTTPStatus.NOT_FOUND)}.items():
+        assert (await client.get(path, **OURS)).status_code == status, path
+    write = request("tools/call", name="workflow_create", arguments={"workflow_id": "one", "name": "One"})
+    answer = await client.post(**ours(write))
+    assert answer.json()["result"]["structuredContent"]["workflow"]["name"] == "One"
+    for origin, status in (("https://attacker.example.com", HTTPStatus.FORBIDDEN), (f"https://{HOST}", HTTPStatus.OK)):
+        assert (await client.post(**ours(write, Origin=origin))).status_code == status
 
 
 @pytest.mark.soak
@@ -141,55 +165,18 @@ async def test_long_bodies_of_one_caller_do_not_count_as_requests_of_others(tmp_
     """nginx shares its connections: an identity that outlived its request was that of the next one, of anybody."""
     tokens = {name: {"client_id": name} for name in ("ann", "ben")}
     given = {"QUILT_MCP_STATIC_TOKENS": json.dumps(tokens), "QUILT_MCP_RATE_LIMIT": "20/minute"}
-    async with (
-        serve_http(tmp_path, **PUBLIC, **given) as server,
-        proxying(tmp_path, server.port, server.port) as (port, tls),
-        connecting(port, tls) as client,
-    ):
+    long = request("tools/call", name="get_resource", arguments={"uri": "x" * 400_000})
+    async with serve_http(tmp_path, **PUBLIC, **given) as server, proxying(tmp_path, server.port) as client:
         for name in tokens:
-            long = request("tools/call", name="get_resource", arguments={"uri": "x" * 400_000})
-            headers = long["headers"] | OURS["headers"] | {"Authorization": f"Bearer {name}"}
-            answer = await client.post(**long | {"headers": headers}, extensions=OURS["extensions"])
+            answer = await client.post(**ours(long, Authorization=f"Bearer {name}"))
             assert answer.status_code == HTTPStatus.OK
         asked = [await client.get("/health", **OURS) for _ in range(60)]
-        assert {answer.status_code for answer in asked} == {HTTPStatus.OK}
+    assert {answer.status_code for answer in asked} == {HTTPStatus.OK}
 
 
-async def check_forwarded_requests(client: httpx2.AsyncClient) -> None:
-    ours, sni = {"Host": HOST}, {"sni_hostname": HOST}
-    for path, status in (
-        ("/health", HTTPStatus.OK),
-        ("/metrics", HTTPStatus.NOT_FOUND),
-        ("/ready", HTTPStatus.NOT_FOUND),
-        ("//metrics", HTTPStatus.NOT_FOUND),
-        ("/%6Detrics", HTTPStatus.NOT_FOUND),
-        ("/x/../metrics", HTTPStatus.NOT_FOUND),
-    ):
-        answer = await client.get(path, headers=ours, extensions=sni)
-        assert (path, answer.status_code) == (path, status)
-    write = request("tools/call", name="workflow_create", arguments={"workflow_id": "one", "name": "One"})
-    answer = await client.post(**write | {"headers": write["headers"] | ours}, extensions=sni)
-    assert answer.json()["result"]["structuredContent"]["workflow"]["name"] == "One"
-    page = write["headers"] | ours | {"Origin": "https://attacker.example.com"}
-    assert (await client.post(**write | {"headers": page}, extensions=sni)).status_code == HTTPStatus.FORBIDDEN
-    same = write["headers"] | ours | {"Origin": f"https://{HOST}"}
-    assert (await client.post(**write | {"headers": same}, extensions=sni)).status_code == HTTPStatus.OK
-
-
-async def test_one_address_cannot_send_too_fast(tmp_path: Path) -> None:
-    """With a smaller limit than that of the package, and without a queue."""
-    changed = {"rate=200r/s": "rate=1r/m", "burst=400": "burst=1 nodelay"}
-    async with (
-        serve_http(tmp_path, **PUBLIC) as server,
-        proxying(tmp_path, server.port, server.port, changed=changed) as (port, tls),
-        connecting(port, tls) as client,
-    ):
-        statuses = [(await client.get("/health", **OURS)).status_code for _ in range(3)]
-    assert statuses == [HTTPStatus.OK, HTTPStatus.OK, HTTPStatus.TOO_MANY_REQUESTS]
-
-
-async def test_one_address_cannot_take_all_connections(tmp_path: Path) -> None:
-    """With a smaller limit than that of the package. The first request does not end before the test."""
+async def test_one_address_cannot_send_too_fast_or_take_all_connections(tmp_path: Path) -> None:
+    """With smaller limits than those of the package, and without a queue. The first request does not end by itself."""
+    changed = {"rate=200r/s": "rate=1r/m", "burst=400": "burst=3 nodelay", "connections 200": "connections 1"}
     waiting, release = asyncio.Event(), asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -201,21 +188,14 @@ async def test_one_address_cannot_take_all_connections(tmp_path: Path) -> None:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     address = server.sockets[0].getsockname()[1]
-    async with (
-        server,
-        proxying(tmp_path, address, address, changed={"connections 200": "connections 1"}) as (port, tls),
-        connecting(port, tls) as client,
-    ):
+    async with server, proxying(tmp_path, address, changed=changed) as client:
         first = asyncio.create_task(client.get("/health", **OURS))
         await waiting.wait()
         assert (await client.get("/health", **OURS)).status_code == HTTPStatus.TOO_MANY_REQUESTS
         release.set()
         assert (await first).status_code == HTTPStatus.OK
-        assert (await client.get("/health", **OURS)).status_code == HTTPStatus.OK
-
-
-def connecting(port: int, tls: ssl.SSLContext) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(base_url=f"https://127.0.0.1:{port}", verify=tls, trust_env=False, timeout=SECONDS)
+        found = [(await client.get("/health", **OURS)).status_code for _ in range(3)]
+    assert found == [HTTPStatus.OK, HTTPStatus.OK, HTTPStatus.TOO_MANY_REQUESTS]
 
 
 def test_only_reads_are_repeated() -> None:

@@ -22,7 +22,7 @@ from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.http.tokens import PublishedKeys, StrictJWTVerifier
 from quilt_mcp.settings import HTTPSettings
-from tests.http.web import READ_QUICK, shop
+from tests.http.web import READ_QUICK, shop, statuses, with_headers
 from tests.support.examples import count_examples
 
 PAIR = RSAKeyPair.generate()
@@ -112,18 +112,22 @@ def issuer() -> Iterator[Issuer]:
     found.server.stop()
 
 
-@pytest.mark.parametrize("refused", REFUSED.values(), ids=REFUSED)
-async def test_a_token_that_is_not_valid_now_gets_401(
-    refused: dict[str, str], issuer: Issuer, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert await statuses(issuer.settings, refused) == [HTTPStatus.UNAUTHORIZED]
+async def test_a_token_that_is_not_valid_now_gets_401(issuer: Issuer, caplog: pytest.LogCaptureFixture) -> None:
+    async with shop(issuer.settings) as (client, _):
+        found = await statuses(client, READ_QUICK, *REFUSED.values())
+    assert dict(zip(REFUSED, found, strict=True)) == dict.fromkeys(REFUSED, HTTPStatus.UNAUTHORIZED)
     assert "Traceback" not in caplog.text
 
 
-@pytest.mark.parametrize("typ", ["JWT", "at+jwt", "application/at+jwt"])
-async def test_an_access_token_is_accepted(typ: str) -> None:
-    now = time.time()
-    assert await statuses(BY_KEY, sign(claims(nbf=now, iat=now + 30), typ=typ), sign(claims())) == [HTTPStatus.OK] * 2
+async def test_an_access_token_is_accepted(issuer: Issuer) -> None:
+    keys = issuer.keys.body
+    assert isinstance(keys, dict)
+    issuer.answer = Answer(HTTPStatus.OK, {"keys": [None, 7, {}, *keys["keys"]]})  # what is no key is ignored
+    current = claims(nbf=time.time(), iat=time.time() + 30)
+    for settings_of in (BY_KEY, issuer.settings):
+        sent = [sign(current, typ=typ) for typ in ("JWT", "at+jwt", "application/at+jwt")]
+        async with shop(settings_of) as (client, _):
+            assert await statuses(client, READ_QUICK, *sent, sign(claims())) == [HTTPStatus.OK] * 4
 
 
 NAMES = st.sampled_from(["alg", "kid", "typ", "crit", "exp", "iss", "aud", "sub", "nbf", "scope"])
@@ -153,12 +157,6 @@ async def test_no_token_is_an_error_of_the_verifier(
         assert await verifier.verify_token(token) is None
 
 
-async def statuses(settings: HTTPSettings, *credentials: dict[str, str]) -> list[int]:
-    async with shop(settings) as (client, _):
-        reads = [await client.post(**READ_QUICK | {"headers": READ_QUICK["headers"] | one}) for one in credentials]
-    return [answer.status_code for answer in reads]
-
-
 FAILURES = {
     "server error": Answer(HTTPStatus.INTERNAL_SERVER_ERROR, {}),
     "no keys": Answer(HTTPStatus.OK, {"error": "maintenance"}),
@@ -168,41 +166,25 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
-async def test_requests_get_503_until_the_keys_can_be_fetched(failure: Answer, issuer: Issuer) -> None:
-    issuer.answer = failure
+@pytest.mark.parametrize("failure", FAILURES)
+async def test_the_last_keys_are_used_while_the_issuer_fails(failure: str, issuer: Issuer) -> None:
+    new = sign(claims(), kid="two")
     async with shop(auth=issuer.create_verifier()) as (client, _):
-        asked = READ_QUICK | {"headers": READ_QUICK["headers"] | sign(claims())}
-        refused = await client.post(**asked)
+
+        async def read(*credentials: dict[str, str]) -> list[int]:
+            return await statuses(client, READ_QUICK, *credentials)
+
+        issuer.answer = FAILURES[failure]
+        refused = await client.post(**with_headers(READ_QUICK, sign(claims())))
         assert (refused.status_code, refused.headers["retry-after"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "5")
         assert "www-authenticate" not in refused.headers
-        assert (await client.post(**READ_QUICK)).status_code == HTTPStatus.UNAUTHORIZED
+        assert await read({}) == [HTTPStatus.UNAUTHORIZED]
         issuer.answer = issuer.keys
-        assert (await client.post(**asked)).status_code == HTTPStatus.OK
-
-
-@pytest.mark.parametrize("failure", ["server error", "an empty set"])
-async def test_the_last_keys_are_used_while_the_issuer_fails(failure: str, issuer: Issuer) -> None:
-    async with shop(auth=issuer.create_verifier()) as (client, _):
-
-        async def read(credentials: dict[str, str]) -> int:
-            return (await client.post(**READ_QUICK | {"headers": READ_QUICK["headers"] | credentials})).status_code
-
-        assert await read(sign(claims())) == HTTPStatus.OK
+        assert await read(sign(claims())) == [HTTPStatus.OK]
         issuer.answer = FAILURES[failure]
-        new = sign(claims(), kid="two")
-        assert await read(new) == HTTPStatus.SERVICE_UNAVAILABLE
-        assert await read(sign(claims())) == HTTPStatus.OK
-        assert await read(sign(claims(exp=1))) == HTTPStatus.UNAUTHORIZED
+        assert await read(new, sign(claims()), sign(claims(exp=1))) == [503, 200, 401]
         issuer.answer = issuer.keys
-        assert await read(new) == HTTPStatus.UNAUTHORIZED
-
-
-async def test_values_that_are_no_keys_are_ignored(issuer: Issuer) -> None:
-    keys = issuer.keys.body
-    assert isinstance(keys, dict)
-    issuer.answer = Answer(HTTPStatus.OK, {"keys": [None, 7, {}, *keys["keys"]]})
-    assert await statuses(issuer.settings, sign(claims())) == [HTTPStatus.OK]
+        assert await read(new) == [HTTPStatus.UNAUTHORIZED]
 
 
 @pytest.mark.parametrize("answer", ["the keys", *FAILURES])
@@ -214,25 +196,18 @@ async def test_junk_tokens_do_not_fetch_the_keys_again(answer: str, issuer: Issu
     assert issuer.fetches == 1
 
 
-async def test_requests_that_waited_for_a_failure_do_not_repeat_it(issuer: Issuer) -> None:
-    """One after another, each would wait as long as the first."""
-    issuer.answer = FAILURES["server error"]
-    keys = PublishedKeys(refresh_seconds=HOUR)
-    for _ in range(3):
-        with pytest.raises(httpx2.HTTPError, match="unavailable"):
-            await keys.get(str(issuer.settings.jwt_jwks_url))
-    assert issuer.fetches == 1
-
-
-async def test_keys_older_than_a_day_are_not_used(issuer: Issuer) -> None:
+async def test_a_failure_is_not_repeated_and_keys_older_than_a_day_are_not_used(issuer: Issuer) -> None:
+    """One after another, each request would wait as long as the first."""
+    url, waiting = str(issuer.settings.jwt_jwks_url), PublishedKeys(refresh_seconds=HOUR)
     keys, old = PublishedKeys(refresh_seconds=0), PublishedKeys(refresh_seconds=0, max_stale_seconds=-1)
-    url = str(issuer.settings.jwt_jwks_url)
     for one in (keys, old):
         assert (await one.get(url)).json()["keys"]
-    issuer.answer = FAILURES["server error"]
+    issuer.answer, fetches = FAILURES["server error"], issuer.fetches
     assert (await keys.get(url)).json()["keys"]
-    with pytest.raises(httpx2.HTTPError, match="unavailable"):
-        await old.get(url)
+    for one in (old, waiting, waiting, waiting):
+        with pytest.raises(httpx2.HTTPError, match="unavailable"):
+            await one.get(url)
+    assert issuer.fetches == fetches + 3
 
 
 async def test_the_server_is_ready_as_long_as_it_has_keys(issuer: Issuer) -> None:
@@ -244,9 +219,7 @@ async def test_the_server_is_ready_as_long_as_it_has_keys(issuer: Issuer) -> Non
     await verifier.check_issuer()
     issuer.answer = FAILURES["server error"]
     async with shop(auth=verifier) as (client, _):
-        for credentials, status in ((sign(claims()), 200), (sign(claims(), kid="two"), 503)):
-            read = await client.post(**READ_QUICK | {"headers": READ_QUICK["headers"] | credentials})
-            assert read.status_code == status
+        assert await statuses(client, READ_QUICK, sign(claims()), sign(claims(), kid="two")) == [200, 503]
         fetches = issuer.fetches
         assert (await client.get("/ready")).status_code == HTTPStatus.OK
     assert issuer.fetches == fetches

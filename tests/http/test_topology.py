@@ -20,7 +20,7 @@ from quilt_mcp.commands.demo.environment import isolate
 from quilt_mcp.commands.install import executable
 from quilt_mcp.http.server import listen
 from tests.contract.crowd import MARK, Crowd, Person
-from tests.http.test_nginx import AROUND, HOST, NGINX, site, write_certificate
+from tests.http.test_nginx import HOST, NGINX, command, trusting, write_configuration
 from tests.http.web import request
 from tests.support.postgres_server import NoPostgres, postgres_server
 from tests.support.server_process import STARTED, HTTPServerProcess
@@ -129,19 +129,12 @@ def free_port() -> int:
 
 def nginx(directory: Path, servers: tuple[int, int]) -> tuple[Part, int]:
     """nginx with the package's configuration, and its port."""
-    port = free_port()
-    write_certificate(directory)
-    user = "user root;\n" if os.geteuid() == 0 else ""  # otherwise its worker cannot read the directory
-    text = AROUND.format(user=user, site=site(directory, port, servers)).replace(
-        "daemon off;", "daemon off;\nmaster_process off;"
-    )
-    (directory / "nginx.conf").write_text(text, encoding="utf-8")
+    port = write_configuration(directory, servers, {"daemon off;": "daemon off;\nmaster_process off;"})
 
     async def is_started(_: HTTPServerProcess) -> None:
         await until_awaited(lambda: can_connect(port), seconds=RECOVERY_SECONDS)
 
-    command = [str(NGINX), "-p", str(directory), "-c", str(directory / "nginx.conf")]
-    return Part(command, dict(os.environ), directory, is_started), port
+    return Part([*command(directory)], dict(os.environ), directory, is_started), port
 
 
 async def can_connect(port: int) -> bool:
@@ -158,7 +151,7 @@ def server(directory: Path, port: int, environment: dict[str, str]) -> Part:
     home = directory / f"home-{port}"
     home.mkdir()
     given = os.environ | {"HOME": str(home), "XDG_DATA_HOME": str(home)} | environment
-    command = [executable(), "serve", "--transport", "http", "--port", str(port)]
+    serve = [executable(), "serve", "--transport", "http", "--port", str(port)]
 
     async def is_started(process: HTTPServerProcess) -> None:
         async def has_said_so() -> bool:
@@ -167,7 +160,7 @@ def server(directory: Path, port: int, environment: dict[str, str]) -> Part:
 
         await until_awaited(has_said_so, seconds=RECOVERY_SECONDS)
 
-    return Part(command, given, directory, is_started)
+    return Part(serve, given, directory, is_started)
 
 
 @asynccontextmanager
@@ -211,7 +204,7 @@ async def test_no_write_is_lost_and_no_caller_gets_foreign_data_while_parts_cras
     visits, stop = Visits(), asyncio.Event()
     with isolate(tmp_path), Crowd(PEOPLE) as crowd:
         async with topology(tmp_path, crowd) as (port, parts):
-            url, tls = f"https://127.0.0.1:{port}", ssl.create_default_context(cafile=tmp_path / "cert.pem")
+            url, tls = f"https://127.0.0.1:{port}", trusting(tmp_path)
 
             async def everyone_writes() -> None:
                 before = {number: len(done) for number, done in visits.acknowledged.items()}

@@ -4,26 +4,33 @@ import asyncio
 from asyncio import Protocol
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import httpx2
 from fastmcp import FastMCP
 from fastmcp.server.auth import AuthProvider
 
+from quilt_mcp.commands.http_server import create_web_server
 from quilt_mcp.core.manager import ResourceManager
-from quilt_mcp.http.app import Transport, create_application
+from quilt_mcp.http.app import Check, Transport, create_application
 from quilt_mcp.http.auth import SharedStore, create_auth
-from quilt_mcp.http.connections import Connection
 from quilt_mcp.http.layers import BODY_SECONDS
-from quilt_mcp.http.operators import Check
-from quilt_mcp.http.server import WebServer, configure_uvicorn, listen
-from quilt_mcp.settings import HTTPSettings
+from quilt_mcp.http.server import Connection, ConnectionLimits, WebServer, configure_uvicorn, listen
+from quilt_mcp.server import create_server
+from quilt_mcp.settings import HTTPSettings, Settings
+from tests.support.serving import HANDSHAKE
 from tests.support.toys import QUICK, SLOW, Shop
 from tests.support.waiting import SECONDS
 
 SESSIONLESS = "2026-07-28"
 TOKENS = '{"the-token-of-ann": {"client_id": "ann", "scopes": ["read"]}}'
 ANN = {"Authorization": "Bearer the-token-of-ann"}
+ACCEPT = "application/json, text/event-stream"
+HEAD = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+HEALTH = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+HEALTHY = b'{"status":"alive"}'
 
 
 @asynccontextmanager
@@ -45,6 +52,10 @@ async def serving(create: Callable[[Callable[[], None]], WebServer]) -> AsyncIte
             await running
 
 
+def new_client(url: object) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(base_url=str(url), timeout=SECONDS, trust_env=False)
+
+
 @asynccontextmanager
 async def running(
     server: FastMCP[Any],
@@ -57,15 +68,8 @@ async def running(
     direct: ResourceManager | None = None,
 ) -> AsyncIterator[str]:
     """Serve until the block ends; the value is the URL without a path."""
-    app = create_application(
-        server,
-        settings,
-        transport=transport,
-        host="127.0.0.1",
-        checks=dict(checks or {}),
-        body_seconds=body_seconds,
-        direct=direct,
-    )
+    given: dict[str, Any] = {"transport": transport, "host": "127.0.0.1", "checks": dict(checks or {})}
+    app = create_application(server, settings, **given, body_seconds=body_seconds, direct=direct)
     config = configure_uvicorn(app, settings, seconds_to_finish=1, protocol=protocol)
     async with serving(lambda when_ready: WebServer(config, when_ready=when_ready)) as url:
         yield url
@@ -83,10 +87,54 @@ async def shop(
     found = Shop(auth or create_auth(settings or HTTPSettings(), shared_store=shared_store))
     async with (
         running(found.server, settings or HTTPSettings(), **{"direct": found.manager} | options) as url,
-        httpx2.AsyncClient(base_url=url, timeout=SECONDS, trust_env=False) as client,
+        new_client(url) as client,
     ):
         yield client, found
         found.gate.set()
+
+
+@asynccontextmanager
+async def whole_server(
+    transport: Any = "http", protocol: Any = Connection, **options: Any
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of the whole server with these settings."""
+    settings = Settings(**options)
+    given = {"transport": transport, "host": "127.0.0.1", "protocol": protocol}
+    create = partial(create_web_server, create_server(settings), settings, **given)
+    async with serving(lambda when_ready: create(when_ready=when_ready)) as url, new_client(url) as client:
+        yield client
+
+
+@asynccontextmanager
+async def connected(url: object) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A raw connection to the server of a URL."""
+    address = str(url).removeprefix("http://").rstrip("/").split(":")
+    reader, writer = await asyncio.open_connection(*address)
+    try:
+        async with asyncio.timeout(SECONDS):
+            yield reader, writer
+    finally:
+        writer.close()
+
+
+def with_limits(**limits: float) -> type[Protocol]:
+    """The protocol with other limits."""
+    return type("WithLimits", (Connection,), {"limits": replace(ConnectionLimits(), **limits)})
+
+
+def watching(connections: list[Any], **attributes: Any) -> type[Protocol]:
+    """The protocol, which adds its open connections to a list."""
+
+    class Watched(Connection):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            connections.append(self)
+            super().connection_made(transport)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            connections.remove(self)
+            super().connection_lost(exc)
+
+    return type("Watching", (Watched,), attributes)
 
 
 def request(method: str, **parameters: Any) -> dict[str, Any]:
@@ -97,15 +145,33 @@ def request(method: str, **parameters: Any) -> dict[str, Any]:
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {},
     }
-    headers = {
-        "Accept": "application/json, text/event-stream",
-        "Content-Type": "application/json",
-        "MCP-Protocol-Version": SESSIONLESS,
-        "Mcp-Method": method,
-    } | ({"Mcp-Name": name} if name else {})
+    headers = {"Accept": ACCEPT, "Content-Type": "application/json", "MCP-Protocol-Version": SESSIONLESS}
+    headers |= {"Mcp-Method": method} | ({"Mcp-Name": name} if name else {})
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters | {"_meta": meta}}
     return {"url": "/mcp", "json": body, "headers": headers}
 
 
+def older(method: str, **parameters: Any) -> dict[str, Any]:
+    """Return the arguments of httpx for a request of the older protocol."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
+    return {"url": "/mcp", "json": body, "headers": {"Accept": ACCEPT, "MCP-Protocol-Version": HANDSHAKE}}
+
+
+def with_headers(asked: dict[str, Any], more: Mapping[str, str] | None = None, **headers: str) -> dict[str, Any]:
+    return asked | {"headers": asked.get("headers", {}) | dict(more or {}) | headers}
+
+
+async def statuses(client: httpx2.AsyncClient, asked: dict[str, Any], *headers: Mapping[str, str]) -> list[int]:
+    """Send a request with each of these headers, and return the statuses."""
+    return [(await client.post(**with_headers(asked, one))).status_code for one in headers]
+
+
+def lines_of(asked: dict[str, Any]) -> bytes:
+    """Return the header lines of a request."""
+    return "".join(f"{name}: {value}\r\n" for name, value in asked["headers"].items()).encode()
+
+
 READ_QUICK, READ_SLOW = request("resources/read", uri=QUICK), request("resources/read", uri=SLOW)
 CALL_QUICK = request("tools/call", name="get_resource", arguments={"uri": QUICK})
+READ = request("resources/read", uri="metadata://examples")
+"""Of the whole server, as every domain without a login answers it."""

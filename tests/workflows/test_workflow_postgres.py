@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from quilt_mcp.app import App, current_app, identity
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, Unavailable
-from quilt_mcp.http.operators import Readiness
+from quilt_mcp.http.app import Readiness
 from quilt_mcp.settings import Settings
 from quilt_mcp.workflows import arguments as workflow_arguments
 from quilt_mcp.workflows.resources import WORKFLOWS

@@ -8,9 +8,8 @@ from typing import cast
 from pydantic_core import ValidationError
 
 from quilt_mcp.app.home import NoHomeError, find_data_directory
-from quilt_mcp.commands.entry import INTERRUPTED
+from quilt_mcp.commands.entry import INTERRUPTED, discard_stdout, is_of_stdout
 from quilt_mcp.commands.misuse import Misuse
-from quilt_mcp.commands.streams import discard_stdout, is_of_stdout
 
 FAILED, MISUSED, PIPE_CLOSED = 1, 2, 141  # exit statuses; the last is 128 plus the signal
 DEFAULT_WORLD = "admin"
@@ -65,7 +64,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
 def _run(words: Sequence[str]) -> int | None:
     """Run a command. Clients start `quilt-mcp serve`, which does not wait for the import of the parser."""
     if list(words) == ["serve"]:
-        return cast("int", import_module("quilt_mcp.commands.serve_stdio").serve_stdio())
+        return cast("int", import_module("quilt_mcp.commands.stdio").serve_stdio())
     return cast("int | None", import_module("quilt_mcp.commands.parser").run(words))
 
 

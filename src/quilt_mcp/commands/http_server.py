@@ -26,15 +26,21 @@ from quilt_mcp.commands.logs import flush_log, log_to_stderr
 from quilt_mcp.commands.misuse import Misuse
 from quilt_mcp.commands.process import run_stoppable
 from quilt_mcp.http.admission import Admission
-from quilt_mcp.http.app import Transport, create_application
-from quilt_mcp.http.audit import note_event, open_audit_log
-from quilt_mcp.http.audit_requests import audit_requests, auditing
+from quilt_mcp.http.app import Check, Transport, create_application
+from quilt_mcp.http.audit import audit_requests, auditing, note_event, open_audit_log
 from quilt_mcp.http.auth import SignIns
-from quilt_mcp.http.connections import Connection, TooFewDescriptors, raise_descriptor_limit
 from quilt_mcp.http.layers import Flag
 from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
-from quilt_mcp.http.operators import Check
-from quilt_mcp.http.server import Shutdown, WebServer, Workers, configure_uvicorn, exit_with_parent
+from quilt_mcp.http.server import (
+    Connection,
+    Shutdown,
+    TooFewDescriptors,
+    WebServer,
+    Workers,
+    configure_uvicorn,
+    exit_with_parent,
+    raise_descriptor_limit,
+)
 from quilt_mcp.server import DOMAINS, STARTUP_ERRORS, QuiltServer, create_server
 from quilt_mcp.settings import Settings, describe_setting
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from quilt_mcp.commands.entry import is_of_stdout
 from quilt_mcp.commands.output import complain
 from quilt_mcp.commands.process import configure_logging, run_stoppable
-from quilt_mcp.commands.streams import is_of_stdout
 from quilt_mcp.core.errors import ResourceFailure
 
 T = TypeVar("T")

@@ -9,7 +9,8 @@ from cyclopts.validators import Number
 
 from quilt_mcp.commands.misuse import Misuse
 from quilt_mcp.commands.options import Demo
-from quilt_mcp.commands.serve_stdio import FAILED, serve_stdio, start_server
+from quilt_mcp.commands.startup import FAILED, start_server
+from quilt_mcp.commands.stdio import serve_stdio
 from quilt_mcp.http.auth import check_audience
 from quilt_mcp.http.server import is_loopback, listen
 from quilt_mcp.settings import HTTPSettings, Settings

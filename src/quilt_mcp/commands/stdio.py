@@ -21,7 +21,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from importlib import import_module
 from threading import Condition, Lock
 
 from fastmcp import FastMCP
@@ -33,14 +32,28 @@ from typing_extensions import Buffer
 from quilt_mcp.app.message_text import find_invalid_text
 from quilt_mcp.app.request_guard import Context, Next
 from quilt_mcp.commands.process import run_stoppable
-from quilt_mcp.http.audit import AuditLog, AuditRecord, open_audit_log
+from quilt_mcp.commands.startup import FAILED, start_server
+from quilt_mcp.http.audit import KNOWN_METHODS, AuditLog, AuditRecord, auditing, open_audit_log
 from quilt_mcp.server import QuiltServer
+from quilt_mcp.settings import Settings
 
 ANSWER = re.compile(rb'\{"jsonrpc":"2\.0","id":(-?\d+|"(?:[^"\\]|\\.)*"),"(result|error)"')
 CHUNK = 65_536
 POLL_SECONDS = 0.05
 
 logger = logging.getLogger(__name__)
+
+
+def serve_stdio(demo: str | None = None) -> int:
+    """Serve until the client disconnects, or Ctrl-C or SIGTERM. Return the exit status."""
+    settings = Settings()
+    client = take_client()
+    with start_server(settings, demo) as mcp:
+        if mcp is None:
+            return FAILED
+        with audit_stdio(mcp) as requests:
+            run_stdio(mcp, client, requests, seconds_to_finish=settings.deadline_seconds)
+        return 0
 
 
 class Client:
@@ -105,23 +118,16 @@ def take_client() -> Client | None:
 
 
 class Requests(Middleware):
-    """The requests that have no answer yet. Audits those that no other middleware receives.
+    """The requests that have no answer yet. Audits those that no other middleware receives."""
 
-    Args:
-        log: the audit log.
-        known_methods: the methods that MCP defines. No other name is logged.
-    """
-
-    def __init__(self, log: AuditLog, known_methods: frozenset[str] = frozenset()) -> None:
+    def __init__(self, log: AuditLog) -> None:
         self._log = log
-        self._known_methods = known_methods
         self._awaited: set[str] = set()
         self._unseen: list[tuple[str, AuditRecord]] = []
         """Those that no middleware has received, with their ids. A client can repeat an id, and use 1 beside "1"."""
         self._changed = Condition()  # one thread reads messages, others answer them
 
     async def on_request(self, context: Context, call_next: Next) -> object:
-        """Leave the line of this request to AuditMessages."""
         if context.fastmcp_context is not None and context.fastmcp_context.request_context is not None:
             self._take(context.fastmcp_context.request_id)
         return await call_next(context)
@@ -136,12 +142,11 @@ class Requests(Middleware):
             return None
 
     def begin(self, message: JSONRPCMessage | None) -> None:
-        """Expect the answer to a message, if it is a request."""
         with self._changed:
             if isinstance(message, JSONRPCRequest):
                 self._awaited.add(str(message.id))
                 if self._log.is_on:
-                    method = message.method if message.method in self._known_methods else "unknown"
+                    method = message.method if message.method in KNOWN_METHODS else "unknown"
                     self._unseen.append((str(message.id), AuditRecord("stdio", subject="local", method=method)))
             elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
                 self._awaited.discard(str((message.params or {}).get("requestId")))
@@ -165,20 +170,17 @@ class Requests(Middleware):
                 self._changed.wait(POLL_SECONDS)
 
     def close(self) -> None:
-        """Audit the requests that have no answer."""
         with self._changed:
             unanswered, self._unseen = self._unseen, []
         for _, record in unanswered:
             self.audit("unanswered", record)
 
     def audit(self, error: str, record: AuditRecord | None = None) -> None:
-        """Write the line of a message that failed."""
         record = record or AuditRecord("stdio", subject="local")
         record.note_failure("error", error)
         self._log.write(record)
 
     def _take(self, number: str) -> AuditRecord | None:
-        """Return the first unseen request with this id, and forget it."""
         with self._changed:
             found = next((one for one in self._unseen if one[0] == number), None)
             if found is not None:
@@ -188,16 +190,14 @@ class Requests(Middleware):
 
 @contextmanager
 def audit_stdio(mcp: QuiltServer) -> Iterator[Requests]:
-    """Audit the messages of a server, if the setting is set."""
     log = mcp.app.part(open_audit_log)
     if not log.is_on:
         yield Requests(log)
         return
-    module = import_module("quilt_mcp.http.audit_requests")  # imported here, so that stdio starts faster
-    requests = Requests(log, module.KNOWN_METHODS)
+    requests = Requests(log)
     mcp.middleware.insert(0, requests)
     try:
-        with module.auditing(log, mcp, mcp.manager, "stdio"):
+        with auditing(log, mcp, mcp.manager, "stdio"):
             yield requests
     finally:
         requests.close()

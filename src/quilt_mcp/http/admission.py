@@ -77,13 +77,11 @@ class Admission:
             )
 
     def note(self, event: Event) -> None:
-        """Notify the observers."""
         for observer in self._observers:
             observer(event)
 
     @contextmanager
     def observe(self, observer: Callable[[Event], None]) -> Iterator[None]:
-        """Call a function for every event until the context ends."""
         self._observers.append(observer)
         try:
             yield
@@ -96,7 +94,6 @@ class Admission:
             await limiter.close()
 
     def _limiter(self) -> "RateLimiter":
-        """Return the limiter of the running event loop, which its connections belong to."""
         loop = asyncio.get_running_loop()
         if loop not in self._limiters:
             url, pool = self._settings.state_url, None

@@ -1,24 +1,50 @@
-"""The audit log: one JSON object per line for each request. It has no data, arguments, tokens or texts of clients."""
+"""The audit log: one JSON object per line for each request. It has no data, arguments, tokens or texts of clients.
+
+AuditRequests writes the line of each HTTP request. AuditMessages adds the MCP message. Over stdio and SSE it writes the
+line too: there, a message has no HTTP request of its own, or one that is answered before the message is.
+"""
 
 import json
 import logging
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from http import HTTPStatus
 from io import TextIOWrapper
+from ipaddress import ip_address
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 
 from anyio import to_thread
+from fastmcp import FastMCP
+from fastmcp.exceptions import NotFoundError
+from fastmcp.server.dependencies import get_http_request
+from fastmcp.server.middleware import Middleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.shared.exceptions import MCPError
+from mcp_types.methods import SPEC_CLIENT_METHODS, SPEC_CLIENT_NOTIFICATION_METHODS
+from opentelemetry.trace import Span, get_current_span
+from opentelemetry.trace import format_trace_id as format_id
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.routing import BaseRoute, Match, Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quilt_mcp.app.background_log import BackgroundHandler, LineHandler
+from quilt_mcp.app.checked_tool import INVALID_ARGUMENTS
+from quilt_mcp.app.json_depth import is_nested_too_deeply
+from quilt_mcp.app.request_guard import Context, Next
+from quilt_mcp.core.errors import INVALID_PARAMS, NotFound
+from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.surfaces import TOOL_NAME
 from quilt_mcp.core.tracing import DONE, Read, milliseconds_since
 from quilt_mcp.settings import Settings
@@ -58,7 +84,6 @@ class AuditRecord:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make this the record of the context."""
         token = _current.set(self)
         try:
             yield
@@ -106,7 +131,6 @@ def note_read(read: Read) -> None:
 
 
 def note_event(event: str) -> None:
-    """Note that the current request exceeds a limit."""
     record = _current.get()
     if record is not None and event.endswith("_limit"):
         record.note_failure("limit", event)
@@ -176,7 +200,6 @@ class _AuditFile(LineHandler, WatchedFileHandler):
 
 
 def open_audit_log(settings: Settings) -> AuditLog:
-    """Create the audit log of an app, as a part of it."""
     return AuditLog(settings.audit_log)
 
 
@@ -185,3 +208,250 @@ def _shorten(value: object) -> str | None:
     if not isinstance(value, str) or not value:
         return None
     return value if len(value) <= MAX_CHARACTERS else f"{value[:MAX_CHARACTERS]}…"
+
+
+RECORD, AUDIT_LOG = "quilt_mcp.audit_record", "quilt_mcp.audit_log"
+"""The keys of the record in the ASGI scope, and of the log in the state that the lifespan shares with the protocol."""
+PARSED_BYTES = 65_536
+"""At most so much of a body is parsed, if a request was refused before the MCP library parsed it."""
+HTTP_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
+KNOWN_METHODS = SPEC_CLIENT_METHODS | SPEC_CLIENT_NOTIFICATION_METHODS
+ERROR_NAME = re.compile(r"[A-Za-z]{1,60}", re.ASCII)
+KINDS = dict.fromkeys((401, 403, 421), "refused") | dict.fromkeys((408, 413, 429, 431), "limit")
+"""The outcome by HTTP status. Others are errors."""
+
+
+@dataclass(eq=False)
+class AuditMessages(Middleware):
+    """Notes the method, the tool or prompt, and the outcome of each message. It must be the outermost middleware."""
+
+    log: AuditLog
+    transport: str
+
+    async def __call__(self, context: Context, call_next: Next) -> object:
+        with self._recording() as record:
+            record.method = context.method if context.method in KNOWN_METHODS else "unknown"
+            record.name = await _find_name(context)
+            record.trace_id = format_trace_id(get_current_span()) or record.trace_id
+            try:
+                with record.current():
+                    result = await call_next(context)
+            except BaseException as error:
+                record.note_failure(*_describe_exception(error))
+                raise
+            if getattr(result, "is_error", False):
+                record.note_failure("error", _find_error_name(result) or "tool error")
+            return result
+
+    @contextmanager
+    def _recording(self) -> Iterator[AuditRecord]:
+        try:
+            scope: Mapping[str, object] = get_http_request().scope
+        except RuntimeError:  # stdio
+            scope = {}
+        found = scope.get(RECORD)
+        if isinstance(found, AuditRecord) and self.transport == "http":
+            yield found
+            return
+        record = AuditRecord(self.transport, subject="local")
+        if isinstance(found, AuditRecord):
+            begun = (record.arrived, record.started)
+            record = replace(found, status=None, bytes_received=None, bytes_sent=None)
+            record.arrived, record.started = begun
+            record.describe_caller(scope)
+        try:
+            yield record
+        finally:
+            self.log.write(record)
+
+
+@contextmanager
+def auditing(log: AuditLog, server: FastMCP, manager: ResourceManager, transport: str) -> Iterator[None]:
+    """Audit the messages of a server until the context ends."""
+    messages = AuditMessages(log, transport)
+    server.middleware.insert(0, messages)
+    try:
+        with manager.reads.observe(note_read):
+            yield
+    finally:
+        server.middleware.remove(messages)
+
+
+async def _find_name(context: Context) -> str | None:
+    server = context.fastmcp_context.fastmcp if context.fastmcp_context else None
+    name = getattr(context.message, "name", None)
+    if server is None or context.method not in {"tools/call", "prompts/get"}:
+        return None
+    find = server.get_tool if context.method == "tools/call" else server.get_prompt
+    return name if isinstance(name, str) and await find(name) is not None else "unknown"
+
+
+def _describe_exception(error: BaseException) -> tuple[str, str]:
+    """Return the outcome and the name of the error. The text of an exception can be a client's."""
+    code = error.error.code if isinstance(error, MCPError) else None
+    if not isinstance(error, Exception):
+        return "cancelled", "cancelled"
+    if isinstance(error, NotFoundError):
+        return "error", NotFound.error
+    if isinstance(error, ValidationError) or code == INVALID_PARAMS:
+        return "error", INVALID_ARGUMENTS
+    return "error", type(error).__name__ if code is None else f"JSON-RPC {code}"
+
+
+def _find_error_name(result: object) -> str | None:
+    body = getattr(result, "structured_content", None)
+    named = (body.get("error"), body.get("error_type")) if isinstance(body, dict) else ()
+    return next((one for one in named if isinstance(one, str) and ERROR_NAME.fullmatch(one)), None)
+
+
+@dataclass(eq=False)
+class AuditRequests:
+    """Audits every request. It must be the outermost layer of the application."""
+
+    app: ASGIApp
+    log: AuditLog
+    routes: Sequence[BaseRoute]  # only their patterns appear in the log, never a path that a client sent
+    transport: str
+    has_sign_in: bool  # without it, every caller is the local user
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        record = scope[RECORD] = _begin(scope, self.transport)
+        record.subject = None if self.has_sign_in else "local"
+        record.path = _find_path(scope, self.routes)
+        record.trace_id = _find_trace_id(scope)
+        exchange = _Exchange(receive, send)
+        try:
+            with record.current():
+                await self.app(scope, exchange.receive, exchange.send)
+        finally:
+            record.describe_caller(scope)
+            exchange.describe(record)
+            record.method = record.method or _find_method(scope, bytes(exchange.request))
+            is_accepted = record.status == HTTPStatus.ACCEPTED and record.method is not None
+            if not (is_accepted and self.transport == "sse"):  # else AuditMessages writes it after the answer
+                self.log.write(record)
+
+
+def audit_requests(app: Starlette, log: AuditLog, *, transport: str, has_sign_in: bool) -> None:
+    """Audit all requests of an application that is complete: nothing can be added to it afterwards."""
+    app.middleware_stack = AuditRequests(app.build_middleware_stack(), log, app.routes, transport, has_sign_in)
+    inner = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def share(app: Starlette) -> AsyncIterator[Mapping[str, object]]:
+        async with inner(app) as state:
+            yield {**(state or {}), AUDIT_LOG: log}
+
+    app.router.lifespan_context = share
+
+
+def describe_message(scope: Scope, method: str, name: str | None) -> AbstractContextManager[None]:
+    """Note the method, and the tool or prompt, of the message in the record of its HTTP request, if there is one."""
+    record = scope.get(RECORD)
+    if not isinstance(record, AuditRecord):
+        return nullcontext()
+    record.method, record.name = method, name
+    return record.current()
+
+
+def audit_refusal(scope: Scope, status: HTTPStatus) -> None:
+    """Audit a request that the application does not receive, because there are too many connections."""
+    log = scope["state"].get(AUDIT_LOG)
+    if isinstance(log, AuditLog):
+        record = _begin(scope, "http")
+        record.status = status.value
+        record.note_failure("limit", f"HTTP {status.value}")
+        log.write(record)
+
+
+def _begin(scope: Scope, transport: str) -> AuditRecord:
+    method = scope["method"] if scope["method"] in HTTP_METHODS else "other"
+    return AuditRecord(transport, find_address(scope.get("client")), http_method=method)
+
+
+class _Exchange:
+    """The ASGI channels of one request, and what passed through them."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive, self._send = receive, send
+        self._received = self._sent = 0
+        self._status: int | None = None
+        self._is_complete = self._is_disconnected = False
+        self.request, self._error = bytearray(), b""
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._is_disconnected |= message["type"] == "http.disconnect"
+        if body := message.get("body", b""):
+            if self._received < PARSED_BYTES:
+                self.request += body
+            self._received += len(body)
+        return message
+
+    async def send(self, message: Message) -> None:
+        await self._send(message)
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+        elif message["type"] == "http.response.body":
+            body = message.get("body", b"")
+            if not self._sent and (self._status or 0) >= HTTPStatus.BAD_REQUEST:
+                self._error = body
+            self._sent += len(body)
+            self._is_complete = not message.get("more_body", False)
+
+    def describe(self, record: AuditRecord) -> None:
+        record.status, record.bytes_received, record.bytes_sent = self._status, self._received, self._sent
+        if not self._is_complete:
+            record.note_failure("cancelled", "disconnected" if self._is_disconnected else "aborted")
+        elif self._status is not None and self._status >= HTTPStatus.BAD_REQUEST:
+            code = _find(self._error, "error", "code")
+            kind = KINDS.get(self._status, "error")
+            record.note_failure(kind, f"JSON-RPC {code}" if isinstance(code, int) else f"HTTP {self._status}")
+
+
+def find_address(client: object) -> str | None:
+    """Return the address of the client; None if a trusted proxy forwarded something that is not an address."""
+    try:
+        return str(ip_address(client[0])) if isinstance(client, list | tuple) else None
+    except ValueError:
+        return None
+
+
+def _find(body: bytes, *keys: str) -> object:
+    """Return a value of a small JSON object; None if there is none."""
+    if not 0 < len(body) <= PARSED_BYTES or is_nested_too_deeply(body):
+        return None
+    try:
+        found: object = json.loads(body)
+    except (ValueError, RecursionError):  # UTF-16 can still be nested too deeply
+        return None
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+def format_trace_id(span: Span) -> str | None:
+    """Return the trace of a span as hexadecimal digits; None if it is not part of one."""
+    context = span.get_span_context()
+    return format_id(context.trace_id) if context.is_valid else None
+
+
+def _find_method(scope: Scope, body: bytes) -> str | None:
+    """Return the method that a refused message names, if MCP defines it."""
+    sent = (_find(body, "method"), Headers(scope=scope).get("mcp-method"))
+    return next((one for one in sent if isinstance(one, str) and one in KNOWN_METHODS), None)
+
+
+def _find_trace_id(scope: Scope) -> str | None:
+    """Return the trace that the client or a proxy started, if there is one. AuditMessages knows the server's own."""
+    parent = Headers(scope=scope).get("traceparent", "")
+    return format_trace_id(get_current_span(TraceContextTextMapPropagator().extract({"traceparent": parent})))
+
+
+def _find_path(scope: Scope, routes: Sequence[BaseRoute]) -> str | None:
+    """Return the pattern of the route; None if there is no such route."""
+    known = (one for one in routes if isinstance(one, Route | Mount))
+    return next((one.path for one in known if one.matches(scope)[0] is not Match.NONE), None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, cast
 
 import httpx2
 from fastmcp.server import auth  # it imports each provider on first use
@@ -16,9 +16,8 @@ from pydantic import AnyHttpUrl, BaseModel, ConfigDict, SecretStr, TypeAdapter, 
 from quilt_mcp.settings import HTTPSettings
 
 if TYPE_CHECKING:
-    from quilt_mcp.http.operators import Check
+    from quilt_mcp.http.openid import SignInStore
     from quilt_mcp.http.shared_state import SharedSignIns
-    from quilt_mcp.http.sign_in_store import SignInStore
 
 RESOURCES = {"http": "mcp", "sse": "sse"}
 """The path of the MCP endpoint, by transport."""
@@ -115,24 +114,6 @@ class SignIns:
             await self._store.close()
 
 
-@runtime_checkable
-class IssuerUser(Protocol):
-    """A provider or a verifier that needs an issuer to verify tokens."""
-
-    async def check_issuer(self) -> None:
-        """Check that tokens can be verified.
-
-        Raises:
-            Unavailable: the issuer does not respond.
-        """
-
-
-def find_checks(provider: AuthProvider | None) -> "dict[str, Check]":
-    """Return the readiness check of the issuer, by its name; empty if tokens are verified without one."""
-    verifier: object = provider.token_verifier if isinstance(provider, RemoteAuthProvider) else provider
-    return {"token-issuer": verifier.check_issuer} if isinstance(verifier, IssuerUser) else {}
-
-
 class AnyVerifier(TokenVerifier):
     """Accepts a token that one of several verifiers accepts.
 
@@ -145,7 +126,6 @@ class AnyVerifier(TokenVerifier):
         self._verifiers = verifiers
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return the claims of a valid token, or None."""
         for verifier in self._verifiers:
             if found := await verifier.verify_token(token):
                 return found
@@ -170,7 +150,6 @@ def check_audience(settings: HTTPSettings, transport: str) -> None:
 
 
 def _verify_jwt(settings: HTTPSettings) -> list[TokenVerifier]:
-    """Return a verifier for each public key."""
     tokens = import_module("quilt_mcp.http.tokens")  # it imports cryptography
     keys = _read_public_keys(settings.jwt_public_key) if settings.jwt_public_key else [None]
     try:
@@ -190,7 +169,7 @@ def _verify_jwt(settings: HTTPSettings) -> list[TokenVerifier]:
 
 
 def _introspect(settings: HTTPSettings) -> TokenVerifier:
-    module = import_module("quilt_mcp.http.introspection")
+    module = import_module("quilt_mcp.http.tokens")
     secret = _read_secret("QUILT_MCP_INTROSPECTION_CLIENT_SECRET", settings.introspection_client_secret)
     return cast(
         "TokenVerifier",
@@ -226,13 +205,13 @@ def _advertise(verifier: TokenVerifier, issuer: str | None, settings: HTTPSettin
 
 def _proxy_oidc(settings: HTTPSettings, config_url: str, shared_store: SharedStore) -> AuthProvider:
     secret = _read_secret("QUILT_MCP_OIDC_CLIENT_SECRET", settings.oidc_client_secret)
-    stores = import_module("quilt_mcp.http.sign_in_store")  # it imports key_value
+    stores = import_module("quilt_mcp.http.openid")  # it imports key_value
     store = shared_store(secret) or stores.LocalSignIns(f"{config_url} {settings.oidc_client_id}", secret)
     try:
         with _without_log("fastmcp.server.auth.oidc_proxy"):  # it would log a traceback; our error has the reason
             return cast(
                 "AuthProvider",
-                import_module("quilt_mcp.http.openid_proxy").OpenIDProxy(
+                import_module("quilt_mcp.http.openid").OpenIDProxy(
                     config_url=config_url,
                     client_id=settings.oidc_client_id or "",
                     client_secret=secret,

@@ -26,7 +26,7 @@ from quilt_mcp.core.answers import Document, GetResourceError, GetResourceSucces
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.surfaces import TOOL_NAME
 from quilt_mcp.core.tracing import is_traced
-from quilt_mcp.http.audit_requests import describe_message
+from quilt_mcp.http.audit import describe_message
 from quilt_mcp.http.layers import repeat
 
 CALL, READ = "tools/call", "resources/read"
@@ -83,7 +83,6 @@ class Direct:
         self._meta = {SERVER_INFO_META_KEY: info.model_dump(mode="json", by_alias=True, exclude_none=True)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the request, or pass it on."""
         if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] != self._path:
             await self._app(scope, receive, send)
             return
@@ -99,11 +98,8 @@ class Direct:
         await _send(send, *await self._answer(scope, request))
 
     async def _answer(self, scope: Scope, request: _Request) -> tuple[int, bytes]:
-        """Return the status and the body of the answer."""
-        name, is_sessionless = (
-            TOOL_NAME if request.method == CALL else None,
-            request.version in MODERN_PROTOCOL_VERSIONS,
-        )
+        name = TOOL_NAME if request.method == CALL else None
+        is_sessionless = request.version in MODERN_PROTOCOL_VERSIONS
         with describe_message(scope, request.method, name):
             async with Context(fastmcp=self._mcp):
                 response = await self._manager.respond(
@@ -123,7 +119,6 @@ class Direct:
 
 
 def read_request(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> _Request | None:
-    """Return the request; None if it is another one, or not valid."""
     given, message = _find_form(headers), _parse(body)
     if given is None or message is None:
         return None
@@ -140,7 +135,6 @@ def read_request(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> _Reques
 
 
 def _parse(body: bytes) -> JSONObject | None:
-    """Return the message if it is a request with parameters and nothing else."""
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:

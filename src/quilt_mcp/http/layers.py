@@ -21,6 +21,8 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol, cast
 
@@ -47,9 +49,8 @@ from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.core.errors import NotSignedIn, TooManyRequests
 from quilt_mcp.core.surfaces import ResourceRefused
 from quilt_mcp.http.admission import COUNTED
-from quilt_mcp.http.audit_requests import audit_refusal
+from quilt_mcp.http.audit import audit_refusal
 from quilt_mcp.http.rate_limiter import BoundedMemory, RateLimiter, find_network
-from quilt_mcp.http.sign_in_failures import SignInStoreError, clear_sign_in_failure, has_sign_in_failed
 from quilt_mcp.settings import HTTPSettings
 
 VERSIONS = {"1.0", "1.1"}
@@ -137,6 +138,7 @@ def add_layers(
     ]
 
 
+@dataclass(eq=False)
 class RefuseConnection:
     """The application for connections above the limit: it lets requests of load balancers through, one for each.
 
@@ -144,12 +146,11 @@ class RefuseConnection:
     application, so it writes the audit log itself.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in FOR_OPERATORS:
-            await self._app(scope, receive, _closing(send))
+            await self.app(scope, receive, _closing(send))
             return
         await _unavailable(scope, receive, _closing(send))
         audit_refusal(scope, HTTPStatus.SERVICE_UNAVAILABLE)
@@ -159,9 +160,6 @@ class LimitSignIns:
     """Returns 429 with `Retry-After` to addresses that begin too many sign-ins, and 400 if a query is too long.
 
     Each process counts by itself.
-
-    Args:
-        app: the application.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -189,6 +187,19 @@ class LimitSignIns:
         )
 
 
+_sign_in_failed: ContextVar[bool] = ContextVar("sign_in_failed", default=False)
+
+
+class SignInStoreError(Exception):
+    """The shared state with the sign-ins does not respond. It has no cause: a cause could name the address."""
+
+
+def note_sign_in_failure() -> None:
+    """Note that the token of the current request cannot be verified now, or that its data cannot be stored."""
+    _sign_in_failed.set(True)
+
+
+@dataclass(eq=False)
 class ReportSignInFailure:
     """Returns 503 with `Retry-After` instead of 401 or a server error if the store of sign-ins or the issuer failed.
 
@@ -196,18 +207,16 @@ class ReportSignInFailure:
     invalid one. After its 401, clients would discard a valid token and register again.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application and replace its answer if necessary."""
         is_replaced = False
 
         async def send_or_replace(message: Message) -> None:
             nonlocal is_replaced
             if (
                 message["type"] == "http.response.start"
-                and has_sign_in_failed()
+                and _sign_in_failed.get()
                 and _is_sign_in_refusal(message["status"])
             ):
                 is_replaced = True
@@ -216,11 +225,11 @@ class ReportSignInFailure:
                 await send(message)
 
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
-        clear_sign_in_failure()  # it could be that of an earlier request on the same connection
+        _sign_in_failed.set(False)  # it could be that of an earlier request on the same connection
         try:
-            await self._app(scope, receive, send_or_replace)
+            await self.app(scope, receive, send_or_replace)
         except SignInStoreError:
             if not is_replaced:
                 await _sign_in_unavailable(scope, receive, send)
@@ -230,6 +239,7 @@ def _is_sign_in_refusal(status: int) -> bool:
     return status == HTTPStatus.UNAUTHORIZED or status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
+@dataclass(eq=False)
 class FinishRequests:
     """Closes each connection after its request while the server shuts down, so that clients move to another server.
 
@@ -237,13 +247,11 @@ class FinishRequests:
     too long gets 503. A request of a client that has left gets no answer.
 
     Args:
-        app: the application.
         leaving: whether the server shuts down.
     """
 
-    def __init__(self, app: ASGIApp, leaving: Flag) -> None:
-        self._app = app
-        self._leaving = leaving
+    app: ASGIApp
+    leaving: Flag
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_started = False
@@ -251,16 +259,16 @@ class FinishRequests:
         async def send_closing(message: Message) -> None:
             nonlocal is_started
             is_started = True
-            await (_closing(send) if self._leaving.value else send)(message)
+            await (_closing(send) if self.leaving.value else send)(message)
 
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         if scope.get("http_version", "1.1") not in VERSIONS:
             await _unsupported(scope, receive, _closing(send))
             return
         try:
-            await self._app(scope, receive, send_closing)
+            await self.app(scope, receive, send_closing)
         except ClientDisconnect:  # in the middle of the body: no client is left to receive an answer
             return
         except asyncio.CancelledError:  # by uvicorn, at the end of its time
@@ -275,7 +283,6 @@ class RequireToken:
     FastMCP protects its MCP endpoint only. Unknown paths, wrong methods and redirects would get their usual answers.
 
     Args:
-        app: the application.
         public_routes: the routes that need no token.
         challenge: FastMCP's middleware for the MCP endpoint, which defines the `WWW-Authenticate` header.
     """
@@ -288,7 +295,6 @@ class RequireToken:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application, or return 401, or 403 if the token lacks a required scope."""
         is_public = scope["type"] != "http" or any(
             route.matches(scope)[0] is Match.FULL for route in self._public_routes
         )
@@ -312,26 +318,25 @@ def _find_protection(route: BaseRoute) -> RequireAuthMiddleware | None:
     return found if isinstance(found, RequireAuthMiddleware) else None
 
 
+@dataclass(eq=False)
 class RateLimit:
     """Returns 429 with `Retry-After` if a caller exceeds its rate limit. Must run after authentication.
 
     The body is a JSON-RPC error without an id. MCP clients treat it as the answer to their request.
     """
 
-    def __init__(self, app: ASGIApp, *, count: CountRequest) -> None:
-        self._app = app
-        self._count = count
+    app: ASGIApp
+    count: CountRequest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Count the request of an authenticated caller, before its body is read."""
         if scope["type"] == "http" and (token := get_access_token()) is not None:
             try:
-                await self._count(find_counted(token))
+                await self.count(find_counted(token))
                 scope[COUNTED] = True
             except TooManyRequests as refusal:
                 await too_many_requests(refusal, scope)(scope, receive, send)
                 return
-        await self._app(scope, receive, send)
+        await self.app(scope, receive, send)
 
 
 def find_counted(token: AccessToken) -> Identity:
@@ -343,7 +348,6 @@ def find_counted(token: AccessToken) -> Identity:
 
 
 def too_many_requests(refusal: TooManyRequests, scope: Scope) -> JSONResponse:
-    """Return the answer to a request that exceeds a limit."""
     body = GetResourceError(
         error=refusal.error,
         message=refusal.message,
@@ -368,7 +372,6 @@ class StreamLimit:
     Callers without sign-in are counted by address. Must run after authentication.
 
     Args:
-        app: the application.
         path: of the streams.
         max_connections: of the process.
     """
@@ -380,7 +383,6 @@ class StreamLimit:
         self._open: Counter[str] = Counter()  # only callers with a stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Count the stream while it is open."""
         if scope["type"] != "http" or scope["path"] != self._path:
             await self._app(scope, receive, send)
             return
@@ -411,21 +413,19 @@ class _BodyTimeout(Exception):
     """The client did not send the whole body in time."""
 
 
+@dataclass(eq=False)
 class BodyTimeout:
     """Returns 408 if the whole body of a request has not arrived in time.
 
     Args:
-        app: the application.
         seconds: the time for all of the body.
     """
 
-    def __init__(self, app: ASGIApp, seconds: float = BODY_SECONDS) -> None:
-        self._app = app
-        self._seconds = seconds
+    app: ASGIApp
+    seconds: float = BODY_SECONDS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application with a deadline for the body."""
-        until = asyncio.get_running_loop().time() + self._seconds
+        until = asyncio.get_running_loop().time() + self.seconds
         is_complete = False
 
         async def receive_in_time() -> Message:
@@ -441,12 +441,13 @@ class BodyTimeout:
             return message
 
         try:
-            await self._app(scope, receive_in_time if scope["type"] == "http" else receive, send)
+            await self.app(scope, receive_in_time if scope["type"] == "http" else receive, send)
         except _BodyTimeout:
             refusal = PlainTextResponse("", HTTPStatus.REQUEST_TIMEOUT, headers={"Connection": "close"})
             await refusal(scope, receive, send)
 
 
+@dataclass(eq=False)
 class CheckMessage:
     """Returns 400 and a JSON-RPC error if the message is nested too deeply, or its text is not valid Unicode.
 
@@ -454,19 +455,16 @@ class CheckMessage:
     The whole body must be one message, as `RequestBodyLimitMiddleware` passes it on.
 
     Args:
-        app: the application.
         answers_on_stream: whether clients receive answers on the stream of their session, as with SSE. Then the
             request is replaced by one that the MCP library refuses with the same code.
     """
 
-    def __init__(self, app: ASGIApp, *, answers_on_stream: bool = False) -> None:
-        self._app = app
-        self._answers_on_stream = answers_on_stream
+    app: ASGIApp
+    answers_on_stream: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check the body of a POST."""
         if scope["type"] != "http" or scope["method"] != "POST":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         first = await receive()
         body: bytes = first.get("body", b"")
@@ -474,12 +472,12 @@ class CheckMessage:
             await _respond(_make_depth_error())(scope, receive, send)
             return
         invalid = find_invalid_text(body)
-        if invalid and not (self._answers_on_stream and invalid.is_request):
+        if invalid and not (self.answers_on_stream and invalid.is_request):
             await _respond(invalid.to_error())(scope, receive, send)
             return
         if invalid:
             first = {"type": "http.request", "body": _make_invalid_request(invalid), "more_body": False}
-        await self._app(scope, repeat(first, receive), send)
+        await self.app(scope, repeat(first, receive), send)
 
 
 def _make_depth_error() -> bytes:
@@ -488,40 +486,33 @@ def _make_depth_error() -> bytes:
 
 
 def _respond(error: bytes) -> Response:
-    return Response(
-        error,
-        HTTPStatus.BAD_REQUEST,
-        headers={"Cache-Control": "no-store"},
-        media_type="application/json",
-    )
+    return Response(error, HTTPStatus.BAD_REQUEST, headers={"Cache-Control": "no-store"}, media_type="application/json")
 
 
 def _make_invalid_request(invalid: InvalidText) -> bytes:
-    """Return a request with the same id and invalid parameters."""
     request = {"jsonrpc": "2.0", "id": invalid.request_id, "method": "resources/read", "params": {"uri": None}}
     return json.dumps(request).encode()
 
 
+@dataclass(eq=False)
 class CancelOnDisconnect:
     """Cancels a request when its client closes the connection, as the sessionless protocol requires.
 
     The whole body must be one message, as `RequestBodyLimitMiddleware` passes it on.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run a POST and cancel it if the client disconnects. The handlers of GET detect that themselves."""
-        if scope["type"] != "http" or scope["method"] != "POST":
-            await self._app(scope, receive, send)
+        if scope["type"] != "http" or scope["method"] != "POST":  # the handlers of GET detect a disconnect
+            await self.app(scope, receive, send)
             return
         request = _WatchedRequest(await receive(), receive, send)
         # Most reads are answered before that, and need no task of their own for the watch.
         work = cast("asyncio.Task[object]", asyncio.current_task())
         starting = asyncio.get_running_loop().call_later(WATCH_SECONDS, request.watch, work)
         try:
-            await self._app(scope, request.receive, request.send)
+            await self.app(scope, request.receive, request.send)
         except asyncio.CancelledError:
             if not request.is_cancelled:  # by the server
                 raise
@@ -548,7 +539,6 @@ class _WatchedRequest:
         self.is_cancelled = False
 
     def watch(self, work: asyncio.Task[object]) -> None:
-        """Cancel the work when the client disconnects."""
         self._watching = asyncio.create_task(self._watch(work))
 
     def end(self) -> None:
@@ -576,7 +566,6 @@ class _WatchedRequest:
 
 
 def repeat(first: Message, receive: Receive) -> Receive:
-    """Return a function that receives this message once more, then the following ones."""
     waiting = [first]
 
     async def receive_again() -> Message:
@@ -586,8 +575,6 @@ def repeat(first: Message, receive: Receive) -> Receive:
 
 
 def _closing(send: Send) -> Send:
-    """Return a function that sends an answer after which the connection is closed."""
-
     async def send_closing(message: Message) -> None:
         if message["type"] == "http.response.start":
             MutableHeaders(scope=message)["connection"] = "close"
@@ -603,10 +590,7 @@ _unavailable = PlainTextResponse(
     headers={"Retry-After": str(BUSY_SECONDS), "Cache-Control": "no-store"},
 )
 _sign_in_unavailable = JSONResponse(
-    {
-        "error": "temporarily_unavailable",
-        "error_description": "The sign-in cannot be checked now. Try again later.",
-    },
+    {"error": "temporarily_unavailable", "error_description": "The sign-in cannot be checked now. Try again later."},
     HTTPStatus.SERVICE_UNAVAILABLE,
     headers={"Retry-After": str(SIGN_IN_SECONDS)},
 )

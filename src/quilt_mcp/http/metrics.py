@@ -118,11 +118,6 @@ class Metrics:
             yield
 
     def count_message(self, path: str) -> None:
-        """Count a message over streamable HTTP.
-
-        Args:
-            path: one of PATHS.
-        """
         self._messages[path].inc()
 
     def exposition(self) -> bytes:

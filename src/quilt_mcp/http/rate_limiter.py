@@ -122,17 +122,14 @@ class BoundedMemory(MemoryStorage):
         return True  # also if it is empty
 
     async def get(self, key: str) -> int:
-        """Return the counter's value."""
         return self._counters.get(key, (0, 0.0))[0]
 
     async def incr(self, key: str, expiry: float, amount: int = 1) -> int:
-        """Add to the counter, which expires after `expiry` seconds."""
         count = await self.get(key) + amount
         self._counters[key] = (count, expiry)
         return count
 
     async def decr(self, key: str, amount: int = 1) -> int:
-        """Subtract from the counter."""
         count, expiry = self._counters.get(key, (0, 0.0))
         self._counters[key] = (max(count - amount, 0), expiry)
         return self._counters[key][0]

@@ -12,8 +12,8 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import RedisError
 
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.http.sign_in_failures import SignInStoreError, note_sign_in_failure
-from quilt_mcp.http.sign_in_store import SignInStore
+from quilt_mcp.http.layers import SignInStoreError, note_sign_in_failure
+from quilt_mcp.http.openid import SignInStore
 
 STATE_SECONDS = 0.5
 CONNECTIONS = 32
@@ -70,12 +70,7 @@ class SharedSignIns(SignInStore):
     """
 
     def __init__(
-        self,
-        url: str,
-        secret: str,
-        failed: Callable[[], None] = lambda: None,
-        *,
-        connections: int = CONNECTIONS,
+        self, url: str, secret: str, failed: Callable[[], None] = lambda: None, *, connections: int = CONNECTIONS
     ) -> None:
         pool = open_pool(url, connections=connections, decode_responses=True)
         self._client = _ReportingRedis(connection_pool=pool)

@@ -1,0 +1,226 @@
+"""Sign-ins through an OpenID provider: FastMCP's proxy, with 503 while the provider fails, and a store that forgets.
+
+The stored values are encrypted, and have a limited time. FastMCP would keep a registered client forever, and anyone can
+register. Here, a client that is not used to sign in is forgotten after an hour.
+
+auth.py imports this module on first use, because it imports authlib.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import SupportsFloat
+
+import fastmcp
+import httpx2
+from anyio import to_thread
+from cryptography.fernet import Fernet
+from fastmcp.server.auth import OIDCProxy, TokenVerifier
+from fastmcp.server.auth.jwt_issuer import derive_jwt_key
+from fastmcp.server.auth.oauth_proxy.upstream import AsyncOAuth2Client, OAuthError
+from key_value.aio.protocols import AsyncKeyValue
+from key_value.aio.stores.filetree import (
+    FileTreeStore,
+    FileTreeV1CollectionSanitizationStrategy,
+    FileTreeV1KeySanitizationStrategy,
+)
+from key_value.aio.wrappers.encryption import FernetEncryptionWrapper
+from key_value.aio.wrappers.ttl_clamp import TTLClampWrapper
+from mcp.server.auth.provider import AuthorizationCode, RefreshToken
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+
+from quilt_mcp.http.layers import SignInStoreError, note_sign_in_failure
+from quilt_mcp.http.tokens import StrictJWTVerifier
+
+CLIENTS = "mcp-oauth-proxy-clients"
+"""FastMCP's collection of registered clients. A test fails if it has another name."""
+UNUSED_SECONDS = 3600.0
+"""The time in seconds for which a new client stays registered until its first sign-in."""
+REGISTRATION_SECONDS = 365 * 86_400.0
+"""How long a client stays registered after it was last used to sign in."""
+SWEEP_SECONDS = 600.0
+
+
+class SignInStore(FernetEncryptionWrapper):
+    """A store of FastMCP's OpenID proxy: registered clients, sign-ins in progress, and their tokens.
+
+    The values are encrypted. That does not detect values that somebody else with access to the store copied or deleted.
+
+    Args:
+        store: where to keep them.
+        secret: to encrypt with. With another one, clients register again.
+    """
+
+    def __init__(self, store: AsyncKeyValue, secret: str) -> None:
+        super().__init__(
+            _ForgetUnusedClients(store, 0, REGISTRATION_SECONDS, missing_ttl=REGISTRATION_SECONDS),
+            fernet=Fernet(derive_jwt_key(high_entropy_material=secret, salt="quilt-mcp sign-ins")),
+            raise_on_decryption_error=False,
+        )
+
+    async def keep_client(self, client_id: str) -> None:
+        if found := await self.get(client_id, collection=CLIENTS):
+            await self.put(client_id, found, collection=CLIENTS, ttl=REGISTRATION_SECONDS)
+
+
+class LocalSignIns(SignInStore):
+    """A store in files of this machine. Processes with the same `name` share it.
+
+    Args:
+        name: identifies the provider and the client at it.
+        secret: as for SignInStore.
+    """
+
+    def __init__(self, name: str, secret: str) -> None:
+        self._directory = fastmcp.settings.home / "oauth-proxy" / hashlib.sha256(name.encode()).hexdigest()[:12]
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._sweep_at = 0.0
+        store = FileTreeStore(
+            data_directory=self._directory,
+            key_sanitization_strategy=FileTreeV1KeySanitizationStrategy(self._directory),
+            collection_sanitization_strategy=FileTreeV1CollectionSanitizationStrategy(self._directory),
+        )
+        super().__init__(store, secret)
+
+    async def put(
+        self, key: str, value: Mapping[str, object], *, collection: str | None = None, ttl: SupportsFloat | None = None
+    ) -> None:
+        """Store a value, and now and then delete the files of values that have expired."""
+        if time.monotonic() >= self._sweep_at:
+            self._sweep_at = time.monotonic() + SWEEP_SECONDS
+            await to_thread.run_sync(delete_expired, self._directory)
+        await super().put(key, value, collection=collection, ttl=ttl)
+
+
+def delete_expired(directory: Path) -> None:
+    """Delete the files of values that have expired. The library only stops to return them."""
+    now = datetime.now(UTC)
+    for path in directory.rglob("*.json"):
+        try:
+            expires_at = json.loads(path.read_bytes()).get("expires_at")
+            if expires_at and datetime.fromisoformat(expires_at) < now:
+                path.unlink()
+        except (OSError, ValueError):  # another process has deleted it, or is writing it
+            continue
+
+
+class _ForgetUnusedClients(TTLClampWrapper):
+    async def put(
+        self, key: str, value: Mapping[str, object], *, collection: str | None = None, ttl: SupportsFloat | None = None
+    ) -> None:
+        if collection == CLIENTS and ttl is None:
+            ttl = UNUSED_SECONDS
+        await super().put(key, value, collection=collection, ttl=ttl)
+
+
+PROVIDER_SECONDS = 10.0
+NO_VERDICT = {"invalid_client", "server_error", "temporarily_unavailable"}
+"""Errors of the provider that say nothing about a sign-in. With the first, it does not accept the client secret."""
+
+
+class OpenIDProxy(OIDCProxy):
+    """Signs callers in at an OpenID provider.
+
+    Args:
+        store: of the sign-ins.
+        client_id: of this server at the provider.
+        client_secret: of this server at the provider. It also signs this server's own tokens.
+        config_url, audience, base_url, required_scopes: as for FastMCP's proxy.
+
+    Attributes:
+        sign_ins: the store.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: SignInStore,
+        client_id: str,
+        client_secret: str,
+        config_url: str,
+        audience: str | None,
+        base_url: str,
+        required_scopes: list[str],
+    ) -> None:
+        self.sign_ins = store
+        self._credentials = (client_id, client_secret)
+        super().__init__(
+            client_id=client_id,
+            client_secret=client_secret,
+            client_storage=store,
+            config_url=config_url,
+            audience=audience,
+            base_url=base_url,
+            required_scopes=required_scopes,
+        )
+
+    def get_token_verifier(
+        self,
+        *,
+        algorithm: str | None = None,
+        audience: str | None = None,
+        required_scopes: list[str] | None = None,
+        timeout_seconds: int | None = None,  # noqa: ARG002 - of FastMCP
+    ) -> TokenVerifier:
+        self._verifier = StrictJWTVerifier(
+            jwks_uri=str(self.oidc_config.jwks_uri),
+            issuer=str(self.oidc_config.issuer),
+            algorithm=algorithm,
+            audience=audience,
+            required_scopes=required_scopes,
+        )
+        return self._verifier
+
+    async def check_issuer(self) -> None:
+        await self._verifier.check_issuer()
+
+    async def exchange_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
+    ) -> OAuthToken:
+        token = await super().exchange_authorization_code(client, authorization_code)
+        await self.sign_ins.keep_client(str(client.client_id))
+        return token
+
+    async def exchange_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
+    ) -> OAuthToken:
+        token = await super().exchange_refresh_token(client, refresh_token, scopes)
+        await self.sign_ins.keep_client(str(client.client_id))
+        return token
+
+    def _create_upstream_oauth_client(self) -> AsyncOAuth2Client:
+        return _ProviderClient(*self._credentials, timeout=PROVIDER_SECONDS)
+
+
+class _ProviderClient(AsyncOAuth2Client):
+    """Lets requests get 503 if the provider says nothing about the sign-in. FastMCP would refuse them for good."""
+
+    async def fetch_token(
+        self, url: str, *, grant_type: str = "authorization_code", **params: object
+    ) -> dict[str, object]:
+        with _noting_failures():
+            return await super().fetch_token(url, grant_type=grant_type, **params)
+
+    async def refresh_token(self, url: str, *, refresh_token: str | None = None, **params: object) -> dict[str, object]:
+        with _noting_failures():
+            return await super().refresh_token(url, refresh_token=refresh_token, **params)
+
+
+@contextmanager
+def _noting_failures() -> Iterator[None]:
+    try:
+        yield
+    except OAuthError as error:
+        if error.error not in NO_VERDICT:
+            raise
+        reason = str(error.error)
+    except (httpx2.HTTPError, ValueError) as error:  # a ValueError if it returns no JSON
+        reason = type(error).__name__
+    else:
+        return
+    note_sign_in_failure()
+    raise SignInStoreError(f"The OpenID provider returned no tokens ({reason}).")

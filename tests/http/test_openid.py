@@ -1,0 +1,360 @@
+"""Sign-ins through an OpenID provider: what is stored, for how long, and what happens while a part fails."""
+
+import asyncio
+import hashlib
+import json
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, cast
+
+import fastmcp
+import httpx2
+import pytest
+import time_machine
+from fastmcp.server.auth import OIDCProxy
+from fastmcp.server.auth.providers.jwt import RSAKeyPair
+from joserfc import jws
+from joserfc.jwk import RSAKey
+from pydantic import AnyHttpUrl, SecretStr
+from starlette.responses import Response
+
+from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
+from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.http.app import find_checks
+from quilt_mcp.http.auth import MisconfiguredSignIn, SignIns, create_auth
+from quilt_mcp.http.layers import QUERY_BYTES, SIGN_IN_RATES, LimitSignIns
+from quilt_mcp.http.openid import CLIENTS, SignInStore, delete_expired
+from quilt_mcp.http.shared_state import SharedSignIns
+from quilt_mcp.settings import HTTPSettings, Settings
+from tests.http.web import ANN, READ_QUICK, shop, statuses, with_headers
+from tests.support.valkey_server import valkey_server
+from tests.support.waiting import until
+
+SECRET = "zq-secret"
+ISSUER, AUDIENCE, PUBLIC = "https://issuer.example.com", "quilt-mcp", "https://mcp.example.com"
+CALLBACK = "http://localhost:1234/callback"
+VERIFIER = "v" * 43
+CHALLENGE = urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
+
+
+class Provider:
+    """An OpenID provider that knows one client secret, and can fail."""
+
+    def __init__(self) -> None:
+        self.pair = RSAKeyPair.generate()
+        self.failure: Answer | None = None
+        self.keys = RSAKey.import_key(self.pair.public_key).as_dict() | {"kid": "one", "alg": "RS256", "use": "sig"}
+        self.server = LoopbackServer(self._respond, 0)
+        self.url = f"http://127.0.0.1:{self.server.port}"
+
+    def token(self, seconds: int = 3600) -> dict[str, Any]:
+        claims: dict[str, Any] = {"subject": "ann", "issuer": ISSUER, "audience": AUDIENCE, "kid": "one"}
+        access = self.pair.create_token(expires_in_seconds=seconds, **claims)
+        return {"access_token": access, "refresh_token": "r", "token_type": "Bearer", "expires_in": 3600}
+
+    def _respond(self, asked: Request) -> Answer:
+        if asked.path == "/keys":
+            return Answer(HTTPStatus.OK, {"keys": [self.keys] if self.keys else []})
+        if asked.path == "/token":
+            if self.failure:
+                return self.failure
+            if asked.signature != f"Basic {urlsafe_b64encode(f'quilt:{SECRET}'.encode()).decode()}":
+                return Answer(HTTPStatus.UNAUTHORIZED, {"error": "invalid_client"})
+            return Answer(HTTPStatus.OK, self.token())
+        found = {
+            "issuer": ISSUER,
+            "authorization_endpoint": f"{ISSUER}/authorize",
+            "token_endpoint": f"{self.url}/token",
+            "jwks_uri": f"{self.url}/keys",
+            "response_types_supported": ["code"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["RS256"],
+        }
+        return Answer(HTTPStatus.OK, found)
+
+    def settings(self, secret: str = SECRET) -> Settings:
+        return Settings(
+            oidc_config_url=AnyHttpUrl(f"{self.url}/.well-known/openid-configuration"),
+            oidc_client_id="quilt",
+            oidc_client_secret=SecretStr(secret),
+            public_url=AnyHttpUrl(PUBLIC),
+            allowed_hosts=("127.0.0.1",),
+        )
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory in which FastMCP stores sign-ins."""
+    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def provider(home: Path) -> Iterator[Provider]:
+    found = Provider()
+    found.server.start()
+    yield found
+    found.server.stop()
+
+
+def count_files(home: Path) -> int:
+    return sum(1 for path in home.rglob("*") if path.is_file())
+
+
+def register(client: httpx2.AsyncClient, name: str = "zq-client") -> Any:
+    return client.post("/register", json={"redirect_uris": [CALLBACK], "client_name": name})
+
+
+async def client_id(client: httpx2.AsyncClient) -> str:
+    """Register a client and return its id."""
+    return str((await register(client)).json()["client_id"])
+
+
+async def start_sign_in(client: httpx2.AsyncClient, client_id: str, state: str = "1") -> httpx2.Response:
+    given = {"client_id": client_id, "redirect_uri": CALLBACK, "response_type": "code", "state": state}
+    return await client.get("/authorize", params=given | {"code_challenge": "x" * 43, "code_challenge_method": "S256"})
+
+
+async def sign_in(client: httpx2.AsyncClient, store: SignInStore, provider: Provider, seconds: int = 3600) -> Any:
+    """Register, and exchange a code as it is stored after the provider's callback. Return the tokens and the client."""
+    known, now = {"client_id": await client_id(client)}, time.time()
+    code = known | {
+        "code": "the-code",
+        "redirect_uri": CALLBACK,
+        "code_challenge": CHALLENGE,
+        "code_challenge_method": "S256",
+        "scopes": [],
+        "idp_tokens": provider.token(seconds),
+        "expires_at": now + 300,
+        "created_at": now,
+    }
+    await store.put("the-code", code, collection="mcp-authorization-codes", ttl=300)
+    form = known | {"grant_type": "authorization_code", "code": "the-code", "redirect_uri": CALLBACK}
+    answer = await client.post("/token", data=form | {"code_verifier": VERIFIER})
+    assert answer.status_code == HTTPStatus.OK, answer.text
+    return answer.json() | known
+
+
+async def refresh(client: httpx2.AsyncClient, signed_in: Any) -> httpx2.Response:
+    form = {"grant_type": "refresh_token"} | {name: signed_in[name] for name in ("refresh_token", "client_id")}
+    return await client.post("/token", data=form)
+
+
+async def read(client: httpx2.AsyncClient, token: str) -> int:
+    return (await statuses(client, READ_QUICK, {"Authorization": f"Bearer {token}"}))[0]
+
+
+def store_of(auth: Any) -> SignInStore:
+    return cast("SignInStore", auth.sign_ins)
+
+
+def shares(store: SharedSignIns) -> Any:
+    def choose(secret: str) -> SharedSignIns:
+        assert secret == SECRET
+        return store
+
+    return choose
+
+
+async def test_callers_sign_in_through_an_openid_provider(provider: Provider, caplog: pytest.LogCaptureFixture) -> None:
+    async with shop(provider.settings()) as (client, _):
+        refused = await client.post(**READ_QUICK)
+        assert (refused.status_code, refused.text) == (HTTPStatus.UNAUTHORIZED, "")
+        assert f"{PUBLIC}/.well-known/oauth-protected-resource/mcp" in refused.headers["www-authenticate"]
+        resource = (await client.get("/.well-known/oauth-protected-resource/mcp")).json()
+        server = (await client.get("/.well-known/oauth-authorization-server")).json()
+        assert (resource["resource"], resource["authorization_servers"]) == (f"{PUBLIC}/mcp", [server["issuer"]])
+        assert server["authorization_endpoint"] == f"{PUBLIC}/authorize"
+        answer = await start_sign_in(client, await client_id(client))
+        assert answer.status_code == HTTPStatus.FOUND
+        assert answer.headers["location"].startswith(f"{PUBLIC}/consent")
+        assert (await client.get("/none")).status_code == HTTPStatus.UNAUTHORIZED
+        assert (await client.get("/ready")).status_code == HTTPStatus.OK
+    assert SECRET not in caplog.text
+
+
+async def test_the_server_is_not_ready_without_the_keys_of_the_provider(provider: Provider) -> None:
+    provider.keys = {}
+    with pytest.raises(Unavailable):
+        await find_checks(create_auth(provider.settings()))["token-issuer"]()
+
+
+async def test_machines_that_share_a_valkey_continue_each_others_sign_ins(provider: Provider, home: Path) -> None:
+    with valkey_server() as valkey:
+        stores = [SharedSignIns(valkey.url, SECRET) for _ in range(2)]
+        one, other = (shop(provider.settings(), shared_store=shares(store)) for store in stores)
+        async with one as (first, _), other as (second, _):
+            answer = await start_sign_in(second, await client_id(first))
+            page = await first.get(answer.headers["location"].removeprefix(PUBLIC))
+            assert (page.status_code, "zq-client" in page.text) == (HTTPStatus.OK, True)
+            found = valkey.values()
+            assert set(valkey.expiries()) == {True}
+        for store in stores:
+            await store.close()
+    assert len(found) >= 2
+    assert "zq-client" not in str(found)
+    assert count_files(home) == 0
+
+
+def issue_token(auth: Any) -> dict[str, str]:
+    """A token that this server signed. The store does not contain its owner."""
+    assert isinstance(auth, OIDCProxy)
+    signed = auth.jwt_issuer.issue_access_token(client_id="a", scopes=["openid"], jti="b", expires_in=3600)
+    return {"Authorization": f"Bearer {signed}"}
+
+
+async def test_callers_get_503_while_the_store_is_unavailable(
+    provider: Provider, caplog: pytest.LogCaptureFixture
+) -> None:
+    with valkey_server() as valkey:
+        store = SharedSignIns(valkey.url, SECRET, connections=1)
+        async with shop(provider.settings(), shared_store=shares(store)) as (client, found):
+            good = with_headers(READ_QUICK, issue_token(found.server.auth))
+            await store.check()
+            # many requests at once are no failure of the store
+            answers = await asyncio.gather(*(client.post(**good) for _ in range(30)))
+            assert {answer.status_code for answer in answers} == {HTTPStatus.UNAUTHORIZED}
+            valkey.stop()
+            refused = [await client.post(**good), await register(client)]
+            assert [answer.status_code for answer in refused] == [HTTPStatus.SERVICE_UNAVAILABLE] * 2
+            assert {answer.headers["retry-after"] for answer in refused} == {"5"}
+            assert not any("www-authenticate" in answer.headers for answer in refused)
+            assert await statuses(client, READ_QUICK, ANN) == [HTTPStatus.UNAUTHORIZED]
+            with pytest.raises(Unavailable):
+                await store.check()
+            valkey.start()
+            assert (await client.post(**good)).status_code == HTTPStatus.UNAUTHORIZED
+        await store.close()
+    assert valkey.url.removeprefix("unix://") not in caplog.text
+
+
+@pytest.mark.parametrize("path", SIGN_IN_RATES)
+async def test_an_address_can_begin_a_limited_number_of_sign_ins(path: str) -> None:
+    app, rate = LimitSignIns(Response()), int(SIGN_IN_RATES[path].removesuffix("/minute"))
+
+    async def ask(address: str, method: str = "GET") -> httpx2.Response:
+        transport = httpx2.ASGITransport(app, client=(address, 1))
+        async with httpx2.AsyncClient(transport=transport, base_url=PUBLIC) as client:
+            return await client.request(method, path)
+
+    with time_machine.travel(0.0, tick=False):  # the window of the limit slides
+        allowed = [await ask("2001:db8::1", ("GET", "POST", "HEAD")[number % 3]) for number in range(rate)]
+        refused = [await ask("2001:db8::2", method) for method in ("GET", "POST", "HEAD")]
+    others = [await ask(address) for address in ("2001:db8:0:1::1", "203.0.113.7", "nonsense")]
+    others.append(await ask("2001:db8::1", "OPTIONS"))
+    assert {answer.status_code for answer in (*allowed, *others)} == {HTTPStatus.OK}
+    assert {answer.status_code for answer in refused} == {HTTPStatus.TOO_MANY_REQUESTS}
+    assert int(refused[0].headers["retry-after"]) > 0
+
+
+async def test_what_strangers_can_store_is_limited(provider: Provider, home: Path) -> None:
+    code = {"grant_type": "authorization_code", "code": "x", "code_verifier": "x" * 43, "redirect_uri": CALLBACK}
+    counts = []
+    async with shop(provider.settings()) as (client, _):
+        assert (await register(client, "x" * 16_384)).status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE  # and counts
+        with time_machine.travel(datetime.now(UTC), tick=False):  # the window of the limit slides
+            known = [{"client_id": await client_id(client)} for _ in range(19)][-1]
+            before = count_files(home)
+            assert (await register(client)).status_code == HTTPStatus.TOO_MANY_REQUESTS
+        refused = await start_sign_in(client, known["client_id"], state="x" * QUERY_BYTES)
+        assert (refused.status_code, refused.json()["error"]) == (HTTPStatus.BAD_REQUEST, "invalid_request")
+        assert count_files(home) == before
+        assert (await start_sign_in(client, known["client_id"], state="x" * 4096)).status_code == HTTPStatus.FOUND
+        for _ in range(2):  # the store writes a file for each kind of value when it first looks for one
+            for path, form in (
+                ("/token", code),
+                ("/token", code | known),
+                ("/token", {"grant_type": "refresh_token", "refresh_token": "x"} | known),
+                ("/revoke", {"token": "x"} | known),
+            ):
+                assert (await client.post(path, data=form)).is_client_error
+            await client.post("/mcp", headers=ANN)
+            counts.append(count_files(home))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize(("secret", "reason"), [("", "is blank"), (" \n", "is blank"), ("a\nb", "has several lines")])
+def test_a_client_secret_is_one_line(provider: Provider, secret: str, reason: str) -> None:
+    settings = provider.settings().model_copy(update={"oidc_client_secret": SecretStr(secret)})
+    with pytest.raises(MisconfiguredSignIn, match=f"QUILT_MCP_OIDC_CLIENT_SECRET {reason}"):
+        create_auth(settings)
+
+
+def test_the_settings_select_the_store_of_sign_ins(provider: Provider) -> None:
+    given: list[str] = []
+    create_auth(provider.settings(), shared_store=given.append)
+    assert given == [SECRET]
+    for url, kind in ((None, type(None)), (SecretStr("valkey://127.0.0.1:1"), SharedSignIns)):
+        assert isinstance(SignIns(HTTPSettings(state_url=url)).open(SECRET, lambda: None), kind)
+
+
+async def test_sign_ins_end_with_the_client_secret_and_an_unused_client_after_an_hour(provider: Provider) -> None:
+    async with shop(provider.settings()) as (client, found):
+        store = store_of(found.server.auth)
+        unused, signed_in = await client_id(client), await sign_in(client, store, provider)
+        ttls = [(await store.ttl(one, collection=CLIENTS))[1] or 0 for one in (unused, signed_in["client_id"])]
+    assert 3000 < ttls[0] <= 3600
+    assert 364 * 86_400 < ttls[1] <= 365 * 86_400
+    for secret, status in ((SECRET, HTTPStatus.OK), ("another", HTTPStatus.UNAUTHORIZED)):
+        async with shop(provider.settings(secret)) as (client, _):  # another process of this machine
+            assert await read(client, signed_in["access_token"]) == status
+
+
+FAILURES = {
+    "server error": Answer(HTTPStatus.INTERNAL_SERVER_ERROR, {}),
+    "no JSON": Answer(HTTPStatus.OK, b"<html>"),
+    "unavailable": Answer(HTTPStatus.BAD_REQUEST, {"error": "temporarily_unavailable"}),
+    "unknown client": Answer(HTTPStatus.UNAUTHORIZED, {"error": "invalid_client"}),
+}
+
+
+@pytest.mark.soak
+async def test_a_refresh_gets_503_while_the_provider_fails(
+    provider: Provider, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with shop(provider.settings()) as (client, found):
+        signed_in = await sign_in(client, store_of(found.server.auth), provider)
+        for name, failure in FAILURES.items():
+            provider.failure = failure
+            refused = await refresh(client, signed_in)
+            assert (refused.status_code, refused.headers["retry-after"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "5"), name
+            provider.failure = None
+            answer = await refresh(client, signed_in)
+            assert answer.status_code == HTTPStatus.OK, name
+            signed_in |= answer.json()
+        provider.failure = Answer(HTTPStatus.BAD_REQUEST, {"error": "invalid_grant"})
+        assert (await refresh(client, signed_in)).json()["error"] == "invalid_grant"
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_read_gets_503_if_the_provider_fails_to_renew_its_token(provider: Provider) -> None:
+    async with shop(provider.settings()) as (client, found):
+        store = store_of(found.server.auth)
+        token = (await sign_in(client, store, provider, seconds=-1))["access_token"]
+        jti = json.loads(jws.extract_compact(token.encode()).payload)["jti"]
+        name = (await store.get(jti, collection="mcp-jti-mappings") or {})["upstream_token_id"]
+        stored = await store.get(name, collection="mcp-upstream-tokens") or {}
+        # the token of the provider is too old
+        await store.put(name, stored | {"expires_at": 1.0}, collection="mcp-upstream-tokens", ttl=3600)
+        provider.failure = FAILURES["server error"]
+        assert await read(client, token) == HTTPStatus.SERVICE_UNAVAILABLE
+        provider.failure = None
+        assert await read(client, token) == HTTPStatus.OK
+
+
+async def test_the_files_of_expired_values_are_deleted(provider: Provider, tmp_path: Path) -> None:
+    store = store_of(create_auth(provider.settings()))
+    await store.put("a", {"x": 1}, collection="c", ttl=0.001)
+    await store.put("b", {"x": 1}, collection="c", ttl=3600)
+    (tmp_path / "broken.json").write_text("{")
+
+    def has_deleted() -> bool:
+        delete_expired(tmp_path)
+        return len(list(tmp_path.rglob("c/*.json"))) == 1
+
+    await until(has_deleted)
+    assert await store.get("b", collection="c") == {"x": 1}
