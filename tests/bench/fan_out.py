@@ -27,7 +27,7 @@ from tests.bench.estimates import estimate
 from tests.bench.interleaving import Arm
 from tests.bench.outcome import Outcome, Run, Table, Target
 
-URI = "permissions://discover"
+URI = "permissions://discover?limit=500"
 DELAY = 0.05
 COUNTS = (50, 500)
 MOST_OVER_IDEAL, MOST_CALLS_PER_BUCKET, MOST_CALLS_BESIDE = 1.5, 4, 3

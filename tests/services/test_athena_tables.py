@@ -77,6 +77,7 @@ async def test_the_tables_of_a_database_are_listed(shop: World) -> None:
         "type": "EXTERNAL_TABLE",
         "description": "All orders",
         "location": "s3://acme/orders/",
+        "link_target": None,
         "column_count": 1,
         "partition_keys": ["year", "month"],
         "create_time": orders["create_time"],
@@ -204,6 +205,7 @@ async def test_a_table_has_its_columns_and_format(shop: World) -> None:
         "sql_name": '"shop"."orders"',
         "type": "EXTERNAL_TABLE",
         "description": "",
+        "table_format": None,
         "columns": [
             {"name": "id", "type": "bigint", "type_truncated": False, "comment": "Order number"},
             {"name": "items", "type": None, "type_truncated": False, "comment": None},
@@ -211,6 +213,7 @@ async def test_a_table_has_its_columns_and_format(shop: World) -> None:
         "column_count": 2,
         "partition_keys": [{"name": "year", "type": "int", "type_truncated": False, "comment": None}],
         "location": "s3://acme/orders/",
+        "link_target": None,
         "classification": "json",
         "input_format": "org.apache.hadoop.mapred.TextInputFormat",
         "serde": "org.openx.data.jsonserde.JsonSerDe",
@@ -223,6 +226,27 @@ async def test_a_table_has_its_columns_and_format(shop: World) -> None:
         "data_catalog_name": "AwsDataCatalog",
         "region": "us-east-1",
     }
+
+
+async def test_columns_that_were_dropped_from_an_iceberg_table_are_left_out(shop: World) -> None:
+    current, dropped = {"iceberg.field.current": "true"}, {"iceberg.field.current": "false"}
+    columns = [
+        {"Name": "id", "Type": "bigint", "Parameters": current},
+        {"Name": "old", "Type": "string", "Parameters": dropped},
+    ]
+    add_table("events", StorageDescriptor={"Columns": columns}, Parameters={"table_type": "ICEBERG"})
+    answer = await read("athena://databases/shop/tables/events")
+    assert [one["name"] for one in answer["columns"]] == ["id"]
+    assert (answer["column_count"], answer["partition_keys"], answer["table_format"]) == (1, None, "iceberg")
+    [row] = (await read("athena://databases/shop/tables"))["tables"]
+    assert (row["column_count"], row["partition_keys"]) == (1, None)
+
+
+async def test_a_view_of_several_dialects_has_the_query_of_athena(shop: World) -> None:
+    texts = {"SPARK": "SELECT 1 AS spark", "ATHENA": "SELECT 1 AS athena"}
+    views = [{"Dialect": dialect, "ViewOriginalText": text} for dialect, text in texts.items()]
+    add_table("both", TableType="VIRTUAL_VIEW", ViewDefinition={"Representations": views})
+    assert (await read("athena://databases/shop/tables/both"))["view_sql"] == "SELECT 1 AS athena"
 
 
 async def test_unknown_parts_of_a_table_are_null(shop: World) -> None:

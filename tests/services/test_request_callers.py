@@ -208,7 +208,7 @@ def test_the_cache_does_not_show_identities_or_tokens(stack_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://x", "https://user:password@x", "https://x/path", "x", "https://x?y=1", "https://"]
+    "url", ["ftp://x", "https://user:password@x", "https://x/path", "x y", "https://x?y=1", "https://"]
 )
 def test_a_catalog_url_has_only_a_scheme_and_a_host(url: str) -> None:
     with pytest.raises(ValueError, match="catalog_url"):

@@ -34,7 +34,8 @@ REFUSAL = {"errors": [{"message": "Cannot query field", "locations": [{"line": 1
 
 def respond_always(status: str, body: object, *headers: str) -> Respond:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return lambda _: [make_response(status, content, *headers)]
+    kind = "text/html" if isinstance(body, bytes) else "application/json"
+    return lambda _: [make_response(status, content, f"Content-Type: {kind}", *headers)]
 
 
 @pytest.fixture
@@ -111,7 +112,7 @@ def test_graphql_errors_are_read_with_the_statuses_of_an_invalid_query(
         ("400 Bad Request", [{"errors": []}], RequestRejected),
         ("401 Unauthorized", REFUSAL, NotSignedInToQuilt),
         ("403 Forbidden", {"message": "no"}, RefusedByStack),
-        ("403 Forbidden", HTML, RefusedByStack),
+        ("403 Forbidden", HTML, ResourceExecutionError),
         ("403 Forbidden", REFUSAL, RefusedByStack),
         ("404 Not Found", REFUSAL, RequestRejected),
         ("408 Request Timeout", REFUSAL, Unavailable),

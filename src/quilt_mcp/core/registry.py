@@ -20,7 +20,7 @@ VARIABLE_SEGMENT = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
 class ResourceDefinition(TypedDict):
-    """One resource: its ten keys, and three that only some resources have."""
+    """One resource: its ten keys, and four that only some resources have."""
 
     uri: str
     """The URI, with {variables} if it is a template."""
@@ -47,6 +47,8 @@ class ResourceDefinition(TypedDict):
     """From variable to the function that lists existing values, for completion, examples and advice."""
     free_text: NotRequired[Collection[str]]
     """The variables that can have any printable text as their value."""
+    parameters: NotRequired[list[str]]
+    """Optional parameters of a resource that is no template: its URI is listed without them."""
 
 
 def path_of(pattern: str) -> str:
@@ -57,6 +59,11 @@ def path_of(pattern: str) -> str:
 def optional_parameters(pattern: str) -> list[str]:
     """Return the names in `{?name,name}` at the pattern's end."""
     return [name for name in pattern.partition("{?")[2].removesuffix("}").split(",") if name]
+
+
+def parameters_of(definition: ResourceDefinition) -> list[str]:
+    """Return the names of the optional parameters: those in the URI, and those that it does not name."""
+    return optional_parameters(definition["uri"]) + definition.get("parameters", [])
 
 
 def path_variables(pattern: str) -> list[str]:
@@ -75,6 +82,7 @@ def define(
     parameter_mapping: Mapping[str, str] | None = None,
     values: Mapping[str, Values] | None = None,
     free_text: Collection[str] = (),
+    parameters: Collection[str] = (),
 ) -> ResourceDefinition:
     """Return the definition of one resource. What the URI and the function determine is derived from them.
 
@@ -89,6 +97,7 @@ def define(
         values: from variable to a function that lists existing values. A template without optional parameters needs
             one for each variable: the first value is its example.
         free_text: the variables that can have any printable text as their value.
+        parameters: optional parameters that the URI does not name, so that clients see a resource and no template.
     """
     variables = _variables(uri)
     docstring = inspect.getdoc(service_function) or ""
@@ -102,8 +111,10 @@ def define(
         "template_variables": variables,
         "requires_admin": requires_admin,
         "category": uri.partition("://")[0],
-        "parameter_mapping": {variable: variable for variable in variables} | dict(parameter_mapping or {}),
+        "parameter_mapping": {name: name for name in (*variables, *parameters)} | dict(parameter_mapping or {}),
     }
+    if parameters:
+        definition["parameters"] = list(parameters)
     if requires_sign_in or requires_admin:
         definition["requires_sign_in"] = True
     if values:
@@ -178,7 +189,7 @@ def _template_problems(uri: str, definition: ResourceDefinition) -> Iterator[str
     if unmapped := set(variables) - mapped:
         yield f"Template variable not in parameter mapping: {', '.join(sorted(unmapped))} in {uri}"
     named = {*mapped, *definition.get("values", ()), *definition.get("free_text", ())}
-    if unknown := named - set(variables):
+    if unknown := named - {*variables, *definition.get("parameters", ())}:
         yield f"Definition names variables that the URI does not have: {', '.join(sorted(unknown))} in {uri}"
 
 
@@ -238,7 +249,7 @@ class UriIndex:
         found = self._find_path(path)
         if not has_query:
             return found
-        if found is None or not (names := optional_parameters(found.definition["uri"])):
+        if found is None or not (names := parameters_of(found.definition)):
             return self._find_path(uri)
         pairs = [pair.partition("=")[::2] for pair in query.split("&")]
         given = dict(pairs)
@@ -249,7 +260,7 @@ class UriIndex:
     def find_parameters(self, uri: str) -> list[str] | None:
         """Return the names of the parameters that the URI can have; None if no definition has its path."""
         found = self._find_path(uri.partition("?")[0])
-        return optional_parameters(found.definition["uri"]) if found else None
+        return parameters_of(found.definition) if found else None
 
     def _find_path(self, path: str) -> Match | None:
         if found := self._static.get(path):

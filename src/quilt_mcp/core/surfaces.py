@@ -17,7 +17,7 @@ from pydantic import ConfigDict, SkipValidation
 
 from quilt_mcp.core.answers import MIME_TYPE, GetResourceError, GetResourceSuccess, JSONObject
 from quilt_mcp.core.manager import ResourceManager
-from quilt_mcp.core.registry import ResourceDefinition, optional_parameters, path_of, path_variables
+from quilt_mcp.core.registry import ResourceDefinition, parameters_of, path_of, path_variables
 
 TOOL_NAME = "get_resource"
 PARAMETERS = {
@@ -176,7 +176,7 @@ def _list_paths(definitions: Iterable[ResourceDefinition]) -> str:
     listed, start = list[str](), "/"
     for one in definitions:
         path = path_of(one["uri"]).partition("://")[2]
-        marks = ("{?}" if optional_parameters(one["uri"]) else "") + (" (admin)" if one["requires_admin"] else "")
+        marks = ("{?}" if parameters_of(one) else "") + (" (admin)" if one["requires_admin"] else "")
         if path.startswith(f"{start}/"):
             listed[-1] += f"[{path.removeprefix(start)}{marks}]"
         else:
@@ -187,7 +187,7 @@ def _list_paths(definitions: Iterable[ResourceDefinition]) -> str:
 
 def _optional(definitions: Iterable[ResourceDefinition]) -> str:
     """Explain `{?}`, if any URI takes parameters."""
-    names = dict.fromkeys(name for one in definitions for name in optional_parameters(one["uri"]))
+    names = dict.fromkeys(name for one in definitions for name in parameters_of(one))
     return f" {{?}}, as in ?x=…&y=…, can have {', '.join(names)}." if names else ""
 
 

@@ -13,7 +13,10 @@ class DatabaseRow(TypedDict):
         description: its description; empty if there is none.
         location_uri: the S3 location of its tables; null if not set, or if the source is Athena.
         create_time: ISO 8601 in UTC; null if unknown, or if the source is Athena.
-        parameters: its parameters.
+        parameters: its parameters, sorted. Of many or long ones, only a part.
+        parameters_truncated: whether parameters are left out or cut: at most 100, with 1,000 characters each.
+        link_target: for a resource link, the account and the database to which it points; null otherwise.
+        federated_source: for a database outside Glue, its connection or identifier; null otherwise.
     """
 
     name: str
@@ -21,6 +24,9 @@ class DatabaseRow(TypedDict):
     location_uri: str | None
     create_time: str | None
     parameters: dict[str, str]
+    parameters_truncated: bool
+    link_target: str | None
+    federated_source: str | None
 
 
 class DatabasesAnswer(TypedDict):
@@ -49,6 +55,7 @@ class WorkgroupRow(TypedDict):
         description: its description; empty if there is none.
         creation_time: ISO 8601 in UTC; null if unknown.
         output_location: where it stores results; null if not set, or without details.
+        managed_results: whether Athena stores the results itself, so that there is no location; null without details.
         enforce_workgroup_config: whether its settings override those of clients; null without details.
         details_available: whether AWS returned the details of this workgroup.
         details_error: why it did not; null if it did.
@@ -58,6 +65,7 @@ class WorkgroupRow(TypedDict):
     description: str
     creation_time: str | None
     output_location: str | None
+    managed_results: bool | None
     enforce_workgroup_config: bool | None
     details_available: bool
     details_error: str | None
@@ -70,7 +78,8 @@ class RecommendedWorkgroup(TypedDict):
         role: the caller's role in the Quilt stack; null if there is none, or if it is unknown.
         workgroup: the workgroup to use; null if it is unknown.
         workgroup_reason: what the choice is based on, or why there is none.
-        candidates: the workgroups of the Quilt stack that AWS described to the caller, sorted.
+        candidates: the enabled workgroups of the Quilt stack that AWS described to the caller, sorted.
+        disabled: the disabled workgroups of the Quilt stack, sorted. No query can use them.
         data_catalog: the data catalog of athena://databases, for all tables but those of tabulator.
         tabulator_data_catalog: the data catalog of the stack's tabulator tables; null if the stack's name is unknown.
         tabulator_data_catalog_exists: true if Athena returned it; null if that is unknown.
@@ -81,6 +90,7 @@ class RecommendedWorkgroup(TypedDict):
     workgroup: str | None
     workgroup_reason: str
     candidates: list[str]
+    disabled: list[str]
     data_catalog: str
     tabulator_data_catalog: str | None
     tabulator_data_catalog_exists: Literal[True] | None
@@ -123,7 +133,8 @@ class QueryRow(TypedDict):
         result_location: the S3 URI of the result; null if unknown.
         work_group: its workgroup; null if unknown.
         database: the database in which it ran; null if unknown.
-        error_message: why it failed or was cancelled; null otherwise.
+        error_message: why it failed or was cancelled, cut at 4000 characters; null otherwise.
+        error_message_truncated: whether it was cut.
     """
 
     query_execution_id: str
@@ -138,6 +149,7 @@ class QueryRow(TypedDict):
     work_group: str | None
     database: str | None
     error_message: str | None
+    error_message_truncated: bool
 
 
 class UnavailableWorkgroup(TypedDict):
@@ -156,7 +168,7 @@ class HistoryAnswer(TypedDict):
         query_history: the queries, newest first.
         count: the number of queries in the list.
         max_results: the maximum of `count`.
-        workgroups: the workgroups that were read.
+        workgroups: the workgroups that were read. Those of Spark have no queries, and are left out.
         workgroups_unavailable: the workgroups with queries that could not be read.
         unprocessed: the number of queries that Athena listed but did not describe.
         region: the AWS region.

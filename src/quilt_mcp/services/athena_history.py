@@ -14,7 +14,7 @@ from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unava
 from quilt_mcp.services.athena_answers import HistoryAnswer, QueryRow
 from quilt_mcp.services.athena_calls import DESCRIPTIONS, LISTS, ask_each, share_read
 from quilt_mcp.services.athena_responses import AWSQueryExecution, AWSQueryExecutions, AWSQueryIds
-from quilt_mcp.services.athena_workgroups import WORKGROUPS_SHARE, list_enabled_workgroups
+from quilt_mcp.services.athena_workgroups import WORKGROUPS_SHARE, is_of_spark, list_enabled_workgroups
 from quilt_mcp.services.fan_out import NOT_IN_TIME
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
@@ -82,7 +82,7 @@ def athena_query_history() -> HistoryAnswer:
 def _read_history(aws: "AWSClients") -> HistoryAnswer:
     seconds, started = current_app().settings_as(QuiltSettings).probe_seconds, time.monotonic()
     listed = list_enabled_workgroups(aws, until=started + WORKGROUPS_SHARE * seconds)
-    names = [one["Name"] for one in listed.enabled]
+    names = [one["Name"] for one in listed.enabled if not is_of_spark(one)]
     found = _list_newest(aws, names, until=started + LISTING_SHARE * seconds)
     ids = {name: answer.ids for name, answer in found.items() if isinstance(answer, _Listed)}
     described = _describe_all(aws, ids, until=started + seconds)
@@ -202,7 +202,7 @@ def _get_age_key(execution: AWSQueryExecution) -> tuple[datetime, str]:
 
 def _query_row(execution: AWSQueryExecution) -> QueryRow:
     status, statistics = execution.get("Status", {}), execution.get("Statistics", {})
-    query = execution.get("Query", "")
+    query, reason = execution.get("Query", ""), status.get("StateChangeReason")
     return {
         "query_execution_id": execution["QueryExecutionId"],
         "query": query[:MAX_QUERY_TEXT],
@@ -215,5 +215,6 @@ def _query_row(execution: AWSQueryExecution) -> QueryRow:
         "result_location": execution.get("ResultConfiguration", {}).get("OutputLocation"),
         "work_group": execution.get("WorkGroup"),
         "database": execution.get("QueryExecutionContext", {}).get("Database"),
-        "error_message": status.get("StateChangeReason"),
+        "error_message": None if reason is None else reason[:MAX_QUERY_TEXT],
+        "error_message_truncated": reason is not None and len(reason) > MAX_QUERY_TEXT,
     }

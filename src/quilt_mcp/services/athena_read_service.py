@@ -9,6 +9,7 @@ from quilt_mcp.services.athena_answers import DatabaseRow, DatabasesAnswer
 from quilt_mcp.services.athena_history import athena_query_history
 from quilt_mcp.services.athena_recommendation import DATA_CATALOG
 from quilt_mcp.services.athena_responses import AWSDatabase
+from quilt_mcp.services.athena_tables import cut_parameters, describe_link
 from quilt_mcp.services.athena_workgroups import athena_workgroups_list
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.errors import RefusedByAWS
@@ -62,10 +63,15 @@ def _database_rows(databases: Iterable[AWSDatabase]) -> list[DatabaseRow]:
 
 
 def _database_row(database: AWSDatabase) -> DatabaseRow:
+    parameters, federation = database.get("Parameters", {}), database.get("FederatedDatabase", {})
+    kept = cut_parameters(parameters)
     return {
         "name": database["Name"],
         "description": database.get("Description", ""),
         "location_uri": database.get("LocationUri"),
         "create_time": iso(database.get("CreateTime")),
-        "parameters": database.get("Parameters", {}),
+        "parameters": kept,
+        "parameters_truncated": kept != parameters,
+        "link_target": describe_link(database.get("TargetDatabase")),
+        "federated_source": federation.get("ConnectionName") or federation.get("Identifier"),
     }

@@ -6,7 +6,7 @@ workgroup only to a role that may use it. So a workgroup is chosen from those th
 The name of a stack can be the beginning of another's: the workgroups of `acme-staging` also begin like those of `acme`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from quilt_mcp.core.errors import ResourceFailure
@@ -38,7 +38,13 @@ class _Choice(NamedTuple):
 
 
 def recommend(
-    caller: "Caller", aws: "AWSClients", standing: "Standing | None", details: Details, *, all_listed: bool
+    caller: "Caller",
+    aws: "AWSClients",
+    standing: "Standing | None",
+    details: Details,
+    *,
+    disabled: Iterable[str] = (),
+    all_listed: bool,
 ) -> RecommendedWorkgroup:
     """Return what the caller's queries should use, with the evidence.
 
@@ -47,21 +53,23 @@ def recommend(
         aws: the caller's.
         standing: the caller's; None without a login.
         details: the details of the enabled workgroups, or why they failed; None if there was no time.
+        disabled: the disabled workgroups.
         all_listed: whether these are all enabled workgroups of the account.
     """
     stack = fetch_stack_prefix(caller)
-    ours = {
-        name: one for name, one in details.items() if stack and name.lower().startswith(_make_prefix(stack).lower())
-    }
+    prefix = _make_prefix(stack).lower() if stack else None
+    ours = {name: one for name, one in details.items() if prefix and name.lower().startswith(prefix)}
+    unusable = [name for name in disabled if prefix and name.lower().startswith(prefix)]
     candidates = sorted(name for name, one in ours.items() if one is not None and not isinstance(one, ResourceFailure))
     all_known = all_listed and all(name in candidates or isinstance(one, RefusedByAWS) for name, one in ours.items())
-    choice = _choose(caller, standing, stack, candidates, all_known=all_known)
+    choice = _choose(caller, standing, stack, candidates, unusable, all_known=all_known)
     catalog, exists, reason = _find_tabulator_catalog(aws, stack)
     return {
         "role": standing.role if standing else None,
         "workgroup": choice.workgroup,
         "workgroup_reason": choice.reason,
         "candidates": candidates,
+        "disabled": unusable,
         "data_catalog": DATA_CATALOG,
         "tabulator_data_catalog": catalog,
         "tabulator_data_catalog_exists": exists,
@@ -74,16 +82,32 @@ def _make_prefix(stack: str) -> str:
 
 
 def _choose(
-    caller: "Caller", standing: "Standing | None", stack: str | None, candidates: Sequence[str], *, all_known: bool
+    caller: "Caller",
+    standing: "Standing | None",
+    stack: str | None,
+    candidates: Sequence[str],
+    disabled: Sequence[str],
+    *,
+    all_known: bool,
 ) -> _Choice:
-    suffixes = {name[len(_make_prefix(stack or "")) :].lower(): name for name in candidates}
+    start = len(_make_prefix(stack or ""))
+    suffixes = {name[start:].lower(): name for name in candidates}
+    closed = {name[start:].lower(): name for name in disabled}
+    if standing and standing.role and (own := closed.get(standing.role.lower())):
+        return _Choice(
+            None, f"{own} has the name of your role, and is disabled. Ask a Quilt administrator to enable it."
+        )
     if standing and standing.role and (own := suffixes.get(standing.role.lower())):
         return _Choice(own, "It has the name of your role, and AWS returned its details to you.")
-    if stack and all_known and len(candidates) == 1 and _belongs_to(stack, candidates[0]):
+    if stack and all_known and not disabled and len(candidates) == 1 and _belongs_to(stack, candidates[0]):
         return _Choice(candidates[0], "AWS returned the details of no other workgroup of the Quilt stack to you.")
     shared = suffixes.get(FOR_OTHER_ROLES.lower())
     if standing and shared and _has_custom_role(caller, standing):
         return _Choice(shared, "Quilt does not manage your role, and this is Quilt's workgroup for such roles.")
+    if disabled and all_known:
+        return _Choice(
+            None, f"No enabled workgroup has your role's name, and {', '.join(disabled)} are disabled. {ASK}"
+        )
     return _Choice(None, _explain(stack, candidates, all_known=all_known))
 
 

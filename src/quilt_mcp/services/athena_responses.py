@@ -12,6 +12,30 @@ class AWSDatabase(TypedDict):
     LocationUri: NotRequired[str]
     CreateTime: NotRequired[datetime]
     Parameters: NotRequired[dict[str, str]]
+    TargetDatabase: NotRequired["AWSTarget"]
+    FederatedDatabase: NotRequired["AWSFederation"]
+
+
+class AWSTarget(TypedDict, total=False):
+    """What a resource link points to."""
+
+    CatalogId: str
+    DatabaseName: str
+    Name: str
+    Region: str
+
+
+class AWSFederation(TypedDict, total=False):
+    """The source of a database outside Glue."""
+
+    Identifier: str
+    ConnectionName: str
+
+
+class AWSEngine(TypedDict, total=False):
+    """The engine of a workgroup."""
+
+    EffectiveEngineVersion: str
 
 
 class AWSWorkGroup(TypedDict):
@@ -21,6 +45,7 @@ class AWSWorkGroup(TypedDict):
     State: NotRequired[str]
     Description: NotRequired[str]
     CreationTime: NotRequired[datetime]
+    EngineVersion: NotRequired[AWSEngine]
 
 
 class AWSWorkGroups(TypedDict, total=False):
@@ -41,6 +66,13 @@ class AWSWorkGroupConfiguration(TypedDict, total=False):
 
     ResultConfiguration: AWSResultConfiguration
     EnforceWorkGroupConfiguration: bool
+    ManagedQueryResultsConfiguration: "AWSManagedResults"
+
+
+class AWSManagedResults(TypedDict, total=False):
+    """Whether Athena stores results itself."""
+
+    Enabled: bool
 
 
 class AWSWorkGroupDetails(TypedDict, total=False):
@@ -103,6 +135,7 @@ class AWSColumn(TypedDict):
     Name: str
     Type: NotRequired[str]
     Comment: NotRequired[str]
+    Parameters: NotRequired[dict[str, str]]
 
 
 class AWSSerde(TypedDict, total=False):
@@ -123,6 +156,19 @@ class AWSStorage(TypedDict, total=False):
     Parameters: dict[str, str]
 
 
+class AWSRepresentation(TypedDict, total=False):
+    """The query of a view for one engine."""
+
+    Dialect: str
+    ViewOriginalText: str
+
+
+class AWSView(TypedDict, total=False):
+    """A view that several engines can read."""
+
+    Representations: list[AWSRepresentation]
+
+
 class AWSTable(TypedDict):
     """A table in a response of Glue."""
 
@@ -135,4 +181,6 @@ class AWSTable(TypedDict):
     PartitionKeys: NotRequired[list[AWSColumn]]
     ViewOriginalText: NotRequired[str]
     TableType: NotRequired[str]
+    TargetTable: NotRequired[AWSTarget]
+    ViewDefinition: NotRequired[AWSView]
     Parameters: NotRequired[dict[str, str]]

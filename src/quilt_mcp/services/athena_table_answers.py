@@ -1,5 +1,7 @@
 """The answers of athena://databases/{database}/tables and athena://databases/{database}/tables/{table}."""
 
+from typing import Literal
+
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 
@@ -11,8 +13,10 @@ class TableRow(TypedDict):
         type: such as EXTERNAL_TABLE or VIRTUAL_VIEW; null if Glue does not say.
         description: its description; empty if there is none.
         location: where its data is; null if Glue does not say, as for a view.
+        link_target: for a resource link, the table or database to which it points; null otherwise.
         column_count: the number of columns, without partition keys; null if Glue does not list columns.
-        partition_keys: the names of the partition keys, in their order.
+        partition_keys: the names of the partition keys, in their order; null for an Iceberg table, because its
+            partitioning is hidden: it is in its metadata, and not in Glue.
         create_time: ISO 8601 in UTC; null if unknown.
         update_time: ISO 8601 in UTC; null if unknown.
     """
@@ -21,8 +25,9 @@ class TableRow(TypedDict):
     type: str | None
     description: str
     location: str | None
+    link_target: str | None
     column_count: int | None
-    partition_keys: list[str]
+    partition_keys: list[str] | None
     create_time: str | None
     update_time: str | None
 
@@ -74,9 +79,13 @@ class TableAnswer(TypedDict):
         sql_name: the name to use in a query in Athena.
         type: such as EXTERNAL_TABLE or VIRTUAL_VIEW; null if Glue does not say.
         description: its description; empty if there is none.
+        table_format: "iceberg" for an Iceberg table; null for others.
         columns: its columns, without partition keys, in their order; null if Glue does not list columns. At most 2,000.
+            Columns that were dropped from an Iceberg table are left out.
         column_count: the number of all columns; null if Glue does not list columns.
-        partition_keys: the columns by which its data is partitioned, in their order.
+        partition_keys: the columns by which its data is partitioned, in their order; null for an Iceberg table, because
+            its partitioning is hidden: it is in its metadata, and not in Glue. `SHOW CREATE TABLE` in Athena shows it.
+        link_target: for a resource link, the table or database to which it points; null otherwise.
         location: where its data is; null if Glue does not say, as for a view.
         classification: the format of its data, as its parameters state it, such as parquet; null if they do not.
         input_format: the Hadoop class that reads its files; null if Glue does not say.
@@ -96,9 +105,11 @@ class TableAnswer(TypedDict):
     sql_name: str
     type: str | None
     description: str
+    table_format: Literal["iceberg"] | None
     columns: list[Column] | None
     column_count: int | None
-    partition_keys: list[Column]
+    partition_keys: list[Column] | None
+    link_target: str | None
     location: str | None
     classification: str | None
     input_format: str | None

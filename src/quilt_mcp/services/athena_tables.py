@@ -1,6 +1,6 @@
 """athena://databases/{database}/tables: tables, their columns and their partitions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -8,7 +8,7 @@ from urllib.parse import quote
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound, ResourceFailure
 from quilt_mcp.services.athena_recommendation import DATA_CATALOG
-from quilt_mcp.services.athena_responses import AWSColumn, AWSDatabase, AWSTable
+from quilt_mcp.services.athena_responses import AWSColumn, AWSDatabase, AWSStorage, AWSTable, AWSTarget
 from quilt_mcp.services.athena_table_answers import Column, TableAnswer, TableRow, TablesAnswer
 from quilt_mcp.services.athena_views import MAX_SQL, read_view_sql
 from quilt_mcp.services.paging import cut_page
@@ -49,7 +49,7 @@ def list_page(
         )
         tables = list(islice(listed, max_tables + 1))
     except NotFound as failure:
-        raise _make_unknown_database(name, failure) from failure
+        raise _make_unknown_database(aws, name, failure) from failure
     page = cut_page(
         tables[:max_tables],
         lambda table: table["Name"],
@@ -79,7 +79,7 @@ def athena_table_get(database: str, table: str) -> TableAnswer:
     try:
         found: AWSTable = aws.call("glue", "get_table", DatabaseName=names[0], Name=names[1])["Table"]
     except NotFound as failure:
-        raise _make_unknown_table(*names, failure) from failure
+        raise _make_unknown_table(aws, *names, failure) from failure
     return _table_answer(found, names[0], aws.region)
 
 
@@ -111,16 +111,18 @@ def list_tables(prefix: str) -> list[str]:
 
 
 def _list_databases(aws: "AWSClients", prefix: str) -> list[str]:
-    found: list[AWSDatabase] = aws.call("glue", "get_databases", MaxResults=PAGE).get("DatabaseList", [])
+    found: Iterable[AWSDatabase] = aws.list_items("glue", "get_databases", "DatabaseList", MaxResults=PAGE)
     return sorted(one["Name"] for one in found if one["Name"].startswith(prefix))
 
 
 def _list_tables(aws: "AWSClients", database: str) -> list[str]:
     try:
-        found: list[AWSTable] = aws.call("glue", "get_tables", DatabaseName=database, MaxResults=PAGE)["TableList"]
+        found: Iterable[AWSTable] = aws.list_items(
+            "glue", "get_tables", "TableList", DatabaseName=database, MaxResults=PAGE
+        )
+        return sorted(one["Name"] for one in islice(found, MAX_TABLES))
     except ResourceFailure:
         return []  # the caller may not use this database; the others are still tried
-    return sorted(one["Name"] for one in found)
 
 
 def _check_name(variable: str, name: str) -> str:
@@ -138,7 +140,16 @@ def _check_name(variable: str, name: str) -> str:
     return name.lower()
 
 
-def _make_unknown_database(database: str, failure: NotFound) -> NotFound:
+def _make_unknown_database(aws: "AWSClients", database: str, failure: NotFound) -> NotFound:
+    if target := _find_link(aws, database):
+        return NotFound(
+            f"The database {database!a} is a link to {target}, which Glue does not find or does not show to you.",
+            details=failure.details,
+            suggested_actions=[
+                "Ask the owner of the linked database whether it still exists, and is shared with your role.",
+                "Read athena://databases for the existing databases.",
+            ],
+        )
     return NotFound(
         f"The database {database!a} was not found.",
         details=failure.details,
@@ -146,7 +157,26 @@ def _make_unknown_database(database: str, failure: NotFound) -> NotFound:
     )
 
 
-def _make_unknown_table(database: str, table: str, failure: NotFound) -> NotFound:
+def _find_link(aws: "AWSClients", database: str) -> str | None:
+    """Return where a database points if it is a resource link; None if it is none, or unknown."""
+    try:
+        found: AWSDatabase = aws.call("glue", "get_database", Name=database)["Database"]
+    except ResourceFailure:
+        return None
+    return describe_link(found.get("TargetDatabase"))
+
+
+def describe_link(target: AWSTarget | None) -> str | None:
+    """Return the target of a resource link: the account, the database, and the table if it is one."""
+    if target is None:
+        return None
+    parts = (target.get("CatalogId"), target.get("Region"), target.get("DatabaseName"), target.get("Name"))
+    return "/".join(part for part in parts if part) or None
+
+
+def _make_unknown_table(aws: "AWSClients", database: str, table: str, failure: NotFound) -> NotFound:
+    if _find_link(aws, database):
+        return _make_unknown_database(aws, database, failure)
     return NotFound(
         f"The table {table!a} was not found in the database {database!a}.",
         details=failure.details,
@@ -157,15 +187,29 @@ def _make_unknown_table(database: str, table: str, failure: NotFound) -> NotFoun
     )
 
 
+def is_iceberg(table: AWSTable) -> bool:
+    """Return whether a table is one of Apache Iceberg."""
+    return table.get("Parameters", {}).get("table_type", "").upper() == "ICEBERG"
+
+
+def _list_columns(storage: AWSStorage) -> list[AWSColumn] | None:
+    """Return the columns that exist; None if Glue lists none. Glue keeps those that Iceberg tables had before."""
+    if "Columns" not in storage:
+        return None
+    return [one for one in storage["Columns"] if one.get("Parameters", {}).get("iceberg.field.current") != "false"]
+
+
 def _table_row(table: AWSTable) -> TableRow:
     storage = table.get("StorageDescriptor", {})
+    columns = _list_columns(storage)
     return {
         "name": table["Name"],
         "type": table.get("TableType"),
         "description": table.get("Description", ""),
         "location": storage.get("Location") or None,
-        "column_count": len(storage["Columns"]) if "Columns" in storage else None,
-        "partition_keys": [key["Name"] for key in table.get("PartitionKeys", [])],
+        "link_target": describe_link(table.get("TargetTable")),
+        "column_count": None if columns is None else len(columns),
+        "partition_keys": None if is_iceberg(table) else [key["Name"] for key in table.get("PartitionKeys", [])],
         "create_time": iso(table.get("CreateTime")),
         "update_time": iso(table.get("UpdateTime")),
     }
@@ -173,18 +217,20 @@ def _table_row(table: AWSTable) -> TableRow:
 
 def _table_answer(table: AWSTable, database: str, region: str) -> TableAnswer:
     storage, parameters, row = table.get("StorageDescriptor", {}), table.get("Parameters", {}), _table_row(table)
-    columns = storage.get("Columns")
+    columns, keys = _list_columns(storage), [_column(one) for one in table.get("PartitionKeys", [])]
     view_sql = read_view_sql(table)
-    kept = {key: parameters[key][:MAX_PARAMETER] for key in sorted(parameters)[:MAX_PARAMETERS]}
+    kept = cut_parameters(parameters)
     return {
         "name": row["name"],
         "database": database,
-        "sql_name": f"{_quote_sql(database)}.{_quote_sql(row['name'])}",
+        "sql_name": f"{quote_sql(database)}.{quote_sql(row['name'])}",
         "type": row["type"],
         "description": row["description"],
+        "table_format": "iceberg" if is_iceberg(table) else None,
         "columns": None if columns is None else [_column(one) for one in columns[:MAX_COLUMNS]],
         "column_count": row["column_count"],
-        "partition_keys": [_column(one) for one in table.get("PartitionKeys", [])],
+        "partition_keys": None if is_iceberg(table) else keys,
+        "link_target": row["link_target"],
         "location": row["location"],
         "classification": parameters.get("classification") or None,
         "input_format": storage.get("InputFormat") or None,
@@ -200,7 +246,12 @@ def _table_answer(table: AWSTable, database: str, region: str) -> TableAnswer:
     }
 
 
-def _quote_sql(name: str) -> str:
+def cut_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of a table or database, sorted; of many or long ones, only a part."""
+    return {key: parameters[key][:MAX_PARAMETER] for key in sorted(parameters)[:MAX_PARAMETERS]}
+
+
+def quote_sql(name: str) -> str:
     """Quote a name for a query in Athena: it can contain hyphens, or start with a digit."""
     return '"' + name.replace('"', '""') + '"'
 

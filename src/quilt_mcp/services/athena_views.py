@@ -15,8 +15,12 @@ _COMMENT = re.compile(r"\s*/\*\s*Presto View:\s*([A-Za-z0-9+/=]+)\s*\*/\s*")
 def read_view_sql(table: AWSTable) -> str | None:
     """Return the query of a view; None for another table, and for a view of another form than Athena's.
 
-    A view that another engine has created can have its query as plain text. Athena cannot run it, so it is left out.
+    A view that another engine has created can have its query as plain text. Athena cannot run it, so it is left out. A
+    view of several dialects has a query for each engine.
     """
+    for one in table.get("ViewDefinition", {}).get("Representations", []):
+        if one.get("Dialect") == "ATHENA" and one.get("ViewOriginalText"):
+            return one["ViewOriginalText"]
     found = _COMMENT.fullmatch(table.get("ViewOriginalText", "")) if table.get("TableType") == VIEW else None
     if found is None:
         return None

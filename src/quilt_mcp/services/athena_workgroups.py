@@ -37,10 +37,12 @@ class WorkgroupList(NamedTuple):
 
     Attributes:
         enabled: those of Quilt first, then by name.
+        disabled: the names of the others, sorted.
         is_complete: false if the account has more than MAX_WORKGROUPS, or if there was no time for all of them.
     """
 
     enabled: list[AWSWorkGroup]
+    disabled: list[str]
     is_complete: bool
 
 
@@ -68,6 +70,7 @@ def athena_workgroups_list() -> WorkgroupsAnswer:
             aws,
             standing,
             {row["name"]: details.get(row["name"]) for row in rows},
+            disabled=listed.disabled,
             all_listed=listed.is_complete,
         ),
     }
@@ -106,9 +109,16 @@ def list_enabled_workgroups(aws: "AWSClients", *, until: float) -> WorkgroupList
         tokens.add(token)
     if not read and not is_last:
         raise Unavailable("The workgroups were not listed in time.", details=f"athena:ListWorkGroups: {NOT_IN_TIME}")
-    enabled = [one for one in read[:MAX_WORKGROUPS] if one.get("State", "ENABLED") == "ENABLED"]
+    read, is_all = read[:MAX_WORKGROUPS], is_last and len(read) <= MAX_WORKGROUPS
+    enabled = [one for one in read if one.get("State", "ENABLED") == "ENABLED"]
+    disabled = sorted(one["Name"] for one in read if one.get("State", "ENABLED") != "ENABLED")
     enabled.sort(key=lambda one: ("quilt" not in one["Name"].lower(), one["Name"]))
-    return WorkgroupList(enabled, is_last and len(read) <= MAX_WORKGROUPS)
+    return WorkgroupList(enabled, disabled, is_all)
+
+
+def is_of_spark(workgroup: AWSWorkGroup) -> bool:
+    """Return whether a workgroup runs notebooks, and no queries."""
+    return "spark" in workgroup.get("EngineVersion", {}).get("EffectiveEngineVersion", "").lower()
 
 
 def _list_page(aws: "AWSClients", token: str) -> AWSWorkGroups:
@@ -133,6 +143,9 @@ def _workgroup_row(listed: AWSWorkGroup, details: AWSWorkGroupConfiguration | Re
         "description": listed.get("Description", ""),
         "creation_time": iso(listed.get("CreationTime")),
         "output_location": configuration.get("ResultConfiguration", {}).get("OutputLocation"),
+        "managed_results": configuration.get("ManagedQueryResultsConfiguration", {}).get("Enabled", False)
+        if is_known
+        else None,
         "enforce_workgroup_config": configuration.get("EnforceWorkGroupConfiguration"),
         "details_available": is_known,
         "details_error": None if is_known else str(details or NOT_IN_TIME),

@@ -1,7 +1,7 @@
 """The caller's rights in every bucket, found by probes that store nothing."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,7 +9,7 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.app import current_app
 from quilt_mcp.services.bucket_claims import Claims, Level, Probe
-from quilt_mcp.services.bucket_listing import READ, Buckets, SourceName, describe_cut, list_buckets, open_reader
+from quilt_mcp.services.bucket_listing import READ, Buckets, Reader, SourceName, describe_cut, list_buckets, open_reader
 from quilt_mcp.services.bucket_probes import probe_bucket
 from quilt_mcp.services.bucket_verdicts import judge
 from quilt_mcp.services.fan_out import NOT_IN_TIME, fan_out
@@ -54,10 +54,9 @@ class BucketAccess:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The caller's AWS identity, and its rights in the buckets that the stack or the account lists.
+    """The caller's rights in the buckets that the stack or the account lists.
 
     Attributes:
-        identity: the response of GetCallerIdentity.
         buckets: sorted by name.
         sources: for each source, "read", or why it could not be read.
         not_probed: the number of buckets above the maximum, which were left out.
@@ -65,7 +64,6 @@ class Snapshot:
         tries_writes: whether the write probe is enabled.
     """
 
-    identity: CallerIdentity
     buckets: list[BucketAccess]
     sources: Mapping[SourceName, str]
     not_probed: int = 0
@@ -78,6 +76,27 @@ class Snapshot:
         return not self.not_probed and all(state == READ for state in self.sources.values())
 
 
+def open_identity(reader: Reader) -> CallerIdentity:
+    """Ask AWS who the caller is.
+
+    Raises:
+        ResourceFailure: AWS does not return it.
+    """
+    identity: CallerIdentity = reader.aws.call("sts", "get_caller_identity")
+    return identity
+
+
+def probe_page(
+    reader: Reader, identity: CallerIdentity, listed: Buckets, names: Sequence[str], *, until: float
+) -> list[BucketAccess]:
+    """Probe some buckets in parallel, until a time on the monotonic clock, and return the rights in each of them."""
+    writes = current_app().settings_as(QuiltSettings).probe_writes
+    probe = partial(probe_bucket, reader.aws, writes=writes)
+    probes = fan_out(probe, names, seconds=max(0, until - time.monotonic()))
+    statements = state_rights(listed.stack, reader.standing, listed.role, identity["Arn"])
+    return [assess(name, probes.get(name, Probe(error=NOT_IN_TIME)), listed, statements) for name in names]
+
+
 def take_snapshot(*, max_buckets: int = MAX_BUCKETS) -> Snapshot:
     """Find the buckets and probe them in parallel, within the time limit for probes.
 
@@ -87,18 +106,13 @@ def take_snapshot(*, max_buckets: int = MAX_BUCKETS) -> Snapshot:
     settings = current_app().settings_as(QuiltSettings)
     until = time.monotonic() + settings.probe_seconds
     reader = open_reader(current_caller())
-    identity: CallerIdentity = reader.aws.call("sts", "get_caller_identity")
-    seconds = (until - time.monotonic()) / 2
-    listed = list_buckets(reader, seconds=seconds)
+    identity = open_identity(reader)
+    listed = list_buckets(reader, seconds=(until - time.monotonic()) / 2)
     names = listed.names[:max_buckets]
-    probes = fan_out(
-        partial(probe_bucket, reader.aws, writes=settings.probe_writes), names, seconds=until - time.monotonic()
-    )
-    statements = state_rights(listed.stack, reader.standing, listed.role, identity["Arn"])
-    buckets = [assess(name, probes.get(name, Probe(error=NOT_IN_TIME)), listed, statements) for name in sorted(names)]
+    buckets = probe_page(reader, identity, listed, sorted(names), until=until)
     left_out = len(listed.names) - len(names)
     cut = describe_cut(listed, names)
-    return Snapshot(identity, buckets, listed.sources, left_out, cut, tries_writes=settings.probe_writes)
+    return Snapshot(buckets, listed.sources, left_out, cut, tries_writes=settings.probe_writes)
 
 
 def assess(name: str, probe: Probe, listed: Buckets, statements: Statements) -> BucketAccess:

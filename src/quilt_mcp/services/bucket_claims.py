@@ -5,7 +5,9 @@ from typing import Literal
 
 Claim = bool | Literal["some"] | None
 """A right in a bucket: yes, no, for a part of the bucket, or unknown."""
-KeyResult = Literal["read", "refused", "unproven", "missing", "failed"]
+KeyResult = Literal["read", "refused", "unproven", "archived", "missing", "failed"]
+Cause = Literal["missing", "late", "other"]
+"""Why a bucket was not listed: there is none, S3 was too busy or there was no time, or anything else."""
 Level = Literal["full_access", "read_only", "list_only", "no_access", "unknown"]
 StatedLevel = Literal["READ_WRITE", "READ", "none"]
 StatementSource = Literal["role", "collaborators", "registry"]
@@ -73,13 +75,14 @@ class Put:
 
 @dataclass(frozen=True)
 class Probe:
-    """All that S3 showed about one bucket. `listing` is None if the bucket was not probed; `error` then says why."""
+    """All that S3 showed about one bucket. `listing` is None if it was not listed; `error` and `cause` say why."""
 
     listing: Listing | None = None
     tried: tuple[TriedKey, ...] = ()
     put: Put | None = None
     region: str | None = None
     error: str | None = None
+    cause: Cause = "late"
 
 
 @dataclass(frozen=True)

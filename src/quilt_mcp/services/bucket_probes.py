@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.bucket_claims import QUILT, ROOT, Key, KeyResult, Listing, Probe, Put, TriedKey
-from quilt_mcp.services.stack.errors import RefusedByAWS
+from quilt_mcp.services.stack.errors import RefusedByAWS, Throttled, TooSlow
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.aws_clients import AWSClients, Response
@@ -22,6 +22,7 @@ LAST_CHARACTER = "\U0010ffff"
 NO_SUCH_ETAG = '"00000000000000000000000000000000"'
 REGION_HEADER = "x-amz-bucket-region"
 ARCHIVES = frozenset({"GLACIER", "DEEP_ARCHIVE"})
+NO_BUCKET = "S3 has no such bucket."
 
 
 class Page(NamedTuple):
@@ -49,8 +50,10 @@ def probe_bucket(aws: "AWSClients", bucket: str, *, writes: bool) -> Probe:
     """
     try:
         listing, calls, region = _list_bucket(aws, bucket)
+    except NotFound:
+        return Probe(error=NO_BUCKET, cause="missing")
     except ResourceFailure as failure:
-        return Probe(error=failure.message)
+        return Probe(error=failure.message, cause="late" if isinstance(failure, (Throttled, TooSlow)) else "other")
     chosen = choose_keys(listing.keys, CALLS - calls - writes)
     tried = tuple(try_key(aws, bucket, key) for key in chosen)
     put = try_put(aws, bucket, tried) if writes else None
@@ -137,7 +140,15 @@ def try_key(aws: "AWSClients", bucket: str, key: Key) -> TriedKey:
     is_under_kms = str(response.get("ServerSideEncryption", "")).startswith("aws:kms")
     has_checksum = any(name.startswith("Checksum") and name != "ChecksumType" for name in response)
     result: KeyResult = "unproven" if is_under_kms and not has_checksum else "read"
+    if _is_archived(response):
+        result = "archived"
     return TriedKey(key, result, is_under_kms=is_under_kms)
+
+
+def _is_archived(response: "Response") -> bool:
+    """Return whether an object must be restored before it can be read, and no restored copy exists."""
+    is_restored = 'ongoing-request="false"' in response.get("Restore", "")
+    return not is_restored and (response.get("StorageClass") in ARCHIVES or bool(response.get("ArchiveStatus")))
 
 
 def try_put(aws: "AWSClients", bucket: str, tried: Iterable[TriedKey]) -> Put:

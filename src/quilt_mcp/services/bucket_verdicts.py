@@ -51,7 +51,7 @@ def judge_list(probe: Probe) -> tuple[Claim, str]:
     """Decide whether the caller may list the bucket."""
     listing = probe.listing
     if listing is None:
-        return None, f"not probed: {probe.error}"
+        return _judge_unlisted(probe), f"not probed: {_explain_no_key(probe)}"
     if listing.root and listing.refused:
         return "some", f"ListObjectsV2: allowed at the root, refused {name_prefixes(listing.refused)}"
     if listing.root:
@@ -61,12 +61,17 @@ def judge_list(probe: Probe) -> tuple[Claim, str]:
     return False, f"ListObjectsV2: refused, also under {QUILT}"
 
 
+def _judge_unlisted(probe: Probe) -> Claim:
+    """Return what every right is in a bucket that was not listed: there is none in a bucket that does not exist."""
+    return False if probe.cause == "missing" else None
+
+
 def judge_reads(probe: Probe) -> tuple[Claim, str]:
     """Decide whether the caller may read the objects of the bucket."""
     listing, read, refused = probe.listing, _select(probe.tried, "read"), _refused(probe)
     counted = [one for one in probe.tried if one.result not in ("missing", "failed")]
     if listing is None or not (counted or _select(probe.tried, "failed")):
-        return None, f"not tried: {_explain_no_key(probe)}"
+        return (_judge_unlisted(probe) if listing is None else None), f"not tried: {_explain_no_key(probe)}"
     evidence = "; ".join([f"HeadObject: {len(read)} of {_count(counted)} read", *_describe_others(probe)])
     if read:
         is_whole = len(read) == len(counted) and listing.root and not listing.refused
@@ -81,7 +86,7 @@ def judge_reads(probe: Probe) -> tuple[Claim, str]:
 def _explain_no_key(probe: Probe) -> str:
     listing = probe.listing
     if listing is None:
-        return str(probe.error)
+        return str(probe.error).removesuffix(".")
     if probe.tried:
         return "every key that was listed has been deleted since"
     if not listing.root:
@@ -96,6 +101,9 @@ def _describe_others(probe: Probe) -> list[str]:
     if unproven := _select(probe.tried, "unproven"):
         where = name_prefixes(one.key.prefix for one in unproven)
         texts.append(f"unproven {where}, because S3 sent no checksum of an object under a KMS key")
+    if archived := _select(probe.tried, "archived"):
+        where = name_prefixes(one.key.prefix for one in archived)
+        texts.append(f"archived {where}: restore these objects before you read them")
     if failed := _select(probe.tried, "failed"):
         texts.append(f"{_count(failed)} not read: {failed[0].reason}")
     if probe.listing and not probe.listing.root:
@@ -162,8 +170,10 @@ def _find_doubt(probe: Probe) -> str | None:
 
 
 def _judge_statement(probe: Probe, statement: Statement) -> tuple[Claim, str]:
+    if probe.listing is None and probe.cause != "late":
+        return _judge_unlisted(probe), f"not tried: {_explain_no_key(probe)}; {statement.evidence}"
     if statement.level is None:
-        reason = "QUILT_MCP_PROBE_WRITES is off" if probe.listing else probe.error
+        reason = "QUILT_MCP_PROBE_WRITES is off" if probe.listing else _explain_no_key(probe)
         return None, f"not tried: {reason}, and {statement.evidence}"
     if statement.level != "none" and (contradiction := _find_contradiction(probe)):
         return None, f"{statement.evidence}; but {contradiction}"

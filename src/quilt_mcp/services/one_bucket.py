@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from quilt_mcp.app import current_app
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
-from quilt_mcp.services.bucket_access import BucketAccess, CallerIdentity, assess
+from quilt_mcp.services.bucket_access import BucketAccess, assess, open_identity
 from quilt_mcp.services.bucket_claims import ROOT, Claim, Statement, TriedKey
 from quilt_mcp.services.bucket_listing import Buckets, list_buckets, open_reader
 from quilt_mcp.services.bucket_survey import PrefixProbe, Survey, survey_bucket
 from quilt_mcp.services.one_bucket_answers import BucketAccessAnswer, Evidence, PrefixRow
+from quilt_mcp.services.permissions_answers import UserIdentity
 from quilt_mcp.services.permissions_service import describe_rights, parse_identity
 from quilt_mcp.services.registry_rights import fetch_names, state_rights
 from quilt_mcp.services.settings import QuiltSettings
@@ -49,7 +50,7 @@ def bucket_access_get(bucket: str) -> BucketAccessAnswer:
         )
     settings = current_app().settings_as(QuiltSettings)
     reader, until = open_reader(current_caller()), time.monotonic() + settings.probe_seconds
-    identity: CallerIdentity = reader.aws.call("sts", "get_caller_identity")
+    identity = open_identity(reader)
     seconds = (until - time.monotonic()) / 2
     listed = list_buckets(reader, prefix=bucket, seconds=seconds)
     try:
@@ -58,7 +59,8 @@ def bucket_access_get(bucket: str) -> BucketAccessAnswer:
         raise _make_not_found(bucket, listed, missing) from missing
     statements = state_rights(listed.stack, reader.standing, listed.role, identity["Arn"])
     access = assess(bucket, survey.probe, listed, statements)
-    return _describe(access, identity, listed, survey, statements.find(bucket))
+    who = parse_identity(identity, reader.aws.find_replacement("sts"))
+    return _describe(access, who, listed, survey, statements.find(bucket))
 
 
 def _make_not_found(bucket: str, listed: Buckets, missing: NotFound) -> NotFound:
@@ -71,13 +73,12 @@ def _make_not_found(bucket: str, listed: Buckets, missing: NotFound) -> NotFound
 
 
 def _describe(
-    access: BucketAccess, identity: CallerIdentity, listed: Buckets, survey: Survey, statement: Statement
+    access: BucketAccess, who: UserIdentity, listed: Buckets, survey: Survey, statement: Statement
 ) -> BucketAccessAnswer:
     is_read = listed.sources["registry"] == "read"
     return {
         **describe_rights(access),
-        "user_identity": parse_identity(identity),
-        "write": access.claims.write_proof,
+        "user_identity": who,
         "in_stack": "registry" in access.named_by if is_read else None,
         "sources": listed.sources,
         "prefixes": [_describe_prefix(one) for one in survey.prefixes],

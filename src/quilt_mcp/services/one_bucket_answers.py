@@ -5,7 +5,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
-from quilt_mcp.services.bucket_claims import Claim, StatementSource, WriteProof
+from quilt_mcp.services.bucket_claims import Claim, StatementSource
 from quilt_mcp.services.bucket_listing import SourceName
 from quilt_mcp.services.permissions_answers import BucketRights, UserIdentity
 
@@ -50,7 +50,6 @@ class BucketAccessAnswer(BucketRights):
 
     Attributes:
         user_identity: your AWS identity.
-        write: how well a right to write is proven, as in permissions://recommendations.
         in_stack: whether the Quilt stack shows you this bucket; null if its list could not be read.
         sources: as in permissions://discover.
         prefixes: the first-level prefixes that were tried: Quilt's own first, the others by name, the root last.
@@ -60,7 +59,6 @@ class BucketAccessAnswer(BucketRights):
     """
 
     user_identity: UserIdentity
-    write: WriteProof
     in_stack: bool | None
     sources: Mapping[SourceName, str]
     prefixes: list[PrefixRow]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from quilt_mcp.app.page_size import parse_limit
+from quilt_mcp.app.page_size import MAX_LIMIT, parse_limit
 from quilt_mcp.core import cursors
 from quilt_mcp.core.errors import InvalidTemplateVariable
 
@@ -30,7 +30,13 @@ class Page(Generic[T]):
 
 
 def cut_page(
-    rows: Iterable[T], name_of: Callable[[T], str], *, cursor: str | None, limit: str | None, scope: Sequence[object]
+    rows: Iterable[T],
+    name_of: Callable[[T], str],
+    *,
+    cursor: str | None,
+    limit: str | None,
+    scope: Sequence[object],
+    largest: int = MAX_LIMIT,
 ) -> Page[T]:
     """Return the page of a list that starts at a cursor. The rows are sorted by name, and names are unique.
 
@@ -40,11 +46,12 @@ def cut_page(
         cursor: the `next_cursor` of the page before; None for the first page.
         limit: the number of rows per page, as the caller wrote it.
         scope: what identifies the list. A cursor of another list is refused.
+        largest: the largest number of rows per page.
 
     Raises:
         InvalidTemplateVariable: the cursor or the limit is not valid.
     """
-    size, tag = parse_limit(limit), cursors.compute_tag(*scope)
+    size, tag = parse_limit(limit, largest=largest), cursors.compute_tag(*scope)
     after = cursors.decode(cursor, tag) if cursor else None
     ordered = sorted(rows, key=name_of)
     start = _find_start([name_of(row) for row in ordered], after) if after is not None else 0

@@ -19,6 +19,8 @@ class UserIdentity(TypedDict):
         user_type: iam_user, assumed_role, iam_role, federated_user or root.
         user_name: the user; for an assumed role, the session; null if there is none.
         role_name: the assumed role; null for other identities.
+        aws_endpoint: the host that replaces AWS, as AWS_ENDPOINT_URL or an AWS profile of this machine names it; null
+            for AWS itself.
     """
 
     user_id: str
@@ -27,6 +29,7 @@ class UserIdentity(TypedDict):
     user_type: str
     user_name: str | None
     role_name: str | None
+    aws_endpoint: str | None
 
 
 class BucketRights(TypedDict):
@@ -38,8 +41,8 @@ class BucketRights(TypedDict):
         permission_level: the rights in one word. full_access: `can_read` and `can_write` are true. read_only: you may
             read at least a part; writing is not allowed, limited to a part, or unknown. list_only: you may list it, and
             S3 refused every key that was tried. no_access: S3 refused the list, so no right is proven; to read or write
-            an object with a known key can still work. unknown: everything else, such as an empty bucket, or one that
-            could not be probed.
+            an object with a known key can still work; or S3 has no such bucket. unknown: everything else, such as an
+            empty bucket, or one that could not be probed.
         can_list: true: the whole bucket; "some": only the keys under .quilt/, or all but the prefixes in
             `list_evidence`; false: neither the root nor .quilt/.
         list_evidence: the call and its result, or why there was none.
@@ -51,6 +54,8 @@ class BucketRights(TypedDict):
             or null if a KMS key can refuse data. If S3 refuses it: false if the stack states no right to write;
             otherwise null, because other prefixes were not tried, also those without keys.
         write_evidence: the call and its result, or what the Quilt stack states, or why nothing is known.
+        write: how well a right to write is proven: "verified" by S3, "stated" by the Quilt stack, "unverified" if
+            nothing is known, "no" if you have none.
         named_by: which sources list it.
         error_message: why it could not be probed; null otherwise.
     """
@@ -64,22 +69,9 @@ class BucketRights(TypedDict):
     read_evidence: str
     can_write: Claim
     write_evidence: str
+    write: WriteProof
     named_by: list[SourceName]
     error_message: str | None
-
-
-class Purposes(TypedDict):
-    """The names of the buckets for each purpose, the best first, as permissions://recommendations ranks them.
-
-    The buckets for packages are in the stack.
-    """
-
-    package_creation: list[str]
-    """For packages."""
-    data_storage: list[str]
-    """For other data."""
-    temporary_storage: list[str]
-    """For temporary data."""
 
 
 class PermissionsAnswer(TypedDict):
@@ -87,24 +79,20 @@ class PermissionsAnswer(TypedDict):
 
     Attributes:
         user_identity: your AWS identity.
-        bucket_permissions: the buckets, sorted by name.
-        categorized_buckets: the names of the buckets at each permission level.
-        recommendations: buckets for each purpose.
+        bucket_permissions: the buckets of this page: those of the stack first, then by name.
+        shared_evidence: the evidence that several rows of this page have, by its number, such as "[1]". The rows have
+            the number instead.
+        count: the total of all pages.
+        next_cursor: the `cursor` of the next page; null on the last page.
         sources: for "registry" (the Quilt stack) and "s3" (the AWS account), "read", or why it could not be read.
-        total_buckets_checked: the number of buckets in `bucket_permissions`.
-        buckets_not_probed: the number of buckets above the maximum of 1000, which are left out. The buckets of the
-            stack come first.
-        not_probed_note: which buckets are left out, and how to read them; null if none are.
     """
 
     user_identity: UserIdentity
     bucket_permissions: list[BucketRights]
-    categorized_buckets: dict[Level, list[str]]
-    recommendations: Purposes
+    shared_evidence: dict[str, str]
+    count: int
+    next_cursor: str | None
     sources: Mapping[SourceName, str]
-    total_buckets_checked: int
-    buckets_not_probed: int
-    not_probed_note: str | None
 
 
 class Alternative(TypedDict):
@@ -153,9 +141,11 @@ class Recommendations(TypedDict):
     """The recommended buckets.
 
     Attributes:
-        primary_recommendations: at most three buckets to write to, the best first; empty only if there is none to try
-            among those that could be read.
-        alternative_options: the other buckets that you can try to write to, then those that you may only read.
+        primary_recommendations: at most three buckets to write to, the best first: buckets of the stack, or with a
+            verified right to write. Empty only if there is none to try among those that could be read.
+        alternative_options: the other buckets that you can try to write to, then those that you may only read; at most
+            50.
+        alternatives_not_listed: the number of other alternatives. permissions://discover lists all buckets.
         write_unknown: buckets that you may list, for which it is unknown whether you may write.
         access_unknown: buckets that could not be probed.
         recommendation_criteria: how buckets are ranked.
@@ -164,6 +154,7 @@ class Recommendations(TypedDict):
 
     primary_recommendations: list[Recommendation]
     alternative_options: list[Alternative]
+    alternatives_not_listed: int
     write_unknown: list[str]
     access_unknown: list[str]
     recommendation_criteria: Criteria

@@ -1,9 +1,11 @@
 """Ranks buckets for a purpose by the evidence for the right to write."""
 
+from collections.abc import Iterable
+
 from quilt_mcp.services.bucket_access import BucketAccess, Snapshot
 from quilt_mcp.services.bucket_claims import WriteProof
 from quilt_mcp.services.bucket_listing import READ
-from quilt_mcp.services.permissions_answers import Alternative, Purposes, Recommendation, RecommendationsAnswer
+from quilt_mcp.services.permissions_answers import Alternative, Recommendation, RecommendationsAnswer
 
 TEMPORARY_WORDS = frozenset({"tmp", "temp", "temporary", "scratch", "sandbox"})
 REGISTRY_WORDS = frozenset({"package", "packages", "registry", "quilt"})
@@ -13,7 +15,7 @@ FACTORS = {
     "name suggests packages": 20,
     "not for temporary data": 10,
 }
-MOST_RECOMMENDED = 3
+MOST_RECOMMENDED, MOST_ALTERNATIVES = 3, 50
 RANKS: tuple[WriteProof, ...] = ("verified", "stated", "unverified")
 TIES = "by name"
 NO_CANDIDATE = (
@@ -34,20 +36,20 @@ NOT_TRIED = (
 def recommend_buckets(snapshot: Snapshot) -> RecommendationsAnswer:
     """Return the recommendations for the buckets of a snapshot."""
     candidates = rank_candidates(snapshot)
+    primary = candidates[:MOST_RECOMMENDED]
+    outside = _sort(bucket for bucket in snapshot.buckets if _is_candidate(bucket) and not _suits(snapshot, bucket))
     readable = [bucket for bucket in snapshot.buckets if bucket.claims.can_read]
-    ranked = {bucket.name: bucket for bucket in [*candidates, *readable]}  # each once
+    ranked = {bucket.name: bucket for bucket in [*candidates, *outside, *readable]}  # each once
+    others = [bucket for bucket in ranked.values() if bucket not in primary]
     access_unknown = [bucket.name for bucket in snapshot.buckets if bucket.error is not None]
     has_any = READ in snapshot.sources.values()
     writable = [bucket for bucket in snapshot.buckets if bucket.claims.can_write]
     return {
         "operation_type": "package_creation",
         "recommendations": {
-            "primary_recommendations": [_recommendation(bucket) for bucket in candidates[:MOST_RECOMMENDED]],
-            "alternative_options": [
-                _alternative(bucket)
-                for position, bucket in enumerate(ranked.values())
-                if position >= min(MOST_RECOMMENDED, len(candidates))
-            ],
+            "primary_recommendations": [_recommendation(bucket) for bucket in primary],
+            "alternative_options": [_alternative(bucket) for bucket in others[:MOST_ALTERNATIVES]],
+            "alternatives_not_listed": max(0, len(others) - MOST_ALTERNATIVES),
             "write_unknown": [
                 bucket.name
                 for bucket in snapshot.buckets
@@ -74,14 +76,27 @@ def _find_note(snapshot: Snapshot, candidates: list[BucketAccess]) -> str | None
 
 
 def rank_candidates(snapshot: Snapshot) -> list[BucketAccess]:
-    """Return the buckets that the caller can try to write to, the best first.
+    """Return the buckets that may be recommended, and that the caller can try to write to, the best first.
 
     Buckets that are probably the wrong choice are only returned if there are no others: those that the stack states as
     read-only, and those in which S3 refused the put of the write probe, or every read.
     """
-    candidates = [bucket for bucket in snapshot.buckets if _is_candidate(bucket)]
+    candidates = [bucket for bucket in snapshot.buckets if _is_candidate(bucket) and _suits(snapshot, bucket)]
     likely = [bucket for bucket in candidates if bucket.claims.can_write or not _is_doubtful(bucket)]
-    return sorted(likely or candidates, key=lambda one: (RANKS.index(one.claims.write_proof), -_score(one), one.name))
+    return _sort(likely or candidates)
+
+
+def _sort(candidates: Iterable[BucketAccess]) -> list[BucketAccess]:
+    return sorted(candidates, key=lambda one: (RANKS.index(one.claims.write_proof), -_score(one), one.name))
+
+
+def _suits(snapshot: Snapshot, bucket: BucketAccess) -> bool:
+    """Return whether a candidate may be recommended: the catalog shows packages only in buckets of its stack.
+
+    Another bucket can be one of query results, for example. It needs a proven right to write, or an unknown stack.
+    """
+    is_known = snapshot.sources.get("registry", READ) == READ
+    return "registry" in bucket.named_by or not is_known or bucket.claims.write_proof == "verified"
 
 
 def _is_candidate(bucket: BucketAccess) -> bool:
@@ -92,17 +107,6 @@ def _is_candidate(bucket: BucketAccess) -> bool:
 def _is_doubtful(bucket: BucketAccess) -> bool:
     claims = bucket.claims
     return claims.states_read_only or claims.refuses_writes or (claims.refuses_reads and not claims.can_read)
-
-
-def group_by_purpose(snapshot: Snapshot) -> Purposes:
-    """Return the names of the candidates for each purpose, the best first."""
-    candidates = rank_candidates(snapshot)
-    lasting = [bucket for bucket in candidates if not _split_name(bucket) & TEMPORARY_WORDS]
-    return {
-        "package_creation": [bucket.name for bucket in lasting if "registry" in bucket.named_by],
-        "data_storage": [bucket.name for bucket in lasting],
-        "temporary_storage": [bucket.name for bucket in candidates if _split_name(bucket) & TEMPORARY_WORDS],
-    }
 
 
 def _split_name(bucket: BucketAccess) -> set[str]:

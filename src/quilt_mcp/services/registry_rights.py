@@ -9,7 +9,7 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 from quilt_mcp.core.errors import NotSignedIn, ResourceFailure
 from quilt_mcp.services.bucket_claims import StatedLevel, Statement
 from quilt_mcp.services.governance_service import get_permissions, is_managed
-from quilt_mcp.services.stack.errors import QueryRefused, RefusedByStack
+from quilt_mcp.services.stack.errors import QueryNotUnderstood, QueryRefused, RefusedByStack
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller
@@ -20,6 +20,7 @@ COLLABORATORS = "collaborators { collaborator { username } permissionLevel }"
 # From April 2026, collaborators belong to `buckets`, which is limited to the caller's role. `bucketConfigs` shows
 # administrators all buckets. Before that, from March 2022, they belong to `bucketConfigs`.
 TODAY = f"query stackBuckets {{ buckets {{ name {COLLABORATORS} }} bucketConfigs {{ name }} }}"
+OF_ROLE = "query stackRoleBuckets { buckets { name collaborators { collaborator { username } permissionLevel } } }"
 UNTIL_2026 = f"query stackBucketConfigs {{ bucketConfigs {{ name {COLLABORATORS} }} }}"
 NAMES = "query stackBucketNames { bucketConfigs { name } }"
 
@@ -57,6 +58,12 @@ class TodayData(TypedDict):
 
     buckets: list[Shared]
     bucketConfigs: list[Named]
+
+
+class OfRoleData(TypedDict):
+    """The data of the query OF_ROLE."""
+
+    buckets: list[Shared]
 
 
 class Until2026Data(TypedDict):
@@ -101,29 +108,35 @@ class Statements:
 
 
 def fetch_buckets(caller: "Caller") -> StackBuckets:
-    """Fetch the stack's buckets with their collaborators: one query on a stack of today, up to three on older ones.
+    """Fetch the stack's buckets with their collaborators: one query on a stack of today, up to three on others.
 
     If the collaborators are too many or too slow, only the names are fetched.
 
     Raises:
         ResourceFailure: the stack does not return the names.
     """
-    messages = []
-    for fetch in (_fetch_today, _fetch_until_2026):
+    messages, fetches = [], [_fetch_today, _fetch_until_2026]
+    while fetches:
         try:
-            return fetch(caller)
+            return fetches.pop(0)(caller)
         except (NotSignedIn, RefusedByStack):
             raise
         except ResourceFailure as failure:
             messages.append(failure.message)
             if not isinstance(failure, QueryRefused):
                 break  # the other query asks for the same data
+            if not isinstance(failure, QueryNotUnderstood) and fetches == [_fetch_until_2026]:
+                fetches = [_fetch_of_role]  # the stack knows both fields, and one of them failed
     return StackBuckets(fetch_names(caller), refusals=tuple(dict.fromkeys(messages)))
 
 
 def _fetch_today(caller: "Caller") -> StackBuckets:
     data = caller.send_query("stackBuckets", TODAY, TodayData)
     return _combine(data["buckets"], data["bucketConfigs"])
+
+
+def _fetch_of_role(caller: "Caller") -> StackBuckets:
+    return _combine(caller.send_query("stackRoleBuckets", OF_ROLE, OfRoleData)["buckets"], [])
 
 
 def _fetch_until_2026(caller: "Caller") -> StackBuckets:
@@ -157,7 +170,7 @@ def fetch_own_role(caller: "Caller", standing: "Standing | None") -> "QuiltRole 
     try:
         roles = caller.query_stack(lambda stack: stack.roles_list())
     except ResourceFailure as failure:
-        return f"the stack's roles could not be read: {failure.message}"
+        return f"the stack's roles could not be read: {failure.message.removesuffix('.')}"
     own = [role for role in roles if role.name == standing.role]
     return own[0] if own else f"the stack does not list the role {standing.role}"
 

@@ -19,6 +19,8 @@ from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import Callers
 from quilt_mcp.services.stack.failures import FAILURES
 
+PAGES = ("cursor", "limit")
+
 RESOURCES = [
     define("auth://status", auth_metadata.auth_status, name="Auth Status"),
     define("auth://catalog/info", auth_metadata.catalog_info, name="Catalog Info"),
@@ -54,8 +56,20 @@ RESOURCES = [
         values={"database": athena_tables.list_databases, "table": athena_tables.list_tables},
         free_text={"database", "table"},
     ),
-    define("admin://users", governance_service.admin_users_list, name="Admin Users", requires_admin=True),
-    define("admin://roles", governance_service.admin_roles_list, name="Admin Roles", requires_admin=True),
+    define(
+        "admin://users",
+        governance_service.admin_users_list,
+        parameters=PAGES,
+        name="Admin Users",
+        requires_admin=True,
+    ),
+    define(
+        "admin://roles",
+        governance_service.admin_roles_list,
+        parameters=("bucket", *PAGES),
+        name="Admin Roles",
+        requires_admin=True,
+    ),
     define("admin://config/sso", governance_service.admin_sso_config_get, name="Admin SSO Config", requires_admin=True),
     define(
         "admin://config/tabulator",
@@ -80,6 +94,7 @@ RESOURCES = [
     define(
         "permissions://discover",
         permissions_service.discover_permissions,
+        parameters=PAGES,
         name="Permissions Discovery",
         requires_sign_in=True,
     ),

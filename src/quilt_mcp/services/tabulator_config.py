@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 MAX_CONFIG = 20_000
 MAX_DEPTH = 20
+PROBLEMS = {"missing": "is missing", "string_type": "is not a text", "list_type": "is not a list"}
 _GROUP = re.compile(r"\(\?P?<([A-Za-z_][A-Za-z0-9_]*)>")
 
 
@@ -75,7 +76,9 @@ def parse_config(text: str) -> Parsed:
         place = f" at line {mark.line + 1}" if mark else ""
         return Parsed(None, f"The configuration is not valid YAML{place}.")
     except ValidationError as error:  # a ValueError, too
-        problems = "; ".join(f"{_name_place(one['loc'])}: {one['msg']}" for one in error.errors()[:3])
+        problems = "; ".join(
+            f"{_name_place(one['loc'])} {PROBLEMS.get(one['type'], 'has another form')}" for one in error.errors()[:3]
+        )
         return Parsed(None, f"The configuration does not have the documented form: {problems}.")
     except (ValueError, RecursionError):  # from Python's functions that yaml calls, such as `chr` and `int`
         return Parsed(None, "The configuration is not valid YAML: a value in it is out of range.")

@@ -9,7 +9,7 @@ from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.catalog_names import fetch_stack_prefix, make_tabulator_catalog
 from quilt_mcp.services.paging import cut_page
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.errors import QueryRefused
+from quilt_mcp.services.stack.errors import QueryNotUnderstood, QueryRefused
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller
@@ -59,11 +59,13 @@ class TabulatorAnswer(TypedDict):
         buckets: the buckets with tables, sorted by name.
         count: the number of buckets.
         source: "registry" is the Quilt stack, "athena" tabulator's data catalog.
+        source_note: why the stack was not the source; null if it was.
     """
 
     buckets: list[TabulatorBucket]
     count: int
     source: Literal["registry", "athena"]
+    source_note: str | None
 
 
 class TableColumn(TypedDict):
@@ -138,17 +140,23 @@ class AthenaDatabase(TypedDict):
 def tabulator_buckets_list() -> TabulatorAnswer:
     """The buckets with tabulator tables, and the table names.
 
-    They are sorted by name. Sends one GraphQL request. If the stack is too old for it, the buckets come from
-    tabulator's data catalog in Athena: `source` is then "athena", and the tables are null, because the data catalog
-    does not contain them.
+    They are sorted by name. Sends one GraphQL request. If the stack refuses it, as one that is too old does, the
+    buckets come from tabulator's data catalog in Athena: `source` is then "athena", `source_note` says why, and the
+    tables are null, because the data catalog does not contain them.
     """
     caller = current_caller()
     try:
         rows = _read_stack(caller)
     except QueryRefused as refusal:
         rows = _read_athena(caller, refusal)
-        return {"buckets": rows, "count": len(rows), "source": "athena"}
-    return {"buckets": rows, "count": len(rows), "source": "registry"}
+        return {"buckets": rows, "count": len(rows), "source": "athena", "source_note": _explain(refusal)}
+    return {"buckets": rows, "count": len(rows), "source": "registry", "source_note": None}
+
+
+def _explain(refusal: QueryRefused) -> str:
+    if isinstance(refusal, QueryNotUnderstood):
+        return "The Quilt stack does not know this query. Stacks list tabulator tables since October 2024."
+    return f"{refusal.message} ({refusal.details})"
 
 
 def tabulator_tables_list(bucket: str, cursor: str | None = None, limit: str | None = None) -> TabulatorTablesAnswer:
@@ -156,8 +164,8 @@ def tabulator_tables_list(bucket: str, cursor: str | None = None, limit: str | N
 
     Columns have types, sources are patterns of keys. Each table also has its format and its raw YAML. In queries, Quilt
     adds `captured_columns` to the columns, and $pkg_name, $logical_key, $physical_key, $top_hash and $issue.
-    athena://workgroups names the data catalog of the tables; the database is the bucket. A table with a broken
-    configuration has a `config_error`. Sends one GraphQL request.
+    athena://workgroups names the data catalog of the tables; the database is the bucket. A table with a configuration
+    that cannot be parsed has a `config_error`; Quilt checks more. Sends one GraphQL request.
     """
     caller = current_caller()
     found = caller.query_stack(lambda stack: stack.bucket_tabulator_tables_list(bucket))

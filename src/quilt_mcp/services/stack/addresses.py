@@ -21,6 +21,8 @@ SHARED_DOMAINS = ("amazonaws.com", "cloudfront.net", "azurewebsites.net", "githu
 """Domains in which everyone can get a name."""
 SHARED_LABELS = frozenset({"ac", "co", "com", "edu", "gob", "gov", "gouv", "go", "mil", "ne", "net", "or", "org"})
 """Labels below which countries register names, as in co.uk, com.au and or.jp."""
+PRIVATE_DOMAINS = frozenset({"corp", "home", "internal", "intranet", "lan", "local", "localdomain", "private", "test"})
+"""Top-level domains that nobody can register: in a network, they belong to its owner."""
 COUNTRY_LETTERS = 2
 PARENT_LABELS = 2
 
@@ -76,7 +78,7 @@ def is_registry_of(registry_url: str, catalog_url: str) -> bool:
 
     The schemes and ports must be the same; on this machine the ports may differ. The host must be that of the catalog,
     or a host under it, or one under the same parent domain, as quilt-registry.example.com for quilt.example.com. The
-    parent has at least two labels, and is not a domain in which everyone can get a name.
+    parent has at least two labels, or is a domain of private networks, and is not one in which everyone can get a name.
     """
     registry, catalog = parse_address(registry_url), parse_address(catalog_url)
     if registry is None or catalog is None or registry.scheme != catalog.scheme:
@@ -111,6 +113,8 @@ def _have_own_parent(one: str, other: str) -> bool:
 def _is_own_domain(domain: str) -> bool:
     """Return whether the names in a domain belong to one owner."""
     labels = domain.split(".")
+    if domain in PRIVATE_DOMAINS:
+        return True
     if len(labels) < PARENT_LABELS or any(
         domain == shared or domain.endswith(f".{shared}") for shared in SHARED_DOMAINS
     ):

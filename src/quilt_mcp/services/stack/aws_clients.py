@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 from botocore.client import BaseClient
@@ -19,11 +20,11 @@ from botocore.parsers import ResponseParserError
 from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.services.settings import StackSettings
-from quilt_mcp.services.stack.aws_errors import UnexplainedByS3
+from quilt_mcp.services.stack.aws_errors import TokenRefusedByS3, UnexplainedByS3, make_not_from_aws
 from quilt_mcp.services.stack.call_rate import adapt_rate
 from quilt_mcp.services.stack.credentials import IssuedCredentials
 from quilt_mcp.services.stack.errors import AWSKeysExpired
-from quilt_mcp.services.stack.failures import make_not_from_aws, map_failure
+from quilt_mcp.services.stack.failures import map_failure
 from quilt_mcp.services.stack.shared_attempts import SharedAttempts
 from quilt_mcp.services.stack.sign_in import SignIn
 
@@ -37,6 +38,8 @@ ANY_REGION = frozenset({"s3", "sts"})
 DEFAULT_ATTEMPTS = 2
 ATTEMPTS = {"athena": 3}
 """For services that throttle readers: more attempts, at a rate that adapts."""
+DOMAINS = (".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws", ".ic.gov", ".sgov.gov")
+"""The domains of AWS in all its partitions."""
 JSON_OF_AWS = "application/x-amz-json"
 
 
@@ -101,6 +104,11 @@ class AWSClients:
             self._region = region
         return self._region
 
+    def find_replacement(self, service: str) -> str | None:
+        """Return the host that replaces a service of AWS, as AWS_ENDPOINT_URL or a profile names it; else None."""
+        host = urlsplit(self._client(service).meta.endpoint_url).hostname or ""
+        return None if host.endswith(DOMAINS) else host
+
     def call(self, service: str, operation: str, **parameters: object) -> Any:
         """Call one operation, such as `call("athena", "get_work_group", WorkGroup="primary")`.
 
@@ -116,7 +124,7 @@ class AWSClients:
         try:
             try:
                 return self._send(service, operation, parameters)
-            except (AWSKeysExpired, UnexplainedByS3) as failure:
+            except (AWSKeysExpired, UnexplainedByS3, TokenRefusedByS3) as failure:
                 self._renew_keys(session, failure)
             return self._send(service, operation, parameters)
         except NotSignedIn as failure:
@@ -167,6 +175,8 @@ class AWSClients:
         if self._session is not session:
             return
         credentials = self._credentials
+        if isinstance(failure, TokenRefusedByS3):
+            raise _make_wrong_region(failure) if self._checks.share(session, self._are_keys_accepted) else failure
         if credentials is None or self.is_rejected:
             raise failure
         if isinstance(failure, UnexplainedByS3) and self._checks.share(session, self._are_keys_accepted):
@@ -186,7 +196,7 @@ class AWSClients:
         """Return whether AWS still accepts the credentials. Every identity may ask STS who it is."""
         try:
             self._send("sts", "get_caller_identity", {})
-        except AWSKeysExpired:
+        except NotSignedIn:
             return False
         return True
 
@@ -209,6 +219,18 @@ class AWSClients:
             if service in ANY_REGION:
                 return DEFAULT_REGION
             raise
+
+
+def _make_wrong_region(failure: ResourceFailure) -> ResourceExecutionError:
+    """Return the failure for a token that STS accepts, and S3 does not."""
+    return ResourceExecutionError(
+        "S3 does not accept the AWS credentials in the region of this bucket, although AWS accepts them elsewhere.",
+        details=failure.details.removeprefix(f"{NotSignedIn.reason}: ") if failure.details else None,
+        suggested_actions=[
+            "Ask a Quilt administrator whether the AWS account has enabled the region, which can be an opt-in region.",
+            "Ask whether the stack issues session tokens for all regions (version 2 of the tokens of the global STS).",
+        ],
+    )
 
 
 def _is_from_aws(response: Response) -> bool:

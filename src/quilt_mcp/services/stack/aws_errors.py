@@ -5,17 +5,14 @@ from http import HTTPStatus
 from typing import NamedTuple, Protocol
 
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, ResourceFailure, Unavailable
-from quilt_mcp.services.stack.errors import (
-    AWSKeysExpired,
-    NotSignedInToQuilt,
-    RefusedByAWS,
-)
+from quilt_mcp.services.stack.errors import AWSKeysExpired, NotSignedInToQuilt, RefusedByAWS, Throttled
 
 # The IAM action that each operation needs, for the person who grants it.
 ACTIONS = {
     "BatchGetQueryExecution": "athena:BatchGetQueryExecution",
     "GetCallerIdentity": "sts:GetCallerIdentity",
     "GetDataCatalog": "athena:GetDataCatalog",
+    "GetDatabase": "glue:GetDatabase",
     "GetDatabases": "glue:GetDatabases",
     "GetTable": "glue:GetTable",
     "GetTables": "glue:GetTables",
@@ -63,9 +60,6 @@ BROKEN = _Row(
             "RequestTimeoutException",
             "ServiceUnavailable",
             "ServiceUnavailableException",
-            "500",
-            "502",
-            "504",
         }
     ),
     Unavailable,
@@ -80,6 +74,10 @@ class UnexplainedByS3(ResourceExecutionError):
     """
 
 
+class TokenRefusedByS3(NotSignedInToQuilt):
+    """S3 rejected the session token. A region that is not enabled by default accepts only some tokens."""
+
+
 UNEXPLAINED = _Row(
     frozenset(),
     UnexplainedByS3,
@@ -89,12 +87,10 @@ UNEXPLAINED = _Row(
         "If it succeeds, the object can be encrypted with a key of its owner (SSE-C), which every read must contain.",
     ),
 )
-# S3 sends no body with the response to a HEAD request. The code is then the status. A 400 has different meanings.
-BY_OPERATION = {"HeadObject": {"400": UNEXPLAINED}}
 BY_CODE = (
     _Row(
         frozenset(
-            {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedAccess", "Forbidden", "403"}
+            {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedAccess", "Forbidden"}
         ),
         RefusedByAWS,
         "Your AWS identity is not allowed to do this.",
@@ -117,7 +113,6 @@ BY_CODE = (
                 "UnrecognizedClientException",
                 "MissingAuthenticationToken",
                 "AuthFailure",
-                "401",
             }
         ),
         NotSignedInToQuilt,
@@ -136,11 +131,9 @@ BY_CODE = (
                 "TooManyRequestsException",
                 "SlowDown",
                 "PriorRequestNotComplete",
-                "429",
-                "503",
             }
         ),
-        Unavailable,
+        Throttled,
         "AWS is throttling requests.",
     ),
     BROKEN,
@@ -183,7 +176,7 @@ BY_CODE = (
         ("Restore the object in S3, or ask the owner of the bucket to do it.",),
     ),
     _Row(
-        frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412"}),
+        frozenset({"PreconditionFailed", "ConditionalRequestConflict"}),
         ResourceExecutionError,
         "The object does not meet the condition of the request.",
     ),
@@ -203,7 +196,7 @@ BY_CODE = (
         "AWS does not accept the request in this form.",
         ("Check the names in the URI. If they are right, report the error with `details`.",),
     ),
-    _Row(frozenset({"NoSuchBucket", "NoSuchKey", "EntityNotFoundException", "404"}), NotFound, "Not found in AWS."),
+    _Row(frozenset({"NoSuchBucket", "NoSuchKey", "EntityNotFoundException"}), NotFound, "Not found in AWS."),
     _Row(
         frozenset({"RequestTimeTooSkewed"}),
         ResourceExecutionError,
@@ -214,6 +207,28 @@ BY_CODE = (
 OTHER = _Row(frozenset(), ResourceExecutionError, "AWS rejected the request.")
 
 
+def _find(code: str) -> _Row:
+    return next((row for row in BY_CODE if code in row.codes), OTHER)
+
+
+# S3 sends no body with the response to a HEAD request. The code is then the status. A 400 has different meanings.
+BY_STATUS = {
+    "400": UNEXPLAINED,
+    "401": _find("AuthFailure"),
+    "403": _find("Forbidden"),
+    "404": _find("NoSuchKey"),
+    "412": _find("PreconditionFailed"),
+    "429": _find("SlowDown"),
+    "503": _find("SlowDown"),
+}
+TOKEN_OF_S3 = _Row(frozenset(), TokenRefusedByS3, "S3 rejected the session token.", NEW_CREDENTIALS)
+LAKE_FORMATION = (
+    "Ask a Quilt administrator to grant your role the AWS permission named in `details`.",
+    "If it has, AWS Lake Formation refuses you: ask for its grants on the database and its tables.",
+    "For Quilt's own tables, the stack's CloudFormation parameter EnableLakeFormationGrants makes these grants.",
+)
+
+
 class _ClientError(Protocol):
     """What the rows read of a botocore ClientError."""
 
@@ -222,12 +237,42 @@ class _ClientError(Protocol):
 
 
 def map_client_error(error: _ClientError) -> ResourceFailure:
-    """Return the failure for a ClientError of botocore, by its code, else by its HTTP status."""
+    """Return the failure for a ClientError of botocore, by its code, else by its HTTP status.
+
+    AWS always sends a code, except in response to HEAD. So a response without one comes from something else.
+    """
     code, operation = str(error.response.get("Error", {}).get("Code", "")), error.operation_name
-    row = BY_OPERATION.get(operation, {}).get(code) or next((row for row in BY_CODE if code in row.codes), None)
-    if row is None:
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        is_server_error = isinstance(status, int) and status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        row = BROKEN if is_server_error else OTHER
-    details = f"{ACTIONS.get(operation, operation)} ({code})"
-    return row.failure(row.message, details=details, suggested_actions=row.actions)
+    action, status = ACTIONS.get(operation, operation), _find_status(error)
+    if operation.startswith("Head"):
+        row = BY_STATUS.get(code) or _find(code)
+    else:
+        row = TOKEN_OF_S3 if code == "InvalidToken" and action.startswith("s3:") else _find(code)
+        if row is OTHER and (code.isdigit() or not code) and status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            return make_not_from_aws(f"{action}: HTTP status {code or status}", transient=False)
+    if row is OTHER and status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        row = BROKEN
+    actions = row.actions
+    if row.failure is RefusedByAWS and action.startswith("glue:"):
+        actions = LAKE_FORMATION
+    return row.failure(row.message, details=f"{action} ({code})", suggested_actions=actions)
+
+
+def _find_status(error: _ClientError) -> int:
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return status if isinstance(status, int) else 0
+
+
+REPLACED = "whether a proxy, a web filter or AWS_ENDPOINT_URL replaces AWS."
+
+
+def make_not_from_aws(details: str, *, transient: bool = True) -> Unavailable:
+    """Return the failure for a response that AWS does not send."""
+    return Unavailable(
+        "AWS did not return a valid response.",
+        details=details,
+        suggested_actions=[
+            *(["Repeat the call."] if transient else []),
+            f"{'If it fails again, ask' if transient else 'Ask'} the operator of this server {REPLACED}",
+        ],
+        transient=transient,
+    )

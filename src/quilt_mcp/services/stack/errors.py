@@ -20,6 +20,14 @@ class AWSKeysExpired(NotSignedInToQuilt):
     """The AWS credentials have expired. New ones can work."""
 
 
+class Throttled(Unavailable):
+    """AWS gets too many requests."""
+
+
+class TooSlow(Unavailable):
+    """AWS or the stack did not respond in time."""
+
+
 class NeedsAdmin(Unauthorized):
     """The caller is signed in, but is not an administrator of the stack."""
 
@@ -86,3 +94,10 @@ class QueryRefused(ResourceExecutionError):
         "Ask a Quilt administrator for the version of the stack; it can be too old for this resource.",
         "Read auth://catalog/info, which shows the version of the stack if the catalog publishes it.",
     )
+
+
+class QueryNotUnderstood(QueryRefused):
+    """The stack rejected the query as a whole, as it does if its schema has not all fields of the query.
+
+    A stack that cannot process any query can return the same.
+    """

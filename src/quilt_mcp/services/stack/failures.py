@@ -9,13 +9,15 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from quilt_mcp.core.errors import MakeFailure, ResourceExecutionError, ResourceFailure, Unavailable, find_failure
-from quilt_mcp.services.stack.aws_errors import NO_CREDENTIALS, map_client_error
+from quilt_mcp.services.stack.aws_errors import NO_CREDENTIALS, make_not_from_aws, map_client_error
 from quilt_mcp.services.stack.errors import (
     NotSignedInToQuilt,
+    QueryNotUnderstood,
     QueryRefused,
     RefusedByStack,
     RequestRejected,
     TokenRejected,
+    TooSlow,
 )
 
 MAX_WAIT_DIGITS = 6
@@ -89,27 +91,68 @@ def _no_region(_: Exception) -> ResourceFailure:
 
 
 def _aws_unreachable(error: Exception) -> ResourceFailure:
-    return Unavailable("AWS cannot be reached.", details=type(error).__name__)
+    return Unavailable("AWS cannot be reached.", details=_name_endpoint(error))
 
 
 def _aws_too_slow(error: Exception) -> ResourceFailure:
-    return Unavailable("AWS did not respond in time.", details=type(error).__name__)
+    return TooSlow("AWS did not respond in time.", details=_name_endpoint(error))
+
+
+def _name_endpoint(error: Exception) -> str:
+    """Return the class of an exception of botocore, and the host that was called, which settings can replace."""
+    host = _find_host(str(getattr(error, "kwargs", {}).get("endpoint_url", "")))
+    return f"{type(error).__name__}: {host}" if host else type(error).__name__
+
+
+def _aws_not_trusted(error: Exception) -> ResourceFailure:
+    return _not_trusted("AWS", _name_endpoint(error), "AWS_CA_BUNDLE or REQUESTS_CA_BUNDLE")
+
+
+def _stack_not_trusted(error: Exception) -> ResourceFailure:
+    return _not_trusted("the Quilt stack", type(error).__name__, "REQUESTS_CA_BUNDLE")
+
+
+def _not_trusted(what: str, details: str, variables: str) -> ResourceFailure:
+    return Unavailable(
+        f"No encrypted connection to {what} could be made, because its certificate is not trusted here.",
+        details=details,
+        suggested_actions=[
+            f"If a proxy of your network replaces certificates, set {variables} to a file with its authority.",
+            "If one of these variables is set, check that its file has the right authority. Then restart the server.",
+        ],
+        transient=False,
+    )
+
+
+def _aws_behind_proxy(error: Exception) -> ResourceFailure:
+    cause = getattr(error, "kwargs", {}).get("error")
+    return _aws_unreachable(error) if _is_connection_failure(cause) else _behind_proxy("AWS", error)
+
+
+def _stack_behind_proxy(error: Exception) -> ResourceFailure:
+    cause = getattr(error.args[0], "reason", None) if error.args else None
+    return _stack_unreachable(error) if _is_connection_failure(cause) else _behind_proxy("the Quilt stack", error)
+
+
+def _is_connection_failure(cause: object) -> bool:
+    """Return whether a ProxyError of urllib3 says that the proxy itself was not reached."""
+    return type(getattr(cause, "original_error", None)).__name__ in ("NewConnectionError", "ConnectTimeoutError")
+
+
+def _behind_proxy(what: str, error: Exception) -> ResourceFailure:
+    return Unavailable(
+        f"The proxy of this machine did not connect to {what}.",
+        details=type(error).__name__,
+        suggested_actions=[
+            "Check HTTPS_PROXY, with the user and the password if the proxy wants them. Then restart the server.",
+            "Ask the operator of your network whether the proxy works and allows this host.",
+        ],
+        transient=False,
+    )
 
 
 def _not_from_aws(error: Exception) -> ResourceFailure:
     return make_not_from_aws(type(error).__name__)
-
-
-def make_not_from_aws(details: str) -> Unavailable:
-    """Return the failure for a response with status 200 that AWS does not send."""
-    return Unavailable(
-        "AWS did not return a valid response.",
-        details=details,
-        suggested_actions=[
-            "Repeat the call.",
-            "If it fails again, ask the operator of this server whether a proxy or AWS_ENDPOINT_URL replaces AWS.",
-        ],
-    )
 
 
 def _stack_unreachable(error: Exception) -> ResourceFailure:
@@ -117,7 +160,7 @@ def _stack_unreachable(error: Exception) -> ResourceFailure:
 
 
 def _stack_too_slow(error: Exception) -> ResourceFailure:
-    return Unavailable("The Quilt stack did not respond in time.", details=type(error).__name__)
+    return TooSlow("The Quilt stack did not respond in time.", details=type(error).__name__)
 
 
 def _not_an_answer(error: Exception) -> ResourceFailure:
@@ -134,13 +177,27 @@ def _http_status(error: _HTTPError) -> ResourceFailure:
     if status == HTTPStatus.UNAUTHORIZED:
         return TokenRejected("The Quilt login has expired.", details=details)
     if status == HTTPStatus.FORBIDDEN:
-        return RefusedByStack("The Quilt stack does not allow this.", details=details)
+        return _refusal(error.response, details)
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         return _redirect(error.response, details)
     if status in TEMPORARY or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         actions = _suggest_wait(error.response.headers.get("Retry-After", ""))
         return Unavailable("The Quilt stack could not process the request.", details=details, suggested_actions=actions)
     return RequestRejected("The Quilt stack rejected the request.", details=details)
+
+
+def _refusal(response: _Response, details: str) -> ResourceFailure:
+    """Return the failure for a 403. The stack's own has JSON; that of a firewall before it is a page."""
+    if "json" in response.headers.get("Content-Type", "").lower():
+        return RefusedByStack("The Quilt stack does not allow this.", details=details)
+    return ResourceExecutionError(
+        "Something between this server and the Quilt stack refused the request.",
+        details=f"{details}, without JSON, so it is not known whether the stack accepts the login",
+        suggested_actions=[
+            "Ask a Quilt administrator whether a firewall (WAF) or a list of allowed addresses protects the stack.",
+            "If the stack can be reached through a VPN only, connect to it, then repeat the call.",
+        ],
+    )
 
 
 def _redirect(response: _Response, details: str) -> ResourceFailure:
@@ -156,11 +213,15 @@ def _redirect(response: _Response, details: str) -> ResourceFailure:
 
 def _name_host(location: str) -> str:
     """Return the host of a redirect for the details. The rest of the address can contain secrets."""
-    try:
-        host = urlsplit(location).hostname
-    except ValueError:
-        host = None
+    host = _find_host(location)
     return f" to {host}" if host else ""
+
+
+def _find_host(address: str) -> str | None:
+    try:
+        return urlsplit(address).hostname
+    except ValueError:
+        return None
 
 
 def _suggest_wait(seconds: str) -> list[str]:
@@ -184,7 +245,7 @@ def make_refusal(paths: Sequence[str]) -> QueryRefused:
     named = [path if path.isprintable() else ascii(path) for path in paths[:NAMED_PATHS]]
     details = f"GraphQL error at {', '.join(path[:MAX_PATH] for path in named)}{more}"
     if WHOLE_QUERY in paths:
-        return QueryRefused("The Quilt stack rejected the query.", details=details)
+        return QueryNotUnderstood("The Quilt stack rejected the query.", details=details)
     return QueryRefused("The Quilt stack could not read the data.", details=details, suggested_actions=REPORT_PATH)
 
 
@@ -210,6 +271,8 @@ FAILURES: dict[str, MakeFailure] = {
     "botocore.exceptions.SSOError": _no_credentials,
     "botocore.exceptions.ProfileNotFound": _no_profile,
     "botocore.exceptions.NoRegionError": _no_region,
+    "botocore.exceptions.SSLError": _aws_not_trusted,
+    "botocore.exceptions.ProxyConnectionError": _aws_behind_proxy,
     "botocore.exceptions.ConnectTimeoutError": _aws_too_slow,
     "botocore.exceptions.ReadTimeoutError": _aws_too_slow,
     "botocore.exceptions.ConnectionError": _aws_unreachable,
@@ -219,6 +282,8 @@ FAILURES: dict[str, MakeFailure] = {
     "requests.exceptions.HTTPError": _http_status,
     "requests.exceptions.JSONDecodeError": _not_an_answer,
     "requests.exceptions.Timeout": _stack_too_slow,
+    "requests.exceptions.SSLError": _stack_not_trusted,
+    "requests.exceptions.ProxyError": _stack_behind_proxy,
     "requests.exceptions.ConnectionError": _stack_unreachable,
     "requests.exceptions.RequestException": _failed,
     "urllib3.exceptions.ReadTimeoutError": _stack_too_slow,
