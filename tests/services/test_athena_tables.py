@@ -362,6 +362,13 @@ async def test_the_first_example_of_a_database_has_the_first_example_of_a_table(
     assert (await read(f"athena://databases/{database}/tables/{table}"))["name"] == table
 
 
+async def test_completion_knows_databases_beyond_the_first_page(shop: World) -> None:
+
+    for number in range(250):
+        glue().create_database(f"db{number:03}", {"Name": f"db{number:03}"})
+    assert await complete("database", "db24") == [f"db24{number}" for number in range(10)]
+
+
 async def test_completion_without_sign_in_offers_nothing(shop: World) -> None:
     add_table("orders")
     quilt3.logout()

@@ -105,9 +105,7 @@ def _choose(
     if standing and shared and _has_custom_role(caller, standing):
         return _Choice(shared, "Quilt does not manage your role, and this is Quilt's workgroup for such roles.")
     if disabled and all_known:
-        return _Choice(
-            None, f"No enabled workgroup has your role's name, and {', '.join(disabled)} are disabled. {ASK}"
-        )
+        return _Choice(None, f"No enabled workgroup has your role's name. Disabled: {', '.join(disabled)}. {ASK}")
     return _Choice(None, _explain(stack, candidates, all_known=all_known))
 
 
