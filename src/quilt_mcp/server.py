@@ -37,8 +37,9 @@ STARTUP_ERRORS = (InvalidDomain, MisconfiguredSignIn)
 """What `create_server` raises if the user has to change something, beside the error of invalid settings."""
 
 INSTRUCTIONS = """\
-Reads a Quilt stack: login, buckets and permissions, Athena, tabulator, users and roles, package metadata, workflows;
-and a requirements database: epics, user stories, requirements, acceptance criteria, with search.
+Reads a Quilt stack: login, buckets, packages (quilt://buckets/{bucket}/packages, quilt://search/{query}), permissions,
+Athena, tabulator, users and roles, package metadata, workflows. To push packages, use quilt3 or Quilt's own tools.
+Reads a requirements database: epics, user stories, requirements, acceptance criteria, with search.
 Analyses Python code if the extra `analysis` is installed: contracts, exceptions, equivalence, branches.
 Call get_resource() to list all resources, then get_resource(uri=...), or read the same URIs as resources.\
 """

@@ -1,6 +1,5 @@
 """Discovery: the lists of resources, templates and tools, and `get_resource()`."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +60,8 @@ async def test_get_resource_lists_the_registry(mcp_parity_server: QuiltServer) -
 def shorten(row: Row) -> str:
     """Return a URI as the description of the tool shows it."""
     has_parameters = "parameters" in RESOURCE_REGISTRY[row.uri]
-    return re.sub(r"\{\?.*\}", "{?}", row.uri) + ("{?}" if has_parameters else "")
+    path = row.uri.partition("{?")
+    return path[0] + ("?" if path[1] or has_parameters else "")
 
 
 async def test_get_resource_is_described_in_at_most_forty_lines_that_name_every_uri(
@@ -76,10 +76,16 @@ async def test_get_resource_is_described_in_at_most_forty_lines_that_name_every_
 
 
 def expand(listed: str) -> list[str]:
-    """Return the paths that `epics/{id}[/hierarchy{?}|/trace{?}]` stands for, without marks of administrators."""
-    start, _, ends = listed.strip().removesuffix("]").partition("[")
-    paths = [start, *(start + end for end in ends.split("|") if end)]
-    return [path.removesuffix(" (admin)") for path in paths]
+    """Return the paths that `epics?[/{id}[/hierarchy?|/trace?]]` stands for, without marks of administrators."""
+    start, _, rest = listed.strip().removesuffix("]").partition("[")
+    start, ends, depth = start.removesuffix(" (admin)"), [""], 0
+    for one in rest:
+        depth += (one == "[") - (one == "]")
+        if one == "|" and not depth:
+            ends.append("")
+        else:
+            ends[-1] += one
+    return [start, *(start.removesuffix("?") + path for end in ends if end for path in expand(end))]
 
 
 @in_world("admin")

@@ -84,6 +84,9 @@ class RecommendedWorkgroup(TypedDict):
         tabulator_data_catalog: the data catalog of the stack's tabulator tables; null if the stack's name is unknown.
         tabulator_data_catalog_exists: true if Athena returned it; null if that is unknown.
         tabulator_reason: what the two values above are based on.
+        iceberg_database: the database, in `data_catalog`, of the four tables for each bucket in which Quilt keeps all
+            packages: `{bucket}_package_revision`, `_tag`, `_manifest` and `_entry`; null if it is unknown.
+        iceberg_reason: what it is based on, or why it is unknown.
     """
 
     role: str | None
@@ -95,6 +98,8 @@ class RecommendedWorkgroup(TypedDict):
     tabulator_data_catalog: str | None
     tabulator_data_catalog_exists: Literal[True] | None
     tabulator_reason: str
+    iceberg_database: str | None
+    iceberg_reason: str
 
 
 class WorkgroupsAnswer(TypedDict):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.services.athena_answers import RecommendedWorkgroup
-from quilt_mcp.services.athena_responses import AWSWorkGroupConfiguration
+from quilt_mcp.services.athena_responses import AWSDatabase, AWSTable, AWSWorkGroupConfiguration
 from quilt_mcp.services.catalog_names import fetch_stack_prefix, make_tabulator_catalog
 from quilt_mcp.services.governance_service import is_managed
 from quilt_mcp.services.stack.errors import RefusedByAWS
@@ -25,6 +25,9 @@ DATA_CATALOG = "AwsDataCatalog"
 WORKGROUP_PREFIX = "QuiltUserAthena-"
 FOR_OTHER_ROLES = "NonManagedRoleWorkgroup"
 ASK = "Ask a Quilt administrator which workgroup to use."
+MAX_DATABASES = 5
+TAG_TABLES = ".*_package_tag"
+"""The names of one of Quilt's four tables for each bucket, as a regular expression for Glue."""
 REPEAT = "Read athena://workgroups again in a minute."
 
 Details = Mapping[str, AWSWorkGroupConfiguration | ResourceFailure | None]
@@ -64,6 +67,7 @@ def recommend(
     all_known = all_listed and all(name in candidates or isinstance(one, RefusedByAWS) for name, one in ours.items())
     choice = _choose(caller, standing, stack, candidates, unusable, all_known=all_known)
     catalog, exists, reason = _find_tabulator_catalog(aws, stack)
+    iceberg, iceberg_reason = _find_iceberg_database(aws, stack)
     return {
         "role": standing.role if standing else None,
         "workgroup": choice.workgroup,
@@ -74,6 +78,8 @@ def recommend(
         "tabulator_data_catalog": catalog,
         "tabulator_data_catalog_exists": exists,
         "tabulator_reason": reason,
+        "iceberg_database": iceberg,
+        "iceberg_reason": iceberg_reason,
     }
 
 
@@ -147,3 +153,25 @@ def _find_tabulator_catalog(aws: "AWSClients", stack: str | None) -> tuple[str |
     except ResourceFailure as failure:
         return name, None, f"Its name follows from the name of the Quilt stack. Not checked: {failure.message}"
     return name, True, "Its name follows from the name of the Quilt stack, and Athena has a data catalog of this name."
+
+
+def _find_iceberg_database(aws: "AWSClients", stack: str | None) -> tuple[str | None, str]:
+    """Find the Glue database in which stacks from 1.70 on keep four tables about the packages of each bucket.
+
+    No API of the stack names it. Its tables do.
+    """
+    try:
+        listed: Iterable[AWSDatabase] = aws.list_items("glue", "get_databases", "DatabaseList", MaxResults=100)
+        names = [one["Name"] for one in listed if "iceberg" in one["Name"].lower()]
+        for name in sorted(names, key=lambda one: ((stack or "") not in one.lower(), one))[:MAX_DATABASES]:
+            found: list[AWSTable] = aws.call(
+                "glue", "get_tables", DatabaseName=name, Expression=TAG_TABLES, MaxResults=1
+            ).get("TableList", [])
+            if found:
+                return (
+                    name,
+                    f"Glue has the table {found[0]['Name']} in it, which Quilt keeps for the packages of a bucket.",
+                )
+    except ResourceFailure as failure:
+        return None, f"Not found: {failure.message}"
+    return None, "Glue shows you no database of this kind. Quilt Platform keeps one since 1.70; ask an administrator."

@@ -92,6 +92,7 @@ class TableAnswer(TypedDict):
         serde: the Hadoop class that parses its rows; null if Glue does not say.
         parameters: its parameters, sorted. Of many or long ones, only a part.
         parameters_truncated: whether parameters are left out or cut: at most 100, with 1,000 characters each.
+        packages: for a table of the Quilt stack about packages, the URI of the packages of its bucket; null otherwise.
         view_sql: the query of a view; null for other tables, and if Glue does not contain a query that can be read.
         view_sql_truncated: whether the query is cut at 20,000 characters.
         create_time: ISO 8601 in UTC; null if unknown.
@@ -116,6 +117,7 @@ class TableAnswer(TypedDict):
     serde: str | None
     parameters: dict[str, str]
     parameters_truncated: bool
+    packages: str | None
     view_sql: str | None
     view_sql_truncated: bool
     create_time: str | None

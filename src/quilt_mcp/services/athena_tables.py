@@ -1,5 +1,6 @@
 """athena://databases/{database}/tables: tables, their columns and their partitions."""
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ MAX_TYPE = 2000
 MAX_NAME = 255
 MAX_PARAMETERS, MAX_PARAMETER = 100, 1000
 MAX_EXAMPLE_DATABASES = 5
+OF_PACKAGES = re.compile(r"([a-z0-9.-]{3,63})_package_(?:revision|tag|manifest|entry)")
 
 
 def athena_tables_list(database: str, cursor: str | None = None, limit: str | None = None) -> TablesAnswer:
@@ -237,6 +239,7 @@ def _table_answer(table: AWSTable, database: str, region: str) -> TableAnswer:
         "serde": storage.get("SerdeInfo", {}).get("SerializationLibrary") or None,
         "parameters": kept,
         "parameters_truncated": kept != parameters,
+        "packages": _find_packages(table),
         "view_sql": None if view_sql is None else view_sql[:MAX_SQL],
         "view_sql_truncated": view_sql is not None and len(view_sql) > MAX_SQL,
         "create_time": row["create_time"],
@@ -244,6 +247,12 @@ def _table_answer(table: AWSTable, database: str, region: str) -> TableAnswer:
         "data_catalog_name": DATA_CATALOG,
         "region": region,
     }
+
+
+def _find_packages(table: AWSTable) -> str | None:
+    """Return the URI of the packages that a table of the stack is about."""
+    found = OF_PACKAGES.fullmatch(table["Name"]) if is_iceberg(table) else None
+    return f"quilt://buckets/{found[1]}/packages" if found else None
 
 
 def cut_parameters(parameters: Mapping[str, str]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from quilt_mcp.services.bucket_access import BucketAccess, assess, open_identity
 from quilt_mcp.services.bucket_claims import ROOT, Claim, Statement, TriedKey
 from quilt_mcp.services.bucket_listing import Buckets, list_buckets, open_reader
 from quilt_mcp.services.bucket_survey import PrefixProbe, Survey, survey_bucket
-from quilt_mcp.services.one_bucket_answers import BucketAccessAnswer, Evidence, PrefixRow
+from quilt_mcp.services.one_bucket_answers import BucketAccessAnswer, Collaborator, Evidence, PrefixRow
 from quilt_mcp.services.permissions_answers import UserIdentity
 from quilt_mcp.services.permissions_service import describe_rights, parse_identity
 from quilt_mcp.services.registry_rights import fetch_names, state_rights
@@ -42,12 +42,7 @@ def bucket_access_get(bucket: str) -> BucketAccessAnswer:
         NotFound: S3 has no such bucket.
         ResourceFailure: AWS or the stack does not say who the caller is, or S3 neither allows nor refuses the list.
     """
-    if not BUCKET_NAME.fullmatch(bucket):
-        raise InvalidTemplateVariable(
-            f"{bucket!r} is not the name of a bucket.",
-            details="Names have at least 3 characters of A-Z a-z 0-9 . _ - and start with a letter or a digit.",
-            suggested_actions=["Read permissions://discover to see the names of your buckets."],
-        )
+    check_bucket_name(bucket)
     settings = current_app().settings_as(QuiltSettings)
     reader, until = open_reader(current_caller()), time.monotonic() + settings.probe_seconds
     identity = open_identity(reader)
@@ -61,6 +56,20 @@ def bucket_access_get(bucket: str) -> BucketAccessAnswer:
     access = assess(bucket, survey.probe, listed, statements)
     who = parse_identity(identity, reader.aws.find_replacement("sts"))
     return _describe(access, who, listed, survey, statements.find(bucket))
+
+
+def check_bucket_name(bucket: str) -> None:
+    """Check that a bucket can have a name.
+
+    Raises:
+        InvalidTemplateVariable: no bucket can.
+    """
+    if not BUCKET_NAME.fullmatch(bucket):
+        raise InvalidTemplateVariable(
+            f"{bucket!r} is not the name of a bucket.",
+            details="Names have at least 3 characters of A-Z a-z 0-9 . _ - and start with a letter or a digit.",
+            suggested_actions=["Read permissions://discover to see the names of your buckets."],
+        )
 
 
 def _make_not_found(bucket: str, listed: Buckets, missing: NotFound) -> NotFound:
@@ -83,9 +92,16 @@ def _describe(
         "sources": listed.sources,
         "prefixes": [_describe_prefix(one) for one in survey.prefixes],
         "prefixes_not_tried": len(set(survey.listing.prefixes) - {one.prefix for one in survey.prefixes}),
+        "collaborators": _list_collaborators(listed, access.name),
         "prefixes_complete": survey.listing.is_complete,
         "evidence": [*_list_s3_evidence(survey), _make_stack_evidence(statement)],
     }
+
+
+def _list_collaborators(listed: Buckets, bucket: str) -> list[Collaborator] | None:
+    """Return the users whom the stack names as those who may use a bucket; None if it does not say."""
+    found = (listed.stack.collaborators or {}).get(bucket)
+    return None if found is None else [{"name": name, "right": right} for name, right in sorted(found.items())]
 
 
 def _describe_prefix(one: PrefixProbe) -> PrefixRow:

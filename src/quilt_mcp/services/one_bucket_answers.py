@@ -45,6 +45,15 @@ class Evidence(TypedDict):
     detail: str | None
 
 
+class Collaborator(TypedDict):
+    """A user of a bucket."""
+
+    name: str
+    """The name in Quilt."""
+    right: str
+    """READ or READ_WRITE."""
+
+
 class BucketAccessAnswer(BucketRights):
     """Your rights in one bucket.
 
@@ -55,6 +64,8 @@ class BucketAccessAnswer(BucketRights):
         prefixes: the first-level prefixes that were tried: Quilt's own first, the others by name, the root last.
         prefixes_not_tried: the number of other first-level prefixes among the first 1000 keys and prefixes.
         prefixes_complete: whether the bucket has no more prefixes than those that are counted here.
+        collaborators: the users who may use the bucket by their roles in the stack, sorted; null if the stack does not
+            tell you. Users with roles that Quilt does not manage are not among them.
         evidence: everything that was asked.
     """
 
@@ -64,4 +75,5 @@ class BucketAccessAnswer(BucketRights):
     prefixes: list[PrefixRow]
     prefixes_not_tried: int
     prefixes_complete: bool
+    collaborators: list[Collaborator] | None
     evidence: list[Evidence]

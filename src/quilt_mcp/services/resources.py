@@ -11,6 +11,9 @@ from quilt_mcp.services import (
     governance_service,
     metadata_service,
     one_bucket,
+    package_search,
+    package_workflows,
+    packages,
     permissions_service,
     stack_buckets,
     tabulator_service,
@@ -20,6 +23,12 @@ from quilt_mcp.services.stack.callers import Callers
 from quilt_mcp.services.stack.failures import FAILURES
 
 PAGES = ("cursor", "limit")
+PACKAGE = "quilt://buckets/{bucket}/packages/{namespace}/{name}"
+OF_PACKAGE = {
+    "bucket": packages.list_buckets,
+    "namespace": packages.list_namespaces,
+    "name": packages.list_names,
+}
 
 RESOURCES = [
     define("auth://status", auth_metadata.auth_status, name="Auth Status"),
@@ -92,6 +101,13 @@ RESOURCES = [
         values={"template": metadata_service.find_template_names},
     ),
     define(
+        "metadata://workflows/{bucket}",
+        package_workflows.bucket_workflows_get,
+        name="Bucket Workflows",
+        requires_sign_in=True,
+        values={"bucket": packages.list_buckets},
+    ),
+    define(
         "permissions://discover",
         permissions_service.discover_permissions,
         parameters=PAGES,
@@ -124,6 +140,50 @@ RESOURCES = [
     define(
         "quilt://buckets{?cursor,limit}", stack_buckets.stack_buckets_list, name="Stack Buckets", requires_sign_in=True
     ),
+    define(
+        "quilt://buckets/{bucket}/packages{?filter,order}",
+        packages.packages_list,
+        parameters=PAGES,
+        name="Packages",
+        requires_sign_in=True,
+        values={"bucket": packages.list_buckets},
+        free_text={"filter", "cursor"},
+    ),
+    define(
+        f"{PACKAGE}{{?revision}}",
+        packages.package_get,
+        name="Package",
+        requires_sign_in=True,
+        values=OF_PACKAGE,
+        free_text={"namespace", "name"},
+    ),
+    define(
+        f"{PACKAGE}/revisions",
+        packages.package_revisions_list,
+        parameters=PAGES,
+        name="Revisions",
+        requires_sign_in=True,
+        values=OF_PACKAGE,
+        free_text={"namespace", "name", "cursor"},
+    ),
+    define(
+        f"{PACKAGE}/contents{{?path,revision}}",
+        packages.package_contents_get,
+        parameters=PAGES,
+        name="Contents",
+        requires_sign_in=True,
+        values=OF_PACKAGE,
+        free_text={"namespace", "name", "path", "cursor"},
+    ),
+    define(
+        "quilt://search/{query}{?buckets,kind}",
+        package_search.stack_search,
+        parameters=PAGES,
+        name="Search",
+        requires_sign_in=True,
+        values={"query": packages.list_names},
+        free_text={"query", "buckets", "cursor"},
+    ),
 ]
 
 
@@ -148,6 +208,7 @@ QUILT = Domain(
         "quilt": "stack",
         "athena": "aws",
         "permissions": "aws",
+        "metadata": "aws",
     },
     settings=QuiltSettings,
 )

@@ -64,24 +64,31 @@ def parse_config(text: str) -> Parsed:
     YAML can describe far more data than it has characters, so its length and depth are limited, and aliases are not
     allowed.
     """
-    if len(text) > MAX_CONFIG:
-        return Parsed(None, f"The configuration has more than {MAX_CONFIG:,} characters, so it is not parsed.")
+    value, problem = parse_yaml(text)
+    if problem:
+        return Parsed(None, problem)
     try:
-        if problem := _find_problem(text):
-            return Parsed(None, problem)
-        value = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - makes only texts, lists and dicts
         return Parsed(Config.model_validate(value), None)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" at line {mark.line + 1}" if mark else ""
-        return Parsed(None, f"The configuration is not valid YAML{place}.")
-    except ValidationError as error:  # a ValueError, too
+    except ValidationError as error:
         problems = "; ".join(
             f"{_name_place(one['loc'])} {PROBLEMS.get(one['type'], 'has another form')}" for one in error.errors()[:3]
         )
         return Parsed(None, f"The configuration does not have the documented form: {problems}.")
+
+
+def parse_yaml(text: str) -> tuple[object, str | None]:
+    """Parse YAML with the same limits. Every value is text, as it is written. Return it, or why it cannot be parsed."""
+    if len(text) > MAX_CONFIG:
+        return None, f"The configuration has more than {MAX_CONFIG:,} characters, so it is not parsed."
+    try:
+        if problem := _find_problem(text):
+            return None, problem
+        return yaml.load(text, Loader=yaml.BaseLoader), None  # noqa: S506 - makes only texts, lists and dicts
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        return None, f"The configuration is not valid YAML{f' at line {mark.line + 1}' if mark else ''}."
     except (ValueError, RecursionError):  # from Python's functions that yaml calls, such as `chr` and `int`
-        return Parsed(None, "The configuration is not valid YAML: a value in it is out of range.")
+        return None, "The configuration is not valid YAML: a value in it is out of range."
 
 
 def _find_problem(text: str) -> str | None:

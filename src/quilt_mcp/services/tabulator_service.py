@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core.errors import NotFound, ResourceFailure
+from quilt_mcp.services.athena_tables import quote_sql
 from quilt_mcp.services.catalog_names import fetch_stack_prefix, make_tabulator_catalog
 from quilt_mcp.services.paging import cut_page
 from quilt_mcp.services.stack.callers import current_caller
@@ -96,6 +97,7 @@ class TabulatorTable(TypedDict):
 
     Attributes:
         name: its name.
+        sql_name: the name to use in a query in Athena; null if the name of the stack is unknown.
         columns: the columns that its configuration lists; null if the configuration cannot be read.
         captured_columns: the columns that Quilt adds for named groups in the patterns; null as above.
         source: null as above.
@@ -106,6 +108,7 @@ class TabulatorTable(TypedDict):
     """
 
     name: str
+    sql_name: str | None
     columns: list[TableColumn] | None
     captured_columns: list[str] | None
     source: TableSource | None
@@ -120,12 +123,18 @@ class TabulatorTablesAnswer(TypedDict):
 
     Attributes:
         bucket: its name.
+        data_catalog: the data catalog of the tables in Athena; null if the name of the stack is unknown.
+        database: the database of the tables in it.
+        packages: the URI of the packages whose files the tables read.
         tables: the tables of this page, sorted by name.
         count: the total of all pages.
         next_cursor: the `cursor` of the next page; null on the last page.
     """
 
     bucket: str
+    data_catalog: str | None
+    database: str
+    packages: str
     tables: list[TabulatorTable]
     count: int
     next_cursor: str | None
@@ -164,7 +173,7 @@ def tabulator_tables_list(bucket: str, cursor: str | None = None, limit: str | N
 
     Columns have types, sources are patterns of keys. Each table also has its format and its raw YAML. In queries, Quilt
     adds `captured_columns` to the columns, and $pkg_name, $logical_key, $physical_key, $top_hash and $issue.
-    athena://workgroups names the data catalog of the tables; the database is the bucket. A table with a configuration
+    `sql_name` is the name of a table in a query. A table with a configuration
     that cannot be parsed has a `config_error`; Quilt checks more. Sends one GraphQL request.
     """
     caller = current_caller()
@@ -185,9 +194,14 @@ def tabulator_tables_list(bucket: str, cursor: str | None = None, limit: str | N
         limit=limit,
         scope=("tabulator tables", caller.login.stack.registry_url, bucket),
     )
+    prefix = fetch_stack_prefix(caller)
+    catalog = make_tabulator_catalog(prefix) if prefix else None
     return {
         "bucket": bucket,
-        "tables": [_table_row(table) for table in page.rows],
+        "data_catalog": catalog,
+        "database": bucket,
+        "packages": f"quilt://buckets/{bucket}/packages",
+        "tables": [_table_row(table, catalog, bucket) for table in page.rows],
         "count": page.total,
         "next_cursor": page.next_cursor,
     }
@@ -200,11 +214,12 @@ def list_buckets_with_tables(prefix: str) -> list[str]:
     return [row["name"] for row in rows if row["name"].startswith(prefix)]
 
 
-def _table_row(table: "QuiltTable") -> TabulatorTable:
+def _table_row(table: "QuiltTable", catalog: str | None, bucket: str) -> TabulatorTable:
     module = import_module("quilt_mcp.services.tabulator_config")
     config, error = cast("Parsed", module.parse_config(table.config))
     return {
         "name": table.name,
+        "sql_name": ".".join(map(quote_sql, (catalog, bucket, table.name))) if catalog else None,
         "columns": [{"name": one.name, "type": one.type} for one in config.schema_] if config else None,
         "captured_columns": config.captured_columns if config else None,
         "source": cast("TableSource", config.source.model_dump()) if config else None,

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from quilt_mcp.commands.demo.packages import Package
+
 REGION = "us-east-1"
 ACCOUNT_ID = "123456789012"
 
@@ -101,6 +103,7 @@ class Bucket:
         description: what the catalog says about it.
         tags: its tags in the catalog.
         kms_key: the ARN of the KMS key that encrypts its objects; None for the keys of S3.
+        packages: its packages, of these objects.
     """
 
     name: str
@@ -114,6 +117,7 @@ class Bucket:
     description: str | None = None
     tags: tuple[str, ...] = ()
     kms_key: str | None = None
+    packages: tuple[Package, ...] = ()
 
 
 class Column(NamedTuple):

@@ -132,6 +132,21 @@ class AWSClients:
             self._sign_in.note_rejection(failure)
             raise
 
+    def read_object(self, bucket: str, key: str, most: int) -> bytes:
+        """Return the first bytes of an object, at most `most`.
+
+        Raises:
+            ResourceFailure: as `call`.
+        """
+        body = self.call("s3", "get_object", Bucket=bucket, Key=key)["Body"]
+        try:
+            content: bytes = body.read(most)
+        except (BotoCoreError, OSError) as error:
+            raise map_failure(error) from error
+        finally:
+            body.close()
+        return content
+
     def list_items(
         self, service: str, operation: str, key: str, *, next_key: str = "NextToken", **given: object
     ) -> Iterator[Any]:

@@ -17,6 +17,7 @@ ACTIONS = {
     "GetTable": "glue:GetTable",
     "GetTables": "glue:GetTables",
     "GetWorkGroup": "athena:GetWorkGroup",
+    "GetObject": "s3:GetObject",
     "HeadObject": "s3:GetObject",
     "ListBuckets": "s3:ListAllMyBuckets",
     "ListDatabases": "athena:ListDatabases",

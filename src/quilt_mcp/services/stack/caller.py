@@ -157,25 +157,26 @@ class Caller:
             details = f"{standing.name} is not an administrator"
             raise NeedsAdmin(f"Only administrators may read {what}.", details=details) from None
 
-    def send_query(self, operation: str, query: str, form: type[T]) -> T:
+    def send_query(self, operation: str, query: str, form: type[T], **variables: object) -> T:
         """Send a query that quilt3 does not have, and return its complete `data`, validated as `form`.
 
         Raises:
             QueryRefused: the stack returned errors, with or without data.
             ResourceFailure: as `SignIn.send`.
         """
-        answer = self.send_partial_query(operation, query, form)
+        answer = self.send_partial_query(operation, query, form, **variables)
         if answer.data is None or answer.error_paths:
             raise answer.refusal
         return answer.data
 
-    def send_partial_query(self, operation: str, query: str, form: type[T]) -> PartialAnswer[T]:
+    def send_partial_query(self, operation: str, query: str, form: type[T], **variables: object) -> PartialAnswer[T]:
         """Send a query that quilt3 does not have, and return what the stack returned: data, errors, or both.
 
         Raises:
             ResourceFailure: as `SignIn.send`.
         """
-        return self._sign_in.send(lambda session: post_query(self._registry_url, session, operation, query, form))
+        url = self._registry_url
+        return self._sign_in.send(lambda session: post_query(url, session, operation, query, form, **variables))
 
     def fetch_catalog_config(self) -> CatalogConfig:
         """Fetch the catalog's public config.json, without the caller's token."""
