@@ -219,6 +219,7 @@ async def test_a_table_has_its_columns_and_format(shop: World) -> None:
         "serde": "org.openx.data.jsonserde.JsonSerDe",
         "parameters": {"EXTERNAL": "TRUE", "classification": "json"},
         "parameters_truncated": False,
+        "packages": None,
         "view_sql": None,
         "view_sql_truncated": False,
         "create_time": None,

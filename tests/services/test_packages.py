@@ -9,8 +9,8 @@ from moto.s3.models import s3_backends
 
 from quilt_mcp.app import App
 from quilt_mcp.commands.demo.graphql import Endpoint
-from quilt_mcp.commands.demo.packages import CREATED, Package, Revision
-from quilt_mcp.commands.demo.records import ACCOUNT_ID, Bucket
+from quilt_mcp.commands.demo.packages import CREATED
+from quilt_mcp.commands.demo.records import ACCOUNT_ID, Bucket, Package, Revision
 from quilt_mcp.commands.demo.world import World, demo_world
 from quilt_mcp.server import create_manager
 from quilt_mcp.settings import Settings

@@ -24,7 +24,7 @@ MAX_COLUMNS = 2000
 MAX_TYPE = 2000
 MAX_NAME = 255
 MAX_PARAMETERS, MAX_PARAMETER = 100, 1000
-MAX_EXAMPLE_DATABASES = 5
+MAX_EXAMPLE_DATABASES = 10
 OF_PACKAGES = re.compile(r"([a-z0-9.-]{3,63})_package_(?:revision|tag|manifest|entry)")
 
 

@@ -41,7 +41,7 @@ class Refusal(NamedTuple):
 
 
 def probe_bucket(aws: "AWSClients", bucket: str, *, writes: bool) -> Probe:
-    """Find the caller's rights in one bucket, with at most CALLS calls.
+    """Find the caller's rights in one bucket, with at most CALLS calls, and one more for the write probe.
 
     Args:
         aws: AWS in the caller's name.
@@ -54,7 +54,7 @@ def probe_bucket(aws: "AWSClients", bucket: str, *, writes: bool) -> Probe:
         return Probe(error=NO_BUCKET, cause="missing")
     except ResourceFailure as failure:
         return Probe(error=failure.message, cause="late" if isinstance(failure, (Throttled, TooSlow)) else "other")
-    chosen = choose_keys(listing.keys, CALLS - calls - writes)
+    chosen = choose_keys(listing.keys, CALLS - calls)
     tried = tuple(try_key(aws, bucket, key) for key in chosen)
     put = try_put(aws, bucket, tried) if writes else None
     has_failed = bool(tried) and all(one.result == "failed" for one in tried)

@@ -2,7 +2,7 @@
 
 import json
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote, urlsplit
 
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
@@ -54,7 +54,7 @@ class SchemaRow(TypedDict):
 
     id: str
     url: str | None
-    schema: dict[str, Any] | None
+    schema: dict[str, object] | None
     error: str | None
 
 
@@ -110,7 +110,7 @@ def bucket_workflows_get(bucket: str) -> WorkflowsAnswer:
 
 
 def _describe(
-    aws: "AWSClients", bucket: str, text: str | None, config: dict[str, Any], error: str | None
+    aws: "AWSClients", bucket: str, text: str | None, config: dict[str, object], error: str | None
 ) -> WorkflowsAnswer:
     workflows, schemas = (_get_dict(config, name) for name in ("workflows", "schemas"))
     required = None if text is None or error else str(config.get("is_workflow_required", "true")).lower() == "true"
@@ -129,7 +129,7 @@ def _describe(
     }
 
 
-def _get_dict(value: object, name: str) -> dict[str, Any]:
+def _get_dict(value: object, name: str) -> dict[str, object]:
     found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, dict) else {}
 

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import quote
 
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
@@ -104,7 +104,7 @@ class _Revision(TypedDict):
     hash: str
     modified: datetime
     message: str | None
-    userMeta: dict[str, Any] | None
+    userMeta: dict[str, object] | None
     workflow: _Workflow | None
     totalEntries: int | None
     totalBytes: float | None
@@ -242,7 +242,7 @@ class PackageAnswer(TypedDict):
     modified: str
     message: str | None
     workflow: PackageWorkflow | None
-    user_meta: dict[str, Any] | None
+    user_meta: dict[str, object] | None
     user_meta_left_out: list[str]
     user_meta_truncated: bool
     entries: int | None
@@ -621,11 +621,11 @@ def _describe_entry(entry: _Child) -> EntryRow:
     }
 
 
-def _cut_meta(meta: Mapping[str, Any] | None, most: int = MAX_META) -> tuple[dict[str, Any] | None, list[str]]:
+def _cut_meta(meta: Mapping[str, object] | None, most: int = MAX_META) -> tuple[dict[str, object] | None, list[str]]:
     """Return the metadata as far as it fits, and the keys that are left out."""
     if meta is None:
         return None, []
-    kept, left_out = dict[str, Any](), list[str]()
+    kept, left_out = dict[str, object](), list[str]()
     for key, value in meta.items():
         size = len(json.dumps({key: value}, ensure_ascii=False))
         if size <= most:

@@ -1,9 +1,9 @@
 """The company's data in S3, in the Glue data catalog and in Athena."""
 
 from quilt_mcp.commands.demo.glue_tables import CLINICAL_TABLES, PACKAGE_TABLES, SEQUENCING_TABLES
-from quilt_mcp.commands.demo.packages import CREATED, Package, Revision
+from quilt_mcp.commands.demo.packages import CREATED
 from quilt_mcp.commands.demo.people import NON_MANAGED, RESEARCHER
-from quilt_mcp.commands.demo.records import Bucket, Database, Query, WorkGroup
+from quilt_mcp.commands.demo.records import Bucket, Database, Package, Query, Revision, WorkGroup
 
 RUN_METRICS = """\
 schema:

@@ -2,12 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from quilt_mcp.commands.demo.records import Bucket
+from quilt_mcp.commands.demo.records import Bucket, Package, Revision
 
 CREATED = 1_747_663_200  # the names of the pointers are in seconds since 1970
 POINTERS = ".quilt/named_packages"
@@ -18,32 +17,7 @@ JSON = dict[str, object]
 T = TypeVar("T")
 
 
-class Revision(NamedTuple):
-    """A revision of a package.
-
-    Attributes:
-        created: in seconds since 1970.
-        message: its message.
-        entries: for each path in the package, the key of the object in the bucket.
-        user_meta: its metadata.
-        workflow: the id of the workflow that the push passed.
-    """
-
-    created: int
-    message: str | None
-    entries: Mapping[str, str] = {}
-    user_meta: Mapping[str, object] | None = None
-    workflow: str | None = None
-
-
-class Package(NamedTuple):
-    """A package, with its revisions from the oldest to the newest."""
-
-    name: str
-    revisions: tuple[Revision, ...]
-
-
-def write_manifest(bucket: "Bucket", revision: Revision) -> str:
+def write_manifest(bucket: Bucket, revision: Revision) -> str:
     """Return the manifest of a revision, in the form of quilt3: a line for the package, and one for each file."""
     head: JSON = {"version": "v0", "message": revision.message, "created": revision.created}
     if revision.user_meta is not None:
@@ -65,12 +39,12 @@ def write_manifest(bucket: "Bucket", revision: Revision) -> str:
     return "".join(f"{json.dumps(row)}\n" for row in rows)
 
 
-def compute_hash(bucket: "Bucket", revision: Revision) -> str:
+def compute_hash(bucket: Bucket, revision: Revision) -> str:
     """Return the top hash of a revision."""
     return hashlib.sha256(write_manifest(bucket, revision).encode()).hexdigest()
 
 
-def store_packages(bucket: "Bucket") -> dict[str, str]:
+def store_packages(bucket: Bucket) -> dict[str, str]:
     """Return the objects of the packages of a bucket: their manifests, and the pointers to them."""
     stored = {}
     for package in bucket.packages:
@@ -82,7 +56,7 @@ def store_packages(bucket: "Bucket") -> dict[str, str]:
     return stored
 
 
-def describe_packages(bucket: "Bucket", filter_: str | None) -> JSON:
+def describe_packages(bucket: Bucket, filter_: str | None) -> JSON:
     """Return the value of a PackageList."""
     found = [one for one in bucket.packages if (filter_ or "").lower() in one.name.lower()]
 
@@ -94,7 +68,7 @@ def describe_packages(bucket: "Bucket", filter_: str | None) -> JSON:
     return {"total": len(found), "page": page}
 
 
-def describe_package(bucket: "Bucket", package: Package) -> JSON:
+def describe_package(bucket: Bucket, package: Package) -> JSON:
     """Return the value of a Package."""
     newest = package.revisions[::-1]
 
@@ -123,7 +97,7 @@ def _describe_time(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
-def _describe_revision(bucket: "Bucket", revision: Revision) -> JSON:
+def _describe_revision(bucket: Bucket, revision: Revision) -> JSON:
     sizes = {path: len(bucket.objects[key]) for path, key in revision.entries.items()}
     return {
         "hash": compute_hash(bucket, revision),
@@ -141,7 +115,7 @@ def _describe_revision(bucket: "Bucket", revision: Revision) -> JSON:
     }
 
 
-def _describe_directory(bucket: "Bucket", revision: Revision, path: str) -> JSON | None:
+def _describe_directory(bucket: Bucket, revision: Revision, path: str) -> JSON | None:
     start = f"{path}/" if path else ""
     below = [one for one in revision.entries if one.startswith(start)]
     if path and not below:
@@ -152,7 +126,7 @@ def _describe_directory(bucket: "Bucket", revision: Revision, path: str) -> JSON
     return {"__typename": "PackageDir", "path": path, "size": size, "children": children}
 
 
-def _describe_file(bucket: "Bucket", revision: Revision, path: str) -> JSON | None:
+def _describe_file(bucket: Bucket, revision: Revision, path: str) -> JSON | None:
     if path not in revision.entries:
         return None
     key = revision.entries[path]
@@ -160,7 +134,7 @@ def _describe_file(bucket: "Bucket", revision: Revision, path: str) -> JSON | No
     return {"__typename": "PackageFile", "path": path, "size": size, "physicalKey": f"s3://{bucket.name}/{key}"}
 
 
-def search(kind: str, buckets: Iterable["Bucket"], asked: Iterable[str] | None, text: str | None) -> JSON:
+def search(kind: str, buckets: Iterable[Bucket], asked: Iterable[str] | None, text: str | None) -> JSON:
     """Return the value of a search: what contains the text, without the syntax of the real search."""
     visible = {one.name: one for one in buckets}
     if unknown := [name for name in asked or () if name not in visible]:
@@ -179,7 +153,7 @@ def search(kind: str, buckets: Iterable["Bucket"], asked: Iterable[str] | None, 
     }
 
 
-def search_more(kind: str, buckets: Iterable["Bucket"], after: str, size: int) -> JSON:
+def search_more(kind: str, buckets: Iterable[Bucket], after: str, size: int) -> JSON:
     """Return the value of the next page. The cursor names the text of the search and the place."""
     text, _, place = after.rpartition("@")
     find = _find_packages if kind == "Packages" else _find_objects
@@ -192,7 +166,7 @@ def _cut_hits(kind: str, hits: list[JSON], start: int, size: int) -> JSON:
     return {"__typename": f"{kind}SearchResultSetPage", "cursor": cursor, "hits": page}
 
 
-def _find_packages(bucket: "Bucket", text: str) -> Iterator[JSON]:
+def _find_packages(bucket: Bucket, text: str) -> Iterator[JSON]:
     for package in bucket.packages:
         revision = package.revisions[-1]
         meta, message = json.dumps(revision.user_meta or {}), revision.message or ""
@@ -217,7 +191,7 @@ def _find_packages(bucket: "Bucket", text: str) -> Iterator[JSON]:
             }
 
 
-def _find_entries(bucket: "Bucket", revision: Revision, text: str) -> Iterator[JSON]:
+def _find_entries(bucket: Bucket, revision: Revision, text: str) -> Iterator[JSON]:
     for path, key in sorted(revision.entries.items()):
         content = bucket.objects[key]
         matches = {"logicalKey": text in path.lower(), "physicalKey": text in key.lower(), "meta": False}
@@ -227,7 +201,7 @@ def _find_entries(bucket: "Bucket", revision: Revision, text: str) -> Iterator[J
             yield {"logicalKey": path, "physicalKey": physical_key, "size": size, "matchLocations": matches}
 
 
-def _find_objects(bucket: "Bucket", text: str) -> Iterator[JSON]:
+def _find_objects(bucket: Bucket, text: str) -> Iterator[JSON]:
     for key, content in sorted(bucket.objects.items()):
         if text in key.lower() or text in content.lower():
             yield {

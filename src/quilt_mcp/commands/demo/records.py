@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from quilt_mcp.commands.demo.packages import Package
-
 REGION = "us-east-1"
 ACCOUNT_ID = "123456789012"
 
@@ -90,6 +88,31 @@ class User:
     def email(self) -> str:
         """The email address, in a domain that is reserved for examples."""
         return f"{self.name.replace('_', '.')}@acme.example.com"
+
+
+class Revision(NamedTuple):
+    """A revision of a package.
+
+    Attributes:
+        created: in seconds since 1970.
+        message: its message.
+        entries: for each path in the package, the key of the object in the bucket.
+        user_meta: its metadata.
+        workflow: the id of the workflow that the push passed.
+    """
+
+    created: int
+    message: str | None
+    entries: Mapping[str, str] = {}
+    user_meta: Mapping[str, object] | None = None
+    workflow: str | None = None
+
+
+class Package(NamedTuple):
+    """A package, with its revisions from the oldest to the newest."""
+
+    name: str
+    revisions: tuple[Revision, ...]
 
 
 @dataclass(frozen=True)
