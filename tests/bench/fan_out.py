@@ -21,7 +21,7 @@ from quilt_mcp.app import App
 from quilt_mcp.commands.process import configure_logging
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.server import create_manager
-from quilt_mcp.services import fan_out as threads
+from quilt_mcp.services import lists as threads
 from quilt_mcp.settings import Settings
 from tests.bench.estimates import estimate
 from tests.bench.interleaving import Arm

@@ -5,10 +5,19 @@ from typing import Any
 
 import pytest
 
-from quilt_mcp.services.bucket_claims import Claims, Statement
-from quilt_mcp.services.bucket_probes import CALLS, Page, list_page, probe_bucket
-from quilt_mcp.services.bucket_survey import MOST_CALLS, Survey, survey_bucket
-from quilt_mcp.services.bucket_verdicts import UNTRIED, judge
+from quilt_mcp.services.evidence import (
+    CALLS,
+    MOST_CALLS,
+    UNTRIED,
+    Claims,
+    Page,
+    Statement,
+    Survey,
+    judge,
+    list_page,
+    probe_bucket,
+    survey_bucket,
+)
 from tests.support.scripted_s3 import ENCRYPTED, REGION, ScriptedS3
 
 NOTHING = Statement("nothing is known")

@@ -27,10 +27,9 @@ from quilt_mcp.services.athena_read_service import athena_databases_list
 from quilt_mcp.services.auth_metadata import UserInfo, auth_status, catalog_info, filesystem_status
 from quilt_mcp.services.governance_service import admin_tabulator_open_query_get, admin_users_list
 from quilt_mcp.services.permissions_service import discover_permissions
-from quilt_mcp.services.stack.aws_clients import AWSClients
+from quilt_mcp.services.stack.aws import AWSClients
 from quilt_mcp.services.stack.callers import Callers, current_caller
-from quilt_mcp.services.stack.credentials import AWSKeys
-from quilt_mcp.services.stack.errors import (
+from quilt_mcp.services.stack.failures import (
     NeedsAdmin,
     NotSignedInToQuilt,
     QueryNotUnderstood,
@@ -38,9 +37,9 @@ from quilt_mcp.services.stack.errors import (
     RefusedByStack,
     RequestRejected,
 )
-from quilt_mcp.services.stack.login import Tokens
-from quilt_mcp.services.stack.quilt_files import store_tokens
+from quilt_mcp.services.stack.login import Tokens, store_tokens
 from quilt_mcp.services.stack.session import StackAdapter, open_session
+from quilt_mcp.services.stack.sign_in import AWSKeys
 from quilt_mcp.services.tabulator_service import tabulator_buckets_list
 from quilt_mcp.settings import Settings
 from tests.support import apps

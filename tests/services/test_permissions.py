@@ -10,15 +10,23 @@ import quilt3
 
 from quilt_mcp.commands.demo.world import World, demo_world
 from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
-from quilt_mcp.services.bucket_access import BucketAccess, Snapshot, take_snapshot
-from quilt_mcp.services.bucket_claims import Probe, Statement
-from quilt_mcp.services.bucket_listing import Buckets, SourceName, describe_cut
-from quilt_mcp.services.bucket_probes import probe_bucket
-from quilt_mcp.services.bucket_verdicts import judge
-from quilt_mcp.services.permissions_service import bucket_recommendations_get, discover_permissions, parse_identity
-from quilt_mcp.services.recommendations import recommend_buckets
-from quilt_mcp.services.registry_rights import StackBuckets
-from quilt_mcp.services.stack.aws_clients import AWSClients
+from quilt_mcp.services.buckets import (
+    BucketAccess,
+    Buckets,
+    Snapshot,
+    SourceName,
+    StackBuckets,
+    describe_cut,
+    take_snapshot,
+)
+from quilt_mcp.services.evidence import Probe, Statement, judge, probe_bucket
+from quilt_mcp.services.permissions_service import (
+    bucket_recommendations_get,
+    discover_permissions,
+    parse_identity,
+    recommend_buckets,
+)
+from quilt_mcp.services.stack.aws import AWSClients
 from quilt_mcp.services.stack.caller import Caller
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.settings import Settings

@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from quilt_mcp.core.errors import ResourceFailure, Unavailable
-from quilt_mcp.services.registry_rights import (
+from quilt_mcp.services.buckets import (
     StackBuckets,
     Statements,
     fetch_buckets,
@@ -15,8 +15,8 @@ from quilt_mcp.services.registry_rights import (
     is_session_of,
     state_rights,
 )
-from quilt_mcp.services.stack.errors import NotSignedInToQuilt, QueryNotUnderstood, QueryRefused, RefusedByStack
-from quilt_mcp.services.stack.standing import Standing
+from quilt_mcp.services.stack.caller import Standing
+from quilt_mcp.services.stack.failures import NotSignedInToQuilt, QueryNotUnderstood, QueryRefused, RefusedByStack
 
 ARN = "arn:aws:sts::123456789012:assumed-role/Quilt-Lab/ann"
 ROLE_ARN = "arn:aws:iam::123456789012:role/quilt/acme/Quilt-Lab"

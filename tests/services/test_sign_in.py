@@ -24,11 +24,11 @@ from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure, Unavailable
 from quilt_mcp.services.auth_metadata import auth_status, catalog_info
 from quilt_mcp.services.governance_service import admin_users_list
-from quilt_mcp.services.stack import quilt_files
+from quilt_mcp.services.stack import login as quilt_files
 from quilt_mcp.services.stack.callers import Callers, current_caller
-from quilt_mcp.services.stack.errors import NoRole, NotSignedInToQuilt, RefusedByStack, RequestRejected, TokenRejected
-from quilt_mcp.services.stack.local_sign_in import LocalSignIn
+from quilt_mcp.services.stack.failures import NoRole, NotSignedInToQuilt, RefusedByStack, RequestRejected, TokenRejected
 from quilt_mcp.services.stack.login import Stack
+from quilt_mcp.services.stack.sign_in import LocalSignIn
 from quilt_mcp.settings import Settings, describe_setting
 from tests.support import apps
 from tests.support.silent_server import SilentServer

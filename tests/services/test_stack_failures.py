@@ -16,8 +16,10 @@ from pydantic import TypeAdapter, ValidationError
 from quilt3._graphql_client import exceptions as graphql
 
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, ResourceFailure, Unavailable, find_failure
-from quilt_mcp.services.stack.aws_errors import ACTIONS, BY_CODE, UnexplainedByS3
-from quilt_mcp.services.stack.errors import (
+from quilt_mcp.services.stack.failures import (
+    ACTIONS,
+    BY_CODE,
+    FAILURES,
     AWSKeysExpired,
     NotSignedInToQuilt,
     QueryNotUnderstood,
@@ -26,8 +28,9 @@ from quilt_mcp.services.stack.errors import (
     Throttled,
     TokenRejected,
     TooSlow,
+    UnexplainedByS3,
+    map_failure,
 )
-from quilt_mcp.services.stack.failures import FAILURES, map_failure
 from tests.support.aws_operations import find_operations
 
 

@@ -1,22 +1,355 @@
 """athena://databases/{database}/tables: tables, their columns and their partitions."""
 
+import base64
+import binascii
+import json
 import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NotRequired
 from urllib.parse import quote
+
+from typing_extensions import TypedDict
 
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound, ResourceFailure
-from quilt_mcp.services.athena_recommendation import DATA_CATALOG
-from quilt_mcp.services.athena_responses import AWSColumn, AWSDatabase, AWSStorage, AWSTable, AWSTarget
-from quilt_mcp.services.athena_table_answers import Column, TableAnswer, TableRow, TablesAnswer
-from quilt_mcp.services.athena_views import MAX_SQL, read_view_sql
-from quilt_mcp.services.paging import cut_page
+from quilt_mcp.services.lists import cut_page
 from quilt_mcp.services.stack.callers import current_caller
 
 if TYPE_CHECKING:
-    from quilt_mcp.services.stack.aws_clients import AWSClients
+    from quilt_mcp.services.stack.aws import AWSClients
+
+DATA_CATALOG = "AwsDataCatalog"
+
+
+class AWSDatabase(TypedDict):
+    """A database in a response of Glue or Athena."""
+
+    Name: str
+    Description: NotRequired[str]
+    LocationUri: NotRequired[str]
+    CreateTime: NotRequired[datetime]
+    Parameters: NotRequired[dict[str, str]]
+    TargetDatabase: NotRequired["AWSTarget"]
+    FederatedDatabase: NotRequired["AWSFederation"]
+
+
+class AWSTarget(TypedDict, total=False):
+    """What a resource link points to."""
+
+    CatalogId: str
+    DatabaseName: str
+    Name: str
+    Region: str
+
+
+class AWSFederation(TypedDict, total=False):
+    """The source of a database outside Glue."""
+
+    Identifier: str
+    ConnectionName: str
+
+
+class AWSEngine(TypedDict, total=False):
+    """The engine of a workgroup."""
+
+    EffectiveEngineVersion: str
+
+
+class AWSWorkGroup(TypedDict):
+    """A workgroup in a response of ListWorkGroups."""
+
+    Name: str
+    State: NotRequired[str]
+    Description: NotRequired[str]
+    CreationTime: NotRequired[datetime]
+    EngineVersion: NotRequired[AWSEngine]
+
+
+class AWSWorkGroups(TypedDict, total=False):
+    """A page of a response of ListWorkGroups."""
+
+    WorkGroups: list[AWSWorkGroup]
+    NextToken: str
+
+
+class AWSResultConfiguration(TypedDict, total=False):
+    """Where results are stored."""
+
+    OutputLocation: str
+
+
+class AWSWorkGroupConfiguration(TypedDict, total=False):
+    """The settings of a workgroup."""
+
+    ResultConfiguration: AWSResultConfiguration
+    EnforceWorkGroupConfiguration: bool
+    ManagedQueryResultsConfiguration: "AWSManagedResults"
+
+
+class AWSManagedResults(TypedDict, total=False):
+    """Whether Athena stores results itself."""
+
+    Enabled: bool
+
+
+class AWSWorkGroupDetails(TypedDict, total=False):
+    """A workgroup in a response of GetWorkGroup."""
+
+    Configuration: AWSWorkGroupConfiguration
+
+
+class AWSQueryStatus(TypedDict, total=False):
+    """The status of a query execution."""
+
+    State: str
+    SubmissionDateTime: datetime
+    CompletionDateTime: datetime
+    StateChangeReason: str
+
+
+class AWSQueryStatistics(TypedDict, total=False):
+    """The statistics of a query execution."""
+
+    EngineExecutionTimeInMillis: int
+    DataScannedInBytes: int
+
+
+class AWSQueryContext(TypedDict, total=False):
+    """Where a query ran."""
+
+    Database: str
+
+
+class AWSQueryExecution(TypedDict):
+    """A query execution in a response of BatchGetQueryExecution."""
+
+    QueryExecutionId: str
+    Query: NotRequired[str]
+    Status: NotRequired[AWSQueryStatus]
+    Statistics: NotRequired[AWSQueryStatistics]
+    ResultConfiguration: NotRequired[AWSResultConfiguration]
+    QueryExecutionContext: NotRequired[AWSQueryContext]
+    WorkGroup: NotRequired[str]
+
+
+class AWSQueryIds(TypedDict, total=False):
+    """A page of a response of ListQueryExecutions."""
+
+    QueryExecutionIds: list[str]
+    NextToken: str
+
+
+class AWSQueryExecutions(TypedDict, total=False):
+    """A response of BatchGetQueryExecution."""
+
+    QueryExecutions: list[AWSQueryExecution]
+    UnprocessedQueryExecutionIds: list[object]
+
+
+class AWSColumn(TypedDict):
+    """A column in a response of Glue."""
+
+    Name: str
+    Type: NotRequired[str]
+    Comment: NotRequired[str]
+    Parameters: NotRequired[dict[str, str]]
+
+
+class AWSSerde(TypedDict, total=False):
+    """How rows are stored in files."""
+
+    SerializationLibrary: str
+    Parameters: dict[str, str]
+
+
+class AWSStorage(TypedDict, total=False):
+    """Where and how a table is stored."""
+
+    Columns: list[AWSColumn]
+    Location: str
+    InputFormat: str
+    OutputFormat: str
+    SerdeInfo: AWSSerde
+    Parameters: dict[str, str]
+
+
+class AWSRepresentation(TypedDict, total=False):
+    """The query of a view for one engine."""
+
+    Dialect: str
+    ViewOriginalText: str
+
+
+class AWSView(TypedDict, total=False):
+    """A view that several engines can read."""
+
+    Representations: list[AWSRepresentation]
+
+
+class AWSTable(TypedDict):
+    """A table in a response of Glue."""
+
+    Name: str
+    DatabaseName: NotRequired[str]
+    Description: NotRequired[str]
+    CreateTime: NotRequired[datetime]
+    UpdateTime: NotRequired[datetime]
+    StorageDescriptor: NotRequired[AWSStorage]
+    PartitionKeys: NotRequired[list[AWSColumn]]
+    ViewOriginalText: NotRequired[str]
+    TableType: NotRequired[str]
+    TargetTable: NotRequired[AWSTarget]
+    ViewDefinition: NotRequired[AWSView]
+    Parameters: NotRequired[dict[str, str]]
+
+
+class TableRow(TypedDict):
+    """One table.
+
+    Attributes:
+        name: its name.
+        type: such as EXTERNAL_TABLE or VIRTUAL_VIEW; null if Glue does not say.
+        description: its description; empty if there is none.
+        location: where its data is; null if Glue does not say, as for a view.
+        link_target: for a resource link, the table or database to which it points; null otherwise.
+        column_count: the number of columns, without partition keys; null if Glue does not list columns.
+        partition_keys: the names of the partition keys, in their order; null for an Iceberg table, because its
+            partitioning is hidden: it is in its metadata, and not in Glue.
+        create_time: ISO 8601 in UTC; null if unknown.
+        update_time: ISO 8601 in UTC; null if unknown.
+    """
+
+    name: str
+    type: str | None
+    description: str
+    location: str | None
+    link_target: str | None
+    column_count: int | None
+    partition_keys: list[str] | None
+    create_time: str | None
+    update_time: str | None
+
+
+class TablesAnswer(TypedDict):
+    """A page of the tables of a database.
+
+    Attributes:
+        database: the name of the database.
+        tables: the tables of this page, sorted by name.
+        count: the total of all pages.
+        count_is_exact: false if the database has more tables than `count`, the maximum that this server lists.
+        next_cursor: the `cursor` of the next page; null on the last page.
+        data_catalog_name: the data catalog that contains the database.
+        region: the AWS region.
+    """
+
+    database: str
+    tables: list[TableRow]
+    count: int
+    count_is_exact: bool
+    next_cursor: str | None
+    data_catalog_name: str
+    region: str
+
+
+class Column(TypedDict):
+    """A column, or a partition key.
+
+    Attributes:
+        name: its name.
+        type: its type in Athena, such as bigint; null if Glue does not say.
+        type_truncated: whether the type is cut at 2,000 characters.
+        comment: its comment; null if there is none.
+    """
+
+    name: str
+    type: str | None
+    type_truncated: bool
+    comment: str | None
+
+
+class TableAnswer(TypedDict):
+    """One table.
+
+    Attributes:
+        name: its name.
+        database: the name of its database.
+        sql_name: the name to use in a query in Athena.
+        type: such as EXTERNAL_TABLE or VIRTUAL_VIEW; null if Glue does not say.
+        description: its description; empty if there is none.
+        table_format: "iceberg" for an Iceberg table; null for others.
+        columns: its columns, without partition keys, in their order; null if Glue does not list columns. At most 2,000.
+            Columns that were dropped from an Iceberg table are left out.
+        column_count: the number of all columns; null if Glue does not list columns.
+        partition_keys: the columns by which its data is partitioned, in their order; null for an Iceberg table, because
+            its partitioning is hidden: it is in its metadata, and not in Glue. `SHOW CREATE TABLE` in Athena shows it.
+        link_target: for a resource link, the table or database to which it points; null otherwise.
+        location: where its data is; null if Glue does not say, as for a view.
+        classification: the format of its data, as its parameters state it, such as parquet; null if they do not.
+        input_format: the Hadoop class that reads its files; null if Glue does not say.
+        serde: the Hadoop class that parses its rows; null if Glue does not say.
+        parameters: its parameters, sorted. Of many or long ones, only a part.
+        parameters_truncated: whether parameters are left out or cut: at most 100, with 1,000 characters each.
+        packages: for a table of the Quilt stack about packages, the URI of the packages of its bucket; null otherwise.
+        view_sql: the query of a view; null for other tables, and if Glue does not contain a query that can be read.
+        view_sql_truncated: whether the query is cut at 20,000 characters.
+        create_time: ISO 8601 in UTC; null if unknown.
+        update_time: ISO 8601 in UTC; null if unknown.
+        data_catalog_name: the data catalog that contains the database.
+        region: the AWS region.
+    """
+
+    name: str
+    database: str
+    sql_name: str
+    type: str | None
+    description: str
+    table_format: Literal["iceberg"] | None
+    columns: list[Column] | None
+    column_count: int | None
+    partition_keys: list[Column] | None
+    link_target: str | None
+    location: str | None
+    classification: str | None
+    input_format: str | None
+    serde: str | None
+    parameters: dict[str, str]
+    parameters_truncated: bool
+    packages: str | None
+    view_sql: str | None
+    view_sql_truncated: bool
+    create_time: str | None
+    update_time: str | None
+    data_catalog_name: str
+    region: str
+
+
+VIEW = "VIRTUAL_VIEW"
+MAX_SQL = 20_000
+_COMMENT = re.compile(r"\s*/\*\s*Presto View:\s*([A-Za-z0-9+/=]+)\s*\*/\s*")
+
+
+def read_view_sql(table: AWSTable) -> str | None:
+    """Return the query of a view; None for another table, and for a view of another form than Athena's.
+
+    A view that another engine has created can have its query as plain text. Athena cannot run it, so it is left out. A
+    view of several dialects has a query for each engine.
+    """
+    for one in table.get("ViewDefinition", {}).get("Representations", []):
+        if one.get("Dialect") == "ATHENA" and one.get("ViewOriginalText"):
+            return one["ViewOriginalText"]
+    found = _COMMENT.fullmatch(table.get("ViewOriginalText", "")) if table.get("TableType") == VIEW else None
+    if found is None:
+        return None
+    try:
+        definition = json.loads(base64.b64decode(found[1], validate=True))
+    except (binascii.Error, ValueError, RecursionError):
+        return None
+    sql = definition.get("originalSql") if isinstance(definition, dict) else None
+    return sql if isinstance(sql, str) else None
+
 
 PAGE = 100  # the maximum for GetTables and GetDatabases
 MAX_TABLES = 5000

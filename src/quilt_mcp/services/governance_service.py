@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, TypeGuard
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core.answers import iso
-from quilt_mcp.services.paging import cut_page
+from quilt_mcp.services.lists import cut_page
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.errors import QueryRefused
+from quilt_mcp.services.stack.failures import QueryRefused
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.graphql import ManagedRole, QuiltPolicy, QuiltRole, QuiltUser

@@ -12,7 +12,7 @@ from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import InvalidTemplateVariable, Unavailable
 from quilt_mcp.services.packages import link, make_uri
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.errors import QueryNotUnderstood
+from quilt_mcp.services.stack.failures import QueryNotUnderstood
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller

@@ -13,10 +13,10 @@ from quilt_mcp.app.page_size import parse_limit
 from quilt_mcp.core import cursors
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound, ResourceFailure
-from quilt_mcp.services.paging import cut_page
-from quilt_mcp.services.registry_rights import fetch_names
+from quilt_mcp.services.buckets import fetch_names
+from quilt_mcp.services.lists import cut_page
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.errors import QueryNotUnderstood
+from quilt_mcp.services.stack.failures import QueryNotUnderstood
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller

@@ -10,14 +10,14 @@ from quilt_mcp.services import (
     auth_metadata,
     governance_service,
     metadata_service,
-    one_bucket,
     package_search,
-    package_workflows,
     packages,
     permissions_service,
-    stack_buckets,
     tabulator_service,
 )
+from quilt_mcp.services import buckets as stack_buckets
+from quilt_mcp.services import metadata_service as package_workflows
+from quilt_mcp.services import permissions_service as one_bucket
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import Callers
 from quilt_mcp.services.stack.failures import FAILURES

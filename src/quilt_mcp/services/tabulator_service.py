@@ -1,21 +1,121 @@
-"""tabulator://: the buckets that have tabulator tables, and the tables."""
+"""tabulator://: the buckets that have tabulator tables, and the tables with their YAML."""
 
+import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
-from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
+from pydantic import BaseModel, ValidationError
+from typing_extensions import TypedDict
 
 from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.athena_tables import quote_sql
-from quilt_mcp.services.catalog_names import fetch_stack_prefix, make_tabulator_catalog
-from quilt_mcp.services.paging import cut_page
+from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
+from quilt_mcp.services.lists import cut_page
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.errors import QueryNotUnderstood, QueryRefused
+from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller
     from quilt_mcp.services.stack.graphql import QuiltTable
-    from quilt_mcp.services.tabulator_config import Parsed
+
+MAX_CONFIG = 20_000
+MAX_DEPTH = 20
+PROBLEMS = {"missing": "is missing", "string_type": "is not a text", "list_type": "is not a list"}
+_GROUP = re.compile(r"\(\?P?<([A-Za-z_][A-Za-z0-9_]*)>")
+
+
+class Column(BaseModel):
+    """A column."""
+
+    name: str
+    type: str
+
+
+class Source(BaseModel):
+    """Which objects the rows come from. The patterns are regular expressions."""
+
+    type: str
+    package_name: str
+    logical_key: str
+
+
+class Parser(BaseModel):
+    """How objects are read."""
+
+    format: str
+
+
+class Config(BaseModel):
+    """The parts that this server reads. Every value is text, as it is written in the YAML."""
+
+    schema_: list[Column]
+    source: Source
+    parser: Parser
+
+    model_config = {"alias_generator": lambda name: name.removesuffix("_")}
+
+    @property
+    def captured_columns(self) -> list[str]:
+        """The columns that Quilt adds for the named groups in the patterns."""
+        return _GROUP.findall(self.source.package_name) + _GROUP.findall(self.source.logical_key)
+
+
+class Parsed(NamedTuple):
+    """The configuration, or why it cannot be read."""
+
+    config: Config | None
+    error: str | None
+
+
+def parse_config(text: str) -> Parsed:
+    """Parse the YAML of a table, which an administrator of the stack wrote. It has the form that Quilt documents.
+
+    YAML can describe far more data than it has characters, so its length and depth are limited, and aliases are not
+    allowed.
+    """
+    value, problem = parse_yaml(text)
+    if problem:
+        return Parsed(None, problem)
+    try:
+        return Parsed(Config.model_validate(value), None)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{_name_place(one['loc'])} {PROBLEMS.get(one['type'], 'has another form')}" for one in error.errors()[:3]
+        )
+        return Parsed(None, f"The configuration does not have the documented form: {problems}.")
+
+
+def parse_yaml(text: str) -> tuple[object, str | None]:
+    """Parse YAML with the same limits. Every value is text, as it is written. Return it, or why it cannot be parsed."""
+    if len(text) > MAX_CONFIG:
+        return None, f"The configuration has more than {MAX_CONFIG:,} characters, so it is not parsed."
+    yaml = import_module("yaml")  # on first use: it takes 10 ms
+    try:
+        if problem := _find_problem(text):
+            return None, problem
+        return yaml.load(text, Loader=yaml.BaseLoader), None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        return None, f"The configuration is not valid YAML{f' at line {mark.line + 1}' if mark else ''}."
+    except (ValueError, RecursionError):  # from Python's functions that yaml calls, such as `chr` and `int`
+        return None, "The configuration is not valid YAML: a value in it is out of range."
+
+
+def _find_problem(text: str) -> str | None:
+    depth = 0
+    yaml = import_module("yaml")
+    for event in yaml.parse(text, Loader=yaml.BaseLoader):
+        if isinstance(event, yaml.AliasEvent):
+            return "The configuration contains a YAML alias, so it is not parsed."
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            return f"The configuration is nested more than {MAX_DEPTH} levels deep, so it is not parsed."
+    return None
+
+
+def _name_place(location: tuple[int | str, ...]) -> str:
+    return ".".join(map(str, location)) or "the whole"
+
 
 QUERY = "query tabulatorBuckets { bucketConfigs { name tabulatorTables { name } } }"
 
@@ -215,8 +315,7 @@ def list_buckets_with_tables(prefix: str) -> list[str]:
 
 
 def _table_row(table: "QuiltTable", catalog: str | None, bucket: str) -> TabulatorTable:
-    module = import_module("quilt_mcp.services.tabulator_config")
-    config, error = cast("Parsed", module.parse_config(table.config))
+    config, error = parse_config(table.config)
     return {
         "name": table.name,
         "sql_name": ".".join(map(quote_sql, (catalog, bucket, table.name))) if catalog else None,
@@ -224,8 +323,8 @@ def _table_row(table: "QuiltTable", catalog: str | None, bucket: str) -> Tabulat
         "captured_columns": config.captured_columns if config else None,
         "source": cast("TableSource", config.source.model_dump()) if config else None,
         "format": config.parser.format if config else None,
-        "config": table.config[: module.MAX_CONFIG],
-        "config_truncated": len(table.config) > module.MAX_CONFIG,
+        "config": table.config[:MAX_CONFIG],
+        "config_truncated": len(table.config) > MAX_CONFIG,
         "config_error": error,
     }
 

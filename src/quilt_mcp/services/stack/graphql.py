@@ -17,8 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from quilt3._graphql_client import Client
 
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.services.stack.errors import QueryRefused
-from quilt_mcp.services.stack.failures import WHOLE_QUERY, list_paths, make_refusal
+from quilt_mcp.services.stack.failures import WHOLE_QUERY, QueryRefused, list_paths, make_refusal
 
 T = TypeVar("T")
 

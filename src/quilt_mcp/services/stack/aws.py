@@ -1,32 +1,189 @@
-"""Calls to AWS with the caller's credentials: with time limits, and with our failures.
+"""AWS in the caller's name: credentials, clients and calls, with time limits and with our failures.
 
 Imported on first use by `callers.py`, because it imports boto3.
 """
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import boto3
+import botocore.session
 from botocore.client import BaseClient
 from botocore.config import Config
+from botocore.credentials import CredentialProvider, CredentialResolver, RefreshableCredentials
 from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
+from botocore.loaders import Loader
 from botocore.parsers import ResponseParserError
+from botocore.retries.adaptive import ClientRateLimiter, RateClocker
+from botocore.retries.bucket import Clock, TokenBucket
+from botocore.retries.standard import RetryEventAdapter, ThrottlingErrorDetector
+from botocore.retries.throttling import CubicCalculator
 
 from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure
 from quilt_mcp.core.tracing import calling
+from quilt_mcp.services.lists import SharedAttempts
 from quilt_mcp.services.settings import StackSettings
-from quilt_mcp.services.stack.aws_errors import TokenRefusedByS3, UnexplainedByS3, make_not_from_aws
-from quilt_mcp.services.stack.call_rate import adapt_rate
-from quilt_mcp.services.stack.credentials import IssuedCredentials
-from quilt_mcp.services.stack.errors import AWSKeysExpired
-from quilt_mcp.services.stack.failures import map_failure
-from quilt_mcp.services.stack.shared_attempts import SharedAttempts
-from quilt_mcp.services.stack.sign_in import SignIn
+from quilt_mcp.services.stack.failures import (
+    AWSKeysExpired,
+    TokenRefusedByS3,
+    UnexplainedByS3,
+    make_not_from_aws,
+    map_failure,
+)
+from quilt_mcp.services.stack.login import Stamp, read_stamp
+from quilt_mcp.services.stack.sign_in import AWSKeys, SignIn
+
+
+class _SteadyClock(Clock):  # type: ignore[misc]  # botocore has no types
+    def current_time(self) -> float:
+        return time.monotonic()
+
+
+class _OperationRates:
+    """The rate of calls of each operation: Athena's quotas are per operation."""
+
+    def __init__(self) -> None:
+        self._limiters: dict[str, ClientRateLimiter] = {}
+        self._lock = threading.Lock()
+
+    def wait(self, request: object, event_name: str, **_: object) -> None:
+        """Wait until the next call is allowed. botocore calls this before it sends a request."""
+        self._get(event_name).on_sending_request(request)
+
+    def learn(self, event_name: str, **response: object) -> None:
+        """Adapt the rate to a response. botocore calls this after each attempt."""
+        self._get(event_name).on_receiving_response(**response)
+
+    def _get(self, event_name: str) -> ClientRateLimiter:
+        operation = event_name.rpartition(".")[2]
+        with self._lock:
+            if operation not in self._limiters:
+                self._limiters[operation] = _create_limiter()
+            return self._limiters[operation]
+
+
+def _create_limiter() -> ClientRateLimiter:
+    clock = _SteadyClock()
+    return ClientRateLimiter(
+        rate_adjustor=CubicCalculator(starting_max_rate=0, start_time=clock.current_time()),
+        rate_clocker=RateClocker(clock),
+        token_bucket=TokenBucket(max_rate=1, clock=clock),
+        throttling_detector=ThrottlingErrorDetector(retry_event_adapter=RetryEventAdapter()),
+        clock=clock,
+    )
+
+
+def adapt_rate(client: BaseClient) -> None:
+    """Let a client in the standard retry mode also adapt the rate of its calls, as the adaptive mode does."""
+    rates = _OperationRates()
+    client.meta.events.register("before-send", rates.wait)
+    client.meta.events.register("needs-retry", rates.learn)
+
+
+NO_PROFILE = (None, None, None, None)
+"""In the form of botocore: no name in a file, no environment variable, no default, no conversion."""
+
+
+class IssuedCredentials:
+    """The AWS credentials of one identity, which botocore renews before they expire.
+
+    Attributes:
+        expires_at: when those in use expire.
+    """
+
+    def __init__(self, keys: AWSKeys, fetch: Callable[[], AWSKeys]) -> None:
+        self.expires_at = keys.expiry_time
+        self._keys, self._fetch = keys, fetch
+
+    def create_session(self) -> boto3.Session:
+        """Create a boto3 session with only these credentials.
+
+        quilt3's own session is not used: it can renew with an old token, and writes each renewal to disk.
+        """
+        session = _create_session()
+        session.register_component("credential_provider", CredentialResolver([_StackProvider(self._create)]))
+        session.register_component("data_loader", _load_service_descriptions())
+        return boto3.Session(botocore_session=session)
+
+    def renew_session(self) -> boto3.Session:
+        """Fetch new credentials before the old ones should expire, and create a session with them.
+
+        Raises:
+            ResourceFailure: as the function that fetches them.
+        """
+        self._keys = self._fetch()
+        self.expires_at = self._keys.expiry_time
+        return self.create_session()
+
+    def _create(self) -> RefreshableCredentials:
+        return RefreshableCredentials.create_from_metadata(
+            metadata=self._keys.model_dump(mode="json"), refresh_using=self._renew, method=_StackProvider.METHOD
+        )
+
+    def _renew(self) -> dict[str, str]:
+        keys = self._fetch()
+        self.expires_at = keys.expiry_time
+        return keys.model_dump(mode="json")
+
+
+class _StackProvider(CredentialProvider):  # type: ignore[misc]  # botocore has no types
+    METHOD = "quilt-registry"
+    CANONICAL_NAME = "QuiltRegistry"
+
+    def __init__(self, create: Callable[[], RefreshableCredentials]) -> None:
+        super().__init__()
+        self._create = create
+
+    def load(self) -> RefreshableCredentials:
+        return self._create()
+
+
+@cache
+def _load_service_descriptions() -> Loader:
+    """Return botocore's descriptions of the AWS services. All callers share them, because each copy takes 20 MB."""
+    return _create_session().get_component("data_loader")
+
+
+def _create_session() -> botocore.session.Session:
+    """Create a botocore session with the settings of the user's AWS profile, or without them if it does not exist.
+
+    The credentials of the profile are not used, so a missing one does no harm.
+    """
+    session = botocore.session.get_session()
+    if session.profile is None or session.profile in session.available_profiles:
+        return session
+    return botocore.session.get_session({"profile": NO_PROFILE})
+
+
+class AWSFingerprint(NamedTuple):
+    """What changes when the user configures AWS. It contains keys, so it is never shown."""
+
+    variables: frozenset[tuple[str, str]]
+    files: tuple[Stamp, ...]
+
+
+def take_aws_fingerprint() -> AWSFingerprint:
+    """Return a value that changes when the user writes the AWS files or sets AWS variables.
+
+    A boto3 session reads them once, so it keeps the identity that they had.
+    """
+    variables = frozenset((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
+    paths = (
+        os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials",
+        os.environ.get("AWS_CONFIG_FILE") or "~/.aws/config",
+    )
+    # Without a home directory, pathlib fails.
+    files = [Path(os.path.expanduser(path)) for path in paths]  # noqa: PTH111 - as above
+    return AWSFingerprint(variables, tuple(map(read_stamp, files)))
+
 
 Response = Mapping[str, Any]
 """What AWS returned. boto3 has no types."""
