@@ -32,7 +32,7 @@ SCHEMES = {
     "metadata": "Templates, examples and help for package metadata.",
     "permissions": "Your access to each bucket, with evidence, and which buckets to create packages in.",
     "tabulator": "Buckets with tabulator tables, and the tables with their columns.",
-    "quilt": "The buckets of the stack, as the catalog describes them.",
+    "quilt": "Buckets of the stack, their packages, and search.",
     "workflow": "Workflows written by the workflow tools.",
     "requirements": "Epics, user stories, requirements and acceptance criteria, with search.",
     "config": "Rules for analysed code, and settings of this server.",

@@ -5,9 +5,10 @@ each read, as for other services, would take as long as the rest of the read.
 """
 
 import json
-from copy import deepcopy
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple, NotRequired
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NotRequired
 from urllib.parse import unquote, urlsplit
 
 from typing_extensions import TypedDict
@@ -104,138 +105,6 @@ class TroubleshootingAnswer(TypedDict):
     """How to write metadata without errors, in order."""
 
 
-EXAMPLES: ExamplesAnswer = {
-    "metadata_usage_guide": {
-        "overview": "A Quilt package has one JSON object of metadata. set_meta sets it and push stores it. Quilt "
-        "itself requires no fields, but the workflow of a bucket can. In the code, `package` is a quilt3.Package(), "
-        "`template` is the data that the tool get_resource returns for that template, and `example` and "
-        "`custom_fields` are the values next to the code. If Quilt rejects your metadata, read "
-        "metadata://troubleshooting.",
-        "recommended_approach": "Read metadata://templates/{template} with get_resource, replace its placeholders, add "
-        "your own fields, then call set_meta and push.",
-        "working_examples": {
-            "basic_dict": {
-                "description": "A dict of your own.",
-                "example": {"description": "Sensor readings of May 2026", "sensor_count": 12},
-                "usage": "package.set_meta(example)",
-            },
-            "json_string": {
-                "description": "JSON text, such as that of a file. Parse it, because set_meta would store a string.",
-                "example": '{"description": "Sensor readings of May 2026", "calibrated": true}',
-                "usage": "package.set_meta(json.loads(example))",
-            },
-            "template_based": {
-                "description": "A template with its placeholders replaced.",
-                "example": {"description": "Liver samples", "created_by": "j.doe"},
-                "template": "standard",
-                "usage": "package.set_meta({**template, **example})",
-            },
-            "template_with_custom": {
-                "description": "A template with your own fields.",
-                "example": {"organism": "Mus musculus", "tissue": "liver", "read_length_bp": 150},
-                "template": "genomics",
-                "usage": "package.set_meta({**template, **example})",
-            },
-        },
-        "common_patterns": {
-            "research_data": {
-                "template": "research",
-                "custom_fields": {"study_type": "longitudinal", "participants": 120},
-                "usage": 'package.set_meta({**template, **custom_fields}).push("sleep/study", registry="s3://my-bucket")',
-            },
-            "genomics_data": {
-                "template": "genomics",
-                "custom_fields": {"organism": "Homo sapiens", "genome_build": "GRCh38"},
-                "usage": 'package.set_meta({**template, **custom_fields}).push("lab/rna-seq", registry="s3://my-bucket")',
-            },
-            "ml_dataset": {
-                "template": "ml",
-                "custom_fields": {"dataset_stage": "train", "features_count": 42},
-                "usage": 'package.set_meta({**template, **custom_fields}).push("ml/churn", registry="s3://my-bucket")',
-            },
-            "business_analytics": {
-                "template": "analytics",
-                "custom_fields": {"analysis_period": "2026-Q1", "metrics_included": ["revenue_usd"]},
-                "usage": 'package.set_meta({**template, **custom_fields}).push("sales/q1", registry="s3://my-bucket")',
-            },
-        },
-    },
-    "best_practices": [
-        'Start with a template. Replace every "unknown" and null, or remove the field.',
-        "Describe the package in one sentence, with words that a colleague would search for.",
-        "Use the same field names in all packages of a team. Put units in the names: read_length_bp.",
-        'Write dates as ISO 8601 strings ("2026-05-01").',
-        "Write numbers as numbers and booleans as booleans, so that searches can compare them.",
-        "Do not store credentials or personal data: everyone who can read the package can read its metadata.",
-        "Increase `version` with each change. A push creates a new revision and keeps the old ones.",
-    ],
-}
-
-TROUBLESHOOTING: TroubleshootingAnswer = {
-    "common_issues_and_fixes": {
-        "schema_validation_error": {
-            "error_message": "Metadata failed validation: 'organism' is a required property.",
-            "root_cause": "The bucket's .quilt/workflows/config.yml names a JSON Schema (draft 7), and the "
-            "metadata do not match it.",
-            "solution": "Fetch config.yml and the schema that it names, then correct the field in the message.",
-            "working_examples": [
-                'quilt3.Bucket("s3://my-bucket").fetch(".quilt/workflows/config.yml", "config.yml")',
-                'package.set_meta({**template, "organism": "Homo sapiens"})',
-                'package.push("lab/rna-seq", registry="s3://my-bucket", workflow="genomics")',
-            ],
-            "avoid": [
-                "workflow=None to skip the check: Quilt rejects it unless config.yml has is_workflow_required: false."
-            ],
-        },
-        "json_format_error": {
-            "error_message": "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
-            "root_cause": "The text is a Python dict, or has a trailing comma or a comment. JSON allows none of these.",
-            "solution": "Use double quotes, true, false and null, or pass the dict itself to set_meta.",
-            "working_examples": [
-                """package.set_meta(json.loads('{"organism": "Homo sapiens", "paired_end": true}'))""",
-                'package.set_meta({"organism": "Homo sapiens", "paired_end": True})',
-            ],
-            "avoid": ["{'organism': 'Homo sapiens'}", '{"paired_end": True}', '{"organism": "Homo sapiens",}'],
-        },
-        "type_validation_error": {
-            "error_message": "Object of type date is not JSON serializable",
-            "root_cause": "set_meta accepts any value, but push fails on values that JSON does not have. The message "
-            "for NaN is: Out of range float values are not JSON compliant",
-            "solution": "Convert such values: dates to ISO 8601 strings, sets to lists, numpy numbers to int or float, "
-            "NaN to None.",
-            "working_examples": [
-                'package.set_meta({"collected": date(2026, 5, 1).isoformat()})',
-                'package.set_meta({"samples": sorted({"s2", "s1"})})',
-                'package.set_meta({"concentration_nm": None})',
-            ],
-            "avoid": ["date(2026, 5, 1)", '{"s1", "s2"}', 'float("nan")', "a string or a list instead of a dict"],
-        },
-    },
-    "step_by_step_fix": [
-        "Read the message. It names the invalid field, type or position.",
-        "Find the message in common_issues_and_fixes.",
-        "Run `json.dumps(metadata, allow_nan=False)`. It fails on values that are not JSON.",
-        "If a schema is the cause, fetch it, and compare its `required` and `properties` with the metadata.",
-        "Compare with a template. metadata://templates lists them.",
-        "Set the corrected metadata with `package.set_meta(metadata)`, then push again.",
-    ],
-    "testing_approach": [
-        "Check the types: `json.dumps(metadata, allow_nan=False)`.",
-        "Check the schema (quilt3 installs jsonschema): `jsonschema.Draft7Validator(schema).validate(metadata)`.",
-        'Build without a bucket: `quilt3.Package().set_meta(metadata).build("test/metadata", registry="./registry")`.',
-        "Push one small file under a test name before you push the whole package.",
-        'Read the metadata back: `quilt3.Package.browse("lab/rna-seq", registry="s3://my-bucket").meta`.',
-    ],
-    "recommended_workflow": [
-        "Read metadata://templates and choose the template that fits best.",
-        "Read metadata://templates/{template}, fill in its fields and add your own.",
-        "Test the metadata as testing_approach describes.",
-        "Read permissions://discover and choose a bucket that you may write to.",
-        "Push. For several packages, track progress with workflow_create, workflow_add_step and workflow_update_step.",
-    ],
-}
-
-
 class OwnFields(TypedDict, total=False):
     """The fields that only some templates have.
 
@@ -274,7 +143,7 @@ class OwnFields(TypedDict, total=False):
     publication_status: str
 
 
-class Template(NamedTuple):
+class Template(TypedDict):
     """One template.
 
     Attributes:
@@ -288,73 +157,6 @@ class Template(NamedTuple):
     package_type: str
     own_fields: OwnFields
     example_usage: str
-
-
-TEMPLATES: dict[str, Template] = {
-    "analytics": Template(
-        "Business figures and reports: the period, the owner and the metrics.",
-        "analytics",
-        {
-            "data_type": "business_analytics",
-            "analysis_period": "unknown",
-            "business_unit": "unknown",
-            "metrics_included": [],
-        },
-        'package.set_meta({**template, "analysis_period": "2026-Q1", "metrics_included": ["revenue_usd"]})',
-    ),
-    "genomics": Template(
-        "Sequencing and other omics data: organism, reference genome, platform and analysis.",
-        "genomics",
-        {
-            "data_type": "genomics",
-            "organism": "unknown",
-            "genome_build": "unknown",
-            "sequencing_platform": "unknown",
-            "analysis_type": "unknown",
-        },
-        'package.set_meta({**template, "organism": "Homo sapiens", "genome_build": "GRCh38"})',
-    ),
-    "ml": Template(
-        "Data sets for machine learning: stage, features and target.",
-        "ml_dataset",
-        {
-            "data_type": "machine_learning",
-            "dataset_stage": "unknown",
-            "model_ready": False,
-            "features_count": None,
-            "target_variable": "unknown",
-        },
-        'package.set_meta({**template, "dataset_stage": "train", "features_count": 42, "model_ready": True})',
-    ),
-    "research": Template(
-        "Data of a study: type, field and publication status.",
-        "research",
-        {
-            "data_type": "research",
-            "study_type": "unknown",
-            "research_domain": "unknown",
-            "publication_status": "unknown",
-        },
-        'package.set_meta({**template, "study_type": "longitudinal", "publication_status": "preprint"})',
-    ),
-    "standard": Template(
-        "Any package: only the fields that every template has.",
-        "data",
-        {},
-        'package.set_meta({**template, "description": "Sensor readings of May 2026"})',
-    ),
-}
-
-
-_CUSTOM_TEMPLATE_TIP = (
-    'A template is a starting point, not a schema. Before set_meta, replace every "unknown" and null, remove what does '
-    "not apply, and add your own fields."
-)
-_USAGE_EXAMPLES = (
-    'template = get_resource(uri="metadata://templates/genomics")["data"]',
-    'package = quilt3.Package().set_dir("/", "results").set_meta({**template, "organism": "Homo sapiens"})',
-    'package.push("lab/rna-seq", registry="s3://my-bucket", message="Counts of run 7")',
-)
 
 
 class TemplateSummary(TypedDict):
@@ -407,6 +209,25 @@ class MetadataTemplate(OwnFields):
     version: str
 
 
+class _Texts(TypedDict):
+    templates: dict[str, Template]
+    usage_examples: list[str]
+    custom_template_tip: str
+    examples: ExamplesAnswer
+    troubleshooting: TroubleshootingAnswer
+
+
+@cache
+def _read_texts() -> str:
+    return Path(__file__).with_name("metadata_texts.json").read_text(encoding="utf-8")
+
+
+def _load() -> _Texts:
+    """Return a new copy of the texts. The placeholder of a text is "unknown", that of a number null."""
+    texts: _Texts = json.loads(_read_texts())
+    return texts
+
+
 async def list_metadata_templates() -> TemplatesAnswer:
     """The metadata templates for Quilt packages, with their fields.
 
@@ -414,10 +235,11 @@ async def list_metadata_templates() -> TemplatesAnswer:
         `available_templates` (by name: description, package_type, data_type, fields and example_usage),
         `usage_examples` and `custom_template_tip`.
     """
+    texts = _load()
     return {
-        "available_templates": {name: _summary(TEMPLATES[name]) for name in template_names()},
-        "usage_examples": list(_USAGE_EXAMPLES),
-        "custom_template_tip": _CUSTOM_TEMPLATE_TIP,
+        "available_templates": {name: _summary(one) for name, one in sorted(texts["templates"].items())},
+        "usage_examples": texts["usage_examples"],
+        "custom_template_tip": texts["custom_template_tip"],
     }
 
 
@@ -427,7 +249,7 @@ async def show_metadata_examples() -> ExamplesAnswer:
     Returns:
         `metadata_usage_guide` and `best_practices`.
     """
-    return deepcopy(EXAMPLES)
+    return _load()["examples"]
 
 
 async def fix_metadata_validation_issues() -> TroubleshootingAnswer:
@@ -436,7 +258,7 @@ async def fix_metadata_validation_issues() -> TroubleshootingAnswer:
     Returns:
         `common_issues_and_fixes`, `step_by_step_fix`, `testing_approach` and `recommended_workflow`.
     """
-    return deepcopy(TROUBLESHOOTING)
+    return _load()["troubleshooting"]
 
 
 async def get_metadata_template(name: str) -> MetadataTemplate:
@@ -452,7 +274,7 @@ async def get_metadata_template(name: str) -> MetadataTemplate:
     Raises:
         NotFound: there is no such template.
     """
-    template = TEMPLATES.get(name)
+    template = _load()["templates"].get(name)
     if template is None:
         raise NotFound(
             f"There is no metadata template {name!r}.",
@@ -466,7 +288,7 @@ async def get_metadata_template(name: str) -> MetadataTemplate:
 
 def template_names() -> list[str]:
     """Return the names of the templates, sorted."""
-    return sorted(TEMPLATES)
+    return sorted(_load()["templates"])
 
 
 async def find_template_names(prefix: str) -> list[str]:
@@ -479,19 +301,19 @@ def _fill(template: Template) -> MetadataTemplate:
         "description": "unknown",
         "created_by": "quilt-mcp",
         "creation_date": datetime.now(UTC).date().isoformat(),
-        "package_type": template.package_type,
+        "package_type": template["package_type"],
         "version": "1.0.0",
-        **deepcopy(template.own_fields),
+        **template["own_fields"],
     }
 
 
 def _summary(template: Template) -> TemplateSummary:
     return {
-        "description": template.purpose,
-        "package_type": template.package_type,
-        "data_type": template.own_fields.get("data_type", ""),
+        "description": template["purpose"],
+        "package_type": template["package_type"],
+        "data_type": template["own_fields"].get("data_type", ""),
         "fields": list(_fill(template)),
-        "example_usage": template.example_usage,
+        "example_usage": template["example_usage"],
     }
 
 

@@ -82,7 +82,7 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
 
       ``tabulator://buckets``, ``tabulator://buckets/{bucket}/tables{?cursor,limit}``
 
-    - quilt: The buckets of the stack, as the catalog describes them.
+    - quilt: Buckets of the stack, their packages, and search.
 
       ``quilt://buckets{?cursor,limit}``, ``quilt://buckets/{bucket}/packages{?filter,order}``,
       ``quilt://buckets/{bucket}/packages/{namespace}/{name}{?revision}``,
