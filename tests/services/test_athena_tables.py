@@ -363,6 +363,14 @@ async def test_the_first_example_of_a_database_has_the_first_example_of_a_table(
     assert (await read(f"athena://databases/{database}/tables/{table}"))["name"] == table
 
 
+async def test_a_cursor_can_contain_a_long_name(shop: World) -> None:
+    names = [f"{at}-{'x' * 110}" for at in range(3)]
+    for name in names:
+        add_table(name)
+    pages = await read_pages("athena://databases/shop/tables", 1)
+    assert [name for page in pages for name in page] == names
+
+
 async def test_completion_knows_databases_beyond_the_first_page(shop: World) -> None:
 
     for number in range(250):

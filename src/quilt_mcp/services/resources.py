@@ -23,6 +23,7 @@ from quilt_mcp.services.stack.callers import Callers
 from quilt_mcp.services.stack.failures import FAILURES
 
 PAGES = ("cursor", "limit")
+"""Cursors are free text: one that contains a long name has more characters than other values can have."""
 PACKAGE = "quilt://buckets/{bucket}/packages/{namespace}/{name}"
 OF_PACKAGE = {
     "bucket": packages.list_buckets,
@@ -55,7 +56,7 @@ RESOURCES = [
         name="Athena Tables",
         requires_sign_in=True,
         values={"database": athena_tables.list_databases},
-        free_text={"database"},
+        free_text={"database", "cursor"},
     ),
     define(
         "athena://databases/{database}/tables/{table}",
@@ -69,6 +70,7 @@ RESOURCES = [
         "admin://users",
         governance_service.admin_users_list,
         parameters=PAGES,
+        free_text={"cursor"},
         name="Admin Users",
         requires_admin=True,
     ),
@@ -76,6 +78,7 @@ RESOURCES = [
         "admin://roles",
         governance_service.admin_roles_list,
         parameters=("bucket", *PAGES),
+        free_text={"cursor"},
         name="Admin Roles",
         requires_admin=True,
     ),
@@ -111,6 +114,7 @@ RESOURCES = [
         "permissions://discover",
         permissions_service.discover_permissions,
         parameters=PAGES,
+        free_text={"cursor"},
         name="Permissions Discovery",
         requires_sign_in=True,
     ),
@@ -136,9 +140,14 @@ RESOURCES = [
         name="Tabulator Tables",
         requires_sign_in=True,
         values={"bucket": tabulator_service.list_buckets_with_tables},
+        free_text={"cursor"},
     ),
     define(
-        "quilt://buckets{?cursor,limit}", stack_buckets.stack_buckets_list, name="Stack Buckets", requires_sign_in=True
+        "quilt://buckets{?cursor,limit}",
+        stack_buckets.stack_buckets_list,
+        name="Stack Buckets",
+        requires_sign_in=True,
+        free_text={"cursor"},
     ),
     define(
         "quilt://buckets/{bucket}/packages{?filter,order}",
