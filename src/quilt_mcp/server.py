@@ -42,8 +42,9 @@ LISTS_TTL_SECONDS = 300
 """How long clients may keep the lists of tools, prompts and templates. They change only with the server's version."""
 
 INSTRUCTIONS = """\
-Reads a Quilt stack: login, buckets and permissions, Athena, tabulator, users and roles, package metadata, workflows;
-and a requirements database: epics, user stories, requirements, acceptance criteria, with search.
+Reads a Quilt stack: login, buckets, packages (quilt://buckets/{bucket}/packages, quilt://search/{query}), permissions,
+Athena, tabulator, users and roles, package metadata, workflows. To push packages, use quilt3 or Quilt's own tools.
+Reads a requirements database: epics, user stories, requirements, acceptance criteria, with search.
 Analyses Python code if the extra `analysis` is installed: contracts, exceptions, equivalence, branches.
 Call get_resource() to list all resources, then get_resource(uri=...), or read the same URIs as resources.\
 """

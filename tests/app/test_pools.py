@@ -196,7 +196,7 @@ async def test_greedy_callers_of_a_silent_stack_do_not_delay_another_callers_wor
     stall = Stall()
     settings = Settings(data_dir=tmp_path, rate_limit="none", catalog_url="https://quilt.example.com")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("quilt_mcp.services.stack.request_callers.RequestCallers._find_stack", lambda _: stall())
+        patch.setattr("quilt_mcp.services.stack.caller.RequestCallers._find_stack", lambda _: stall())
         mcp = create_server(settings)
         greedy = [asyncio.create_task(read_greedily(mcp, subject)) for subject in ("ann", "ben", "cy", "di")]
         try:

@@ -17,7 +17,7 @@ from fastmcp import Client
 from quilt_mcp.commands.process import configure_logging
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.server import QuiltServer, create_server
-from quilt_mcp.services.stack.request_callers import RequestCallers
+from quilt_mcp.services.stack.caller import RequestCallers
 from quilt_mcp.settings import Settings
 from tests.bench.estimates import estimate, percentile_95
 from tests.bench.outcome import Outcome, Run, Table, Target

@@ -21,13 +21,13 @@ from quilt_mcp.app import App
 from quilt_mcp.commands.process import configure_logging
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.server import create_manager
-from quilt_mcp.services import fan_out as threads
+from quilt_mcp.services import lists as threads
 from quilt_mcp.settings import Settings
 from tests.bench.estimates import estimate
 from tests.bench.interleaving import Arm
 from tests.bench.outcome import Outcome, Run, Table, Target
 
-URI = "permissions://discover"
+URI = "permissions://discover?limit=500"
 DELAY = 0.05
 COUNTS = (50, 500)
 MOST_OVER_IDEAL, MOST_CALLS_PER_BUCKET, MOST_CALLS_BESIDE = 1.5, 4, 3

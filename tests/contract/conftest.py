@@ -17,7 +17,7 @@ RARE_WORLDS = {
     *("athena_throttled", "aws_throttled", "many_buckets"),  # large
     *("stack_endless", "stack_slow"),  # on a machine that stalls, the healthy parts reach the short time limits, too
     # another status for the same failure: their goldens equal those of stack_2022 and so on, or differ by the status
-    *(f"stack_{age}_400" for age in ("2022", "2023", "2024_06", "2024_10", "2024_12")),
+    *(f"stack_{age}_400" for age in ("2022", "2023", "2024_06", "2024_10", "2024_12", "2026_06")),
     *("stack_forbidden_graphql", "prefix_policy_404", "stack_error_html"),
 }
 """The worlds that only `make soak` reads."""

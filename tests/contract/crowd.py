@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
-from quilt_mcp.commands.demo.records import Bucket, Company, Policy, Role, User
+from quilt_mcp.commands.demo.records import Bucket, Company, Package, Policy, Revision, Role, User
 from quilt_mcp.commands.demo.stack import FakeStack, Grant
 
 SECRET = "S3CRET"
@@ -178,6 +178,8 @@ def _company(mark: str, *, is_admin: bool, has_open_query: bool) -> Company:
         User(f"{mark}_user", DAY, DAY, role.name, is_admin=is_admin),
         User(f"{mark}_colleague", DAY, DAY, None, is_admin=True),
     )
-    bucket = Bucket(f"{mark}-data", f"Data of {mark}", DAY, tables={f"{mark}_table": f"schema: {mark}"})
+    package = Package("lab/study", (Revision(1_735_689_600, f"Study of {mark}", {}, {"owner": mark}),))
+    tables = {f"{mark}_table": f"schema: {mark}"}
+    bucket = Bucket(f"{mark}-data", f"Data of {mark}", DAY, tables=tables, packages=(package,))
     sso = f"mappings: [{mark}]"
     return Company("crowd", people, (role,), role.name, (bucket,), sso=sso, open_query=has_open_query)

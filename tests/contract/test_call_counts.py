@@ -22,8 +22,8 @@ STATED = {"stack:stackBuckets": 1, "stack:rolesList": 1}
 PROBES = {
     "sts:GetCallerIdentity": 1,
     "s3:ListBuckets": 1,
-    "s3:ListObjectsV2": BUCKETS + 1,  # one bucket refuses the list of the root, and is asked for .quilt/
-    "s3:HeadObject": 11,  # up to three keys of each bucket
+    "s3:ListObjectsV2": BUCKETS + 3,  # one refuses the root, and two begin with many keys under .quilt/
+    "s3:HeadObject": 9,  # up to three keys of each bucket
     **OPENING,
     **STATED,
 }
@@ -37,6 +37,8 @@ CALLS: dict[str, dict[str, int]] = {
         "athena:ListWorkGroups": 1,
         "athena:GetWorkGroup": WORKGROUPS,
         "athena:GetDataCatalog": 1,
+        "glue:GetDatabases": 1,
+        "glue:GetTables": 1,
         "stack:/config.json": 1,
         "stack:rolesList": 1,
         **OPENING,
@@ -62,8 +64,17 @@ CALLS: dict[str, dict[str, int]] = {
         **STATED,
     },
     "quilt://buckets{?cursor,limit}": {"stack:stackBuckets": 1},
+    "quilt://buckets/{bucket}/packages{?filter,order}": {"stack:packages": 1},
+    "quilt://buckets/{bucket}/packages/{namespace}/{name}{?revision}": {"stack:package": 1},
+    "quilt://buckets/{bucket}/packages/{namespace}/{name}/revisions": {"stack:packageRevisions": 1},
+    "quilt://buckets/{bucket}/packages/{namespace}/{name}/contents{?path,revision}": {"stack:packageContents": 1},
+    "quilt://search/{query}{?buckets,kind}": {"stack:searchPackages": 1},
+    "metadata://workflows/{bucket}": {"s3:GetObject": 1, **OPENING},
     "tabulator://buckets": {"stack:tabulatorBuckets": 1},
-    "tabulator://buckets/{bucket}/tables{?cursor,limit}": {"stack:bucketTabulatorTablesList": 1},
+    "tabulator://buckets/{bucket}/tables{?cursor,limit}": {
+        "stack:bucketTabulatorTablesList": 1,
+        "stack:/config.json": 1,
+    },
 }
 
 

@@ -80,11 +80,16 @@ async def read(client: AnyClient, uri: str) -> Row:
     return data
 
 
+def expand(row: Row, shared: Mapping[str, str]) -> Row:
+    """Return a row with its evidence instead of the numbers of shared evidence."""
+    return {name: shared.get(value, value) if name.endswith("_evidence") else value for name, value in row.items()}
+
+
 async def read_all(client: AnyClient, names: Iterable[str]) -> Reading:
     """Read permissions://, with the access to each of these buckets."""
     discovered = await read(client, "permissions://discover")
     return Reading(
-        {row["name"]: row for row in discovered["bucket_permissions"]},
+        {row["name"]: expand(row, discovered["shared_evidence"]) for row in discovered["bucket_permissions"]},
         {name: await read(client, f"permissions://buckets/{name}/access") for name in names},
         (await read(client, "permissions://recommendations"))["recommendations"],
     )

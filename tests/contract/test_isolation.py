@@ -43,16 +43,19 @@ from tests.support.serving import HANDSHAKE, TRANSPORTS, serving
 
 PEOPLE, MORE_PEOPLE = 16, 50
 WORKFLOW = "same-id"
-SCHEMES = ("auth", "athena", "admin", "metadata", "permissions", "tabulator", "workflow")
+SCHEMES = ("auth", "athena", "admin", "metadata", "permissions", "quilt", "tabulator", "workflow")
 VALUES = {
     "template": "standard",
     "workflow_id": WORKFLOW,
     "bucket": "acme-raw-sequencing",
     "database": "acme_sequencing",
     "table": "run_metrics",
+    "namespace": "lab",
+    "name": "study",
+    "query": "study",
 }
 URIS = [path_of(uri).format(**VALUES) for uri in RESOURCE_REGISTRY if uri.partition("://")[0] in SCHEMES]
-SAME_FOR_ALL = ("auth://catalog/info", "auth://filesystem/status", "metadata://")
+SAME_FOR_ALL = ("auth://catalog/info", "auth://filesystem/status", *(f"metadata://{one}" for one in ("ex", "te", "tr")))
 """Resources with the same answer for everyone."""
 OF_QUILT = ("admin://users", "athena://databases", "permissions://discover", "tabulator://buckets")
 """Resources that need a Quilt token, one of each kind."""
@@ -60,10 +63,11 @@ PROTOCOLS = ("legacy", "auto")
 AT_ONCE = 16
 """The number of concurrent reads. Clients, server, stack and AWS share one process, so more reads would only wait."""
 VARYING = re.compile(
-    r'(?<="aws_expires_at": )(null|"[^"]*")|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+    r'(?<="aws_expires_at": )(null|"[^"]*")'
+    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{64}"
 )
-"""When AWS credentials expire, which is known after the first call to AWS; times; and the ids of roles and policies,
-which the stack derives from their names."""
+"""When AWS credentials expire, which is known after the first call to AWS; times; the ids of roles and policies,
+which the stack derives from their names; and the hashes of packages."""
 
 INITIALIZE = {
     "jsonrpc": "2.0",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from quilt_mcp.core.registry import Match, ResourceDefinition, UriIndex, build_registry, define, validate_registry
 from tests.support.examples import count_examples
+from tests.support.toys import toy, toy_manager
 
 
 def status() -> dict[str, Any]:
@@ -246,3 +247,12 @@ def test_a_lookup_finds_what_a_search_through_all_templates_finds(
     assert (match and match.definition["uri"]) == (best and uris[paths.index(best)])
     if match and best:
         assert match.values == {f"x{at}": asked[at] for at, one in enumerate(best) if one == "{x}"}
+
+
+async def test_a_resource_can_have_parameters_that_its_uri_does_not_name() -> None:
+    manager = toy_manager(toy("toy://list", lambda limit=None: {"limit": limit}, parameters=("limit",)))
+    assert manager.registry["toy://list"]["is_template"] is False
+    assert (await manager.get_resource("toy://list?limit=5"))["data"] == {"limit": "5"}
+    assert (await manager.get_resource("toy://list"))["data"] == {"limit": None}
+    with pytest.raises(KeyError, match="not recognized"):
+        await manager.get_resource("toy://list?page=2")

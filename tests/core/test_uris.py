@@ -3,9 +3,10 @@
 import pytest
 
 from quilt_mcp.core import uris
-from quilt_mcp.core.errors import InvalidTemplateVariable, MissingTemplateVariable
+from quilt_mcp.core.errors import InvalidTemplateVariable, InvalidURI, MissingTemplateVariable
 from quilt_mcp.core.registry import define
 from quilt_mcp.resources import RESOURCE_REGISTRY
+from tests.support.toys import toy, toy_manager
 
 TEMPLATE = define("shop://items/{item}", lambda item: {"item": item}, name="Item", description="An item.")
 
@@ -62,3 +63,11 @@ def test_a_quoted_uri_is_one_short_line() -> None:
     quoted = uris.quote("auth://\n\x1b[31m" + "x" * 500)
     assert quoted.isprintable()
     assert len(quoted) < 100
+
+
+@pytest.mark.parametrize("uri", ["orders://7", "order://7", "ORDERS://"])
+async def test_a_scheme_that_is_a_segment_of_known_uris_leads_to_them(uri: str) -> None:
+    manager = toy_manager(toy("shop://orders", lambda: {"n": 1}), toy("shop://customers", lambda: {"n": 1}))
+    with pytest.raises(InvalidURI) as caught:
+        await manager.get_resource(uri)
+    assert caught.value.suggested_actions[0] == "Did you mean shop://orders?"

@@ -29,6 +29,7 @@ from quilt3._graphql_client.exceptions import GraphQLClientGraphQLMultiError
 from quilt_mcp.app import App, default_app
 from quilt_mcp.commands.demo import moto_gaps
 from quilt_mcp.commands.demo.http_server import Answer
+from quilt_mcp.commands.demo.packages import store_packages
 from quilt_mcp.commands.demo.records import Workflow
 from quilt_mcp.commands.demo.stack import Call
 from quilt_mcp.commands.demo.workflow_sample import write_workflows
@@ -146,8 +147,9 @@ class TestRights:
     def test_a_probe_writes_nothing(self, admin: World) -> None:
         s3 = create_client("s3")
         assert find_right(s3, "acme-analysis-results") == "read write"
+        bucket = admin.company.buckets[1]
         keys = {found["Key"] for found in s3.list_objects_v2(Bucket="acme-analysis-results")["Contents"]}
-        assert keys == admin.company.buckets[1].objects.keys()
+        assert keys == {*bucket.objects, *store_packages(bucket)}
 
     @pytest.mark.usefixtures("admin")
     def test_a_client_is_redirected_to_the_region_of_a_bucket(self) -> None:
@@ -217,7 +219,13 @@ class TestRights:
 class TestAthenaAndGlue:
     def test_glue_returns_the_databases_with_all_fields(self, unchanged_world: World) -> None:
         databases = {found["Name"]: found for found in create_client("glue").get_databases()["DatabaseList"]}
-        assert sorted(databases) == ["acme-imaging-eu", "acme_clinical", "acme_sequencing", "default"]
+        assert sorted(databases) == [
+            "acme-imaging-eu",
+            "acme_clinical",
+            "acme_sequencing",
+            "default",
+            "quilt-acme-icebergdatabase",
+        ]
         sequencing = databases["acme_sequencing"]
         assert sequencing["CreateTime"].isoformat()[:19] == "2023-01-16T09:00:00"
         assert sequencing["LocationUri"] == "s3://acme-raw-sequencing/warehouse/"

@@ -81,7 +81,7 @@ class TestTables:
 
     def test_lists_have_pages(self, glue: Any) -> None:
         pages = glue.get_paginator("get_databases").paginate(PaginationConfig={"PageSize": 3})
-        assert [len(page["DatabaseList"]) for page in pages] == [3, 1]
+        assert [len(page["DatabaseList"]) for page in pages] == [3, 2]
         pages = glue.get_paginator("get_tables").paginate(DatabaseName=SEQUENCING, PaginationConfig={"PageSize": 2})
         assert [len(page["TableList"]) for page in pages] == [2, 1]
         assert find_error(lambda: glue.get_databases(MaxResults=101))["Code"] == "InvalidInputException"

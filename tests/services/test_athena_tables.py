@@ -77,6 +77,7 @@ async def test_the_tables_of_a_database_are_listed(shop: World) -> None:
         "type": "EXTERNAL_TABLE",
         "description": "All orders",
         "location": "s3://acme/orders/",
+        "link_target": None,
         "column_count": 1,
         "partition_keys": ["year", "month"],
         "create_time": orders["create_time"],
@@ -204,6 +205,7 @@ async def test_a_table_has_its_columns_and_format(shop: World) -> None:
         "sql_name": '"shop"."orders"',
         "type": "EXTERNAL_TABLE",
         "description": "",
+        "table_format": None,
         "columns": [
             {"name": "id", "type": "bigint", "type_truncated": False, "comment": "Order number"},
             {"name": "items", "type": None, "type_truncated": False, "comment": None},
@@ -211,11 +213,13 @@ async def test_a_table_has_its_columns_and_format(shop: World) -> None:
         "column_count": 2,
         "partition_keys": [{"name": "year", "type": "int", "type_truncated": False, "comment": None}],
         "location": "s3://acme/orders/",
+        "link_target": None,
         "classification": "json",
         "input_format": "org.apache.hadoop.mapred.TextInputFormat",
         "serde": "org.openx.data.jsonserde.JsonSerDe",
         "parameters": {"EXTERNAL": "TRUE", "classification": "json"},
         "parameters_truncated": False,
+        "packages": None,
         "view_sql": None,
         "view_sql_truncated": False,
         "create_time": None,
@@ -223,6 +227,27 @@ async def test_a_table_has_its_columns_and_format(shop: World) -> None:
         "data_catalog_name": "AwsDataCatalog",
         "region": "us-east-1",
     }
+
+
+async def test_columns_that_were_dropped_from_an_iceberg_table_are_left_out(shop: World) -> None:
+    current, dropped = {"iceberg.field.current": "true"}, {"iceberg.field.current": "false"}
+    columns = [
+        {"Name": "id", "Type": "bigint", "Parameters": current},
+        {"Name": "old", "Type": "string", "Parameters": dropped},
+    ]
+    add_table("events", StorageDescriptor={"Columns": columns}, Parameters={"table_type": "ICEBERG"})
+    answer = await read("athena://databases/shop/tables/events")
+    assert [one["name"] for one in answer["columns"]] == ["id"]
+    assert (answer["column_count"], answer["partition_keys"], answer["table_format"]) == (1, None, "iceberg")
+    [row] = (await read("athena://databases/shop/tables"))["tables"]
+    assert (row["column_count"], row["partition_keys"]) == (1, None)
+
+
+async def test_a_view_of_several_dialects_has_the_query_of_athena(shop: World) -> None:
+    texts = {"SPARK": "SELECT 1 AS spark", "ATHENA": "SELECT 1 AS athena"}
+    views = [{"Dialect": dialect, "ViewOriginalText": text} for dialect, text in texts.items()]
+    add_table("both", TableType="VIRTUAL_VIEW", ViewDefinition={"Representations": views})
+    assert (await read("athena://databases/shop/tables/both"))["view_sql"] == "SELECT 1 AS athena"
 
 
 async def test_unknown_parts_of_a_table_are_null(shop: World) -> None:
@@ -336,6 +361,21 @@ async def test_the_first_example_of_a_database_has_the_first_example_of_a_table(
     add_table("orders", "default")
     database, table = (await complete("database"))[0], (await complete("table"))[0]
     assert (await read(f"athena://databases/{database}/tables/{table}"))["name"] == table
+
+
+async def test_a_cursor_can_contain_a_long_name(shop: World) -> None:
+    names = [f"{at}-{'x' * 110}" for at in range(3)]
+    for name in names:
+        add_table(name)
+    pages = await read_pages("athena://databases/shop/tables", 1)
+    assert [name for page in pages for name in page] == names
+
+
+async def test_completion_knows_databases_beyond_the_first_page(shop: World) -> None:
+
+    for number in range(250):
+        glue().create_database(f"db{number:03}", {"Name": f"db{number:03}"})
+    assert await complete("database", "db24") == [f"db24{number}" for number in range(10)]
 
 
 async def test_completion_without_sign_in_offers_nothing(shop: World) -> None:

@@ -17,8 +17,10 @@ from quilt_mcp.commands.demo.moto_gaps.athena import DatedWorkGroup, RecordedExe
 from quilt_mcp.commands.demo.records import ACCOUNT_ID, REGION, Query
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import GetResourceError, JSONObject
-from quilt_mcp.services import athena_calls, athena_history, athena_workgroups
-from quilt_mcp.services.stack.aws_clients import AWSClients
+from quilt_mcp.services import athena_history
+from quilt_mcp.services import athena_history as athena_calls
+from quilt_mcp.services import athena_read_service as athena_workgroups
+from quilt_mcp.services.stack.aws import AWSClients
 from quilt_mcp.settings import Settings
 from tests.support import apps
 from tests.support.python_caller import read, read_error

@@ -33,12 +33,11 @@ from quilt_mcp.core.errors import ResourceFailure, Unavailable
 from quilt_mcp.services.athena_read_service import athena_databases_list
 from quilt_mcp.services.auth_metadata import auth_status
 from quilt_mcp.services.permissions_service import discover_permissions
-from quilt_mcp.services.stack.aws_clients import AWSClients
+from quilt_mcp.services.stack.aws import AWSClients
 from quilt_mcp.services.stack.caller import Caller
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.credentials import AWSKeys
-from quilt_mcp.services.stack.errors import NotSignedInToQuilt, RefusedByStack, RoleChanged
-from quilt_mcp.services.stack.local_sign_in import LocalSignIn
+from quilt_mcp.services.stack.failures import NotSignedInToQuilt, RefusedByStack, RoleChanged
+from quilt_mcp.services.stack.sign_in import AWSKeys, LocalSignIn
 from quilt_mcp.settings import Settings
 from quilt_mcp.tools.resource_access import get_resource
 from tests.support import apps

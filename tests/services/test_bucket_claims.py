@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quilt_mcp.services.bucket_claims import Claims, Key, Listing, Probe, Put, Statement, TriedKey
-from quilt_mcp.services.bucket_verdicts import judge, name_prefixes
+from quilt_mcp.services.evidence import Claims, Key, Listing, Probe, Put, Statement, TriedKey, judge, name_prefixes
 
 KEYS = st.sampled_from(["README.md", ".quilt/packages/1", "data/1", "data/2", "runs/1"]).map(Key)
 TRIED = st.builds(

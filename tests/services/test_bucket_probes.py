@@ -5,10 +5,19 @@ from typing import Any
 
 import pytest
 
-from quilt_mcp.services.bucket_claims import Claims, Statement
-from quilt_mcp.services.bucket_probes import CALLS, Page, list_page, probe_bucket
-from quilt_mcp.services.bucket_survey import MOST_CALLS, Survey, survey_bucket
-from quilt_mcp.services.bucket_verdicts import UNTRIED, judge
+from quilt_mcp.services.evidence import (
+    CALLS,
+    MOST_CALLS,
+    UNTRIED,
+    Claims,
+    Page,
+    Statement,
+    Survey,
+    judge,
+    list_page,
+    probe_bucket,
+    survey_bucket,
+)
 from tests.support.scripted_s3 import ENCRYPTED, REGION, ScriptedS3
 
 NOTHING = Statement("nothing is known")
@@ -54,7 +63,7 @@ def test_a_bucket_costs_at_most_four_calls_and_no_unlisted_key_is_tried(
 ) -> None:
     s3 = ScriptedS3(keys, lists)
     claim(s3, writes=writes)
-    assert len(s3.calls) <= CALLS
+    assert len(s3.calls) <= CALLS + writes
     assert set(find_tried(s3)) <= set(keys)
 
 
@@ -129,7 +138,38 @@ def test_an_archived_object_and_a_folder_come_last() -> None:
     assert find_tried(s3) == ["data/2"]
 
 
-@pytest.mark.parametrize(("code", "message"), [("NoSuchBucket", "Not found in AWS."), ("SlowDown", "throttling")])
+def test_there_are_no_rights_in_a_bucket_that_does_not_exist() -> None:
+    probe = probe_bucket(ScriptedS3(error="NoSuchBucket").as_clients(), "b", writes=False)
+    found = judge(probe, Statement("role R: READ_WRITE", "READ_WRITE", can_write=True))
+    assert (found.can_list, found.can_read, found.can_write, found.level) == (False, False, False, "no_access")
+    assert found.write_evidence == "not tried: S3 has no such bucket; role R: READ_WRITE"
+
+
+@pytest.mark.parametrize(
+    ("code", "can_write"), [("SlowDown", True), ("AllAccessDisabled", None), ("AccountProblem", None)]
+)
+def test_a_stated_right_counts_only_if_s3_was_too_busy_to_contradict(code: str, *, can_write: bool | None) -> None:
+    probe = probe_bucket(ScriptedS3(error=code).as_clients(), "b", writes=True)
+    found = judge(probe, Statement("role R: READ_WRITE", "READ_WRITE", can_write=True))
+    assert (found.can_list, found.can_read, found.can_write) == (None, None, can_write)
+
+
+def test_archived_objects_are_not_read() -> None:
+    s3 = ScriptedS3(DATA, responses={key: {"StorageClass": "GLACIER"} for key in DATA})
+    found = claim(s3)
+    assert (found.can_read, found.level) == (None, "unknown")
+    assert "archived" in found.read_evidence
+    assert "restore these objects" in found.read_evidence
+    restored: dict[str, Any] = {
+        "StorageClass": "GLACIER",
+        "Restore": 'ongoing-request="false", expiry-date="Fri, 21 Dec 2030"',
+    }
+    assert claim(ScriptedS3(DATA, responses=dict.fromkeys(DATA, restored))).can_read is True
+    tiered: dict[str, Any] = {DATA[0]: {"StorageClass": "INTELLIGENT_TIERING", "ArchiveStatus": "ARCHIVE_ACCESS"}}
+    assert claim(ScriptedS3(DATA, responses=tiered)).can_read == "some"
+
+
+@pytest.mark.parametrize(("code", "message"), [("AccountProblem", "could not process"), ("SlowDown", "throttling")])
 def test_a_bucket_that_cannot_be_listed_is_unknown_with_the_reason(code: str, message: str) -> None:
     probe = probe_bucket(ScriptedS3(error=code).as_clients(), "b", writes=False)
     found = judge(probe, NOTHING)

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from quilt_mcp.services.fan_out import fan_out
+from quilt_mcp.services.lists import fan_out
 
 
 @pytest.mark.parametrize("workers", [1, 4])

@@ -16,8 +16,7 @@ import time_machine
 
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.services import metadata_service
-from quilt_mcp.services.metadata_guide import ExamplesAnswer, TroubleshootingAnswer
-from quilt_mcp.services.metadata_service import TemplatesAnswer
+from quilt_mcp.services.metadata_service import ExamplesAnswer, TemplatesAnswer, TroubleshootingAnswer
 
 NAMES = ["analytics", "genomics", "ml", "research", "standard"]
 KNOWN_URIS = {

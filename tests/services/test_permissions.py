@@ -9,16 +9,24 @@ import pytest
 import quilt3
 
 from quilt_mcp.commands.demo.world import World, demo_world
-from quilt_mcp.core.errors import NotFound, Unavailable
-from quilt_mcp.services.bucket_access import BucketAccess, CallerIdentity, Snapshot, take_snapshot
-from quilt_mcp.services.bucket_claims import Probe, Statement
-from quilt_mcp.services.bucket_listing import Buckets, SourceName, describe_cut
-from quilt_mcp.services.bucket_probes import probe_bucket
-from quilt_mcp.services.bucket_verdicts import judge
-from quilt_mcp.services.permissions_service import bucket_recommendations_get, discover_permissions, parse_identity
-from quilt_mcp.services.recommendations import group_by_purpose, recommend_buckets
-from quilt_mcp.services.registry_rights import StackBuckets
-from quilt_mcp.services.stack.aws_clients import AWSClients
+from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
+from quilt_mcp.services.buckets import (
+    BucketAccess,
+    Buckets,
+    Snapshot,
+    SourceName,
+    StackBuckets,
+    describe_cut,
+    take_snapshot,
+)
+from quilt_mcp.services.evidence import Probe, Statement, judge, probe_bucket
+from quilt_mcp.services.permissions_service import (
+    bucket_recommendations_get,
+    discover_permissions,
+    parse_identity,
+    recommend_buckets,
+)
+from quilt_mcp.services.stack.aws import AWSClients
 from quilt_mcp.services.stack.caller import Caller
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.settings import Settings
@@ -34,7 +42,12 @@ DATA = ("README.md", "data/1")
 
 
 def read_rows() -> dict[str, Any]:
-    return {row["name"]: row for row in discover_permissions()["bucket_permissions"]}
+    answer = discover_permissions()
+    shared = answer["shared_evidence"]
+    return {
+        row["name"]: {name: shared.get(str(value), value) for name, value in row.items() if name != "named_by"}
+        for row in answer["bucket_permissions"]
+    }
 
 
 def enable_write_probe(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +130,7 @@ def test_a_write_probe_without_the_right_to_read_proves_nothing(
     s3.put_object(Bucket="acme-raw-sequencing", Key="new", Body=b"")  # allowed, because it has no condition
 
 
-@pytest.mark.parametrize("failure", [Unavailable("too slow"), NotFound("Not found in AWS.")])
+@pytest.mark.parametrize("failure", [Unavailable("too slow"), ResourceExecutionError("AWS rejected the request.")])
 def test_a_bucket_that_could_not_be_probed_is_unknown(
     failure: Exception, fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,7 +138,6 @@ def test_a_bucket_that_could_not_be_probed_is_unknown(
     answer = discover_permissions()
     assert {row["permission_level"] for row in answer["bucket_permissions"]} == {"unknown"}
     assert {row["error_message"] for row in answer["bucket_permissions"]} == {str(failure)}
-    assert answer["categorized_buckets"]["no_access"] == []
     recommended = bucket_recommendations_get()["recommendations"]
     assert (recommended["primary_recommendations"], len(recommended["access_unknown"])) == ([], 7)
 
@@ -168,7 +180,7 @@ def test_a_late_stack_is_named_and_the_account_is_used(fresh_world: World, monke
     answer = discover_permissions()
     release.set()
     assert answer["sources"] == {"registry": "not read: not reached in time", "s3": "read"}
-    assert answer["total_buckets_checked"] == 6
+    assert answer["count"] == 6
 
 
 def test_a_failure_to_read_the_roles_keeps_the_names(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,8 +189,8 @@ def test_a_failure_to_read_the_roles_keeps_the_names(fresh_world: World, monkeyp
 
     monkeypatch.setattr(Caller, "query_stack", fail)
     answer = discover_permissions()
-    assert (answer["sources"]["registry"], answer["total_buckets_checked"]) == ("read", 7)
-    assert "could not be read: an unknown type of role" in str(answer["bucket_permissions"])
+    assert (answer["sources"]["registry"], answer["count"]) == ("read", 7)
+    assert "could not be read: an unknown type of role;" in str(answer["shared_evidence"])
 
 
 def test_the_stack_comes_first_in_a_large_account() -> None:
@@ -198,7 +210,7 @@ def make_bucket(
 
 
 def recommend(*buckets: BucketAccess) -> list[tuple[str, str, int]]:
-    snapshot = Snapshot({"UserId": "", "Account": "", "Arn": ""}, list(buckets), {})
+    snapshot = Snapshot(list(buckets), {})
     found = recommend_buckets(snapshot)["recommendations"]
     return [(row["bucket_name"], row["write"], row["score"]) for row in found["primary_recommendations"]]
 
@@ -223,7 +235,9 @@ def test_a_bucket_that_is_probably_wrong_is_recommended_only_without_another() -
     refused_put = make_bucket("c", None, writes=refuse)
     doubtful = [make_bucket("a", READ_ONLY), make_bucket("b", UNKNOWN, reads=refuse), refused_put]
     assert recommend(*doubtful) == [("a", "unverified", 40), ("b", "unverified", 40), ("c", "unverified", 40)]
-    assert recommend(*doubtful, make_bucket("d", UNKNOWN, named_by=("s3",))) == [("d", "unverified", 10)]
+    assert recommend(*doubtful, make_bucket("d", UNKNOWN)) == [("d", "unverified", 40)]
+    query_results = make_bucket("e", WRITABLE, named_by=("s3",))  # the catalog shows no package there
+    assert recommend(*doubtful, query_results) == recommend(*doubtful)
 
 
 def test_recommendations_prefer_the_stack_and_break_ties_by_name() -> None:
@@ -235,7 +249,7 @@ def test_recommendations_prefer_the_stack_and_break_ties_by_name() -> None:
         make_bucket("elsewhere", WRITABLE, named_by=("s3",)),
         make_bucket("read-only", NO_WRITING),
     ]
-    snapshot = Snapshot({"UserId": "", "Account": "", "Arn": ""}, buckets, {"registry": "read", "s3": "read"})
+    snapshot = Snapshot(buckets, {"registry": "read", "s3": "read"})
     assert recommend(*buckets) == [
         ("quilt-packages", "stated", 100),
         ("a-data", "stated", 80),
@@ -245,11 +259,6 @@ def test_recommendations_prefer_the_stack_and_break_ties_by_name() -> None:
     others = [(row["bucket_name"], row["write"]) for row in answer["recommendations"]["alternative_options"]]
     assert others == [("scratch-space", "stated"), ("elsewhere", "stated"), ("read-only", "no")]
     assert (answer["total_writable_buckets"], answer["total_accessible_buckets"]) == (5, 6)
-    assert group_by_purpose(snapshot) == {
-        "package_creation": ["quilt-packages", "a-data", "b-data"],
-        "data_storage": ["quilt-packages", "a-data", "b-data", "elsewhere"],
-        "temporary_storage": ["scratch-space"],
-    }
 
 
 @pytest.mark.parametrize(
@@ -303,8 +312,8 @@ def test_buckets_are_listed_although_their_collaborators_cannot_be_read(monkeypa
     assert answer["sources"]["registry"] == "read"
     names, expected = ([row["name"] for row in one["bucket_permissions"]] for one in (answer, before))
     assert names == expected != []
-    evidence = {row["write_evidence"] for row in answer["bucket_permissions"]}
-    assert all("collaborators: The Quilt stack could not process the request." in one for one in evidence)
+    evidence = set(answer["shared_evidence"].values())
+    assert any("collaborators: The Quilt stack could not process the request." in one for one in evidence)
 
 
 def test_recommendations_say_which_buckets_are_left_out(fresh_world: World) -> None:
@@ -320,9 +329,8 @@ def test_recommendations_say_which_buckets_are_left_out(fresh_world: World) -> N
 
 
 def test_no_candidate_is_only_claimed_if_every_bucket_was_probed() -> None:
-    nobody: CallerIdentity = {"UserId": "", "Account": "", "Arn": ""}
     notes = [
-        recommend_buckets(Snapshot(nobody, buckets, {"registry": "read", "s3": "read"}))["recommendations"]["note"]
+        recommend_buckets(Snapshot(buckets, {"registry": "read", "s3": "read"}))["recommendations"]["note"]
         for buckets in ([], [BucketAccess("a", judge(Probe(error="too slow"), UNKNOWN), error="too slow")])
     ]
     assert [str(note).partition(" bucket to try")[0] for note in notes] == [

@@ -15,7 +15,7 @@ import pytest
 
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.services.auth_metadata import filesystem_status
-from quilt_mcp.services.fan_out import fan_out
+from quilt_mcp.services.lists import fan_out
 from quilt_mcp.services.stack.callers import current_caller
 from tests.support.waiting import SECONDS
 
@@ -60,7 +60,7 @@ def test_late_items_are_missing_and_waiting_items_do_not_start(monkeypatch: pyte
         is_answered.set()
         return wait(waiting, timeout)
 
-    monkeypatch.setattr("quilt_mcp.services.fan_out.wait", wait_for_the_first)
+    monkeypatch.setattr("quilt_mcp.services.lists.wait", wait_for_the_first)
     answers = fan_out(call, range(100), seconds=0.05)  # the first has answered before
     release.set()
     assert is_answered.is_set()
@@ -81,7 +81,7 @@ def test_a_directory_that_is_not_writable_has_an_error(fresh_world: World, monke
 FULL_DISK = """
 import json, resource
 from quilt_mcp.app import App
-from quilt_mcp.services.filesystem import filesystem_status
+from quilt_mcp.services.auth_metadata import filesystem_status
 from quilt_mcp.settings import Settings
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # as on a full disk, files can be created, but nothing can be written

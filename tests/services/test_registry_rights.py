@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from quilt_mcp.core.errors import ResourceFailure, Unavailable
-from quilt_mcp.services.registry_rights import (
+from quilt_mcp.services.buckets import (
     StackBuckets,
     Statements,
     fetch_buckets,
@@ -15,8 +15,8 @@ from quilt_mcp.services.registry_rights import (
     is_session_of,
     state_rights,
 )
-from quilt_mcp.services.stack.errors import NotSignedInToQuilt, QueryRefused, RefusedByStack
-from quilt_mcp.services.stack.standing import Standing
+from quilt_mcp.services.stack.caller import Standing
+from quilt_mcp.services.stack.failures import NotSignedInToQuilt, QueryNotUnderstood, QueryRefused, RefusedByStack
 
 ARN = "arn:aws:sts::123456789012:assumed-role/Quilt-Lab/ann"
 ROLE_ARN = "arn:aws:iam::123456789012:role/quilt/acme/Quilt-Lab"
@@ -50,7 +50,7 @@ class Stack:
         if isinstance(self._answers.get(operation), Exception):
             raise self._answers[operation]
         if operation not in self._answers:
-            raise QueryRefused("The Quilt stack rejected the query.")
+            raise QueryNotUnderstood("The Quilt stack rejected the query.")
         return TypeAdapter(form).validate_python(self._answers[operation])
 
     def query_stack(self, query: Any) -> Any:
@@ -99,6 +99,18 @@ def test_names_come_from_a_stack_of_any_age(
     assert list(found.names) == sorted(found.names)
     assert (found.collaborators is not None) is has_collaborators
     assert found.refusals == (() if has_collaborators else ("The Quilt stack rejected the query.",))
+
+
+def test_the_buckets_of_the_role_are_kept_if_the_other_list_fails() -> None:
+    answers = {
+        "stackBuckets": QueryRefused("The Quilt stack could not read the data."),
+        "stackRoleBuckets": {"buckets": SHARED},
+    }
+    stack = Stack(answers)
+    found = fetch_buckets(stack)  # type: ignore[arg-type]  # a double
+    assert stack.asked == ["stackBuckets", "stackRoleBuckets"]
+    assert found.names == ("archive", "data")
+    assert found.collaborators
 
 
 def test_the_names_are_fetched_without_the_collaborators_if_those_cannot_be_read() -> None:

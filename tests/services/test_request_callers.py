@@ -24,11 +24,12 @@ from quilt_mcp.services.auth_metadata import auth_status, catalog_info
 from quilt_mcp.services.governance_service import admin_users_list
 from quilt_mcp.services.permissions_service import discover_permissions
 from quilt_mcp.services.settings import Timeout
-from quilt_mcp.services.stack import quilt_files, stack_search, token_sign_in
-from quilt_mcp.services.stack.errors import NeedsAdmin, NotSignedInToQuilt
-from quilt_mcp.services.stack.local_callers import LocalCallers
+from quilt_mcp.services.stack import login as quilt_files
+from quilt_mcp.services.stack import session as stack_search
+from quilt_mcp.services.stack import sign_in as token_sign_in
+from quilt_mcp.services.stack.caller import LocalCallers, RequestCallers
+from quilt_mcp.services.stack.failures import NeedsAdmin, NotSignedInToQuilt
 from quilt_mcp.services.stack.login import Stack
-from quilt_mcp.services.stack.request_callers import RequestCallers
 from quilt_mcp.services.stack.session import open_session
 from quilt_mcp.settings import Settings
 from tests.support import apps
@@ -208,7 +209,7 @@ def test_the_cache_does_not_show_identities_or_tokens(stack_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["ftp://x", "https://user:password@x", "https://x/path", "x", "https://x?y=1", "https://"]
+    "url", ["ftp://x", "https://user:password@x", "https://x/path", "x y", "https://x?y=1", "https://"]
 )
 def test_a_catalog_url_has_only_a_scheme_and_a_host(url: str) -> None:
     with pytest.raises(ValueError, match="catalog_url"):

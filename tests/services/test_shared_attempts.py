@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from quilt_mcp.core.errors import ResourceFailure
-from quilt_mcp.services.stack.errors import RoleChanged
-from quilt_mcp.services.stack.shared_attempts import SharedAttempts, copy_failure
+from quilt_mcp.services.lists import SharedAttempts, copy_failure
+from quilt_mcp.services.stack.failures import RoleChanged
 
 GIVEN: dict[str, Any] = {"message": "It failed.", "details": "why", "retry_after_seconds": 7}
 

@@ -24,11 +24,11 @@ from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure, Unavailable
 from quilt_mcp.services.auth_metadata import auth_status, catalog_info
 from quilt_mcp.services.governance_service import admin_users_list
-from quilt_mcp.services.stack import quilt_files
+from quilt_mcp.services.stack import login as quilt_files
 from quilt_mcp.services.stack.callers import Callers, current_caller
-from quilt_mcp.services.stack.errors import NoRole, NotSignedInToQuilt, RefusedByStack, RequestRejected, TokenRejected
-from quilt_mcp.services.stack.local_sign_in import LocalSignIn
+from quilt_mcp.services.stack.failures import NoRole, NotSignedInToQuilt, RefusedByStack, RequestRejected, TokenRejected
 from quilt_mcp.services.stack.login import Stack
+from quilt_mcp.services.stack.sign_in import LocalSignIn
 from quilt_mcp.settings import Settings, describe_setting
 from tests.support import apps
 from tests.support.silent_server import SilentServer
@@ -240,7 +240,7 @@ def test_a_secret_in_an_address_of_quilt3_is_not_shown(fresh_world: World) -> No
 
 
 def test_another_form_of_address_in_the_settings_is_explained_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    addresses = (*SECRET_ADDRESSES, "https://quilt.example.com/b/bucket", "quilt.example.com")
+    addresses = (*SECRET_ADDRESSES, "https://quilt.example.com/b/bucket", "quilt example")
     for variable, address in product(("QUILT_CATALOG_URL", "QUILT_REGISTRY_URL"), addresses):
         with monkeypatch.context() as patched:
             patched.setenv(variable, address)
@@ -251,8 +251,9 @@ def test_another_form_of_address_in_the_settings_is_explained_and_not_shown(monk
             ), address
 
 
-def test_blanks_around_an_address_in_the_settings_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUILT_CATALOG_URL", " https://quilt.example.com/ ")
+@pytest.mark.parametrize("address", [" https://quilt.example.com/ ", "HTTPS://Quilt.Example.com", "quilt.example.com"])
+def test_an_address_in_the_settings_is_put_in_its_usual_form(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUILT_CATALOG_URL", address)
     monkeypatch.setenv("QUILT_REGISTRY_URL", "  ")
     settings = Settings()
     assert (settings.local_catalog_url, settings.local_registry_url) == ("https://quilt.example.com", None)

@@ -16,17 +16,21 @@ from pydantic import TypeAdapter, ValidationError
 from quilt3._graphql_client import exceptions as graphql
 
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, ResourceFailure, Unavailable, find_failure
-from quilt_mcp.services.stack.aws_errors import ACTIONS, BY_CODE, UnexplainedByS3
-from quilt_mcp.services.stack.errors import (
+from quilt_mcp.services.stack.failures import (
+    ACTIONS,
+    BY_CODE,
+    FAILURES,
     AWSKeysExpired,
     NotSignedInToQuilt,
-    QueryRefused,
+    QueryNotUnderstood,
     RefusedByAWS,
-    RefusedByStack,
     RequestRejected,
+    Throttled,
     TokenRejected,
+    TooSlow,
+    UnexplainedByS3,
+    map_failure,
 )
-from quilt_mcp.services.stack.failures import FAILURES, map_failure
 from tests.support.aws_operations import find_operations
 
 
@@ -70,17 +74,14 @@ def test_each_exception_of_the_libraries_has_a_row(cls: type[Exception]) -> None
     [
         ("AccessDenied", RefusedByAWS, False),
         ("AccessDeniedException", RefusedByAWS, False),
-        ("403", RefusedByAWS, False),
         ("ExpiredToken", AWSKeysExpired, False),
         ("ExpiredTokenException", AWSKeysExpired, False),
         ("InvalidClientTokenId", NotSignedInToQuilt, False),
         ("SignatureDoesNotMatch", NotSignedInToQuilt, False),
-        ("ThrottlingException", Unavailable, True),
-        ("SlowDown", Unavailable, True),
+        ("ThrottlingException", Throttled, True),
+        ("SlowDown", Throttled, True),
         ("InternalServerException", Unavailable, True),
-        ("503", Unavailable, True),
         ("NoSuchKey", NotFound, False),
-        ("404", NotFound, False),
         ("RequestTimeTooSkewed", ResourceExecutionError, False),
         ("InvalidRequestException", ResourceExecutionError, False),
         ("FederationSourceRetryableException", Unavailable, True),
@@ -88,8 +89,6 @@ def test_each_exception_of_the_libraries_has_a_row(cls: type[Exception]) -> None
         ("GlueEncryptionException", ResourceExecutionError, False),
         ("KMS.DisabledException", ResourceExecutionError, False),
         ("PreconditionFailed", ResourceExecutionError, False),
-        ("412", ResourceExecutionError, False),
-        ("400", ResourceExecutionError, False),
         ("UnknownCode", ResourceExecutionError, False),
     ],
 )
@@ -98,6 +97,24 @@ def test_an_aws_error_code_maps_to_its_failure(code: str, failure: type[Resource
     assert type(translated) is failure
     assert translated.transient is transient
     assert f"athena:GetWorkGroup ({code})" in (translated.details or "")
+
+
+@pytest.mark.parametrize(
+    ("status", "failure"), [(403, RefusedByAWS), (404, NotFound), (503, Throttled), (400, UnexplainedByS3)]
+)
+def test_a_status_is_a_code_in_response_to_head_only(status: int, failure: type[ResourceFailure]) -> None:
+    """AWS sends a code with every other error, and a proxy or a web filter does not."""
+    assert type(find_failure(client_error(str(status), "HeadObject", status), FAILURES)) is failure
+    other = find_failure(client_error(str(status), status=status), FAILURES)
+    assert isinstance(other, Unavailable)
+    assert other.transient is (status == 503)
+    assert status == 503 or other.message == "AWS did not return a valid response."
+
+
+@pytest.mark.parametrize("code", ["", "403"])
+def test_a_page_of_a_web_filter_is_not_a_refusal_by_aws(code: str) -> None:
+    found = find_failure(client_error(code, "ListObjectsV2", 403), FAILURES)
+    assert (type(found), found and found.details) == (Unavailable, "s3:ListBucket: HTTP status 403")
 
 
 def test_a_400_without_a_body_has_several_causes() -> None:
@@ -147,8 +164,8 @@ def test_an_operation_without_an_iam_action_is_named_itself() -> None:
         (botocore.exceptions.NoCredentialsError(), NotSignedInToQuilt),
         (botocore.exceptions.NoRegionError(), ResourceExecutionError),
         (botocore.exceptions.EndpointConnectionError(endpoint_url="https://x"), Unavailable),
-        (botocore.exceptions.ConnectTimeoutError(endpoint_url="https://x"), Unavailable),
-        (botocore.exceptions.ReadTimeoutError(endpoint_url="https://x"), Unavailable),
+        (botocore.exceptions.ConnectTimeoutError(endpoint_url="https://x"), TooSlow),
+        (botocore.exceptions.ReadTimeoutError(endpoint_url="https://x"), TooSlow),
         (botocore.exceptions.ParamValidationError(report="x"), ResourceExecutionError),
         (requests.exceptions.ConnectTimeout(), Unavailable),
         (requests.exceptions.ConnectionError(), Unavailable),
@@ -168,7 +185,7 @@ def test_the_failure_of_a_graphql_error_has_its_fields_but_not_its_text() -> Non
         [{"message": "secret", "path": ["admin", "user"]}, {"message": "secret"}], data={}
     )
     translated = find_failure(error, FAILURES)
-    assert type(translated) is QueryRefused
+    assert type(translated) is QueryNotUnderstood
     assert translated.details == "GraphQL error at admin.user, query"
 
 
@@ -177,7 +194,7 @@ def test_the_failure_of_a_graphql_error_has_its_fields_but_not_its_text() -> Non
     [
         (401, TokenRejected),
         (302, ResourceExecutionError),
-        (403, RefusedByStack),
+        (403, ResourceExecutionError),  # without JSON, it is not the stack's
         (400, RequestRejected),
         (404, RequestRejected),
         (429, Unavailable),
@@ -217,6 +234,37 @@ def test_a_validation_error_is_the_stacks_fault_only_during_a_call_to_it() -> No
     assert type(during_a_call) is ResourceExecutionError
     assert "S3CRET" not in str(vars(during_a_call))
     assert find_failure(caught.value, FAILURES) is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        botocore.exceptions.SSLError(endpoint_url="https://sts.us-east-1.amazonaws.com", error="x"),
+        botocore.exceptions.ProxyConnectionError(proxy_url="http://user:S3CRET@proxy", error="x"),
+        requests.exceptions.SSLError(),
+        requests.exceptions.ProxyError(),
+    ],
+    ids=lambda error: f"{type(error).__module__}.{type(error).__name__}",
+)
+def test_a_wrong_certificate_or_proxy_does_not_pass_by_itself(error: Exception) -> None:
+    failure = find_failure(error, FAILURES)
+    assert failure is not None
+    assert not failure.transient
+    assert "BUNDLE" in failure.suggested_actions[0] or "HTTPS_PROXY" in failure.suggested_actions[0]
+    assert "S3CRET" not in str(vars(failure))
+
+
+def test_a_failed_connection_names_the_host_that_was_called() -> None:
+    error = botocore.exceptions.EndpointConnectionError(endpoint_url="http://localhost:4566/x")
+    failure = find_failure(error, FAILURES)
+    assert failure is not None
+    assert failure.details == "EndpointConnectionError: localhost"
+
+
+def test_a_refusal_by_glue_names_lake_formation() -> None:
+    failure = find_failure(client_error("AccessDeniedException", "GetTables"), FAILURES)
+    assert failure is not None
+    assert "Lake Formation" in failure.suggested_actions[1]
 
 
 def test_an_exception_without_a_row_is_a_bug() -> None:

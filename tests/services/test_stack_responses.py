@@ -16,13 +16,11 @@ import requests
 import urllib3
 
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable
-from quilt_mcp.services.stack.caller import Caller
-from quilt_mcp.services.stack.catalog_config import CatalogConfigs, fetch_catalog_config
-from quilt_mcp.services.stack.errors import NotSignedInToQuilt, QueryRefused, RefusedByStack, RequestRejected
+from quilt_mcp.services.stack.caller import Caller, Standing
+from quilt_mcp.services.stack.failures import NotSignedInToQuilt, QueryRefused, RefusedByStack, RequestRejected
 from quilt_mcp.services.stack.login import Stack
-from quilt_mcp.services.stack.session import call_stack, open_session
-from quilt_mcp.services.stack.standing import Standing
-from quilt_mcp.services.stack.token_sign_in import RequestSignIn
+from quilt_mcp.services.stack.session import CatalogConfigs, call_stack, fetch_catalog_config, open_session
+from quilt_mcp.services.stack.sign_in import RequestSignIn
 from quilt_mcp.settings import Settings
 from tests.support.raw_server import RawServer, Respond, make_response, raw_server
 
@@ -34,7 +32,8 @@ REFUSAL = {"errors": [{"message": "Cannot query field", "locations": [{"line": 1
 
 def respond_always(status: str, body: object, *headers: str) -> Respond:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return lambda _: [make_response(status, content, *headers)]
+    kind = "text/html" if isinstance(body, bytes) else "application/json"
+    return lambda _: [make_response(status, content, f"Content-Type: {kind}", *headers)]
 
 
 @pytest.fixture
@@ -111,7 +110,7 @@ def test_graphql_errors_are_read_with_the_statuses_of_an_invalid_query(
         ("400 Bad Request", [{"errors": []}], RequestRejected),
         ("401 Unauthorized", REFUSAL, NotSignedInToQuilt),
         ("403 Forbidden", {"message": "no"}, RefusedByStack),
-        ("403 Forbidden", HTML, RefusedByStack),
+        ("403 Forbidden", HTML, ResourceExecutionError),
         ("403 Forbidden", REFUSAL, RefusedByStack),
         ("404 Not Found", REFUSAL, RequestRejected),
         ("408 Request Timeout", REFUSAL, Unavailable),

@@ -32,7 +32,7 @@ SCHEMES = {
     "metadata": "Templates, examples and help for package metadata.",
     "permissions": "Your access to each bucket, with evidence, and which buckets to create packages in.",
     "tabulator": "Buckets with tabulator tables, and the tables with their columns.",
-    "quilt": "The buckets of the stack, as the catalog describes them.",
+    "quilt": "Buckets of the stack, their packages, and search.",
     "workflow": "Workflows written by the workflow tools.",
     "requirements": "Epics, user stories, requirements and acceptance criteria, with search.",
     "config": "Rules for analysed code, and settings of this server.",
@@ -132,9 +132,11 @@ def _resources() -> str:
 def failure_classes(base: type[ResourceFailure] = ResourceFailure) -> list[type[ResourceFailure]]:
     """Return the classes of failures below a class, in the order of the tree in core/errors.py.
 
-    Only those of modules called `errors`: others are details of their modules, which may not be imported yet.
+    Only those of modules called `errors` or `failures`, and not those that no client sees. Others are details of their
+    modules, which may not be imported yet.
     """
-    own = [one for one in base.__subclasses__() if re.fullmatch(r"quilt_mcp\.(\w+\.)+errors", one.__module__)]
+    found = [one for one in base.__subclasses__() if "No client sees" not in (one.__doc__ or "")]
+    own = [one for one in found if re.fullmatch(r"quilt_mcp\.(\w+\.)+(errors|failures)", one.__module__)]
     ordered = sorted(own, key=lambda one: (not one.__module__.startswith("quilt_mcp.core."), one.__module__))
     return [found for one in ordered for found in (one, *failure_classes(one))]
 

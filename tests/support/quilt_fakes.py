@@ -55,10 +55,10 @@ class Athena:
         if code is None:
             return None
         body = json.dumps({"__type": code, "message": "Not now"}).encode()
-        return AWSResponse(request.url, 400, {"content-type": "application/x-amz-json-1.1"}, _Raw(body))
+        return AWSResponse(request.url, 400, {"content-type": "application/x-amz-json-1.1"}, Raw(body))
 
 
-class _Raw(io.BytesIO):
+class Raw(io.BytesIO):
     """A body, as urllib3 gives it."""
 
     def stream(self, **_: Any) -> Iterator[bytes]:

@@ -25,7 +25,7 @@ from quilt_mcp.commands.demo.records import User, Workflow
 from quilt_mcp.commands.demo.stack import FakeStack
 from quilt_mcp.commands.demo.workflow_sample import write_workflows
 from quilt_mcp.commands.demo.world import World, demo_world
-from quilt_mcp.services.stack import local_sign_in
+from quilt_mcp.services.stack import sign_in as local_sign_in
 from quilt_mcp.settings import Settings
 from quilt_mcp.workflows.settings import FILE_NAME
 

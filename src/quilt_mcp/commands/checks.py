@@ -91,7 +91,8 @@ def check_aws_identity(access: Body, sign_in: Check) -> Check:
     """Check that AWS accepts the caller's credentials. Without a sign-in, a failure is expected."""
     name = "AWS identity"
     if access["success"]:
-        return _check(name, "ok", access["data"]["user_identity"]["arn"])
+        who = access["data"]["user_identity"]
+        return _check(name, "ok", " at ".join(filter(None, (who["arn"], who["aws_endpoint"]))))
     return _fail(name, access) if sign_in["state"] == "ok" else _check(name, "skipped", "needs the sign-in")
 
 
@@ -105,7 +106,7 @@ def check_buckets(access: Body) -> Check:
     if len(unread) == len(data["sources"]):
         reasons = "; ".join(f"{source}: {state}" for source, state in unread.items())
         return _check(name, "failed", reasons, "Sign in with `quilt3 login`, or request s3:ListAllMyBuckets.")
-    readable, total = sum(bool(one["can_read"]) for one in data["bucket_permissions"]), data["total_buckets_checked"]
+    readable, total = sum(bool(one["can_read"]) for one in data["bucket_permissions"]), len(data["bucket_permissions"])
     detail = f"{readable} of {total} readable"
     if total and not readable:
         return _check(name, "failed", detail, "Ask a Quilt administrator to give your role access to a bucket.")

@@ -11,7 +11,15 @@ from typing import Annotated, Any, Literal, overload
 import orjson
 import pydantic_core
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 from quilt_mcp.core.errors import INTERNAL_ERROR, SESSIONLESS_CODES
 
@@ -112,8 +120,11 @@ class DictAccessibleModel(BaseModel):
         return getattr(self, key) if key in self else default
 
 
+_LEFT_OUT = frozenset({"requires_sign_in"})
+
+
 class ResourceMetadata(DictAccessibleModel):
-    """One resource, as discovery lists it."""
+    """One resource, as discovery lists it. JSON leaves out the fields that are empty or false by default."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -127,6 +138,11 @@ class ResourceMetadata(DictAccessibleModel):
     requires_admin: bool = Field(description="True if only administrators may read it.")
     requires_sign_in: bool = Field(default=False, description="True if only callers who are signed in may read it.")
     category: str = Field(description="The URI's scheme.")
+
+    @model_serializer(mode="wrap")
+    def _leave_out_defaults(self, dump: SerializerFunctionWrapHandler) -> JSONObject:
+        found: JSONObject = dump(self)
+        return {name: value for name, value in found.items() if value or name not in _LEFT_OUT}
 
 
 class GetResourceSuccess(DictAccessibleModel):

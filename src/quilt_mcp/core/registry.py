@@ -20,7 +20,7 @@ VARIABLE_SEGMENT = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
 class ResourceDefinition(TypedDict):
-    """One resource: its ten keys, and five that only some resources have."""
+    """One resource: its ten keys, and six that only some resources have."""
 
     uri: str
     """The URI, with {variables} if it is a template."""
@@ -51,6 +51,8 @@ class ResourceDefinition(TypedDict):
     """How long a client may keep an answer; without it, not at all."""
     shared: NotRequired[bool]
     """Whether every caller gets the same answer, so that a cache between client and server may keep it for all."""
+    parameters: NotRequired[list[str]]
+    """Optional parameters of a resource that is no template: its URI is listed without them."""
 
 
 def path_of(pattern: str) -> str:
@@ -61,6 +63,11 @@ def path_of(pattern: str) -> str:
 def optional_parameters(pattern: str) -> list[str]:
     """Return the names in `{?name,name}` at the pattern's end."""
     return [name for name in pattern.partition("{?")[2].removesuffix("}").split(",") if name]
+
+
+def parameters_of(definition: ResourceDefinition) -> list[str]:
+    """Return the names of the optional parameters: those in the URI, and those that it does not name."""
+    return optional_parameters(definition["uri"]) + definition.get("parameters", [])
 
 
 def path_variables(pattern: str) -> list[str]:
@@ -81,6 +88,7 @@ def define(
     free_text: Collection[str] = (),
     ttl_seconds: int = 0,
     shared: bool = False,
+    parameters: Collection[str] = (),
 ) -> ResourceDefinition:
     """Return the definition of one resource. What the URI and the function determine is derived from them.
 
@@ -98,6 +106,7 @@ def define(
         ttl_seconds: how long a client may keep an answer. Only for what changes with the server's version or
             configuration: nobody tells the client that an answer is out of date.
         shared: whether every caller gets the same answer.
+        parameters: optional parameters that the URI does not name, so that clients see a resource and no template.
     """
     variables = _variables(uri)
     docstring = inspect.getdoc(service_function) or ""
@@ -111,8 +120,10 @@ def define(
         "template_variables": variables,
         "requires_admin": requires_admin,
         "category": uri.partition("://")[0],
-        "parameter_mapping": {variable: variable for variable in variables} | dict(parameter_mapping or {}),
+        "parameter_mapping": {name: name for name in (*variables, *parameters)} | dict(parameter_mapping or {}),
     }
+    if parameters:
+        definition["parameters"] = list(parameters)
     if requires_sign_in or requires_admin:
         definition["requires_sign_in"] = True
     if values:
@@ -195,7 +206,7 @@ def _template_problems(uri: str, definition: ResourceDefinition) -> Iterator[str
     if unmapped := set(variables) - mapped:
         yield f"Template variable not in parameter mapping: {', '.join(sorted(unmapped))} in {uri}"
     named = {*mapped, *definition.get("values", ()), *definition.get("free_text", ())}
-    if unknown := named - set(variables):
+    if unknown := named - {*variables, *definition.get("parameters", ())}:
         yield f"Definition names variables that the URI does not have: {', '.join(sorted(unknown))} in {uri}"
 
 
@@ -255,7 +266,7 @@ class UriIndex:
         found = self._find_path(path)
         if not has_query:
             return found
-        if found is None or not (names := optional_parameters(found.definition["uri"])):
+        if found is None or not (names := parameters_of(found.definition)):
             return self._find_path(uri)
         pairs = [pair.partition("=")[::2] for pair in query.split("&")]
         given = dict(pairs)
@@ -266,7 +277,7 @@ class UriIndex:
     def find_parameters(self, uri: str) -> list[str] | None:
         """Return the names of the parameters that the URI can have; None if no definition has its path."""
         found = self._find_path(uri.partition("?")[0])
-        return optional_parameters(found.definition["uri"]) if found else None
+        return parameters_of(found.definition) if found else None
 
     def _find_path(self, path: str) -> Match | None:
         if found := self._static.get(path):

@@ -1,7 +1,8 @@
 """The two surfaces over one manager: resources for FastMCP's resources protocol, and the tool `get_resource`."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Literal
 
@@ -19,7 +20,7 @@ from pydantic import AnyUrl, ConfigDict, SkipValidation
 
 from quilt_mcp.core.answers import MIME_TYPE, Document, GetResourceError, GetResourceSuccess, JSONObject
 from quilt_mcp.core.manager import ResourceManager
-from quilt_mcp.core.registry import ResourceDefinition, optional_parameters, path_of, path_variables
+from quilt_mcp.core.registry import ResourceDefinition, parameters_of, path_of, path_variables
 
 TOOL_NAME = "get_resource"
 PARAMETERS = {
@@ -202,32 +203,36 @@ def describe_tool(manager: ResourceManager) -> str:
     return "\n".join(
         [
             "Read any resource of this server.\n",
-            "Without `uri`, it lists all with descriptions. URIs ([/x|/y] are optional):",
+            "Without `uri`, it lists all. URIs ([/x|/y] are optional):",
             *(f"{scheme}:// {_list_paths(rows)}" for scheme, rows in categories),
             f'Example: {{"uri": "{example}"}}. Replace {{variables}}.{_optional(definitions)}',
-            "On failure, follow `suggested_actions`; if `transient`, the same call can succeed later.",
+            "On failure, follow `suggested_actions`.",
         ]
     )
 
 
 def _list_paths(definitions: Iterable[ResourceDefinition]) -> str:
-    """List paths with their marks: {?} and (admin). Brackets contain what can be appended to the path before them."""
-    listed, start = list[str](), "/"
-    for one in definitions:
-        path = path_of(one["uri"]).partition("://")[2]
-        marks = ("{?}" if optional_parameters(one["uri"]) else "") + (" (admin)" if one["requires_admin"] else "")
-        if path.startswith(f"{start}/"):
-            listed[-1] += f"[{path.removeprefix(start)}{marks}]"
-        else:
-            listed.append(path + marks)
-            start = path
-    return ", ".join(listed).replace("][", "|")
+    """List paths with their marks: ? and (admin). Brackets contain what can be appended to the path before them."""
+    paths = {
+        path_of(one["uri"]).partition("://")[2]: ("?" if parameters_of(one) else "")
+        + (" (admin)" if one["requires_admin"] else "")
+        for one in definitions
+    }
+    return ", ".join(_nest(deque(sorted(paths.items(), key=lambda one: one[0].split("/"))), ""))
+
+
+def _nest(paths: deque[tuple[str, str]], start: str) -> Iterator[str]:
+    """Yield the paths that begin with `start`, without it, each with those that continue it in brackets."""
+    while paths and paths[0][0].startswith(start):
+        path, marks = paths.popleft()
+        below = "|".join(_nest(paths, f"{path}/"))
+        yield f"{path[len(start) - bool(start) :]}{marks}{f'[{below}]' if below else ''}"
 
 
 def _optional(definitions: Iterable[ResourceDefinition]) -> str:
-    """Explain `{?}`, if any URI takes parameters."""
-    names = dict.fromkeys(name for one in definitions for name in optional_parameters(one["uri"]))
-    return f" {{?}}, as in ?x=…&y=…, can have {', '.join(names)}." if names else ""
+    """Explain `?`, if any URI takes parameters."""
+    names = dict.fromkeys(name for one in definitions for name in parameters_of(one))
+    return f" ? takes parameters, as in ?x=1&y=2: {', '.join(names)}." if names else ""
 
 
 def _common(definition: ResourceDefinition) -> JSONObject:

@@ -3,7 +3,7 @@
 import re
 import string
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from heapq import nlargest
 from urllib.parse import quote as percent_encode
@@ -84,8 +84,17 @@ def _encode_end(uri: str, known: Mapping[str, ResourceDefinition]) -> list[str]:
 
 
 def _uri_advice(uri: str, known: Mapping[str, ResourceDefinition]) -> list[str]:
-    near = _encode_end(uri, known) or find_nearest(uri, known)
+    near = _encode_end(uri, known) or find_nearest(uri, known) or _find_word(uri, known)
     return [*([f"Did you mean {' or '.join(near)}?"] if near else []), *InvalidURI.default_actions]
+
+
+def _find_word(uri: str, known: Collection[str]) -> list[str]:
+    """Find at most three known URIs with a segment that is the scheme of this one, or its plural."""
+    scheme = uri.partition(":")[0].lower()
+    if not scheme or any(one.startswith(f"{scheme}:") for one in known):
+        return []
+    found = (path_of(one) for one in known if not {scheme, f"{scheme}s"}.isdisjoint(path_of(one).split("/")[2:]))
+    return sorted(found, key=lambda one: (len(one), one))[:3]
 
 
 def find_nearest(uri: str, known: Iterable[str]) -> list[str]:

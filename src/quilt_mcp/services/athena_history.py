@@ -1,27 +1,259 @@
-"""athena://query/history: past queries of all workgroups."""
+"""athena://query/history: past queries of all workgroups, within Athena's quotas.
 
+The quotas are for each operation and the whole account. Quotas that are exceeded cost more than they save: botocore
+then halves the rate of calls, and raises it slowly.
+"""
+
+import math
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from typing_extensions import TypedDict
 
 from quilt_mcp.app import current_app
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable
-from quilt_mcp.services.athena_answers import HistoryAnswer, QueryRow
-from quilt_mcp.services.athena_calls import DESCRIPTIONS, LISTS, ask_each, share_read
-from quilt_mcp.services.athena_responses import AWSQueryExecution, AWSQueryExecutions, AWSQueryIds
-from quilt_mcp.services.athena_workgroups import WORKGROUPS_SHARE, list_enabled_workgroups
-from quilt_mcp.services.fan_out import NOT_IN_TIME
+from quilt_mcp.services.athena_tables import (
+    AWSQueryExecution,
+    AWSQueryExecutions,
+    AWSQueryIds,
+    AWSWorkGroup,
+    AWSWorkGroups,
+)
+from quilt_mcp.services.lists import NOT_IN_TIME, SharedAttempts, fan_out
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.errors import RefusedByAWS
+from quilt_mcp.services.stack.failures import RefusedByAWS
 
 if TYPE_CHECKING:
-    from quilt_mcp.services.stack.aws_clients import AWSClients
+    from quilt_mcp.services.stack.aws import AWSClients
+
+WORKERS = 4
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
+class Quota(NamedTuple):
+    """The rate limit of an operation: calls per second, after a first burst."""
+
+    operation: str
+    per_second: float
+    burst: int
+
+
+# Athena's quotas, with one call less in the burst. It documents none for the last two.
+LISTS = Quota("ListQueryExecutions", 5, 9)
+DESCRIPTIONS = Quota("BatchGetQueryExecution", 20, 39)
+DETAILS = Quota("GetWorkGroup", 20, 39)
+WORKGROUPS = Quota("ListWorkGroups", 20, 39)
+
+
+class _Pace:
+    """Says when the next call of an operation may start. It is thread-safe."""
+
+    def __init__(self, quota: Quota) -> None:
+        self._interval = 1 / quota.per_second
+        self._burst_seconds = quota.burst * self._interval
+        self._last = -math.inf
+        self._lock = threading.Lock()
+
+    def reserve(self, until: float) -> float | None:
+        """Return when the next call may start, on the monotonic clock; None if that is not before `until`."""
+        with self._lock:
+            start = max(self._last, time.monotonic() - self._burst_seconds) + self._interval
+            if start >= until:
+                return None
+            self._last = start
+            return start
+
+
+def share_read(read: Callable[[K], T], key: K) -> T:
+    """Return `read(key)`. Calls at the same time run it once and share its result or its failure.
+
+    So a caller with many reads at the same time uses the quotas no more than a caller with one. If the read that runs
+    it is cancelled, one of the others runs it again.
+
+    Args:
+        read: a function of a module, which makes many calls.
+        key: its argument. It names the owner of the calls, such as the AWSClients of a caller.
+    """
+    running = current_app().once(lambda _: SharedAttempts[Any](), key=share_read)
+    result: T = running.share((read, key), lambda: read(key))
+    return result
+
+
+def ask_each(call: Callable[[K], T], items: Iterable[K], *, until: float, quota: Quota) -> dict[K, T | ResourceFailure]:
+    """Return the result or the failure of `call` for each item that finished in time. The others are missing.
+
+    At any time, only one of its calls has a place in the queue for the quota. So readers take turns, and a reader
+    waits for at most one call of each other reader.
+
+    Args:
+        call: calls one operation of Athena.
+        items: its arguments.
+        until: when the time is over, on the monotonic clock.
+        quota: the quota of the operation. All reads of an app share it, because AWS counts the whole account.
+    """
+    pace, turn = current_app().once(lambda _: _Pace(quota), key=quota), threading.Lock()
+
+    def ask(item: K) -> T | ResourceFailure | None:
+        with turn:
+            start = pace.reserve(until)
+            if start is None:
+                return None
+            time.sleep(max(0, start - time.monotonic()))
+        try:
+            return call(item)
+        except ResourceFailure as failure:
+            return failure
+
+    found = fan_out(ask, items, seconds=max(0, until - time.monotonic()), workers=WORKERS)
+    return {item: answer for item, answer in found.items() if answer is not None}
+
+
+WORKGROUPS_PAGE = 50  # the maximum for ListWorkGroups
+MAX_WORKGROUPS = 1000  # the default quota of an account
+WORKGROUPS_SHARE = 0.5  # of the time: without the details or the queries of workgroups, their list is of little use
+
+
+class WorkgroupList(NamedTuple):
+    """The enabled workgroups.
+
+    Attributes:
+        enabled: those of Quilt first, then by name.
+        disabled: the names of the others, sorted.
+        is_complete: false if the account has more than MAX_WORKGROUPS, or if there was no time for all of them.
+    """
+
+    enabled: list[AWSWorkGroup]
+    disabled: list[str]
+    is_complete: bool
+
+
+def list_enabled_workgroups(aws: "AWSClients", *, until: float) -> WorkgroupList:
+    """List the enabled workgroups of the account.
+
+    Args:
+        aws: the caller's.
+        until: when the time is over, on the monotonic clock.
+
+    Raises:
+        Unavailable: no workgroup was listed in time.
+        ResourceFailure: AWS returned a failure, or the same page token twice.
+    """
+    read, is_last = list[AWSWorkGroup](), False
+    token, tokens = "", {""}
+    while not is_last and len(read) <= MAX_WORKGROUPS:
+        page = ask_each(partial(_list_page, aws), [token], until=until, quota=WORKGROUPS).get(token)
+        if isinstance(page, ResourceFailure):
+            raise page
+        if page is None:
+            break
+        read += page.get("WorkGroups", [])
+        token, is_last = page.get("NextToken", ""), not page.get("NextToken")
+        if token in tokens and not is_last:
+            raise ResourceExecutionError("AWS returned the same page twice.", details="athena.list_work_groups")
+        tokens.add(token)
+    if not read and not is_last:
+        raise Unavailable("The workgroups were not listed in time.", details=f"athena:ListWorkGroups: {NOT_IN_TIME}")
+    read, is_all = read[:MAX_WORKGROUPS], is_last and len(read) <= MAX_WORKGROUPS
+    enabled = [one for one in read if one.get("State", "ENABLED") == "ENABLED"]
+    disabled = sorted(one["Name"] for one in read if one.get("State", "ENABLED") != "ENABLED")
+    enabled.sort(key=lambda one: ("quilt" not in one["Name"].lower(), one["Name"]))
+    return WorkgroupList(enabled, disabled, is_all)
+
+
+def is_of_spark(workgroup: AWSWorkGroup) -> bool:
+    """Return whether a workgroup runs notebooks, and no queries."""
+    return "spark" in workgroup.get("EngineVersion", {}).get("EffectiveEngineVersion", "").lower()
+
+
+def _list_page(aws: "AWSClients", token: str) -> AWSWorkGroups:
+    """List a page of workgroups. The token of the first page is empty."""
+    given = {"NextToken": token} if token else {}
+    page: AWSWorkGroups = aws.call("athena", "list_work_groups", MaxResults=WORKGROUPS_PAGE, **given)
+    return page
+
+
+class QueryRow(TypedDict):
+    """One query execution.
+
+    Attributes:
+        query_execution_id: its id.
+        query: the SQL text, cut at 4000 characters.
+        query_truncated: whether the text was cut.
+        status: QUEUED, RUNNING, SUCCEEDED, FAILED or CANCELLED; null if unknown.
+        submission_time: ISO 8601 in UTC; null if unknown.
+        completion_time: ISO 8601 in UTC; null if it still runs.
+        execution_time_ms: time in the engine, in milliseconds; null if unknown.
+        data_scanned_bytes: amount of data read, in bytes; null if unknown.
+        result_location: the S3 URI of the result; null if unknown.
+        work_group: its workgroup; null if unknown.
+        database: the database in which it ran; null if unknown.
+        error_message: why it failed or was cancelled, cut at 4000 characters; null otherwise.
+        error_message_truncated: whether it was cut.
+    """
+
+    query_execution_id: str
+    query: str
+    query_truncated: bool
+    status: str | None
+    submission_time: str | None
+    completion_time: str | None
+    execution_time_ms: int | None
+    data_scanned_bytes: int | None
+    result_location: str | None
+    work_group: str | None
+    database: str | None
+    error_message: str | None
+    error_message_truncated: bool
+
+
+class UnavailableWorkgroup(TypedDict):
+    """A workgroup that is missing from the history, and the reason."""
+
+    name: str
+    """Its name."""
+    reason: str
+    """Why it could not be read."""
+
+
+class HistoryAnswer(TypedDict):
+    """The answer of athena://query/history.
+
+    Attributes:
+        query_history: the queries, newest first.
+        count: the number of queries in the list.
+        max_results: the maximum of `count`.
+        workgroups: the workgroups that were read. Those of Spark have no queries, and are left out.
+        workgroups_unavailable: the workgroups with queries that could not be read.
+        unprocessed: the number of queries that Athena listed but did not describe.
+        region: the AWS region.
+        workgroups_total: the number of enabled workgroups; null if not all of them were listed: only 1,000 are
+            read, and only as many as the time allows.
+        workgroups_covered: the number of workgroups that were read.
+        is_complete: whether these are the newest queries of all enabled workgroups except those that AWS does not let
+            you read. False if other workgroups or queries are missing.
+    """
+
+    query_history: list[QueryRow]
+    count: int
+    max_results: int
+    workgroups: list[str]
+    workgroups_unavailable: list[UnavailableWorkgroup]
+    unprocessed: int
+    region: str
+    workgroups_total: int | None
+    workgroups_covered: int
+    is_complete: bool
+
 
 PAGE = 50  # the maximum for ListQueryExecutions and for BatchGetQueryExecution
 NEWEST = 50
@@ -69,7 +301,7 @@ class _Described:
 
 
 def athena_query_history() -> HistoryAnswer:
-    """The 50 newest Athena queries in workgroups that you may use.
+    """The 50 newest Athena queries in your workgroups.
 
     The newest query comes first. Athena limits the rate of calls, so in an account with many workgroups the time is not
     enough for all of them: Quilt's come first, `workgroups_unavailable` gives the reason for each workgroup with
@@ -82,7 +314,7 @@ def athena_query_history() -> HistoryAnswer:
 def _read_history(aws: "AWSClients") -> HistoryAnswer:
     seconds, started = current_app().settings_as(QuiltSettings).probe_seconds, time.monotonic()
     listed = list_enabled_workgroups(aws, until=started + WORKGROUPS_SHARE * seconds)
-    names = [one["Name"] for one in listed.enabled]
+    names = [one["Name"] for one in listed.enabled if not is_of_spark(one)]
     found = _list_newest(aws, names, until=started + LISTING_SHARE * seconds)
     ids = {name: answer.ids for name, answer in found.items() if isinstance(answer, _Listed)}
     described = _describe_all(aws, ids, until=started + seconds)
@@ -202,7 +434,7 @@ def _get_age_key(execution: AWSQueryExecution) -> tuple[datetime, str]:
 
 def _query_row(execution: AWSQueryExecution) -> QueryRow:
     status, statistics = execution.get("Status", {}), execution.get("Statistics", {})
-    query = execution.get("Query", "")
+    query, reason = execution.get("Query", ""), status.get("StateChangeReason")
     return {
         "query_execution_id": execution["QueryExecutionId"],
         "query": query[:MAX_QUERY_TEXT],
@@ -215,5 +447,6 @@ def _query_row(execution: AWSQueryExecution) -> QueryRow:
         "result_location": execution.get("ResultConfiguration", {}).get("OutputLocation"),
         "work_group": execution.get("WorkGroup"),
         "database": execution.get("QueryExecutionContext", {}).get("Database"),
-        "error_message": status.get("StateChangeReason"),
+        "error_message": None if reason is None else reason[:MAX_QUERY_TEXT],
+        "error_message_truncated": reason is not None and len(reason) > MAX_QUERY_TEXT,
     }

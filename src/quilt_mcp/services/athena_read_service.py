@@ -1,26 +1,391 @@
-"""athena://: databases, workgroups and past queries. Reads metadata only; no function runs a query."""
+"""athena://: databases and workgroups. Reads metadata only; no function runs a query.
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+Quilt gives each managed role its own workgroup, and one workgroup to all other roles. AWS returns the details of a
+workgroup only to a role that may use it. So a workgroup is chosen from those that AWS described. The name of a stack
+can be the beginning of another's: the workgroups of `acme-staging` also begin like those of `acme`.
+"""
 
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from typing_extensions import TypedDict
+
+from quilt_mcp.app import current_app
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import ResourceFailure
-from quilt_mcp.services.athena_answers import DatabaseRow, DatabasesAnswer
-from quilt_mcp.services.athena_history import athena_query_history
-from quilt_mcp.services.athena_recommendation import DATA_CATALOG
-from quilt_mcp.services.athena_responses import AWSDatabase
-from quilt_mcp.services.athena_workgroups import athena_workgroups_list
+from quilt_mcp.services.athena_history import (
+    DETAILS,
+    WORKGROUPS_SHARE,
+    WorkgroupList,
+    ask_each,
+    athena_query_history,
+    list_enabled_workgroups,
+    share_read,
+)
+from quilt_mcp.services.athena_tables import (
+    DATA_CATALOG,
+    AWSDatabase,
+    AWSTable,
+    AWSWorkGroup,
+    AWSWorkGroupConfiguration,
+    AWSWorkGroupDetails,
+    cut_parameters,
+    describe_link,
+)
+from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
+from quilt_mcp.services.governance_service import is_managed
+from quilt_mcp.services.lists import NOT_IN_TIME
+from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.errors import RefusedByAWS
+from quilt_mcp.services.stack.failures import RefusedByAWS
 
 if TYPE_CHECKING:
-    from quilt_mcp.services.stack.aws_clients import AWSClients
+    from quilt_mcp.services.stack.aws import AWSClients
+    from quilt_mcp.services.stack.caller import Caller, Standing
+
+
+class DatabaseRow(TypedDict):
+    """One database.
+
+    Attributes:
+        name: its name.
+        description: its description; empty if there is none.
+        location_uri: the S3 location of its tables; null if not set, or if the source is Athena.
+        create_time: ISO 8601 in UTC; null if unknown, or if the source is Athena.
+        parameters: its parameters, sorted. Of many or long ones, only a part.
+        parameters_truncated: whether parameters are left out or cut: at most 100, with 1,000 characters each.
+        link_target: for a resource link, the account and the database to which it points; null otherwise.
+        federated_source: for a database outside Glue, its connection or identifier; null otherwise.
+    """
+
+    name: str
+    description: str
+    location_uri: str | None
+    create_time: str | None
+    parameters: dict[str, str]
+    parameters_truncated: bool
+    link_target: str | None
+    federated_source: str | None
+
+
+class DatabasesAnswer(TypedDict):
+    """The answer of athena://databases.
+
+    Attributes:
+        databases: the databases, sorted by name.
+        data_catalog_name: the data catalog that contains them.
+        count: the number of databases.
+        source: the AWS service that listed them.
+        region: the AWS region.
+    """
+
+    databases: list[DatabaseRow]
+    data_catalog_name: str
+    count: int
+    source: Literal["glue", "athena"]
+    region: str
+
+
+class WorkgroupRow(TypedDict):
+    """One workgroup.
+
+    Attributes:
+        name: its name.
+        description: its description; empty if there is none.
+        creation_time: ISO 8601 in UTC; null if unknown.
+        output_location: where it stores results; null if not set, or without details.
+        managed_results: whether Athena stores the results itself, so that there is no location; null without details.
+        enforce_workgroup_config: whether its settings override those of clients; null without details.
+        details_available: whether AWS returned the details of this workgroup.
+        details_error: why it did not; null if it did.
+    """
+
+    name: str
+    description: str
+    creation_time: str | None
+    output_location: str | None
+    managed_results: bool | None
+    enforce_workgroup_config: bool | None
+    details_available: bool
+    details_error: str | None
+
+
+class RecommendedWorkgroup(TypedDict):
+    """The workgroup and the data catalogs for the caller's queries.
+
+    Attributes:
+        role: the caller's role in the Quilt stack; null if there is none, or if it is unknown.
+        workgroup: the workgroup to use; null if it is unknown.
+        workgroup_reason: what the choice is based on, or why there is none.
+        candidates: the enabled workgroups of the Quilt stack that AWS described to the caller, sorted.
+        disabled: the disabled workgroups of the Quilt stack, sorted. No query can use them.
+        data_catalog: the data catalog of athena://databases, for all tables but those of tabulator.
+        tabulator_data_catalog: the data catalog of the stack's tabulator tables; null if the stack's name is unknown.
+        tabulator_data_catalog_exists: true if Athena returned it; null if that is unknown.
+        tabulator_reason: what the two values above are based on.
+        iceberg_database: the database, in `data_catalog`, of the four tables for each bucket in which Quilt keeps all
+            packages: `{bucket}_package_revision`, `_tag`, `_manifest` and `_entry`; null if it is unknown.
+        iceberg_reason: what it is based on, or why it is unknown.
+    """
+
+    role: str | None
+    workgroup: str | None
+    workgroup_reason: str
+    candidates: list[str]
+    disabled: list[str]
+    data_catalog: str
+    tabulator_data_catalog: str | None
+    tabulator_data_catalog_exists: Literal[True] | None
+    tabulator_reason: str
+    iceberg_database: str | None
+    iceberg_reason: str
+
+
+class WorkgroupsAnswer(TypedDict):
+    """The answer of athena://workgroups.
+
+    Attributes:
+        workgroups: the enabled workgroups: those of Quilt first, then by name.
+        region: the AWS region.
+        count: the number of workgroups in the list.
+        workgroups_total: the number of enabled workgroups; null if not all of them were listed: only 1,000 are
+            read, and only as many as the time allows.
+        workgroups_covered: the number of workgroups that AWS described.
+        recommended: what to use for the caller's queries.
+    """
+
+    workgroups: list[WorkgroupRow]
+    region: str
+    count: int
+    workgroups_total: int | None
+    workgroups_covered: int
+    recommended: RecommendedWorkgroup
+
+
+WORKGROUP_PREFIX = "QuiltUserAthena-"
+FOR_OTHER_ROLES = "NonManagedRoleWorkgroup"
+ASK = "Ask a Quilt administrator which workgroup to use."
+MAX_DATABASES = 5
+TAG_TABLES = ".*_package_tag"
+"""The names of one of Quilt's four tables for each bucket, as a regular expression for Glue."""
+REPEAT = "Read athena://workgroups again in a minute."
+
+Details = Mapping[str, AWSWorkGroupConfiguration | ResourceFailure | None]
+"""The details of workgroups by name, or why they failed. Those that were not reached in time are None or missing."""
+
+
+class _Choice(NamedTuple):
+    """The workgroup, if there is one, and the reason."""
+
+    workgroup: str | None
+    reason: str
+
+
+def recommend(
+    caller: "Caller",
+    aws: "AWSClients",
+    standing: "Standing | None",
+    details: Details,
+    *,
+    disabled: Iterable[str] = (),
+    all_listed: bool,
+) -> RecommendedWorkgroup:
+    """Return what the caller's queries should use, with the evidence.
+
+    Args:
+        caller: the caller.
+        aws: the caller's.
+        standing: the caller's; None without a login.
+        details: the details of the enabled workgroups, or why they failed; None if there was no time.
+        disabled: the disabled workgroups.
+        all_listed: whether these are all enabled workgroups of the account.
+    """
+    stack = fetch_stack_prefix(caller)
+    prefix = _make_prefix(stack).lower() if stack else None
+    ours = {name: one for name, one in details.items() if prefix and name.lower().startswith(prefix)}
+    unusable = [name for name in disabled if prefix and name.lower().startswith(prefix)]
+    candidates = sorted(name for name, one in ours.items() if one is not None and not isinstance(one, ResourceFailure))
+    all_known = all_listed and all(name in candidates or isinstance(one, RefusedByAWS) for name, one in ours.items())
+    choice = _choose(caller, standing, stack, candidates, unusable, all_known=all_known)
+    catalog, exists, reason = _find_tabulator_catalog(aws, stack)
+    iceberg, iceberg_reason = _find_iceberg_database(aws, stack)
+    return {
+        "role": standing.role if standing else None,
+        "workgroup": choice.workgroup,
+        "workgroup_reason": choice.reason,
+        "candidates": candidates,
+        "disabled": unusable,
+        "data_catalog": DATA_CATALOG,
+        "tabulator_data_catalog": catalog,
+        "tabulator_data_catalog_exists": exists,
+        "tabulator_reason": reason,
+        "iceberg_database": iceberg,
+        "iceberg_reason": iceberg_reason,
+    }
+
+
+def _make_prefix(stack: str) -> str:
+    return f"{WORKGROUP_PREFIX}{stack}-"
+
+
+def _choose(
+    caller: "Caller",
+    standing: "Standing | None",
+    stack: str | None,
+    candidates: Sequence[str],
+    disabled: Sequence[str],
+    *,
+    all_known: bool,
+) -> _Choice:
+    start = len(_make_prefix(stack or ""))
+    suffixes = {name[start:].lower(): name for name in candidates}
+    closed = {name[start:].lower(): name for name in disabled}
+    if standing and standing.role and (own := closed.get(standing.role.lower())):
+        return _Choice(
+            None, f"{own} has the name of your role, and is disabled. Ask a Quilt administrator to enable it."
+        )
+    if standing and standing.role and (own := suffixes.get(standing.role.lower())):
+        return _Choice(own, "It has the name of your role, and AWS returned its details to you.")
+    if stack and all_known and not disabled and len(candidates) == 1 and _belongs_to(stack, candidates[0]):
+        return _Choice(candidates[0], "AWS returned the details of no other workgroup of the Quilt stack to you.")
+    shared = suffixes.get(FOR_OTHER_ROLES.lower())
+    if standing and shared and _has_custom_role(caller, standing):
+        return _Choice(shared, "Quilt does not manage your role, and this is Quilt's workgroup for such roles.")
+    if disabled and all_known:
+        return _Choice(None, f"No enabled workgroup has your role's name. Disabled: {', '.join(disabled)}. {ASK}")
+    return _Choice(None, _explain(stack, candidates, all_known=all_known))
+
+
+def _explain(stack: str | None, candidates: Sequence[str], *, all_known: bool) -> str:
+    """Return why no workgroup is recommended."""
+    if stack is None:
+        return f"The name of the Quilt stack is unknown, so its workgroups are, too. {ASK}"
+    if not all_known:
+        return f"Not all workgroups of the Quilt stack could be read, and no candidate has your role's name. {REPEAT}"
+    if not candidates:
+        return f"AWS returned the details of no workgroup of the Quilt stack to you. {ASK}"
+    if len(candidates) == 1:
+        return f"The only candidate does not have your role's name, and it can belong to another stack. {ASK}"
+    return f"AWS returned the details of all `candidates` to you, and none has your role's name. {ASK}"
+
+
+def _belongs_to(stack: str, workgroup: str) -> bool:
+    """Return whether a workgroup with the stack's prefix cannot be that of a stack with a longer name."""
+    return "-" not in workgroup[len(_make_prefix(stack)) :]
+
+
+def _has_custom_role(caller: "Caller", standing: "Standing") -> bool:
+    """Return whether Quilt does not manage the caller's role. Only administrators may ask the stack."""
+    if not standing.is_admin or not standing.role:
+        return False
+    try:
+        roles = caller.query_stack(lambda stack: stack.roles_list())
+    except ResourceFailure:
+        return False
+    return any(role.name == standing.role and not is_managed(role) for role in roles)
+
+
+def _find_tabulator_catalog(aws: "AWSClients", stack: str | None) -> tuple[str | None, Literal[True] | None, str]:
+    if stack is None:
+        return None, None, "The name of the Quilt stack is unknown."
+    name = make_tabulator_catalog(stack)
+    try:
+        aws.call("athena", "get_data_catalog", Name=name)
+    except ResourceFailure as failure:
+        return name, None, f"Its name follows from the name of the Quilt stack. Not checked: {failure.message}"
+    return name, True, "Its name follows from the name of the Quilt stack, and Athena has a data catalog of this name."
+
+
+def _find_iceberg_database(aws: "AWSClients", stack: str | None) -> tuple[str | None, str]:
+    """Find the Glue database in which stacks from 1.70 on keep four tables about the packages of each bucket.
+
+    No API of the stack names it. Its tables do.
+    """
+    try:
+        listed: Iterable[AWSDatabase] = aws.list_items("glue", "get_databases", "DatabaseList", MaxResults=100)
+        names = [one["Name"] for one in listed if "iceberg" in one["Name"].lower()]
+        for name in sorted(names, key=lambda one: ((stack or "") not in one.lower(), one))[:MAX_DATABASES]:
+            found: list[AWSTable] = aws.call(
+                "glue", "get_tables", DatabaseName=name, Expression=TAG_TABLES, MaxResults=1
+            ).get("TableList", [])
+            if found:
+                return (
+                    name,
+                    f"Glue has the table {found[0]['Name']} in it, which Quilt keeps for the packages of a bucket.",
+                )
+    except ResourceFailure as failure:
+        return None, f"Not found: {failure.message}"
+    return None, "Glue shows you no database of this kind. Quilt Platform keeps one since 1.70; ask an administrator."
+
+
+def athena_workgroups_list() -> WorkgroupsAnswer:
+    """Athena workgroups, and which to use.
+
+    Only enabled workgroups are listed. Each has the location of its results. Quilt's own workgroups come first. If AWS
+    does not return the details of a workgroup, its `details_available` is false, `details_error` is the reason, and the
+    values from the details are null. `recommended` names the workgroup to use for your queries, and the data catalogs
+    of tabulator tables and of all other tables, each with its evidence.
+    """
+    caller = current_caller()
+    standing = caller.fetch_standing() if caller.login.signed_in else None
+    aws = caller.open_aws(standing) if standing else caller.aws
+    listed, details = share_read(_read_details, aws)
+    rows = [_workgroup_row(one, details.get(one["Name"])) for one in listed.enabled]
+    return {
+        "workgroups": rows,
+        "region": aws.region,
+        "count": len(rows),
+        "workgroups_total": len(rows) if listed.is_complete else None,
+        "workgroups_covered": sum(row["details_available"] for row in rows),
+        "recommended": recommend(
+            caller,
+            aws,
+            standing,
+            {row["name"]: details.get(row["name"]) for row in rows},
+            disabled=listed.disabled,
+            all_listed=listed.is_complete,
+        ),
+    }
+
+
+def _read_details(aws: "AWSClients") -> tuple[WorkgroupList, Details]:
+    seconds, started = current_app().settings_as(QuiltSettings).probe_seconds, time.monotonic()
+    listed = list_enabled_workgroups(aws, until=started + WORKGROUPS_SHARE * seconds)
+    names = [one["Name"] for one in listed.enabled]
+    return listed, ask_each(partial(_read_workgroup, aws), names, until=started + seconds, quota=DETAILS)
+
+
+def _read_workgroup(aws: "AWSClients", name: str) -> AWSWorkGroupConfiguration:
+    details: AWSWorkGroupDetails = aws.call("athena", "get_work_group", WorkGroup=name).get("WorkGroup", {})
+    return details.get("Configuration", {})
+
+
+def _workgroup_row(listed: AWSWorkGroup, details: AWSWorkGroupConfiguration | ResourceFailure | None) -> WorkgroupRow:
+    is_known = details is not None and not isinstance(details, ResourceFailure)
+    configuration: AWSWorkGroupConfiguration = (
+        {} if details is None or isinstance(details, ResourceFailure) else details
+    )
+    return {
+        "name": listed["Name"],
+        "description": listed.get("Description", ""),
+        "creation_time": iso(listed.get("CreationTime")),
+        "output_location": configuration.get("ResultConfiguration", {}).get("OutputLocation"),
+        "managed_results": configuration.get("ManagedQueryResultsConfiguration", {}).get("Enabled", False)
+        if is_known
+        else None,
+        "enforce_workgroup_config": configuration.get("EnforceWorkGroupConfiguration"),
+        "details_available": is_known,
+        "details_error": None if is_known else str(details or NOT_IN_TIME),
+    }
+
 
 __all__ = ["athena_databases_list", "athena_query_history", "athena_workgroups_list"]
 
 
 def athena_databases_list() -> DatabasesAnswer:
-    """The databases of the Glue data catalog.
+    """The databases of Glue.
 
     Each has its name, description, location, creation time and parameters. If you may not list databases in Glue,
     Athena is asked, which in most accounts needs the same right. If Athena lists them, `source` is "athena", and the
@@ -62,10 +427,15 @@ def _database_rows(databases: Iterable[AWSDatabase]) -> list[DatabaseRow]:
 
 
 def _database_row(database: AWSDatabase) -> DatabaseRow:
+    parameters, federation = database.get("Parameters", {}), database.get("FederatedDatabase", {})
+    kept = cut_parameters(parameters)
     return {
         "name": database["Name"],
         "description": database.get("Description", ""),
         "location_uri": database.get("LocationUri"),
         "create_time": iso(database.get("CreateTime")),
-        "parameters": database.get("Parameters", {}),
+        "parameters": kept,
+        "parameters_truncated": kept != parameters,
+        "link_target": describe_link(database.get("TargetDatabase")),
+        "federated_source": federation.get("ConnectionName") or federation.get("Identifier"),
     }

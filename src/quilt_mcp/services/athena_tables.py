@@ -1,21 +1,355 @@
 """athena://databases/{database}/tables: tables, their columns and their partitions."""
 
-from collections.abc import Iterable
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NotRequired
 from urllib.parse import quote
+
+from typing_extensions import TypedDict
 
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound, ResourceFailure
-from quilt_mcp.services.athena_recommendation import DATA_CATALOG
-from quilt_mcp.services.athena_responses import AWSColumn, AWSDatabase, AWSTable
-from quilt_mcp.services.athena_table_answers import Column, TableAnswer, TableRow, TablesAnswer
-from quilt_mcp.services.athena_views import MAX_SQL, read_view_sql
-from quilt_mcp.services.paging import cut_page
+from quilt_mcp.services.lists import cut_page
 from quilt_mcp.services.stack.callers import current_caller
 
 if TYPE_CHECKING:
-    from quilt_mcp.services.stack.aws_clients import AWSClients
+    from quilt_mcp.services.stack.aws import AWSClients
+
+DATA_CATALOG = "AwsDataCatalog"
+
+
+class AWSDatabase(TypedDict):
+    """A database in a response of Glue or Athena."""
+
+    Name: str
+    Description: NotRequired[str]
+    LocationUri: NotRequired[str]
+    CreateTime: NotRequired[datetime]
+    Parameters: NotRequired[dict[str, str]]
+    TargetDatabase: NotRequired["AWSTarget"]
+    FederatedDatabase: NotRequired["AWSFederation"]
+
+
+class AWSTarget(TypedDict, total=False):
+    """What a resource link points to."""
+
+    CatalogId: str
+    DatabaseName: str
+    Name: str
+    Region: str
+
+
+class AWSFederation(TypedDict, total=False):
+    """The source of a database outside Glue."""
+
+    Identifier: str
+    ConnectionName: str
+
+
+class AWSEngine(TypedDict, total=False):
+    """The engine of a workgroup."""
+
+    EffectiveEngineVersion: str
+
+
+class AWSWorkGroup(TypedDict):
+    """A workgroup in a response of ListWorkGroups."""
+
+    Name: str
+    State: NotRequired[str]
+    Description: NotRequired[str]
+    CreationTime: NotRequired[datetime]
+    EngineVersion: NotRequired[AWSEngine]
+
+
+class AWSWorkGroups(TypedDict, total=False):
+    """A page of a response of ListWorkGroups."""
+
+    WorkGroups: list[AWSWorkGroup]
+    NextToken: str
+
+
+class AWSResultConfiguration(TypedDict, total=False):
+    """Where results are stored."""
+
+    OutputLocation: str
+
+
+class AWSWorkGroupConfiguration(TypedDict, total=False):
+    """The settings of a workgroup."""
+
+    ResultConfiguration: AWSResultConfiguration
+    EnforceWorkGroupConfiguration: bool
+    ManagedQueryResultsConfiguration: "AWSManagedResults"
+
+
+class AWSManagedResults(TypedDict, total=False):
+    """Whether Athena stores results itself."""
+
+    Enabled: bool
+
+
+class AWSWorkGroupDetails(TypedDict, total=False):
+    """A workgroup in a response of GetWorkGroup."""
+
+    Configuration: AWSWorkGroupConfiguration
+
+
+class AWSQueryStatus(TypedDict, total=False):
+    """The status of a query execution."""
+
+    State: str
+    SubmissionDateTime: datetime
+    CompletionDateTime: datetime
+    StateChangeReason: str
+
+
+class AWSQueryStatistics(TypedDict, total=False):
+    """The statistics of a query execution."""
+
+    EngineExecutionTimeInMillis: int
+    DataScannedInBytes: int
+
+
+class AWSQueryContext(TypedDict, total=False):
+    """Where a query ran."""
+
+    Database: str
+
+
+class AWSQueryExecution(TypedDict):
+    """A query execution in a response of BatchGetQueryExecution."""
+
+    QueryExecutionId: str
+    Query: NotRequired[str]
+    Status: NotRequired[AWSQueryStatus]
+    Statistics: NotRequired[AWSQueryStatistics]
+    ResultConfiguration: NotRequired[AWSResultConfiguration]
+    QueryExecutionContext: NotRequired[AWSQueryContext]
+    WorkGroup: NotRequired[str]
+
+
+class AWSQueryIds(TypedDict, total=False):
+    """A page of a response of ListQueryExecutions."""
+
+    QueryExecutionIds: list[str]
+    NextToken: str
+
+
+class AWSQueryExecutions(TypedDict, total=False):
+    """A response of BatchGetQueryExecution."""
+
+    QueryExecutions: list[AWSQueryExecution]
+    UnprocessedQueryExecutionIds: list[object]
+
+
+class AWSColumn(TypedDict):
+    """A column in a response of Glue."""
+
+    Name: str
+    Type: NotRequired[str]
+    Comment: NotRequired[str]
+    Parameters: NotRequired[dict[str, str]]
+
+
+class AWSSerde(TypedDict, total=False):
+    """How rows are stored in files."""
+
+    SerializationLibrary: str
+    Parameters: dict[str, str]
+
+
+class AWSStorage(TypedDict, total=False):
+    """Where and how a table is stored."""
+
+    Columns: list[AWSColumn]
+    Location: str
+    InputFormat: str
+    OutputFormat: str
+    SerdeInfo: AWSSerde
+    Parameters: dict[str, str]
+
+
+class AWSRepresentation(TypedDict, total=False):
+    """The query of a view for one engine."""
+
+    Dialect: str
+    ViewOriginalText: str
+
+
+class AWSView(TypedDict, total=False):
+    """A view that several engines can read."""
+
+    Representations: list[AWSRepresentation]
+
+
+class AWSTable(TypedDict):
+    """A table in a response of Glue."""
+
+    Name: str
+    DatabaseName: NotRequired[str]
+    Description: NotRequired[str]
+    CreateTime: NotRequired[datetime]
+    UpdateTime: NotRequired[datetime]
+    StorageDescriptor: NotRequired[AWSStorage]
+    PartitionKeys: NotRequired[list[AWSColumn]]
+    ViewOriginalText: NotRequired[str]
+    TableType: NotRequired[str]
+    TargetTable: NotRequired[AWSTarget]
+    ViewDefinition: NotRequired[AWSView]
+    Parameters: NotRequired[dict[str, str]]
+
+
+class TableRow(TypedDict):
+    """One table.
+
+    Attributes:
+        name: its name.
+        type: such as EXTERNAL_TABLE or VIRTUAL_VIEW; null if Glue does not say.
+        description: its description; empty if there is none.
+        location: where its data is; null if Glue does not say, as for a view.
+        link_target: for a resource link, the table or database to which it points; null otherwise.
+        column_count: the number of columns, without partition keys; null if Glue does not list columns.
+        partition_keys: the names of the partition keys, in their order; null for an Iceberg table, because its
+            partitioning is hidden: it is in its metadata, and not in Glue.
+        create_time: ISO 8601 in UTC; null if unknown.
+        update_time: ISO 8601 in UTC; null if unknown.
+    """
+
+    name: str
+    type: str | None
+    description: str
+    location: str | None
+    link_target: str | None
+    column_count: int | None
+    partition_keys: list[str] | None
+    create_time: str | None
+    update_time: str | None
+
+
+class TablesAnswer(TypedDict):
+    """A page of the tables of a database.
+
+    Attributes:
+        database: the name of the database.
+        tables: the tables of this page, sorted by name.
+        count: the total of all pages.
+        count_is_exact: false if the database has more tables than `count`, the maximum that this server lists.
+        next_cursor: the `cursor` of the next page; null on the last page.
+        data_catalog_name: the data catalog that contains the database.
+        region: the AWS region.
+    """
+
+    database: str
+    tables: list[TableRow]
+    count: int
+    count_is_exact: bool
+    next_cursor: str | None
+    data_catalog_name: str
+    region: str
+
+
+class Column(TypedDict):
+    """A column, or a partition key.
+
+    Attributes:
+        name: its name.
+        type: its type in Athena, such as bigint; null if Glue does not say.
+        type_truncated: whether the type is cut at 2,000 characters.
+        comment: its comment; null if there is none.
+    """
+
+    name: str
+    type: str | None
+    type_truncated: bool
+    comment: str | None
+
+
+class TableAnswer(TypedDict):
+    """One table.
+
+    Attributes:
+        name: its name.
+        database: the name of its database.
+        sql_name: the name to use in a query in Athena.
+        type: such as EXTERNAL_TABLE or VIRTUAL_VIEW; null if Glue does not say.
+        description: its description; empty if there is none.
+        table_format: "iceberg" for an Iceberg table; null for others.
+        columns: its columns, without partition keys, in their order; null if Glue does not list columns. At most 2,000.
+            Columns that were dropped from an Iceberg table are left out.
+        column_count: the number of all columns; null if Glue does not list columns.
+        partition_keys: the columns by which its data is partitioned, in their order; null for an Iceberg table, because
+            its partitioning is hidden: it is in its metadata, and not in Glue. `SHOW CREATE TABLE` in Athena shows it.
+        link_target: for a resource link, the table or database to which it points; null otherwise.
+        location: where its data is; null if Glue does not say, as for a view.
+        classification: the format of its data, as its parameters state it, such as parquet; null if they do not.
+        input_format: the Hadoop class that reads its files; null if Glue does not say.
+        serde: the Hadoop class that parses its rows; null if Glue does not say.
+        parameters: its parameters, sorted. Of many or long ones, only a part.
+        parameters_truncated: whether parameters are left out or cut: at most 100, with 1,000 characters each.
+        packages: for a table of the Quilt stack about packages, the URI of the packages of its bucket; null otherwise.
+        view_sql: the query of a view; null for other tables, and if Glue does not contain a query that can be read.
+        view_sql_truncated: whether the query is cut at 20,000 characters.
+        create_time: ISO 8601 in UTC; null if unknown.
+        update_time: ISO 8601 in UTC; null if unknown.
+        data_catalog_name: the data catalog that contains the database.
+        region: the AWS region.
+    """
+
+    name: str
+    database: str
+    sql_name: str
+    type: str | None
+    description: str
+    table_format: Literal["iceberg"] | None
+    columns: list[Column] | None
+    column_count: int | None
+    partition_keys: list[Column] | None
+    link_target: str | None
+    location: str | None
+    classification: str | None
+    input_format: str | None
+    serde: str | None
+    parameters: dict[str, str]
+    parameters_truncated: bool
+    packages: str | None
+    view_sql: str | None
+    view_sql_truncated: bool
+    create_time: str | None
+    update_time: str | None
+    data_catalog_name: str
+    region: str
+
+
+VIEW = "VIRTUAL_VIEW"
+MAX_SQL = 20_000
+_COMMENT = re.compile(r"\s*/\*\s*Presto View:\s*([A-Za-z0-9+/=]+)\s*\*/\s*")
+
+
+def read_view_sql(table: AWSTable) -> str | None:
+    """Return the query of a view; None for another table, and for a view of another form than Athena's.
+
+    A view that another engine has created can have its query as plain text. Athena cannot run it, so it is left out. A
+    view of several dialects has a query for each engine.
+    """
+    for one in table.get("ViewDefinition", {}).get("Representations", []):
+        if one.get("Dialect") == "ATHENA" and one.get("ViewOriginalText"):
+            return one["ViewOriginalText"]
+    found = _COMMENT.fullmatch(table.get("ViewOriginalText", "")) if table.get("TableType") == VIEW else None
+    if found is None:
+        return None
+    try:
+        definition = json.loads(base64.b64decode(found[1], validate=True))
+    except (binascii.Error, ValueError, RecursionError):
+        return None
+    sql = definition.get("originalSql") if isinstance(definition, dict) else None
+    return sql if isinstance(sql, str) else None
+
 
 PAGE = 100  # the maximum for GetTables and GetDatabases
 MAX_TABLES = 5000
@@ -23,11 +357,12 @@ MAX_COLUMNS = 2000
 MAX_TYPE = 2000
 MAX_NAME = 255
 MAX_PARAMETERS, MAX_PARAMETER = 100, 1000
-MAX_EXAMPLE_DATABASES = 5
+MAX_EXAMPLE_DATABASES = 10
+OF_PACKAGES = re.compile(r"([a-z0-9.-]{3,63})_package_(?:revision|tag|manifest|entry)")
 
 
 def athena_tables_list(database: str, cursor: str | None = None, limit: str | None = None) -> TablesAnswer:
-    """The tables and views of a database, 50 per page.
+    """The tables and views of a database.
 
     They come from the Glue data catalog and are sorted by name. Each has its type, description, location, number of
     columns, partition keys and times. Glue cannot start a list in the middle, so each page reads all tables of the
@@ -49,7 +384,7 @@ def list_page(
         )
         tables = list(islice(listed, max_tables + 1))
     except NotFound as failure:
-        raise _make_unknown_database(name, failure) from failure
+        raise _make_unknown_database(aws, name, failure) from failure
     page = cut_page(
         tables[:max_tables],
         lambda table: table["Name"],
@@ -69,7 +404,7 @@ def list_page(
 
 
 def athena_table_get(database: str, table: str) -> TableAnswer:
-    """The columns, partition keys and location of a table or view.
+    """A table's columns, partition keys, location.
 
     Columns have their types and comments. The answer also has the format. `sql_name` is the name to use in a query.
     Long lists and values are cut, and the answer says so. For a view, `view_sql` is its query.
@@ -79,7 +414,7 @@ def athena_table_get(database: str, table: str) -> TableAnswer:
     try:
         found: AWSTable = aws.call("glue", "get_table", DatabaseName=names[0], Name=names[1])["Table"]
     except NotFound as failure:
-        raise _make_unknown_table(*names, failure) from failure
+        raise _make_unknown_table(aws, *names, failure) from failure
     return _table_answer(found, names[0], aws.region)
 
 
@@ -111,16 +446,18 @@ def list_tables(prefix: str) -> list[str]:
 
 
 def _list_databases(aws: "AWSClients", prefix: str) -> list[str]:
-    found: list[AWSDatabase] = aws.call("glue", "get_databases", MaxResults=PAGE).get("DatabaseList", [])
+    found: Iterable[AWSDatabase] = aws.list_items("glue", "get_databases", "DatabaseList", MaxResults=PAGE)
     return sorted(one["Name"] for one in found if one["Name"].startswith(prefix))
 
 
 def _list_tables(aws: "AWSClients", database: str) -> list[str]:
     try:
-        found: list[AWSTable] = aws.call("glue", "get_tables", DatabaseName=database, MaxResults=PAGE)["TableList"]
+        found: Iterable[AWSTable] = aws.list_items(
+            "glue", "get_tables", "TableList", DatabaseName=database, MaxResults=PAGE
+        )
+        return sorted(one["Name"] for one in islice(found, MAX_TABLES))
     except ResourceFailure:
         return []  # the caller may not use this database; the others are still tried
-    return sorted(one["Name"] for one in found)
 
 
 def _check_name(variable: str, name: str) -> str:
@@ -138,7 +475,16 @@ def _check_name(variable: str, name: str) -> str:
     return name.lower()
 
 
-def _make_unknown_database(database: str, failure: NotFound) -> NotFound:
+def _make_unknown_database(aws: "AWSClients", database: str, failure: NotFound) -> NotFound:
+    if target := _find_link(aws, database):
+        return NotFound(
+            f"The database {database!a} is a link to {target}, which Glue does not find or does not show to you.",
+            details=failure.details,
+            suggested_actions=[
+                "Ask the owner of the linked database whether it still exists, and is shared with your role.",
+                "Read athena://databases for the existing databases.",
+            ],
+        )
     return NotFound(
         f"The database {database!a} was not found.",
         details=failure.details,
@@ -146,7 +492,26 @@ def _make_unknown_database(database: str, failure: NotFound) -> NotFound:
     )
 
 
-def _make_unknown_table(database: str, table: str, failure: NotFound) -> NotFound:
+def _find_link(aws: "AWSClients", database: str) -> str | None:
+    """Return where a database points if it is a resource link; None if it is none, or unknown."""
+    try:
+        found: AWSDatabase = aws.call("glue", "get_database", Name=database)["Database"]
+    except ResourceFailure:
+        return None
+    return describe_link(found.get("TargetDatabase"))
+
+
+def describe_link(target: AWSTarget | None) -> str | None:
+    """Return the target of a resource link: the account, the database, and the table if it is one."""
+    if target is None:
+        return None
+    parts = (target.get("CatalogId"), target.get("Region"), target.get("DatabaseName"), target.get("Name"))
+    return "/".join(part for part in parts if part) or None
+
+
+def _make_unknown_table(aws: "AWSClients", database: str, table: str, failure: NotFound) -> NotFound:
+    if _find_link(aws, database):
+        return _make_unknown_database(aws, database, failure)
     return NotFound(
         f"The table {table!a} was not found in the database {database!a}.",
         details=failure.details,
@@ -157,15 +522,29 @@ def _make_unknown_table(database: str, table: str, failure: NotFound) -> NotFoun
     )
 
 
+def is_iceberg(table: AWSTable) -> bool:
+    """Return whether a table is one of Apache Iceberg."""
+    return table.get("Parameters", {}).get("table_type", "").upper() == "ICEBERG"
+
+
+def _list_columns(storage: AWSStorage) -> list[AWSColumn] | None:
+    """Return the columns that exist; None if Glue lists none. Glue keeps those that Iceberg tables had before."""
+    if "Columns" not in storage:
+        return None
+    return [one for one in storage["Columns"] if one.get("Parameters", {}).get("iceberg.field.current") != "false"]
+
+
 def _table_row(table: AWSTable) -> TableRow:
     storage = table.get("StorageDescriptor", {})
+    columns = _list_columns(storage)
     return {
         "name": table["Name"],
         "type": table.get("TableType"),
         "description": table.get("Description", ""),
         "location": storage.get("Location") or None,
-        "column_count": len(storage["Columns"]) if "Columns" in storage else None,
-        "partition_keys": [key["Name"] for key in table.get("PartitionKeys", [])],
+        "link_target": describe_link(table.get("TargetTable")),
+        "column_count": None if columns is None else len(columns),
+        "partition_keys": None if is_iceberg(table) else [key["Name"] for key in table.get("PartitionKeys", [])],
         "create_time": iso(table.get("CreateTime")),
         "update_time": iso(table.get("UpdateTime")),
     }
@@ -173,24 +552,27 @@ def _table_row(table: AWSTable) -> TableRow:
 
 def _table_answer(table: AWSTable, database: str, region: str) -> TableAnswer:
     storage, parameters, row = table.get("StorageDescriptor", {}), table.get("Parameters", {}), _table_row(table)
-    columns = storage.get("Columns")
+    columns, keys = _list_columns(storage), [_column(one) for one in table.get("PartitionKeys", [])]
     view_sql = read_view_sql(table)
-    kept = {key: parameters[key][:MAX_PARAMETER] for key in sorted(parameters)[:MAX_PARAMETERS]}
+    kept = cut_parameters(parameters)
     return {
         "name": row["name"],
         "database": database,
-        "sql_name": f"{_quote_sql(database)}.{_quote_sql(row['name'])}",
+        "sql_name": f"{quote_sql(database)}.{quote_sql(row['name'])}",
         "type": row["type"],
         "description": row["description"],
+        "table_format": "iceberg" if is_iceberg(table) else None,
         "columns": None if columns is None else [_column(one) for one in columns[:MAX_COLUMNS]],
         "column_count": row["column_count"],
-        "partition_keys": [_column(one) for one in table.get("PartitionKeys", [])],
+        "partition_keys": None if is_iceberg(table) else keys,
+        "link_target": row["link_target"],
         "location": row["location"],
         "classification": parameters.get("classification") or None,
         "input_format": storage.get("InputFormat") or None,
         "serde": storage.get("SerdeInfo", {}).get("SerializationLibrary") or None,
         "parameters": kept,
         "parameters_truncated": kept != parameters,
+        "packages": _find_packages(table),
         "view_sql": None if view_sql is None else view_sql[:MAX_SQL],
         "view_sql_truncated": view_sql is not None and len(view_sql) > MAX_SQL,
         "create_time": row["create_time"],
@@ -200,7 +582,18 @@ def _table_answer(table: AWSTable, database: str, region: str) -> TableAnswer:
     }
 
 
-def _quote_sql(name: str) -> str:
+def _find_packages(table: AWSTable) -> str | None:
+    """Return the URI of the packages that a table of the stack is about."""
+    found = OF_PACKAGES.fullmatch(table["Name"]) if is_iceberg(table) else None
+    return f"quilt://buckets/{found[1]}/packages" if found else None
+
+
+def cut_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Return the parameters of a table or database, sorted; of many or long ones, only a part."""
+    return {key: parameters[key][:MAX_PARAMETER] for key in sorted(parameters)[:MAX_PARAMETERS]}
+
+
+def quote_sql(name: str) -> str:
     """Quote a name for a query in Athena: it can contain hyphens, or start with a digit."""
     return '"' + name.replace('"', '""') + '"'
 

@@ -1,22 +1,146 @@
-"""auth://: the login, the catalog, and the directories of this machine that Quilt uses."""
+"""auth://: the login, the catalog and the local directories."""
 
+import os
+import shutil
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
-from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
+from typing_extensions import TypedDict
 
+from quilt_mcp.app import current_app, identity
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure, Unavailable
-from quilt_mcp.services.catalog_names import get_catalog_name, get_stack_prefix, make_tabulator_catalog
-from quilt_mcp.services.filesystem import filesystem_status
-from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.errors import RefusedByStack
+from quilt_mcp.services.settings import QuiltSettings
+from quilt_mcp.services.stack.callers import current_caller, find_quilt_paths
+from quilt_mcp.services.stack.failures import RefusedByStack
 
 if TYPE_CHECKING:
-    from quilt_mcp.services.stack.caller import Caller
-    from quilt_mcp.services.stack.catalog_config import CatalogConfig
+    from quilt_mcp.services.stack.caller import Caller, Standing
     from quilt_mcp.services.stack.login import Login
-    from quilt_mcp.services.stack.standing import Standing
+    from quilt_mcp.services.stack.session import CatalogConfig
+
+ANALYTICS_SUFFIX = "-analyticsbucket"
+
+
+def get_catalog_name(url: str | None) -> str | None:
+    """Return the host name of a catalog, without `www.`."""
+    host = urlsplit(url or "").hostname
+    return host.removeprefix("www.") if host else None
+
+
+def get_stack_prefix(analytics_bucket: str | None) -> str | None:
+    """Return the prefix of the names of a stack's AWS resources, from its analytics bucket; None if unknown."""
+    prefix, found, _ = (analytics_bucket or "").lower().partition(ANALYTICS_SUFFIX)
+    return prefix if found and prefix else None
+
+
+def fetch_stack_prefix(caller: "Caller") -> str | None:
+    """Return the same for the caller's stack, from the catalog's public config.json; None if unknown."""
+    if caller.login.stack.catalog_url is None:
+        return None
+    try:
+        return get_stack_prefix(caller.fetch_catalog_config().get("analyticsBucket"))
+    except ResourceFailure:
+        return None
+
+
+def make_tabulator_catalog(stack_prefix: str) -> str:
+    """Return the Athena data catalog of a stack's tabulator tables."""
+    return f"quilt-{stack_prefix}-tabulator"
+
+
+GIB = 2**30
+PROBE = bytes(4096)
+"""The content of the test file. A full file system can still create an empty file."""
+
+
+class DirectoryStatus(TypedDict):
+    """One directory.
+
+    Attributes:
+        path: the absolute path; null for remote callers.
+        exists: whether it exists.
+        writable: whether a file could be created and written in it, or in its nearest existing parent.
+        free_gib: free space on its file system, in whole GiB; null if unknown, and for remote callers.
+        error: why it is not writable; null if it is.
+    """
+
+    path: str | None
+    exists: bool
+    writable: bool
+    free_gib: int | None
+    error: str | None
+
+
+class FilesystemAnswer(TypedDict):
+    """The answer of auth://filesystem/status.
+
+    Attributes:
+        status: whether all, some or none of the directories are writable.
+        directories: by name: quilt_data, quilt_cache, workflows, temporary, current.
+    """
+
+    status: Literal["full_access", "limited_access", "read_only"]
+    directories: dict[str, DirectoryStatus]
+
+
+def filesystem_status() -> FilesystemAnswer:
+    """Whether Quilt's directories can be written.
+
+    For each directory: `path`, `exists`, `writable` (tested with an unnamed temporary file that leaves nothing behind,
+    in the nearest existing parent if the directory does not exist yet), `free_gib` (whole GiB) and `error`. `status` is
+    full_access, limited_access or read_only.
+
+    Callers who sign in to this server get the workflows directory only, without its path and its free space. The other
+    directories are those of the local user.
+    """
+    is_local = identity.current().is_local
+    directories = {name: _probe(path) for name, path in _list_directories().items() if is_local or name == "workflows"}
+    if not is_local:
+        directories["workflows"] |= {"path": None, "free_gib": None}
+    writable = [one["writable"] for one in directories.values()]
+    return {
+        "status": "full_access" if all(writable) else "limited_access" if any(writable) else "read_only",
+        "directories": directories,
+    }
+
+
+def _list_directories() -> dict[str, Path]:
+    paths = find_quilt_paths()
+    return {
+        "quilt_data": paths.data,
+        "quilt_cache": paths.cache,
+        "workflows": current_app().settings_as(QuiltSettings).data_dir,
+        "temporary": _find_temporary(),
+        "current": Path(),
+    }
+
+
+def _find_temporary() -> Path:
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError:  # no candidate can be written: the disk can be full
+        return Path(os.environ.get("TMPDIR", "/tmp"))  # noqa: S108 - only its state is shown
+
+
+def _probe(path: Path) -> DirectoryStatus:
+    row: DirectoryStatus = {"path": "", "exists": False, "writable": False, "free_gib": None, "error": None}
+    try:
+        # Fails if the current directory was deleted. A name that is not UTF-8 is shown with escapes.
+        row["path"] = os.fsencode(path.absolute()).decode("utf-8", "backslashreplace")
+        row["exists"] = path.is_dir()
+        parent = next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
+        row["free_gib"] = shutil.disk_usage(parent).free // GIB
+        with tempfile.TemporaryFile(dir=parent, buffering=0) as file:
+            row["writable"] = file.write(PROBE) == len(PROBE)
+            os.fsync(file.fileno())  # some file systems report only here that they are full
+    except OSError as error:
+        row["error"] = f"{type(error).__name__}: {error.strerror}"
+    return row
+
 
 __all__ = ["auth_status", "catalog_info", "filesystem_status"]
 
@@ -149,7 +273,7 @@ class CatalogInfoAnswer(TypedDict):
 
 
 def auth_status() -> AuthStatusAnswer:
-    """Your sign-in to the Quilt catalog: status, user and expiry.
+    """Your sign-in to the catalog: status, user, expiry.
 
     `status` is one of not_configured, not_authenticated, authenticated, expired, refused, unreachable, unknown; if the
     login could not be checked, `details` gives the reason. `user_info` contains username, email, is_admin, role and
@@ -246,7 +370,7 @@ def _find_status(failure: ResourceFailure) -> Status:
 
 
 def catalog_info() -> CatalogInfoAnswer:
-    """The addresses, AWS region and version of the Quilt catalog.
+    """The catalog's addresses, AWS region and version.
 
     The answer also names the data catalog of tabulator. The values come from quilt3's configuration and from the
     catalog's public config.json. `config_json` is "read" if that could be read, otherwise it gives the reason.

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, TypeGuard
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core.answers import iso
+from quilt_mcp.services.lists import cut_page
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.errors import QueryRefused
+from quilt_mcp.services.stack.failures import QueryRefused
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.graphql import ManagedRole, QuiltPolicy, QuiltRole, QuiltUser
 
+MAX_PERMISSIONS = 100
 ROLE_KINDS = {"ManagedRole": "managed", "UnmanagedRole": "unmanaged"}
 
 
@@ -43,12 +45,14 @@ class UserRow(TypedDict):
 
 
 class UsersAnswer(TypedDict):
-    """The answer of admin://users."""
+    """A page of the users of the stack."""
 
     users: list[UserRow]
-    """The users, sorted by name."""
+    """The users of this page, sorted by name."""
     count: int
-    """The number of users."""
+    """The total of all pages."""
+    next_cursor: str | None
+    """The `cursor` of the next page; null on the last page."""
 
 
 class PolicyRow(TypedDict):
@@ -82,7 +86,8 @@ class RoleRow(TypedDict):
         arn: the IAM role.
         type: "managed" or "unmanaged".
         policies: its policies; null if unmanaged.
-        permissions: its rights, sorted by bucket; null if unmanaged.
+        permissions: its rights, sorted by bucket, at most 100; null if unmanaged.
+        permission_count: the number of all its rights, or with `bucket` of those in that bucket; null if unmanaged.
     """
 
     id: str
@@ -91,15 +96,18 @@ class RoleRow(TypedDict):
     type: str
     policies: list[PolicyRow] | None
     permissions: list[Permission] | None
+    permission_count: int | None
 
 
 class RolesAnswer(TypedDict):
-    """The answer of admin://roles."""
+    """A page of the roles of the stack."""
 
     roles: list[RoleRow]
-    """The roles, sorted by name."""
+    """The roles of this page, sorted by name."""
     count: int
-    """The number of roles."""
+    """The total of all pages."""
+    next_cursor: str | None
+    """The `cursor` of the next page; null on the last page."""
 
 
 class Uploader(TypedDict):
@@ -139,14 +147,17 @@ class OpenQueryAnswer(TypedDict):
     """Whether any AWS credentials can query tabulator tables."""
 
 
-def admin_users_list() -> UsersAnswer:
-    """The users of the stack, with roles and state.
+def admin_users_list(cursor: str | None = None, limit: str | None = None) -> UsersAnswer:
+    """The stack's users, with roles and state.
 
-    They are sorted by name.
+    They are sorted by name, 50 per page: `?cursor=` and the `next_cursor` of a page read the next one.
     """
-    found = current_caller().query_as_admin(lambda stack: stack.users_list(), "the stack's users")
-    users = sorted(found, key=lambda user: str(user.name))
-    return {"users": [_user_row(user) for user in users], "count": len(users)}
+    caller = current_caller()
+    found = caller.query_as_admin(lambda stack: stack.users_list(), "the stack's users")
+    scope = ("users", caller.login.stack.registry_url)
+    page = cut_page(found, lambda user: str(user.name), cursor=cursor, limit=limit, scope=scope)
+    users = [_user_row(user) for user in page.rows]
+    return {"users": users, "count": page.total, "next_cursor": page.next_cursor}
 
 
 def _user_row(user: "QuiltUser") -> UserRow:
@@ -164,15 +175,20 @@ def _user_row(user: "QuiltUser") -> UserRow:
     }
 
 
-def admin_roles_list() -> RolesAnswer:
-    """The roles of the stack, with policies and rights in each bucket.
+def admin_roles_list(bucket: str | None = None, cursor: str | None = None, limit: str | None = None) -> RolesAnswer:
+    """The stack's roles, with policies and rights.
 
-    They are sorted by name. `type` is "managed" (Quilt manages its policies, which are listed) or "unmanaged" (an IAM
-    role that was created outside Quilt; Quilt does not know its policies and permissions, which are null).
+    They are sorted by name, 50 per page: `?cursor=` and the `next_cursor` of a page read the next one. With `?bucket=`,
+    the rights are those in that bucket alone. `type` is "managed" (Quilt
+    manages its policies, which are listed) or "unmanaged" (an IAM role that was created outside Quilt; Quilt does not
+    know its policies and permissions, which are null).
     """
-    found = current_caller().query_as_admin(lambda stack: stack.roles_list(), "the stack's roles")
-    roles = sorted(found, key=lambda role: str(role.name))
-    return {"roles": [_role_row(role) for role in roles], "count": len(roles)}
+    caller = current_caller()
+    found = caller.query_as_admin(lambda stack: stack.roles_list(), "the stack's roles")
+    scope = ("roles", caller.login.stack.registry_url, bucket)
+    page = cut_page(found, lambda role: str(role.name), cursor=cursor, limit=limit, scope=scope)
+    roles = [_role_row(role, bucket) for role in page.rows]
+    return {"roles": roles, "count": page.total, "next_cursor": page.next_cursor}
 
 
 def is_managed(role: "QuiltRole") -> TypeGuard["ManagedRole"]:
@@ -180,15 +196,17 @@ def is_managed(role: "QuiltRole") -> TypeGuard["ManagedRole"]:
     return role.typename__ == "ManagedRole"
 
 
-def _role_row(role: "QuiltRole") -> RoleRow:
+def _role_row(role: "QuiltRole", bucket: str | None) -> RoleRow:
     managed = role if is_managed(role) else None
+    rights = [one for one in get_permissions(managed) if bucket in (None, one["bucket"])] if managed else None
     return {
         "id": role.id,
         "name": role.name,
         "arn": role.arn,
         "type": ROLE_KINDS.get(role.typename__, role.typename__),
         "policies": [_policy_row(policy) for policy in managed.policies] if managed else None,
-        "permissions": get_permissions(managed) if managed else None,
+        "permissions": None if rights is None else rights[:MAX_PERMISSIONS],
+        "permission_count": None if rights is None else len(rights),
     }
 
 
@@ -203,7 +221,7 @@ def get_permissions(role: "ManagedRole") -> list[Permission]:
 
 
 def admin_sso_config_get() -> SSOAnswer:
-    """The YAML that maps SSO claims to roles.
+    """How SSO claims map to roles, in YAML.
 
     The answer also says who set it, and when. `sso_config` is null if the stack has no SSO configuration.
     """
@@ -217,7 +235,7 @@ def admin_sso_config_get() -> SSOAnswer:
 
 
 def admin_tabulator_open_query_get() -> OpenQueryAnswer:
-    """Whether any AWS credentials can query tabulator tables.
+    """Whether any AWS login can query tabulator.
 
     Quilt calls this setting open query.
     """

@@ -1,27 +1,162 @@
-"""metadata://: templates for the metadata of Quilt packages, and how to use and repair metadata.
+"""metadata://: templates for the metadata of Quilt packages, how to use and repair it, and the workflows of a bucket.
 
-Each answer is a copy that the caller may change. The functions are async because everything is in memory: a thread for
+Each answer is a copy that the caller may change. Most functions are async because everything is in memory: a thread for
 each read, as for other services, would take as long as the rest of the read.
 """
 
-from copy import deepcopy
+import json
 from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NotRequired
+from urllib.parse import unquote, urlsplit
 
-from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
+from typing_extensions import TypedDict
 
-from quilt_mcp.core.errors import NotFound
-from quilt_mcp.services.metadata_guide import EXAMPLES, TROUBLESHOOTING, ExamplesAnswer, TroubleshootingAnswer
-from quilt_mcp.services.metadata_templates import TEMPLATES, OwnFields, Template
+from quilt_mcp.core.errors import NotFound, ResourceFailure
+from quilt_mcp.services.packages import make_unknown_bucket
+from quilt_mcp.services.permissions_service import check_bucket_name
+from quilt_mcp.services.stack.callers import current_caller
+from quilt_mcp.services.tabulator_service import parse_yaml
 
-_CUSTOM_TEMPLATE_TIP = (
-    'A template is a starting point, not a schema. Before set_meta, replace every "unknown" and null, remove what does '
-    "not apply, and add your own fields."
-)
-_USAGE_EXAMPLES = (
-    'template = get_resource(uri="metadata://templates/genomics")["data"]',
-    'package = quilt3.Package().set_dir("/", "results").set_meta({**template, "organism": "Homo sapiens"})',
-    'package.push("lab/rna-seq", registry="s3://my-bucket", message="Counts of run 7")',
-)
+if TYPE_CHECKING:
+    from quilt_mcp.services.stack.aws import AWSClients
+
+MetadataValue = str | bool | int | list[str] | None
+
+
+class WorkingExample(TypedDict):
+    """One way to write metadata. Null is a placeholder.
+
+    Attributes:
+        description: what it shows.
+        example: the metadata, as an object or as JSON text.
+        template: the name of the template that it uses, if any.
+        usage: Python code that uses `example`.
+    """
+
+    description: str
+    example: dict[str, MetadataValue] | str
+    template: NotRequired[str]
+    usage: str
+
+
+class Pattern(TypedDict):
+    """Metadata for one field of work. Null is a placeholder."""
+
+    template: str
+    """The name of the template."""
+    custom_fields: dict[str, MetadataValue]
+    """Fields to set."""
+    usage: str
+    """Python code that uses them."""
+
+
+class UsageGuide(TypedDict):
+    """How to write metadata."""
+
+    overview: str
+    """What the metadata of a package is."""
+    recommended_approach: str
+    """What to do."""
+    working_examples: dict[str, WorkingExample]
+    """Ways to write metadata, by name."""
+    common_patterns: dict[str, Pattern]
+    """Metadata for fields of work, by name."""
+
+
+class ExamplesAnswer(TypedDict):
+    """The answer of metadata://examples."""
+
+    metadata_usage_guide: UsageGuide
+    """How to write metadata."""
+    best_practices: list[str]
+    """Advice, one sentence or two each."""
+
+
+class Issue(TypedDict):
+    """One problem with metadata.
+
+    Attributes:
+        error_message: the message of quilt3 or Python.
+        root_cause: why it occurs.
+        solution: how to fix it.
+        working_examples: Python code that works.
+        avoid: code and values that cause the problem.
+    """
+
+    error_message: str
+    root_cause: str
+    solution: str
+    working_examples: list[str]
+    avoid: list[str]
+
+
+class TroubleshootingAnswer(TypedDict):
+    """The answer of metadata://troubleshooting."""
+
+    common_issues_and_fixes: dict[str, Issue]
+    """Problems by name."""
+    step_by_step_fix: list[str]
+    """What to do about an error, in order."""
+    testing_approach: list[str]
+    """How to test metadata before a push, in order."""
+    recommended_workflow: list[str]
+    """How to write metadata without errors, in order."""
+
+
+class OwnFields(TypedDict, total=False):
+    """The fields that only some templates have.
+
+    Attributes:
+        data_type: the kind of data; all templates except `standard` have it.
+        analysis_period: analytics: the period that the figures cover.
+        business_unit: analytics: who owns the figures.
+        metrics_included: analytics: the names of the figures.
+        organism: genomics: the species.
+        genome_build: genomics: the reference genome.
+        sequencing_platform: genomics: the instrument.
+        analysis_type: genomics: the kind of analysis.
+        dataset_stage: ml: train, test, …
+        model_ready: ml: whether the data can be used for training as they are.
+        features_count: ml: the number of features; null as placeholder.
+        target_variable: ml: what a model predicts.
+        study_type: research: the design of the study.
+        research_domain: research: the field.
+        publication_status: research: whether it is published.
+    """
+
+    data_type: str
+    analysis_period: str
+    business_unit: str
+    metrics_included: list[str]
+    organism: str
+    genome_build: str
+    sequencing_platform: str
+    analysis_type: str
+    dataset_stage: str
+    model_ready: bool
+    features_count: int | None
+    target_variable: str
+    study_type: str
+    research_domain: str
+    publication_status: str
+
+
+class Template(TypedDict):
+    """One template.
+
+    Attributes:
+        purpose: the packages that it is for.
+        package_type: the value of its field `package_type`.
+        own_fields: its fields with placeholders, without those that every template has.
+        example_usage: Python code. `package` is a `quilt3.Package()` and `template` is the content of this template.
+    """
+
+    purpose: str
+    package_type: str
+    own_fields: OwnFields
+    example_usage: str
 
 
 class TemplateSummary(TypedDict):
@@ -74,40 +209,60 @@ class MetadataTemplate(OwnFields):
     version: str
 
 
+class _Texts(TypedDict):
+    templates: dict[str, Template]
+    usage_examples: list[str]
+    custom_template_tip: str
+    examples: ExamplesAnswer
+    troubleshooting: TroubleshootingAnswer
+
+
+@cache
+def _read_texts() -> str:
+    return Path(__file__).with_name("metadata_texts.json").read_text(encoding="utf-8")
+
+
+def _load() -> _Texts:
+    """Return a new copy of the texts. The placeholder of a text is "unknown", that of a number null."""
+    texts: _Texts = json.loads(_read_texts())
+    return texts
+
+
 async def list_metadata_templates() -> TemplatesAnswer:
-    """The metadata templates for Quilt packages, with their fields.
+    """Metadata templates for packages, with fields.
 
     Returns:
         `available_templates` (by name: description, package_type, data_type, fields and example_usage),
         `usage_examples` and `custom_template_tip`.
     """
+    texts = _load()
     return {
-        "available_templates": {name: _summary(TEMPLATES[name]) for name in template_names()},
-        "usage_examples": list(_USAGE_EXAMPLES),
-        "custom_template_tip": _CUSTOM_TEMPLATE_TIP,
+        "available_templates": {name: _summary(one) for name, one in sorted(texts["templates"].items())},
+        "usage_examples": texts["usage_examples"],
+        "custom_template_tip": texts["custom_template_tip"],
     }
 
 
 async def show_metadata_examples() -> ExamplesAnswer:
-    """Examples and best practices of package metadata.
+    """Examples of package metadata.
 
     Returns:
         `metadata_usage_guide` and `best_practices`.
     """
-    return deepcopy(EXAMPLES)
+    return _load()["examples"]
 
 
 async def fix_metadata_validation_issues() -> TroubleshootingAnswer:
-    """Error messages for package metadata, with causes and fixes.
+    """Metadata errors, with causes and fixes.
 
     Returns:
         `common_issues_and_fixes`, `step_by_step_fix`, `testing_approach` and `recommended_workflow`.
     """
-    return deepcopy(TROUBLESHOOTING)
+    return _load()["troubleshooting"]
 
 
 async def get_metadata_template(name: str) -> MetadataTemplate:
-    """One metadata template, with placeholders.
+    """One metadata template.
 
     Args:
         name: one of `template_names()`.
@@ -119,7 +274,7 @@ async def get_metadata_template(name: str) -> MetadataTemplate:
     Raises:
         NotFound: there is no such template.
     """
-    template = TEMPLATES.get(name)
+    template = _load()["templates"].get(name)
     if template is None:
         raise NotFound(
             f"There is no metadata template {name!r}.",
@@ -133,7 +288,7 @@ async def get_metadata_template(name: str) -> MetadataTemplate:
 
 def template_names() -> list[str]:
     """Return the names of the templates, sorted."""
-    return sorted(TEMPLATES)
+    return sorted(_load()["templates"])
 
 
 async def find_template_names(prefix: str) -> list[str]:
@@ -146,17 +301,170 @@ def _fill(template: Template) -> MetadataTemplate:
         "description": "unknown",
         "created_by": "quilt-mcp",
         "creation_date": datetime.now(UTC).date().isoformat(),
-        "package_type": template.package_type,
+        "package_type": template["package_type"],
         "version": "1.0.0",
-        **deepcopy(template.own_fields),
+        **template["own_fields"],
     }
 
 
 def _summary(template: Template) -> TemplateSummary:
     return {
-        "description": template.purpose,
-        "package_type": template.package_type,
-        "data_type": template.own_fields.get("data_type", ""),
+        "description": template["purpose"],
+        "package_type": template["package_type"],
+        "data_type": template["own_fields"].get("data_type", ""),
         "fields": list(_fill(template)),
-        "example_usage": template.example_usage,
+        "example_usage": template["example_usage"],
     }
+
+
+CONFIG_KEY = ".quilt/workflows/config.yml"
+MAX_CONFIG, MAX_SCHEMA = 20_000, 64_000
+MAX_WORKFLOWS, MAX_SCHEMAS = 50, 10
+
+
+class WorkflowRow(TypedDict):
+    """One workflow. What its configuration does not set is null.
+
+    Attributes:
+        id: its id, which a push names.
+        name: its name.
+        description: its description.
+        handle_pattern: the regular expression for the names of packages.
+        metadata_schema: the id of the schema that the metadata must fulfil.
+        entries_schema: the id of the schema that the files must fulfil.
+        is_message_required: whether a push needs a message; false is the default.
+    """
+
+    id: str
+    name: str | None
+    description: str | None
+    handle_pattern: str | None
+    metadata_schema: str | None
+    entries_schema: str | None
+    is_message_required: bool
+
+
+class SchemaRow(TypedDict):
+    """One JSON Schema.
+
+    Attributes:
+        id: its id in the configuration.
+        url: where it is; null if the configuration does not say.
+        schema: the schema; null if it was not read.
+        error: why it was not read; null if it was.
+    """
+
+    id: str
+    url: str | None
+    schema: dict[str, object] | None
+    error: str | None
+
+
+class WorkflowsAnswer(TypedDict):
+    """The workflows of a bucket.
+
+    Attributes:
+        bucket: its name.
+        has_config: whether the bucket has a configuration of workflows. Without one, Quilt checks nothing on a push.
+        is_workflow_required: whether a push must name a workflow, if there is no default; null without a configuration.
+        default_workflow: the workflow of a push that names none; null if there is none.
+        workflows: the workflows, at most 50.
+        workflow_count: the number of all workflows.
+        schemas: the schemas, at most 10.
+        schema_count: the number of all schemas.
+        config: the configuration, in YAML, cut at 20,000 characters; null if there is none.
+        config_error: why the configuration cannot be parsed; null if it can.
+        packages: the URI of the packages of the bucket.
+    """
+
+    bucket: str
+    has_config: bool
+    is_workflow_required: bool | None
+    default_workflow: str | None
+    workflows: list[WorkflowRow]
+    workflow_count: int
+    schemas: list[SchemaRow]
+    schema_count: int
+    config: str | None
+    config_error: str | None
+    packages: str
+
+
+def bucket_workflows_get(bucket: str) -> WorkflowsAnswer:
+    """What a bucket checks on a push.
+
+    The answer has the configuration in `.quilt/workflows/config.yml` of the bucket, and the JSON Schemas that it names
+    in S3. They decide whether Quilt accepts a push: its name, its message, its metadata and its files. Reads one
+    object, and one for each schema.
+    """
+    check_bucket_name(bucket)
+    aws = current_caller().aws
+    try:
+        text = aws.read_object(bucket, CONFIG_KEY, MAX_CONFIG + 1).decode("utf-8", "replace")
+    except NotFound as missing:
+        if "NoSuchBucket" in (missing.details or ""):
+            raise make_unknown_bucket(bucket) from missing
+        return _describe(aws, bucket, None, {}, None)
+    value, error = parse_yaml(text)
+    return _describe(aws, bucket, text, value if isinstance(value, dict) else {}, error)
+
+
+def _describe(
+    aws: "AWSClients", bucket: str, text: str | None, config: dict[str, object], error: str | None
+) -> WorkflowsAnswer:
+    workflows, schemas = (_get_dict(config, name) for name in ("workflows", "schemas"))
+    required = None if text is None or error else str(config.get("is_workflow_required", "true")).lower() == "true"
+    return {
+        "bucket": bucket,
+        "has_config": text is not None,
+        "is_workflow_required": required,
+        "default_workflow": _get_text(config, "default_workflow"),
+        "workflows": [_describe_workflow(*one) for one in list(workflows.items())[:MAX_WORKFLOWS]],
+        "workflow_count": len(workflows),
+        "schemas": [_read_schema(aws, *one) for one in list(schemas.items())[:MAX_SCHEMAS]],
+        "schema_count": len(schemas),
+        "config": None if text is None else text[:MAX_CONFIG],
+        "config_error": error,
+        "packages": f"quilt://buckets/{bucket}/packages",
+    }
+
+
+def _get_dict(value: object, name: str) -> dict[str, object]:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _get_text(value: object, name: str) -> str | None:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _describe_workflow(identifier: str, value: object) -> WorkflowRow:
+    return {
+        "id": identifier,
+        "name": _get_text(value, "name"),
+        "description": _get_text(value, "description"),
+        "handle_pattern": _get_text(value, "handle_pattern"),
+        "metadata_schema": _get_text(value, "metadata_schema"),
+        "entries_schema": _get_text(value, "entries_schema"),
+        "is_message_required": _get_text(value, "is_message_required") == "true",
+    }
+
+
+def _read_schema(aws: "AWSClients", identifier: str, value: object) -> SchemaRow:
+    url = _get_text(value, "url")
+    schema, error = None, None
+    try:
+        parts = urlsplit(url or "")
+        if parts.scheme != "s3" or not parts.netloc:
+            error = "It is not in S3."
+        else:
+            content = aws.read_object(parts.netloc, unquote(parts.path.removeprefix("/")), MAX_SCHEMA + 1)
+            found = json.loads(content) if len(content) <= MAX_SCHEMA else None
+            schema = found if isinstance(found, dict) else None
+            error = None if schema is not None else f"It is not an object of JSON with at most {MAX_SCHEMA:,} bytes."
+    except ResourceFailure as failure:
+        error = f"{failure.message} ({failure.details})"
+    except (ValueError, RecursionError):
+        error = "It is not JSON."
+    return {"id": identifier, "url": url, "schema": schema, "error": error}

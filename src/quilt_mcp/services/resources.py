@@ -10,17 +10,28 @@ from quilt_mcp.services import (
     auth_metadata,
     governance_service,
     metadata_service,
-    one_bucket,
+    package_search,
+    packages,
     permissions_service,
-    stack_buckets,
     tabulator_service,
 )
+from quilt_mcp.services import buckets as stack_buckets
+from quilt_mcp.services import metadata_service as package_workflows
+from quilt_mcp.services import permissions_service as one_bucket
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import Callers
 from quilt_mcp.services.stack.failures import FAILURES
 
 STATIC_TTL_SECONDS = 3600
 """For texts of this package, which change with its version only."""
+PAGES = ("cursor", "limit")
+"""Cursors are free text: one that contains a long name has more characters than other values can have."""
+PACKAGE = "quilt://buckets/{bucket}/packages/{namespace}/{name}"
+OF_PACKAGE = {
+    "bucket": packages.list_buckets,
+    "namespace": packages.list_namespaces,
+    "name": packages.list_names,
+}
 
 RESOURCES = [
     define("auth://status", auth_metadata.auth_status, name="Auth Status"),
@@ -47,7 +58,7 @@ RESOURCES = [
         name="Athena Tables",
         requires_sign_in=True,
         values={"database": athena_tables.list_databases},
-        free_text={"database"},
+        free_text={"database", "cursor"},
     ),
     define(
         "athena://databases/{database}/tables/{table}",
@@ -57,8 +68,22 @@ RESOURCES = [
         values={"database": athena_tables.list_databases, "table": athena_tables.list_tables},
         free_text={"database", "table"},
     ),
-    define("admin://users", governance_service.admin_users_list, name="Admin Users", requires_admin=True),
-    define("admin://roles", governance_service.admin_roles_list, name="Admin Roles", requires_admin=True),
+    define(
+        "admin://users",
+        governance_service.admin_users_list,
+        parameters=PAGES,
+        free_text={"cursor"},
+        name="Admin Users",
+        requires_admin=True,
+    ),
+    define(
+        "admin://roles",
+        governance_service.admin_roles_list,
+        parameters=("bucket", *PAGES),
+        free_text={"cursor"},
+        name="Admin Roles",
+        requires_admin=True,
+    ),
     define("admin://config/sso", governance_service.admin_sso_config_get, name="Admin SSO Config", requires_admin=True),
     define(
         "admin://config/tabulator",
@@ -97,8 +122,17 @@ RESOURCES = [
         shared=True,
     ),
     define(
+        "metadata://workflows/{bucket}",
+        package_workflows.bucket_workflows_get,
+        name="Bucket Workflows",
+        requires_sign_in=True,
+        values={"bucket": packages.list_buckets},
+    ),
+    define(
         "permissions://discover",
         permissions_service.discover_permissions,
+        parameters=PAGES,
+        free_text={"cursor"},
         name="Permissions Discovery",
         requires_sign_in=True,
     ),
@@ -124,9 +158,58 @@ RESOURCES = [
         name="Tabulator Tables",
         requires_sign_in=True,
         values={"bucket": tabulator_service.list_buckets_with_tables},
+        free_text={"cursor"},
     ),
     define(
-        "quilt://buckets{?cursor,limit}", stack_buckets.stack_buckets_list, name="Stack Buckets", requires_sign_in=True
+        "quilt://buckets{?cursor,limit}",
+        stack_buckets.stack_buckets_list,
+        name="Stack Buckets",
+        requires_sign_in=True,
+        free_text={"cursor"},
+    ),
+    define(
+        "quilt://buckets/{bucket}/packages{?filter,order}",
+        packages.packages_list,
+        parameters=PAGES,
+        name="Packages",
+        requires_sign_in=True,
+        values={"bucket": packages.list_buckets},
+        free_text={"filter", "cursor"},
+    ),
+    define(
+        f"{PACKAGE}{{?revision}}",
+        packages.package_get,
+        name="Package",
+        requires_sign_in=True,
+        values=OF_PACKAGE,
+        free_text={"namespace", "name"},
+    ),
+    define(
+        f"{PACKAGE}/revisions",
+        packages.package_revisions_list,
+        parameters=PAGES,
+        name="Revisions",
+        requires_sign_in=True,
+        values=OF_PACKAGE,
+        free_text={"namespace", "name", "cursor"},
+    ),
+    define(
+        f"{PACKAGE}/contents{{?path,revision}}",
+        packages.package_contents_get,
+        parameters=PAGES,
+        name="Contents",
+        requires_sign_in=True,
+        values=OF_PACKAGE,
+        free_text={"namespace", "name", "path", "cursor"},
+    ),
+    define(
+        "quilt://search/{query}{?buckets,kind}",
+        package_search.stack_search,
+        parameters=PAGES,
+        name="Search",
+        requires_sign_in=True,
+        values={"query": packages.list_names},
+        free_text={"query", "buckets", "cursor"},
     ),
 ]
 
@@ -152,6 +235,7 @@ QUILT = Domain(
         "quilt": "stack",
         "athena": "aws",
         "permissions": "aws",
+        "metadata": "aws",
     },
     settings=QuiltSettings,
 )

@@ -16,16 +16,21 @@ Timeout = tuple[float, float]
 RETRY_SECONDS = 5.0
 """How long a failure of the catalog is remembered."""
 
+SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d)")  # a digit is that of a port
 ADDRESS = re.compile(r"https?://[^\s/?#@]+")
 
 
 def _check_address(url: str) -> str:
-    """Return an address without blanks around it and slashes at the end.
+    """Return an address in lower case, with https:// if it has no scheme, without blanks and slashes around it.
 
     Raises:
         PydanticCustomError: it has another form. The text does not repeat it, because it can contain a password.
     """
     address = url.strip().rstrip("/")
+    if not SCHEME.match(address):
+        address = f"https://{address}"
+    scheme, _, host = address.partition("://")
+    address = f"{scheme.lower()}://{host.lower()}"  # neither has a path, so case does not matter
     if not ADDRESS.fullmatch(address):
         raise PydanticCustomError("address", "it must be like https://quilt.example.com, without a path")
     return address

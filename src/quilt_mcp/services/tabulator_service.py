@@ -1,20 +1,121 @@
-"""tabulator://: the buckets that have tabulator tables, and the tables."""
+"""tabulator://: the buckets that have tabulator tables, and the tables with their YAML."""
 
+import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
-from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
+from pydantic import BaseModel, ValidationError
+from typing_extensions import TypedDict
 
 from quilt_mcp.core.errors import NotFound, ResourceFailure
-from quilt_mcp.services.catalog_names import fetch_stack_prefix, make_tabulator_catalog
-from quilt_mcp.services.paging import cut_page
+from quilt_mcp.services.athena_tables import quote_sql
+from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
+from quilt_mcp.services.lists import cut_page
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.errors import QueryRefused
+from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller
     from quilt_mcp.services.stack.graphql import QuiltTable
-    from quilt_mcp.services.tabulator_config import Parsed
+
+MAX_CONFIG = 20_000
+MAX_DEPTH = 20
+PROBLEMS = {"missing": "is missing", "string_type": "is not a text", "list_type": "is not a list"}
+_GROUP = re.compile(r"\(\?P?<([A-Za-z_][A-Za-z0-9_]*)>")
+
+
+class Column(BaseModel):
+    """A column."""
+
+    name: str
+    type: str
+
+
+class Source(BaseModel):
+    """Which objects the rows come from. The patterns are regular expressions."""
+
+    type: str
+    package_name: str
+    logical_key: str
+
+
+class Parser(BaseModel):
+    """How objects are read."""
+
+    format: str
+
+
+class Config(BaseModel):
+    """The parts that this server reads. Every value is text, as it is written in the YAML."""
+
+    schema_: list[Column]
+    source: Source
+    parser: Parser
+
+    model_config = {"alias_generator": lambda name: name.removesuffix("_")}
+
+    @property
+    def captured_columns(self) -> list[str]:
+        """The columns that Quilt adds for the named groups in the patterns."""
+        return _GROUP.findall(self.source.package_name) + _GROUP.findall(self.source.logical_key)
+
+
+class Parsed(NamedTuple):
+    """The configuration, or why it cannot be read."""
+
+    config: Config | None
+    error: str | None
+
+
+def parse_config(text: str) -> Parsed:
+    """Parse the YAML of a table, which an administrator of the stack wrote. It has the form that Quilt documents.
+
+    YAML can describe far more data than it has characters, so its length and depth are limited, and aliases are not
+    allowed.
+    """
+    value, problem = parse_yaml(text)
+    if problem:
+        return Parsed(None, problem)
+    try:
+        return Parsed(Config.model_validate(value), None)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{_name_place(one['loc'])} {PROBLEMS.get(one['type'], 'has another form')}" for one in error.errors()[:3]
+        )
+        return Parsed(None, f"The configuration does not have the documented form: {problems}.")
+
+
+def parse_yaml(text: str) -> tuple[object, str | None]:
+    """Parse YAML with the same limits. Every value is text, as it is written. Return it, or why it cannot be parsed."""
+    if len(text) > MAX_CONFIG:
+        return None, f"The configuration has more than {MAX_CONFIG:,} characters, so it is not parsed."
+    yaml = import_module("yaml")  # on first use: it takes 10 ms
+    try:
+        if problem := _find_problem(text):
+            return None, problem
+        return yaml.load(text, Loader=yaml.BaseLoader), None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        return None, f"The configuration is not valid YAML{f' at line {mark.line + 1}' if mark else ''}."
+    except (ValueError, RecursionError):  # from Python's functions that yaml calls, such as `chr` and `int`
+        return None, "The configuration is not valid YAML: a value in it is out of range."
+
+
+def _find_problem(text: str) -> str | None:
+    depth = 0
+    yaml = import_module("yaml")
+    for event in yaml.parse(text, Loader=yaml.BaseLoader):
+        if isinstance(event, yaml.AliasEvent):
+            return "The configuration contains a YAML alias, so it is not parsed."
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            return f"The configuration is nested more than {MAX_DEPTH} levels deep, so it is not parsed."
+    return None
+
+
+def _name_place(location: tuple[int | str, ...]) -> str:
+    return ".".join(map(str, location)) or "the whole"
+
 
 QUERY = "query tabulatorBuckets { bucketConfigs { name tabulatorTables { name } } }"
 
@@ -59,11 +160,13 @@ class TabulatorAnswer(TypedDict):
         buckets: the buckets with tables, sorted by name.
         count: the number of buckets.
         source: "registry" is the Quilt stack, "athena" tabulator's data catalog.
+        source_note: why the stack was not the source; null if it was.
     """
 
     buckets: list[TabulatorBucket]
     count: int
     source: Literal["registry", "athena"]
+    source_note: str | None
 
 
 class TableColumn(TypedDict):
@@ -94,6 +197,7 @@ class TabulatorTable(TypedDict):
 
     Attributes:
         name: its name.
+        sql_name: the name to use in a query in Athena; null if the name of the stack is unknown.
         columns: the columns that its configuration lists; null if the configuration cannot be read.
         captured_columns: the columns that Quilt adds for named groups in the patterns; null as above.
         source: null as above.
@@ -104,6 +208,7 @@ class TabulatorTable(TypedDict):
     """
 
     name: str
+    sql_name: str | None
     columns: list[TableColumn] | None
     captured_columns: list[str] | None
     source: TableSource | None
@@ -118,12 +223,18 @@ class TabulatorTablesAnswer(TypedDict):
 
     Attributes:
         bucket: its name.
+        data_catalog: the data catalog of the tables in Athena; null if the name of the stack is unknown.
+        database: the database of the tables in it.
+        packages: the URI of the packages whose files the tables read.
         tables: the tables of this page, sorted by name.
         count: the total of all pages.
         next_cursor: the `cursor` of the next page; null on the last page.
     """
 
     bucket: str
+    data_catalog: str | None
+    database: str
+    packages: str
     tables: list[TabulatorTable]
     count: int
     next_cursor: str | None
@@ -136,28 +247,34 @@ class AthenaDatabase(TypedDict):
 
 
 def tabulator_buckets_list() -> TabulatorAnswer:
-    """The buckets with tabulator tables, and the table names.
+    """The buckets with tabulator tables.
 
-    They are sorted by name. Sends one GraphQL request. If the stack is too old for it, the buckets come from
-    tabulator's data catalog in Athena: `source` is then "athena", and the tables are null, because the data catalog
-    does not contain them.
+    They are sorted by name. Sends one GraphQL request. If the stack refuses it, as one that is too old does, the
+    buckets come from tabulator's data catalog in Athena: `source` is then "athena", `source_note` says why, and the
+    tables are null, because the data catalog does not contain them.
     """
     caller = current_caller()
     try:
         rows = _read_stack(caller)
     except QueryRefused as refusal:
         rows = _read_athena(caller, refusal)
-        return {"buckets": rows, "count": len(rows), "source": "athena"}
-    return {"buckets": rows, "count": len(rows), "source": "registry"}
+        return {"buckets": rows, "count": len(rows), "source": "athena", "source_note": _explain(refusal)}
+    return {"buckets": rows, "count": len(rows), "source": "registry", "source_note": None}
+
+
+def _explain(refusal: QueryRefused) -> str:
+    if isinstance(refusal, QueryNotUnderstood):
+        return "The Quilt stack does not know this query. Stacks list tabulator tables since October 2024."
+    return f"{refusal.message} ({refusal.details})"
 
 
 def tabulator_tables_list(bucket: str, cursor: str | None = None, limit: str | None = None) -> TabulatorTablesAnswer:
-    """The tabulator tables of a bucket, with columns and sources, 50 per page.
+    """A bucket's tabulator tables and columns.
 
     Columns have types, sources are patterns of keys. Each table also has its format and its raw YAML. In queries, Quilt
     adds `captured_columns` to the columns, and $pkg_name, $logical_key, $physical_key, $top_hash and $issue.
-    athena://workgroups names the data catalog of the tables; the database is the bucket. A table with a broken
-    configuration has a `config_error`. Sends one GraphQL request.
+    `sql_name` is the name of a table in a query. A table with a configuration
+    that cannot be parsed has a `config_error`; Quilt checks more. Sends one GraphQL request.
     """
     caller = current_caller()
     found = caller.query_stack(lambda stack: stack.bucket_tabulator_tables_list(bucket))
@@ -177,9 +294,14 @@ def tabulator_tables_list(bucket: str, cursor: str | None = None, limit: str | N
         limit=limit,
         scope=("tabulator tables", caller.login.stack.registry_url, bucket),
     )
+    prefix = fetch_stack_prefix(caller)
+    catalog = make_tabulator_catalog(prefix) if prefix else None
     return {
         "bucket": bucket,
-        "tables": [_table_row(table) for table in page.rows],
+        "data_catalog": catalog,
+        "database": bucket,
+        "packages": f"quilt://buckets/{bucket}/packages",
+        "tables": [_table_row(table, catalog, bucket) for table in page.rows],
         "count": page.total,
         "next_cursor": page.next_cursor,
     }
@@ -192,17 +314,17 @@ def list_buckets_with_tables(prefix: str) -> list[str]:
     return [row["name"] for row in rows if row["name"].startswith(prefix)]
 
 
-def _table_row(table: "QuiltTable") -> TabulatorTable:
-    module = import_module("quilt_mcp.services.tabulator_config")
-    config, error = cast("Parsed", module.parse_config(table.config))
+def _table_row(table: "QuiltTable", catalog: str | None, bucket: str) -> TabulatorTable:
+    config, error = parse_config(table.config)
     return {
         "name": table.name,
+        "sql_name": ".".join(map(quote_sql, (catalog, bucket, table.name))) if catalog else None,
         "columns": [{"name": one.name, "type": one.type} for one in config.schema_] if config else None,
         "captured_columns": config.captured_columns if config else None,
         "source": cast("TableSource", config.source.model_dump()) if config else None,
         "format": config.parser.format if config else None,
-        "config": table.config[: module.MAX_CONFIG],
-        "config_truncated": len(table.config) > module.MAX_CONFIG,
+        "config": table.config[:MAX_CONFIG],
+        "config_truncated": len(table.config) > MAX_CONFIG,
         "config_error": error,
     }
 

@@ -72,7 +72,7 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
     - metadata: Templates, examples and help for package metadata.
 
       ``metadata://templates``, ``metadata://examples``, ``metadata://troubleshooting``,
-      ``metadata://templates/{template}``
+      ``metadata://templates/{template}``, ``metadata://workflows/{bucket}``
 
     - permissions: Your access to each bucket, with evidence, and which buckets to create packages in.
 
@@ -82,9 +82,13 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
 
       ``tabulator://buckets``, ``tabulator://buckets/{bucket}/tables{?cursor,limit}``
 
-    - quilt: The buckets of the stack, as the catalog describes them.
+    - quilt: Buckets of the stack, their packages, and search.
 
-      ``quilt://buckets{?cursor,limit}``
+      ``quilt://buckets{?cursor,limit}``, ``quilt://buckets/{bucket}/packages{?filter,order}``,
+      ``quilt://buckets/{bucket}/packages/{namespace}/{name}{?revision}``,
+      ``quilt://buckets/{bucket}/packages/{namespace}/{name}/revisions``,
+      ``quilt://buckets/{bucket}/packages/{namespace}/{name}/contents{?path,revision}``,
+      ``quilt://search/{query}{?buckets,kind}``
 
     - workflow: Workflows written by the workflow tools.
 

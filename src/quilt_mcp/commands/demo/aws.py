@@ -20,6 +20,7 @@ from moto.sts.models import sts_backends
 from quilt_mcp.commands.demo import identities, moto_gaps
 from quilt_mcp.commands.demo.moto_gaps.athena import DatedWorkGroup, RecordedExecution
 from quilt_mcp.commands.demo.moto_gaps.behaviour import Behaviour
+from quilt_mcp.commands.demo.packages import store_packages
 from quilt_mcp.commands.demo.records import ACCOUNT_ID, REGION, Column, Company, Table, User
 
 PARTITION = "aws"
@@ -116,7 +117,7 @@ def _create_buckets(company: Company) -> None:
         s3 = s3_backends[bucket.account][PARTITION]
         s3.create_bucket(bucket.name, bucket.region).creation_date = datetime.fromisoformat(bucket.created)
         encryption = "aws:kms" if bucket.kms_key else "AES256"  # S3 encrypts every object since January 2023
-        for key, text in bucket.objects.items():
+        for key, text in {**bucket.objects, **store_packages(bucket)}.items():
             checksum = base64.b64encode(zlib.crc32(text.encode()).to_bytes(4, "big")).decode()
             stored = s3.put_object(
                 bucket.name,

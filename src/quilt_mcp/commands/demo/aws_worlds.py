@@ -160,8 +160,14 @@ THROTTLED = replace(
 CLOSED = tuple(f"acme-archive-{number:04}" for number in range(CLOSED_BUCKETS))
 OPEN = tuple(f"acme-study-{number:02}" for number in range(STACK_BUCKETS))
 STUDIES = Policy("Studies", {name: "READ_WRITE" if name == OPEN[-1] else "READ" for name in OPEN[-5:]})
+STUDY_LEAD = Role("StudyLead", (STUDIES,), runs_queries_in=("primary",), lists_account=True)
+# All users have the same role: the other roles of the company name buckets that this company does not have.
 MANY = replace(
-    _give_role(ADMIN, Role("StudyLead", (STUDIES,), runs_queries_in=("primary",), lists_account=True)),
+    ACME,
+    users=tuple(replace(user, role=user.role and STUDY_LEAD.name, extra_roles=()) for user in ACME.users),
+    roles=(STUDY_LEAD,),
+    default_role=STUDY_LEAD.name,
+    databases=(),
     buckets=(
         *(Bucket(name, "", "2024-01-08T09:00:00Z", in_stack=False) for name in CLOSED),
         *(Bucket(name, f"Study {name[-2:]}", "2024-01-08T09:00:00Z", {"README.md": "# Study\n"}) for name in OPEN),

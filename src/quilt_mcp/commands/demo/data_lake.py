@@ -1,9 +1,9 @@
 """The company's data in S3, in the Glue data catalog and in Athena."""
 
-from quilt_mcp.commands.demo.glue_tables import CLINICAL_TABLES, SEQUENCING_TABLES
-from quilt_mcp.commands.demo.packages import make_package
+from quilt_mcp.commands.demo.glue_tables import CLINICAL_TABLES, PACKAGE_TABLES, SEQUENCING_TABLES
+from quilt_mcp.commands.demo.packages import CREATED
 from quilt_mcp.commands.demo.people import NON_MANAGED, RESEARCHER
-from quilt_mcp.commands.demo.records import Bucket, Database, Query, WorkGroup
+from quilt_mcp.commands.demo.records import Bucket, Database, Package, Query, Revision, WorkGroup
 
 RUN_METRICS = """\
 schema:
@@ -37,6 +37,59 @@ source:
 parser: {format: parquet}
 """
 
+WORKFLOWS = """\
+version: "1"
+is_workflow_required: true
+default_workflow: run
+workflows:
+  run:
+    name: Sequencing run
+    description: One run of an instrument
+    handle_pattern: ^runs/[0-9]{6}$
+    metadata_schema: run
+    is_message_required: true
+  free:
+    name: Anything else
+schemas:
+  run:
+    url: s3://acme-raw-sequencing/.quilt/workflows/run.json
+"""
+RUN_SCHEMA = """\
+{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "required": ["instrument", "operator"],
+ "properties": {"instrument": {"type": "string"}, "operator": {"type": "string"}, "lanes": {"type": "integer"}}}
+"""
+
+RUN_FILES = {
+    "samples.tsv": "runs/250519/samples.tsv",
+    "metrics/lane1.csv": "runs/250519/metrics/lane1.csv",
+    "instrument.json": "instruments/novaseq-01.json",
+}
+RAW_PACKAGES = (
+    Package(
+        "runs/250519",
+        (
+            Revision(CREATED - 86_400, "Sample sheet", {"samples.tsv": "runs/250519/samples.tsv"}, workflow="free"),
+            Revision(
+                CREATED,
+                "Metrics of lane 1",
+                RUN_FILES,
+                {"instrument": "novaseq-01", "operator": "jonas_lindqvist", "lanes": 4},
+                "run",
+            ),
+        ),
+    ),
+)
+RESULT_PACKAGES = (
+    Package(
+        "rnaseq/atlas",
+        (Revision(CREATED + 3600, "Gene counts", {"counts/S1.parquet": "rnaseq/atlas/counts/S1.parquet"}),),
+    ),
+    Package(
+        "reports/2025-q1",
+        (Revision(CREATED - 3600, "First quarter", {"index.html": "reports/2025-q1.html"}, {"quarter": "2025-Q1"}),),
+    ),
+)
+
 BUCKETS = (
     Bucket(
         "acme-raw-sequencing",
@@ -47,8 +100,10 @@ BUCKETS = (
             "instruments/novaseq-01.json": "{}\n",
             "runs/250519/samples.tsv": "sample_id\tproject\nS1\tatlas\n",
             "runs/250519/metrics/lane1.csv": "sample_id,read_count,q30\nS1,18400210,0.93\n",
-            **make_package("runs/250519"),
+            ".quilt/workflows/config.yml": WORKFLOWS,
+            ".quilt/workflows/run.json": RUN_SCHEMA,
         },
+        packages=RAW_PACKAGES,
         tables={"run_metrics": RUN_METRICS, "sample_sheets": SAMPLE_SHEETS},
         description="Runs of all instruments, as they were measured",
         tags=("sequencing", "raw"),
@@ -62,8 +117,8 @@ BUCKETS = (
             "reports/2025-q1.html": "<title>First quarter</title>\n",
             "rnaseq/atlas/counts/S1.parquet": "PAR1",
             "scratch/jonas/notes.txt": "try k=31\n",
-            **make_package("rnaseq/atlas"),
         },
+        packages=RESULT_PACKAGES,
         tables={"gene_counts": GENE_COUNTS},
         tags=("rnaseq",),
     ),
@@ -111,6 +166,7 @@ DATABASES = (
     ),
     Database("acme-imaging-eu", "2023-08-28T07:45:00Z", location="s3://acme-imaging-eu/warehouse/"),
     Database("default", "2023-01-09T08:00:00Z", "Default Hive database"),
+    Database("quilt-acme-icebergdatabase", "2026-07-01T00:00:00Z", tables=PACKAGE_TABLES),
 )
 
 PRIMARY = WorkGroup("primary", "2023-01-09T08:00:00Z", enforced=False)

@@ -39,6 +39,25 @@ SEQUENCING_TABLES = (
     ),
 )
 
+ICEBERG = {"table_type": "ICEBERG"}
+PACKAGE_TABLES = tuple(
+    Table(
+        f"{bucket}_package_{kind}",
+        "2026-07-01T00:00:00Z",
+        columns,
+        location=f"s3://acme-iceberg/{bucket}/{kind}",
+        parameters=ICEBERG,
+    )
+    for bucket in ("acme-analysis-results", "acme-raw-sequencing")
+    for kind, columns in {
+        "revision": (Column("pkg_name", "string"), Column("timestamp", "timestamp"), Column("top_hash", "string")),
+        "tag": (Column("pkg_name", "string"), Column("tag_name", "string"), Column("top_hash", "string")),
+        "manifest": (Column("top_hash", "string"), Column("message", "string"), Column("metadata", "string")),
+        "entry": (Column("top_hash", "string"), Column("logical_key", "string"), Column("physical_key", "string")),
+    }.items()
+)
+"""What the stack keeps about the packages of two buckets."""
+
 CLINICAL_TABLES = (
     Table(
         "visits",

@@ -180,7 +180,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, answer: Answer) -> None:
         content = answer.body
         self.send_response(answer.status)
-        self.send_header("Content-Type", "application/json")
+        if "Content-Type" not in dict(answer.headers):
+            self.send_header("Content-Type", "application/json")
         for name, value in answer.headers:
             self.send_header(name, value)
         if isinstance(content, Iterator):

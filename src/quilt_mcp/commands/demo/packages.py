@@ -1,19 +1,218 @@
-"""The objects in S3 that make up a Quilt package."""
+"""The packages of the company: the objects in S3 that make them up, and what the stack says about them."""
 
 import hashlib
 import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from quilt_mcp.commands.demo.records import Bucket, Package, Revision
 
 CREATED = 1_747_663_200  # the names of the pointers are in seconds since 1970
 POINTERS = ".quilt/named_packages"
 MANIFESTS = ".quilt/packages"
 
+JSON = dict[str, object]
 
-def make_package(name: str) -> dict[str, str]:
-    """Return the objects of a package with one revision: its manifest, and the pointers to it."""
-    manifest = json.dumps({"version": "v0", "message": f"Created {name}"}) + "\n"
-    top_hash = hashlib.sha256(manifest.encode()).hexdigest()
+T = TypeVar("T")
+
+
+def write_manifest(bucket: Bucket, revision: Revision) -> str:
+    """Return the manifest of a revision, in the form of quilt3: a line for the package, and one for each file."""
+    head: JSON = {"version": "v0", "message": revision.message, "created": revision.created}
+    if revision.user_meta is not None:
+        head["user_meta"] = dict(revision.user_meta)
+    if revision.workflow:
+        head["workflow"] = {"config": f"s3://{bucket.name}/.quilt/workflows/config.yml", "id": revision.workflow}
+    rows: list[JSON] = [head]
+    for path, key in sorted(revision.entries.items()):
+        content = bucket.objects[key].encode()
+        rows.append(
+            {
+                "logical_key": path,
+                "physical_keys": [f"s3://{bucket.name}/{key}"],
+                "size": len(content),
+                "hash": {"type": "SHA256", "value": hashlib.sha256(content).hexdigest()},
+                "meta": {},
+            }
+        )
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+def compute_hash(bucket: Bucket, revision: Revision) -> str:
+    """Return the top hash of a revision."""
+    return hashlib.sha256(write_manifest(bucket, revision).encode()).hexdigest()
+
+
+def store_packages(bucket: Bucket) -> dict[str, str]:
+    """Return the objects of the packages of a bucket: their manifests, and the pointers to them."""
+    stored = {}
+    for package in bucket.packages:
+        for revision in package.revisions:
+            top_hash = compute_hash(bucket, revision)
+            stored[f"{MANIFESTS}/{top_hash}"] = write_manifest(bucket, revision)
+            stored[f"{POINTERS}/{package.name}/{revision.created}"] = top_hash
+            stored[f"{POINTERS}/{package.name}/latest"] = top_hash
+    return stored
+
+
+def describe_packages(bucket: Bucket, filter_: str | None) -> JSON:
+    """Return the value of a PackageList."""
+    found = [one for one in bucket.packages if (filter_ or "").lower() in one.name.lower()]
+
+    def page(_: object, number: int, perPage: int, order: str) -> list[JSON]:  # noqa: N803 - the schema's name
+        newest = sorted(found, key=lambda one: -one.revisions[-1].created)
+        ordered = newest if order == "MODIFIED" else sorted(found, key=lambda one: one.name)
+        return [describe_package(bucket, one) for one in _cut(ordered, number, perPage)]
+
+    return {"total": len(found), "page": page}
+
+
+def describe_package(bucket: Bucket, package: Package) -> JSON:
+    """Return the value of a Package."""
+    newest = package.revisions[::-1]
+
+    def page(_: object, number: int, perPage: int) -> list[JSON]:  # noqa: N803 - the schema's name
+        return [_describe_revision(bucket, one) for one in _cut(newest, number, perPage)]
+
+    def revision(_: object, hashOrTag: str) -> JSON | None:  # noqa: N803 - the schema's name
+        names = {compute_hash(bucket, one): one for one in newest} | {str(one.created): one for one in newest}
+        found = newest[0] if hashOrTag == "latest" else names.get(hashOrTag)
+        return _describe_revision(bucket, found) if found else None
+
     return {
-        f"{POINTERS}/{name}/{CREATED}": top_hash,
-        f"{POINTERS}/{name}/latest": top_hash,
-        f"{MANIFESTS}/{top_hash}": manifest,
+        "bucket": bucket.name,
+        "name": package.name,
+        "modified": _describe_time(newest[0].created),
+        "revisions": {"total": len(newest), "page": page},
+        "revision": revision,
     }
+
+
+def _cut(rows: Sequence[T], number: int, size: int) -> Sequence[T]:
+    return rows[(number - 1) * size : number * size]
+
+
+def _describe_time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
+def _describe_revision(bucket: Bucket, revision: Revision) -> JSON:
+    sizes = {path: len(bucket.objects[key]) for path, key in revision.entries.items()}
+    return {
+        "hash": compute_hash(bucket, revision),
+        "modified": _describe_time(revision.created),
+        "message": revision.message,
+        "metadata": {},
+        "userMeta": revision.user_meta,
+        "workflow": {"config": f"s3://{bucket.name}/.quilt/workflows/config.yml", "id": revision.workflow}
+        if revision.workflow
+        else None,
+        "totalEntries": len(sizes),
+        "totalBytes": float(sum(sizes.values())),
+        "dir": lambda _, path: _describe_directory(bucket, revision, path),
+        "file": lambda _, path: _describe_file(bucket, revision, path),
+    }
+
+
+def _describe_directory(bucket: Bucket, revision: Revision, path: str) -> JSON | None:
+    start = f"{path}/" if path else ""
+    below = [one for one in revision.entries if one.startswith(start)]
+    if path and not below:
+        return None
+    names = {start + one.removeprefix(start).partition("/")[0] for one in below}
+    children = [_describe_file(bucket, revision, one) or _describe_directory(bucket, revision, one) for one in names]
+    size = float(sum(len(bucket.objects[revision.entries[one]]) for one in below))
+    return {"__typename": "PackageDir", "path": path, "size": size, "children": children}
+
+
+def _describe_file(bucket: Bucket, revision: Revision, path: str) -> JSON | None:
+    if path not in revision.entries:
+        return None
+    key = revision.entries[path]
+    size = float(len(bucket.objects[key]))
+    return {"__typename": "PackageFile", "path": path, "size": size, "physicalKey": f"s3://{bucket.name}/{key}"}
+
+
+def search(kind: str, buckets: Iterable[Bucket], asked: Iterable[str] | None, text: str | None) -> JSON:
+    """Return the value of a search: what contains the text, without the syntax of the real search."""
+    visible = {one.name: one for one in buckets}
+    if unknown := [name for name in asked or () if name not in visible]:
+        problem = {"path": "buckets", "message": f"Unknown buckets: {', '.join(unknown)}", "name": "UnknownBuckets"}
+        return {"__typename": "InvalidInput", "errors": [problem]}
+    chosen = [visible[name] for name in (visible if asked is None else asked)]
+    find = _find_packages if kind == "Packages" else _find_objects
+    hits = [hit for bucket in chosen for hit in find(bucket, (text or "").lower())]
+    if not hits:
+        return {"__typename": "EmptySearchResultSet"}
+    return {
+        "__typename": f"{kind}SearchResultSet",
+        "total": len(hits),
+        "stats": {"total": len(hits)},
+        "firstPage": lambda _, size, **__: _cut_hits(kind, hits, 0, size),
+    }
+
+
+def search_more(kind: str, buckets: Iterable[Bucket], after: str, size: int) -> JSON:
+    """Return the value of the next page. The cursor names the text of the search and the place."""
+    text, _, place = after.rpartition("@")
+    find = _find_packages if kind == "Packages" else _find_objects
+    return _cut_hits(kind, [hit for bucket in buckets for hit in find(bucket, text)], int(place), size)
+
+
+def _cut_hits(kind: str, hits: list[JSON], start: int, size: int) -> JSON:
+    page, end = hits[start : start + size], start + size
+    cursor = f"{page[0]['text']}@{end}" if end < len(hits) else None
+    return {"__typename": f"{kind}SearchResultSetPage", "cursor": cursor, "hits": page}
+
+
+def _find_packages(bucket: Bucket, text: str) -> Iterator[JSON]:
+    for package in bucket.packages:
+        revision = package.revisions[-1]
+        meta, message = json.dumps(revision.user_meta or {}), revision.message or ""
+        found = {"name": package.name, "comment": message, "meta": meta, "workflow": revision.workflow or ""}
+        matches = {place: text in value.lower() for place, value in found.items()}
+        entries = list(_find_entries(bucket, revision, text))
+        if any(matches.values()) or entries:
+            yield {
+                "text": text,
+                "id": f"{bucket.name}/{package.name}",
+                "score": 1.0,
+                "bucket": bucket.name,
+                "name": package.name,
+                "pointer": "latest",
+                "hash": compute_hash(bucket, revision),
+                "size": float(sum(len(bucket.objects[key]) for key in revision.entries.values())),
+                "modified": _describe_time(revision.created),
+                "totalEntriesCount": len(revision.entries),
+                "comment": revision.message,
+                "matchLocations": matches,
+                "matchingEntries": entries,
+            }
+
+
+def _find_entries(bucket: Bucket, revision: Revision, text: str) -> Iterator[JSON]:
+    for path, key in sorted(revision.entries.items()):
+        content = bucket.objects[key]
+        matches = {"logicalKey": text in path.lower(), "physicalKey": text in key.lower(), "meta": False}
+        matches["contents"] = text in content.lower()
+        if any(matches.values()):
+            size, physical_key = float(len(content)), f"s3://{bucket.name}/{key}"
+            yield {"logicalKey": path, "physicalKey": physical_key, "size": size, "matchLocations": matches}
+
+
+def _find_objects(bucket: Bucket, text: str) -> Iterator[JSON]:
+    for key, content in sorted(bucket.objects.items()):
+        if text in key.lower() or text in content.lower():
+            yield {
+                "text": text,
+                "id": f"{bucket.name}/{key}",
+                "score": 1.0,
+                "bucket": bucket.name,
+                "key": key,
+                "version": hashlib.md5(key.encode(), usedforsecurity=False).hexdigest(),
+                "size": float(len(content)),
+                "modified": _describe_time(CREATED),
+                "deleted": False,
+                "indexedContent": None,
+            }

@@ -90,6 +90,31 @@ class User:
         return f"{self.name.replace('_', '.')}@acme.example.com"
 
 
+class Revision(NamedTuple):
+    """A revision of a package.
+
+    Attributes:
+        created: in seconds since 1970.
+        message: its message.
+        entries: for each path in the package, the key of the object in the bucket.
+        user_meta: its metadata.
+        workflow: the id of the workflow that the push passed.
+    """
+
+    created: int
+    message: str | None
+    entries: Mapping[str, str] = {}
+    user_meta: Mapping[str, object] | None = None
+    workflow: str | None = None
+
+
+class Package(NamedTuple):
+    """A package, with its revisions from the oldest to the newest."""
+
+    name: str
+    revisions: tuple[Revision, ...]
+
+
 @dataclass(frozen=True)
 class Bucket:
     """An S3 bucket.
@@ -101,6 +126,7 @@ class Bucket:
         description: what the catalog says about it.
         tags: its tags in the catalog.
         kms_key: the ARN of the KMS key that encrypts its objects; None for the keys of S3.
+        packages: its packages, of these objects.
     """
 
     name: str
@@ -114,6 +140,7 @@ class Bucket:
     description: str | None = None
     tags: tuple[str, ...] = ()
     kms_key: str | None = None
+    packages: tuple[Package, ...] = ()
 
 
 class Column(NamedTuple):

@@ -20,7 +20,7 @@ from graphql import (
 
 FILE = Path(__file__).with_name("stack_schema.graphql")
 
-Age = Literal["2022", "2023", "2024-06", "2024-10", "2024-12", "today"]
+Age = Literal["2022", "2023", "2024-06", "2024-10", "2024-12", "2026-06", "today"]
 """When the stack was last updated."""
 
 DAYS: dict[Age, str] = {
@@ -29,11 +29,12 @@ DAYS: dict[Age, str] = {
     "2024-06": "2024-06-30",
     "2024-10": "2024-10-31",
     "2024-12": "2024-12-31",
+    "2026-06": "2026-06-30",
     "today": "9999-12-31",
 }
 """For each age, the last day of changes that the stack has."""
 
-VERSIONS: dict[Age, str] = {"2024-12": "1.57.0", "today": "1.71.0"}
+VERSIONS: dict[Age, str] = {"2024-12": "1.57.0", "2026-06": "1.69.0", "today": "1.71.0"}
 """What config.json says about the version. The catalog shows it since 2024-11-05; older stacks may have none."""
 
 

@@ -5,9 +5,11 @@ Functions in the values are called only for the fields that a query selects. So 
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
+from quilt_mcp.commands.demo.packages import describe_package, describe_packages, search, search_more
 from quilt_mcp.commands.demo.records import ACCOUNT_ID, Bucket, Company, Level, Policy, Role, User
 
 JSON = dict[str, object]
@@ -57,6 +59,14 @@ def describe_stack(viewer: Viewer, *, names_caller: bool = True) -> JSON:
         "bucketConfig": lambda _, name: _find(viewer.list_bucket_configs(), name, records.bucket),
         "buckets": lambda _: [records.bucket(one) for one in viewer.list_buckets()],
         "bucket": lambda _, name: _find(viewer.list_buckets(), name, records.bucket),
+        "packages": lambda _, bucket, filter=None: _find(  # noqa: A006 - the schema's name
+            viewer.list_buckets(), bucket, lambda one: describe_packages(one, filter)
+        ),
+        "package": lambda _, bucket, name: _find_package(viewer.list_buckets(), bucket, name),
+        "searchPackages": partial(_search, viewer, "Packages"),
+        "searchObjects": partial(_search, viewer, "Objects"),
+        "searchMorePackages": lambda _, after, size: search_more("Packages", viewer.list_buckets(), after, size),
+        "searchMoreObjects": lambda _, after, size: search_more("Objects", viewer.list_buckets(), after, size),
         "potentialCollaborators": lambda _: records.potential_collaborators(),
         "roles": lambda _: [records.role(role) for role in company.roles],
         "role": lambda _, id: next((records.role(role) for role in company.roles if _role_id(role) == id), None),  # noqa: A006 - the schema's name
@@ -72,6 +82,23 @@ def describe_stack(viewer: Viewer, *, names_caller: bool = True) -> JSON:
             "tabulatorOpenQuery": company.open_query,
         },
     }
+
+
+def _search(
+    viewer: Viewer,
+    kind: str,
+    _: object,
+    buckets: list[str] | None = None,
+    searchString: str | None = None,  # noqa: N803 - the schema's name
+    **__: object,
+) -> JSON:
+    return search(kind, viewer.list_buckets(), buckets, searchString)
+
+
+def _find_package(buckets: Iterable[Bucket], bucket: str, name: str) -> JSON | None:
+    found = next((one for one in buckets if one.name == bucket), None)
+    packages = [one for one in found.packages if one.name == name] if found else []
+    return describe_package(found, packages[0]) if found and packages else None
 
 
 def _me(viewer: Viewer) -> JSON:

@@ -68,6 +68,8 @@ STACKS: Mapping[str, Plan] = {
     "stack_2024_10_400": Plan(endpoint=Endpoint("2024-10", _BAD_REQUEST)),
     "stack_2024_12": Plan(endpoint=Endpoint("2024-12")),
     "stack_2024_12_400": Plan(endpoint=Endpoint("2024-12", _BAD_REQUEST)),
+    "stack_2026_06": Plan(endpoint=Endpoint("2026-06")),
+    "stack_2026_06_400": Plan(endpoint=Endpoint("2026-06", _BAD_REQUEST)),
     "graphql_400": Plan(endpoint=Endpoint(invalid_status=_BAD_REQUEST)),
     "collaborators_without_caller": Plan(user=MEMBER, endpoint=Endpoint(names_caller=False)),
     "new_role_type": Plan(company=NEW_ROLE_TYPE, endpoint=Endpoint(has_new_role_type=True)),

@@ -1,26 +1,32 @@
-"""The caller: a login to a Quilt stack, and AWS in the caller's name.
+"""The callers: a login to a Quilt stack and AWS in its name, for the local user and for requests over HTTP.
 
 Imported on first use by `callers.py`, because it imports quilt3 and boto3.
 """
 
+import hmac
 import math
+import secrets
 import threading
 import time
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import boto3
+from cachetools import TTLCache
+from typing_extensions import TypedDict
 
-from quilt_mcp.core.errors import ResourceFailure
-from quilt_mcp.services.settings import StackSettings
-from quilt_mcp.services.stack.aws_clients import AWSClients, InUse
-from quilt_mcp.services.stack.catalog_config import CatalogConfig, CatalogConfigs
-from quilt_mcp.services.stack.credentials import AWSKeys, IssuedCredentials
-from quilt_mcp.services.stack.errors import (
+from quilt_mcp.app.identity import Identity
+from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure
+from quilt_mcp.services.lists import SharedAttempts
+from quilt_mcp.services.settings import RETRY_SECONDS, StackSettings
+from quilt_mcp.services.stack import login as quilt_files
+from quilt_mcp.services.stack.aws import AWSClients, InUse, IssuedCredentials, take_aws_fingerprint
+from quilt_mcp.services.stack.failures import (
     NeedsAdmin,
     NoRole,
+    NotSignedInToQuilt,
     QueryRefused,
     RefusedByStack,
     RequestRejected,
@@ -28,15 +34,132 @@ from quilt_mcp.services.stack.errors import (
 )
 from quilt_mcp.services.stack.graphql import PartialAnswer, StackQueries, create_client, post_query
 from quilt_mcp.services.stack.login import Login, Stack
-from quilt_mcp.services.stack.machine_aws import take_aws_fingerprint
-from quilt_mcp.services.stack.shared_attempts import SharedAttempts
-from quilt_mcp.services.stack.sign_in import SignIn
-from quilt_mcp.services.stack.standing import Standing, fetch_standing
+from quilt_mcp.services.stack.session import CatalogConfig, CatalogConfigs, Found, StackSearch
+from quilt_mcp.services.stack.sign_in import ASK_OPERATOR, APIKeySignIn, AWSKeys, LocalSignIn, RequestSignIn, SignIn
+
+ME = "query me { me { name email isAdmin role { name } roles { name } } }"
+ME_WITHOUT_ROLE = "query meWithoutRole { me { name email isAdmin } }"
+TYPE = "query known { __typename }"
+"""Every GraphQL schema has it."""
+
+T = TypeVar("T")
+
+
+class Standing(NamedTuple):
+    """The caller, as the stack describes it. Unknown values are None.
+
+    Attributes:
+        known: whether the stack describes its callers; false for a stack without `me`.
+        name: the name in Quilt.
+        email: the email address.
+        is_admin: whether the caller is an administrator of the stack.
+        role: the name of the current role; None also for a user without a role.
+        roles: the names of all roles of the caller, sorted.
+    """
+
+    known: bool
+    name: str | None = None
+    email: str | None = None
+    is_admin: bool | None = None
+    role: str | None = None
+    roles: tuple[str, ...] | None = None
+
+    @property
+    def identity(self) -> tuple[bool, str | None, str | None]:
+        """What is the same for two standings for which the stack issues the same AWS identity."""
+        return self.known, self.name, self.role
+
+
+class Named(TypedDict):
+    """An object. The query requests only its name."""
+
+    name: str
+
+
+class Me(Named):
+    """The caller without its roles."""
+
+    email: str
+    isAdmin: bool
+
+
+class MeWithRoles(Me):
+    """The caller."""
+
+    role: Named | None
+    roles: list[Named] | None
+
+
+class MeData(TypedDict):
+    """The data of the query without roles."""
+
+    me: Me | None
+
+
+class MeWithRolesData(TypedDict):
+    """The data of the query with roles."""
+
+    me: MeWithRoles | None
+
+
+TypeData = TypedDict("TypeData", {"__typename": str})
+"""The data of the query that every schema has. A class would change the name of the key."""
+
+
+def fetch_standing(sign_in: SignIn) -> Standing:
+    """Ask the stack who the caller is.
+
+    Raises:
+        NotSignedIn: the stack does not know the caller.
+        QueryRefused: the stack returned errors, and does not seem to be one without `me`.
+        ResourceFailure: as `SignIn.send`.
+    """
+    answer = _ask(sign_in, "me", ME, MeWithRolesData)
+    if answer.is_not_understood:
+        _require_working_queries(sign_in, answer.refusal)
+        return Standing(known=False)
+    if (me := answer.data and answer.data["me"]) is not None:
+        role, roles = me["role"], me["roles"]
+        return Standing(
+            known=True,
+            name=me["name"],
+            email=me["email"],
+            is_admin=me["isAdmin"],
+            role=role["name"] if role else None,
+            roles=None if roles is None else tuple(sorted(one["name"] for one in roles)),
+        )
+    if answer.error_paths:
+        return _fetch_standing_without_role(sign_in)
+    raise _unknown_caller()
+
+
+def _require_working_queries(sign_in: SignIn, refusal: QueryRefused) -> None:
+    """Raise the refusal of `me` if the stack refuses other queries too. Then its errors do not concern the schema."""
+    answer = _ask(sign_in, "known", TYPE, TypeData)
+    if answer.data is None or answer.error_paths:
+        raise refusal
+
+
+def _fetch_standing_without_role(sign_in: SignIn) -> Standing:
+    answer = _ask(sign_in, "meWithoutRole", ME_WITHOUT_ROLE, MeData)
+    if (me := answer.data and answer.data["me"]) is not None:
+        return Standing(known=True, name=me["name"], email=me["email"], is_admin=me["isAdmin"])
+    if answer.error_paths:
+        raise answer.refusal
+    raise _unknown_caller()
+
+
+def _ask(sign_in: SignIn, operation: str, query: str, form: type[T]) -> PartialAnswer[T]:
+    url = str(sign_in.login.stack.registry_url)
+    return sign_in.send(lambda session: post_query(url, session, operation, query, form))
+
+
+def _unknown_caller() -> NotSignedInToQuilt:
+    return NotSignedInToQuilt("The Quilt stack does not know the user of this login.")
+
 
 UNKNOWN_SECONDS = 60.0
 """How long AWS credentials are kept for a caller if the stack does not say the role."""
-
-T = TypeVar("T")
 
 
 class Caller:
@@ -157,25 +280,26 @@ class Caller:
             details = f"{standing.name} is not an administrator"
             raise NeedsAdmin(f"Only administrators may read {what}.", details=details) from None
 
-    def send_query(self, operation: str, query: str, form: type[T]) -> T:
+    def send_query(self, operation: str, query: str, form: type[T], **variables: object) -> T:
         """Send a query that quilt3 does not have, and return its complete `data`, validated as `form`.
 
         Raises:
             QueryRefused: the stack returned errors, with or without data.
             ResourceFailure: as `SignIn.send`.
         """
-        answer = self.send_partial_query(operation, query, form)
+        answer = self.send_partial_query(operation, query, form, **variables)
         if answer.data is None or answer.error_paths:
             raise answer.refusal
         return answer.data
 
-    def send_partial_query(self, operation: str, query: str, form: type[T]) -> PartialAnswer[T]:
+    def send_partial_query(self, operation: str, query: str, form: type[T], **variables: object) -> PartialAnswer[T]:
         """Send a query that quilt3 does not have, and return what the stack returned: data, errors, or both.
 
         Raises:
             ResourceFailure: as `SignIn.send`.
         """
-        return self._sign_in.send(lambda session: post_query(self._registry_url, session, operation, query, form))
+        url = self._registry_url
+        return self._sign_in.send(lambda session: post_query(url, session, operation, query, form, **variables))
 
     def fetch_catalog_config(self) -> CatalogConfig:
         """Fetch the catalog's public config.json, without the caller's token."""
@@ -251,3 +375,129 @@ def _find_region(stack: Stack, catalogs: CatalogConfigs) -> str | None:
     if stack.region or stack.catalog_url is None:
         return stack.region
     return catalogs.fetch(stack.catalog_url).get("region")
+
+
+FIX_VARIABLES = (
+    "Set QUILT_CATALOG_URL to your Quilt catalog, and remove QUILT_REGISTRY_URL: the catalog names its registry.",
+    "If the catalog itself names another registry, ask a Quilt administrator to correct its config.json.",
+)
+
+
+class LocalCallers:
+    """The local caller of one app. It is replaced when quilt3's files or its API key change.
+
+    Args:
+        settings: of the stack.
+        retry_seconds: how long a failure of the catalog is remembered.
+    """
+
+    def __init__(self, settings: StackSettings, *, retry_seconds: float = RETRY_SECONDS) -> None:
+        self._settings = settings
+        self._catalogs = CatalogConfigs(settings.timeout, retry_seconds)
+        self._search = StackSearch(
+            settings.local_catalog_url,
+            settings.local_registry_url,
+            FIX_VARIABLES,
+            settings.timeout,
+            retry_seconds=retry_seconds,
+        )
+        self._caller: Caller | None = None
+        self._attempts = SharedAttempts[Caller]()
+
+    def get(self) -> Caller:
+        """Return the caller.
+
+        Raises:
+            ResourceExecutionError: quilt3's files are damaged.
+        """
+        if (caller := self._get_usable()) is not None:
+            return caller
+        fingerprint = quilt_files.take_fingerprint()  # before reading, so that a change while reading is noticed
+        return self._attempts.share(fingerprint, lambda: self._keep_caller(fingerprint))
+
+    def _get_usable(self) -> Caller | None:
+        caller = self._caller
+        return None if caller is None or caller.is_stale() else caller
+
+    def _keep_caller(self, fingerprint: quilt_files.Fingerprint) -> Caller:
+        caller = self._get_usable()  # another thread can have created it since this one looked
+        if caller is None:
+            caller = self._caller = Caller(self._create_sign_in(fingerprint), self._settings, self._catalogs)
+        return caller
+
+    def _create_sign_in(self, fingerprint: quilt_files.Fingerprint) -> SignIn:
+        stack, problem = self._search.find()
+        given = self._settings.api_key
+        if key := quilt_files.find_api_key() or (given.get_secret_value().strip() if given else None):
+            return APIKeySignIn(
+                stack, key, self._settings.timeout, lambda: fingerprint != quilt_files.take_fingerprint(), problem
+            )
+        return LocalSignIn(stack, fingerprint, self._settings.timeout, problem)
+
+
+FIX_SERVER = (
+    "Ask the operator of this server to check QUILT_MCP_CATALOG_URL, and the registryUrl in the catalog's config.json.",
+)
+
+
+class RequestCallers:
+    """The callers of one app. Each belongs to one identity with one token at one stack.
+
+    Args:
+        settings: of the stack.
+        max_callers: how many callers are kept.
+        seconds: how long a caller is kept, with its clients and the AWS credentials that its token was exchanged for.
+        retry_seconds: how long a failure of the catalog is remembered.
+    """
+
+    def __init__(
+        self,
+        settings: StackSettings,
+        *,
+        max_callers: int = 256,
+        seconds: float = 300.0,
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
+        self._settings = settings
+        self._callers: TTLCache[bytes, Caller] = TTLCache(max_callers, seconds)
+        self._secret = secrets.token_bytes(32)  # the keys of the cache do not reveal what they were made from
+        self._lock = threading.Lock()
+        self._catalogs = CatalogConfigs(settings.timeout, retry_seconds)
+        self._search = StackSearch(
+            settings.catalog_url, None, FIX_SERVER, settings.timeout, retry_seconds=retry_seconds
+        )
+
+    def get(self, who: Identity, token: str | None) -> Caller:
+        """Return the caller with this identity and Quilt token.
+
+        Raises:
+            ResourceFailure: the stack of this server is unknown.
+        """
+        stack, problem = self._find_stack()
+        key = self._make_key(who.key, token or "", stack.registry_url or "")
+        with self._lock:
+            caller = self._callers.get(key)
+            if caller is None or caller.is_stale():
+                sign_in = RequestSignIn(
+                    stack, token, self._settings.quilt_token_header, self._settings.timeout, problem
+                )
+                caller = self._callers[key] = Caller(sign_in, self._settings, self._catalogs)
+            return caller
+
+    def _make_key(self, *parts: str) -> bytes:
+        key = hmac.new(self._secret, digestmod="sha256")
+        for part in parts:
+            encoded = part.encode(errors="surrogatepass")
+            key.update(len(encoded).to_bytes(8, "big") + encoded)
+        return key.digest()
+
+    def _find_stack(self) -> Found:
+        try:
+            stack, problem = self._search.find()
+        except ResourceExecutionError as failure:
+            raise ResourceExecutionError(  # without the path of the file, which remote callers must not see
+                "The Quilt catalog of this server is unknown.", suggested_actions=[ASK_OPERATOR]
+            ) from failure
+        if problem and self._settings.catalog_url is None:  # remote callers cannot configure quilt3 on this machine
+            problem.suggested_actions = [ASK_OPERATOR]
+        return Found(stack, problem)

@@ -12,10 +12,8 @@ from quilt_mcp.app import current_app, identity
 from quilt_mcp.services.settings import RETRY_SECONDS, StackSettings
 
 if TYPE_CHECKING:
-    from quilt_mcp.services.stack.caller import Caller
-    from quilt_mcp.services.stack.local_callers import LocalCallers
-    from quilt_mcp.services.stack.quilt_files import QuiltPaths
-    from quilt_mcp.services.stack.request_callers import RequestCallers
+    from quilt_mcp.services.stack.caller import Caller, LocalCallers, RequestCallers
+    from quilt_mcp.services.stack.login import QuiltPaths
 
 
 class Callers:
@@ -59,9 +57,9 @@ class Callers:
         Raises:
             ResourceFailure: the catalog does not respond, or quilt3's files are damaged.
         """
-        files, settings = import_module("quilt_mcp.services.stack.quilt_files"), self._settings
+        files, settings = import_module("quilt_mcp.services.stack.login"), self._settings
         if url := settings.catalog_url or settings.local_catalog_url or files.read_stack().catalog_url:
-            import_module("quilt_mcp.services.stack.catalog_config").fetch_catalog_config(url, self._settings.timeout)
+            import_module("quilt_mcp.services.stack.session").fetch_catalog_config(url, self._settings.timeout)
 
     async def close(self) -> None:
         """Drop all clients. The next read creates new ones."""
@@ -71,7 +69,7 @@ class Callers:
     def _open_local(self) -> "LocalCallers":
         with self._lock:
             if self._local is None:
-                module = import_module("quilt_mcp.services.stack.local_callers")
+                module = import_module("quilt_mcp.services.stack.caller")
                 callers = module.LocalCallers(self._settings, retry_seconds=self._retry_seconds)
                 self._local = cast("LocalCallers", callers)
             return self._local
@@ -79,7 +77,7 @@ class Callers:
     def _open_requests(self) -> "RequestCallers":
         with self._lock:
             if self._requests is None:
-                module = import_module("quilt_mcp.services.stack.request_callers")
+                module = import_module("quilt_mcp.services.stack.caller")
                 callers = module.RequestCallers(self._settings, retry_seconds=self._retry_seconds)
                 self._requests = cast("RequestCallers", callers)
             return self._requests
@@ -92,4 +90,4 @@ def current_caller() -> "Caller":
 
 def find_quilt_paths() -> "QuiltPaths":
     """Return the directories in which quilt3 keeps its files."""
-    return cast("QuiltPaths", import_module("quilt_mcp.services.stack.quilt_files").find_paths())
+    return cast("QuiltPaths", import_module("quilt_mcp.services.stack.login").find_paths())

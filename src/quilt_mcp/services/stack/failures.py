@@ -1,22 +1,396 @@
-"""The rows that map exceptions of botocore, requests and quilt3 to our failures.
+"""The failures that only Quilt and AWS have, and the rows that map exceptions of their libraries to them.
 
 A row uses the class, the HTTP status or a structured code of the exception, never its text.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from quilt_mcp.core.errors import MakeFailure, ResourceExecutionError, ResourceFailure, Unavailable, find_failure
-from quilt_mcp.services.stack.aws_errors import NO_CREDENTIALS, map_client_error
-from quilt_mcp.services.stack.errors import (
-    NotSignedInToQuilt,
-    QueryRefused,
-    RefusedByStack,
-    RequestRejected,
-    TokenRejected,
+from quilt_mcp.core.errors import (
+    MakeFailure,
+    NotFound,
+    NotSignedIn,
+    ResourceExecutionError,
+    ResourceFailure,
+    Unauthorized,
+    Unavailable,
+    find_failure,
 )
+
+
+class NotSignedInToQuilt(NotSignedIn):
+    """The caller has no valid login to the Quilt stack."""
+
+    default_actions = (
+        "Run `quilt3 login` in a terminal and sign in. This server uses the new login without a restart.",
+        "Read auth://status to see the configured stack and the current login.",
+    )
+
+
+class TokenRejected(NotSignedInToQuilt):
+    """The stack rejected the access token. A new access token can work."""
+
+
+class AWSKeysExpired(NotSignedInToQuilt):
+    """The AWS credentials have expired. New ones can work."""
+
+
+class Throttled(Unavailable):
+    """AWS gets too many requests."""
+
+
+class TooSlow(Unavailable):
+    """AWS or the stack did not respond in time."""
+
+
+class NeedsAdmin(Unauthorized):
+    """The caller is signed in, but is not an administrator of the stack."""
+
+    reason = "needs admin"
+    default_actions = (
+        "Ask a Quilt administrator for the data, or for administrator rights.",
+        "Read auth://status to see who is signed in.",
+        "Call get_resource() without arguments: resources with requires_admin=false are available to you.",
+    )
+
+
+class RefusedByAWS(Unauthorized):
+    """The caller's AWS identity is not allowed to make the call."""
+
+    reason = "refused by AWS"
+    default_actions = (
+        "Ask a Quilt administrator to grant your role the AWS permission named in `details`.",
+        "Read permissions://discover to see the permissions of your identity.",
+    )
+
+
+class RefusedByStack(Unauthorized):
+    """The stack accepts the login, but does not allow the request."""
+
+    reason = "refused by the stack"
+    default_actions = (
+        "Read auth://status to see who is signed in, and with which role.",
+        "Ask a Quilt administrator to give your user the right, or another role.",
+    )
+
+
+class RequestRejected(ResourceExecutionError):
+    """The stack rejected the request with a status from 400 to 499 that has no more exact failure."""
+
+
+class NoRole(RefusedByStack):
+    """The stack names no role for the user, and issues no AWS credentials."""
+
+    default_actions = (
+        "Ask a Quilt administrator to give your user a role.",
+        "Read auth://status to see who is signed in. Its `role` is null as long as the stack names none.",
+    )
+
+    def __init__(self, details: str | None) -> None:
+        super().__init__(
+            "The Quilt stack issues no AWS credentials to you, and it names no role for you.",
+            details=(details or "").removeprefix(f"{self.reason}: "),
+        )
+
+
+class RoleChanged(Unavailable):
+    """The caller's role in the stack changed while a read used the credentials of the old one."""
+
+    default_actions = ("Repeat the call. It then uses your current role.",)
+
+    def __init__(self) -> None:
+        super().__init__("Your role in the catalog changed during this read.")
+
+
+class QueryRefused(ResourceExecutionError):
+    """The stack understood the query, but rejected it."""
+
+    default_actions = (
+        "Ask a Quilt administrator for the version of the stack; it can be too old for this resource.",
+        "Read auth://catalog/info, which shows the version of the stack if the catalog publishes it.",
+    )
+
+
+class QueryNotUnderstood(QueryRefused):
+    """The stack rejected the query as a whole, as it does if its schema has not all fields of the query.
+
+    A stack that cannot process any query can return the same.
+    """
+
+
+# The IAM action that each operation needs, for the person who grants it.
+ACTIONS = {
+    "BatchGetQueryExecution": "athena:BatchGetQueryExecution",
+    "GetCallerIdentity": "sts:GetCallerIdentity",
+    "GetDataCatalog": "athena:GetDataCatalog",
+    "GetDatabase": "glue:GetDatabase",
+    "GetDatabases": "glue:GetDatabases",
+    "GetTable": "glue:GetTable",
+    "GetTables": "glue:GetTables",
+    "GetWorkGroup": "athena:GetWorkGroup",
+    "GetObject": "s3:GetObject",
+    "HeadObject": "s3:GetObject",
+    "ListBuckets": "s3:ListAllMyBuckets",
+    "ListDatabases": "athena:ListDatabases",
+    "ListObjectsV2": "s3:ListBucket",
+    "ListQueryExecutions": "athena:ListQueryExecutions",
+    "ListWorkGroups": "athena:ListWorkGroups",
+    "PutObject": "s3:PutObject",
+}
+
+NEW_CREDENTIALS = (
+    "Repeat the call. With a login to Quilt, this server then fetches new AWS credentials from the stack.",
+    "If auth://status shows aws_source aws_default_chain, renew the AWS credentials of this machine instead.",
+)
+NO_CREDENTIALS = (
+    "Run `quilt3 login` in a terminal. The Quilt stack then issues AWS credentials.",
+    "Or configure AWS credentials on this machine.",
+)
+
+
+class _Row(NamedTuple):
+    """What a group of AWS error codes means to the caller."""
+
+    codes: frozenset[str]
+    failure: type[ResourceFailure]
+    message: str
+    actions: tuple[str, ...] = ()
+
+
+BROKEN = _Row(
+    frozenset(
+        {
+            "InternalError",
+            "InternalErrorException",
+            "InternalFailure",
+            "InternalServerException",
+            "InternalServerError",
+            "InternalServiceException",
+            "OperationTimeoutException",
+            "ResourceNotReadyException",
+            "RequestTimeout",
+            "RequestTimeoutException",
+            "ServiceUnavailable",
+            "ServiceUnavailableException",
+        }
+    ),
+    Unavailable,
+    "AWS could not process the request.",
+)
+
+
+class UnexplainedByS3(ResourceExecutionError):
+    """S3 rejected a HEAD request. The response has no body, so expired credentials are one of several causes.
+
+    No client sees this failure: it is the evidence of a probe.
+    """
+
+
+class TokenRefusedByS3(NotSignedInToQuilt):
+    """S3 rejected the session token. A region that is not enabled by default accepts only some tokens."""
+
+
+UNEXPLAINED = _Row(
+    frozenset(),
+    UnexplainedByS3,
+    "S3 rejected the request and gave no reason.",
+    (
+        "Read permissions://discover. It fails if your AWS credentials have expired.",
+        "If it succeeds, the object can be encrypted with a key of its owner (SSE-C), which every read must contain.",
+    ),
+)
+BY_CODE = (
+    _Row(
+        frozenset(
+            {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedAccess", "Forbidden"}
+        ),
+        RefusedByAWS,
+        "Your AWS identity is not allowed to do this.",
+    ),
+    _Row(
+        frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}),
+        AWSKeysExpired,
+        "The AWS credentials have expired.",
+        NEW_CREDENTIALS,
+    ),
+    _Row(
+        frozenset(
+            {
+                "InvalidClientTokenId",
+                "InvalidAccessKeyId",
+                "InvalidToken",
+                "SignatureDoesNotMatch",
+                "InvalidSignatureException",
+                "IncompleteSignature",
+                "UnrecognizedClientException",
+                "MissingAuthenticationToken",
+                "AuthFailure",
+            }
+        ),
+        NotSignedInToQuilt,
+        "AWS rejected the credentials.",
+        NEW_CREDENTIALS,
+    ),
+    _Row(
+        frozenset(
+            {
+                "Throttling",
+                "ThrottlingException",
+                "ThrottledException",
+                "RequestThrottled",
+                "RequestThrottledException",
+                "RequestLimitExceeded",
+                "TooManyRequestsException",
+                "SlowDown",
+                "PriorRequestNotComplete",
+            }
+        ),
+        Throttled,
+        "AWS is throttling requests.",
+    ),
+    BROKEN,
+    _Row(
+        frozenset({"FederationSourceRetryableException"}),
+        Unavailable,
+        "The external source of a Glue database could not process the request.",
+    ),
+    _Row(
+        frozenset({"FederationSourceException"}),
+        ResourceExecutionError,
+        "The external source of a Glue database failed.",
+        ("Ask the owner of the database to check its connection in AWS Glue.",),
+    ),
+    _Row(
+        frozenset({"MetadataException"}),
+        ResourceExecutionError,
+        "Athena could not read the data catalog.",
+        ("Ask a Quilt administrator to grant your role the Glue permissions, such as glue:GetDatabases.",),
+    ),
+    _Row(
+        frozenset(
+            {
+                "GlueEncryptionException",
+                "KMS.DisabledException",
+                "KMS.InvalidKeyUsageException",
+                "KMS.InvalidStateException",
+                "KMS.KMSInvalidStateException",
+                "KMS.NotFoundException",
+            }
+        ),
+        ResourceExecutionError,
+        "AWS could not decrypt or encrypt the data with its KMS key.",
+        ("Ask a Quilt administrator whether the KMS key is enabled, and whether your role may use it.",),
+    ),
+    _Row(
+        frozenset({"InvalidObjectState"}),
+        ResourceExecutionError,
+        "The object is archived, so it cannot be read.",
+        ("Restore the object in S3, or ask the owner of the bucket to do it.",),
+    ),
+    _Row(
+        frozenset({"PreconditionFailed", "ConditionalRequestConflict"}),
+        ResourceExecutionError,
+        "The object does not meet the condition of the request.",
+    ),
+    _Row(
+        frozenset(
+            {
+                "InvalidArgument",
+                "InvalidBucketName",
+                "InvalidInputException",
+                "InvalidParameterException",
+                "InvalidRequest",
+                "InvalidRequestException",
+                "ValidationException",
+            }
+        ),
+        ResourceExecutionError,
+        "AWS does not accept the request in this form.",
+        ("Check the names in the URI. If they are right, report the error with `details`.",),
+    ),
+    _Row(frozenset({"NoSuchBucket", "NoSuchKey", "EntityNotFoundException"}), NotFound, "Not found in AWS."),
+    _Row(
+        frozenset({"RequestTimeTooSkewed"}),
+        ResourceExecutionError,
+        "The clock of this machine is wrong, so AWS rejects its signatures.",
+        ("Set the clock of this machine, then repeat the call.",),
+    ),
+)
+OTHER = _Row(frozenset(), ResourceExecutionError, "AWS rejected the request.")
+
+
+def _find(code: str) -> _Row:
+    return next((row for row in BY_CODE if code in row.codes), OTHER)
+
+
+# S3 sends no body with the response to a HEAD request. The code is then the status. A 400 has different meanings.
+BY_STATUS = {
+    "400": UNEXPLAINED,
+    "401": _find("AuthFailure"),
+    "403": _find("Forbidden"),
+    "404": _find("NoSuchKey"),
+    "412": _find("PreconditionFailed"),
+    "429": _find("SlowDown"),
+    "503": _find("SlowDown"),
+}
+TOKEN_OF_S3 = _Row(frozenset(), TokenRefusedByS3, "S3 rejected the session token.", NEW_CREDENTIALS)
+LAKE_FORMATION = (
+    "Ask a Quilt administrator to grant your role the AWS permission named in `details`.",
+    "If it has, AWS Lake Formation refuses you: ask for its grants on the database and its tables.",
+    "For Quilt's own tables, the stack's CloudFormation parameter EnableLakeFormationGrants makes these grants.",
+)
+
+
+class _ClientError(Protocol):
+    """What the rows read of a botocore ClientError."""
+
+    response: Mapping[str, Mapping[str, object]]
+    operation_name: str
+
+
+def map_client_error(error: _ClientError) -> ResourceFailure:
+    """Return the failure for a ClientError of botocore, by its code, else by its HTTP status.
+
+    AWS always sends a code, except in response to HEAD. So a response without one comes from something else.
+    """
+    code, operation = str(error.response.get("Error", {}).get("Code", "")), error.operation_name
+    action, status = ACTIONS.get(operation, operation), _find_status(error)
+    if operation.startswith("Head"):
+        row = BY_STATUS.get(code) or _find(code)
+    else:
+        row = TOKEN_OF_S3 if code == "InvalidToken" and action.startswith("s3:") else _find(code)
+        if row is OTHER and (code.isdigit() or not code) and status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            return make_not_from_aws(f"{action}: HTTP status {code or status}", transient=False)
+    if row is OTHER and status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        row = BROKEN
+    actions = row.actions
+    if row.failure is RefusedByAWS and action.startswith("glue:"):
+        actions = LAKE_FORMATION
+    return row.failure(row.message, details=f"{action} ({code})", suggested_actions=actions)
+
+
+def _find_status(error: _ClientError) -> int:
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return status if isinstance(status, int) else 0
+
+
+REPLACED = "whether a proxy, a web filter or AWS_ENDPOINT_URL replaces AWS."
+
+
+def make_not_from_aws(details: str, *, transient: bool = True) -> Unavailable:
+    """Return the failure for a response that AWS does not send."""
+    return Unavailable(
+        "AWS did not return a valid response.",
+        details=details,
+        suggested_actions=[
+            *(["Repeat the call."] if transient else []),
+            f"{'If it fails again, ask' if transient else 'Ask'} the operator of this server {REPLACED}",
+        ],
+        transient=transient,
+    )
+
 
 MAX_WAIT_DIGITS = 6
 NAMED_PATHS = 5
@@ -89,27 +463,68 @@ def _no_region(_: Exception) -> ResourceFailure:
 
 
 def _aws_unreachable(error: Exception) -> ResourceFailure:
-    return Unavailable("AWS cannot be reached.", details=type(error).__name__)
+    return Unavailable("AWS cannot be reached.", details=_name_endpoint(error))
 
 
 def _aws_too_slow(error: Exception) -> ResourceFailure:
-    return Unavailable("AWS did not respond in time.", details=type(error).__name__)
+    return TooSlow("AWS did not respond in time.", details=_name_endpoint(error))
+
+
+def _name_endpoint(error: Exception) -> str:
+    """Return the class of an exception of botocore, and the host that was called, which settings can replace."""
+    host = _find_host(str(getattr(error, "kwargs", {}).get("endpoint_url", "")))
+    return f"{type(error).__name__}: {host}" if host else type(error).__name__
+
+
+def _aws_not_trusted(error: Exception) -> ResourceFailure:
+    return _not_trusted("AWS", _name_endpoint(error), "AWS_CA_BUNDLE or REQUESTS_CA_BUNDLE")
+
+
+def _stack_not_trusted(error: Exception) -> ResourceFailure:
+    return _not_trusted("the Quilt stack", type(error).__name__, "REQUESTS_CA_BUNDLE")
+
+
+def _not_trusted(what: str, details: str, variables: str) -> ResourceFailure:
+    return Unavailable(
+        f"No encrypted connection to {what} could be made, because its certificate is not trusted here.",
+        details=details,
+        suggested_actions=[
+            f"If a proxy of your network replaces certificates, set {variables} to a file with its authority.",
+            "If one of these variables is set, check that its file has the right authority. Then restart the server.",
+        ],
+        transient=False,
+    )
+
+
+def _aws_behind_proxy(error: Exception) -> ResourceFailure:
+    cause = getattr(error, "kwargs", {}).get("error")
+    return _aws_unreachable(error) if _is_connection_failure(cause) else _behind_proxy("AWS", error)
+
+
+def _stack_behind_proxy(error: Exception) -> ResourceFailure:
+    cause = getattr(error.args[0], "reason", None) if error.args else None
+    return _stack_unreachable(error) if _is_connection_failure(cause) else _behind_proxy("the Quilt stack", error)
+
+
+def _is_connection_failure(cause: object) -> bool:
+    """Return whether a ProxyError of urllib3 says that the proxy itself was not reached."""
+    return type(getattr(cause, "original_error", None)).__name__ in ("NewConnectionError", "ConnectTimeoutError")
+
+
+def _behind_proxy(what: str, error: Exception) -> ResourceFailure:
+    return Unavailable(
+        f"The proxy of this machine did not connect to {what}.",
+        details=type(error).__name__,
+        suggested_actions=[
+            "Check HTTPS_PROXY, with the user and the password if the proxy wants them. Then restart the server.",
+            "Ask the operator of your network whether the proxy works and allows this host.",
+        ],
+        transient=False,
+    )
 
 
 def _not_from_aws(error: Exception) -> ResourceFailure:
     return make_not_from_aws(type(error).__name__)
-
-
-def make_not_from_aws(details: str) -> Unavailable:
-    """Return the failure for a response with status 200 that AWS does not send."""
-    return Unavailable(
-        "AWS did not return a valid response.",
-        details=details,
-        suggested_actions=[
-            "Repeat the call.",
-            "If it fails again, ask the operator of this server whether a proxy or AWS_ENDPOINT_URL replaces AWS.",
-        ],
-    )
 
 
 def _stack_unreachable(error: Exception) -> ResourceFailure:
@@ -117,7 +532,7 @@ def _stack_unreachable(error: Exception) -> ResourceFailure:
 
 
 def _stack_too_slow(error: Exception) -> ResourceFailure:
-    return Unavailable("The Quilt stack did not respond in time.", details=type(error).__name__)
+    return TooSlow("The Quilt stack did not respond in time.", details=type(error).__name__)
 
 
 def _not_an_answer(error: Exception) -> ResourceFailure:
@@ -134,13 +549,27 @@ def _http_status(error: _HTTPError) -> ResourceFailure:
     if status == HTTPStatus.UNAUTHORIZED:
         return TokenRejected("The Quilt login has expired.", details=details)
     if status == HTTPStatus.FORBIDDEN:
-        return RefusedByStack("The Quilt stack does not allow this.", details=details)
+        return _refusal(error.response, details)
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
         return _redirect(error.response, details)
     if status in TEMPORARY or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         actions = _suggest_wait(error.response.headers.get("Retry-After", ""))
         return Unavailable("The Quilt stack could not process the request.", details=details, suggested_actions=actions)
     return RequestRejected("The Quilt stack rejected the request.", details=details)
+
+
+def _refusal(response: _Response, details: str) -> ResourceFailure:
+    """Return the failure for a 403. The stack's own has JSON; that of a firewall before it is a page."""
+    if "json" in response.headers.get("Content-Type", "").lower():
+        return RefusedByStack("The Quilt stack does not allow this.", details=details)
+    return ResourceExecutionError(
+        "Something between this server and the Quilt stack refused the request.",
+        details=f"{details}, without JSON, so it is not known whether the stack accepts the login",
+        suggested_actions=[
+            "Ask a Quilt administrator whether a firewall (WAF) or a list of allowed addresses protects the stack.",
+            "If the stack can be reached through a VPN only, connect to it, then repeat the call.",
+        ],
+    )
 
 
 def _redirect(response: _Response, details: str) -> ResourceFailure:
@@ -156,11 +585,15 @@ def _redirect(response: _Response, details: str) -> ResourceFailure:
 
 def _name_host(location: str) -> str:
     """Return the host of a redirect for the details. The rest of the address can contain secrets."""
-    try:
-        host = urlsplit(location).hostname
-    except ValueError:
-        host = None
+    host = _find_host(location)
     return f" to {host}" if host else ""
+
+
+def _find_host(address: str) -> str | None:
+    try:
+        return urlsplit(address).hostname
+    except ValueError:
+        return None
 
 
 def _suggest_wait(seconds: str) -> list[str]:
@@ -184,7 +617,7 @@ def make_refusal(paths: Sequence[str]) -> QueryRefused:
     named = [path if path.isprintable() else ascii(path) for path in paths[:NAMED_PATHS]]
     details = f"GraphQL error at {', '.join(path[:MAX_PATH] for path in named)}{more}"
     if WHOLE_QUERY in paths:
-        return QueryRefused("The Quilt stack rejected the query.", details=details)
+        return QueryNotUnderstood("The Quilt stack rejected the query.", details=details)
     return QueryRefused("The Quilt stack could not read the data.", details=details, suggested_actions=REPORT_PATH)
 
 
@@ -210,6 +643,8 @@ FAILURES: dict[str, MakeFailure] = {
     "botocore.exceptions.SSOError": _no_credentials,
     "botocore.exceptions.ProfileNotFound": _no_profile,
     "botocore.exceptions.NoRegionError": _no_region,
+    "botocore.exceptions.SSLError": _aws_not_trusted,
+    "botocore.exceptions.ProxyConnectionError": _aws_behind_proxy,
     "botocore.exceptions.ConnectTimeoutError": _aws_too_slow,
     "botocore.exceptions.ReadTimeoutError": _aws_too_slow,
     "botocore.exceptions.ConnectionError": _aws_unreachable,
@@ -219,6 +654,8 @@ FAILURES: dict[str, MakeFailure] = {
     "requests.exceptions.HTTPError": _http_status,
     "requests.exceptions.JSONDecodeError": _not_an_answer,
     "requests.exceptions.Timeout": _stack_too_slow,
+    "requests.exceptions.SSLError": _stack_not_trusted,
+    "requests.exceptions.ProxyError": _stack_behind_proxy,
     "requests.exceptions.ConnectionError": _stack_unreachable,
     "requests.exceptions.RequestException": _failed,
     "urllib3.exceptions.ReadTimeoutError": _stack_too_slow,

@@ -17,8 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from quilt3._graphql_client import Client
 
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.services.stack.errors import QueryRefused
-from quilt_mcp.services.stack.failures import WHOLE_QUERY, list_paths, make_refusal
+from quilt_mcp.services.stack.failures import WHOLE_QUERY, QueryRefused, list_paths, make_refusal
 
 T = TypeVar("T")
 
@@ -174,7 +173,7 @@ class PartialAnswer(Generic[T]):
 
 
 def post_query(
-    registry_url: str, session: requests.Session, operation: str, query: str, form: type[T]
+    registry_url: str, session: requests.Session, operation: str, query: str, form: type[T], **variables: object
 ) -> PartialAnswer[T]:
     """Send a query that quilt3 does not have.
 
@@ -182,7 +181,7 @@ def post_query(
         Unavailable: the response is not a GraphQL response.
         ValidationError: the stack returned no errors, and data in another form.
     """
-    body = {"query": query, "operationName": operation, "variables": {}}
+    body = {"query": query, "operationName": operation, "variables": variables}
     payload = session.post(f"{registry_url}/graphql", json=body).json()
     if not isinstance(payload, dict) or not ("data" in payload or payload.get("errors")):
         raise Unavailable("The Quilt stack did not return a valid response.", details=f"GraphQL query {operation}")

@@ -1,11 +1,28 @@
-"""A Quilt stack, and a login to it."""
+"""A login, the addresses of its stack, and the files in which quilt3 keeps both.
 
+Imported on first use by `callers.py`, because it imports quilt3.
+"""
+
+import json
+import os
+import re
+import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field
+import quilt3
+import quilt3.util
+import requests
+from pydantic import BaseModel, Field, ValidationError
+
+from quilt_mcp.core.errors import ResourceExecutionError
 
 SPARE_SECONDS = 60  # quilt3 also renews an access token that is valid for less than this
 
@@ -63,3 +80,327 @@ class Login:
     def is_expired(self) -> bool:
         """Return whether the access token has expired. The refresh token can still be valid."""
         return self.expires_at is not None and self.expires_at < time.time() + SPARE_SECONDS
+
+
+PORTS = {"http": 80, "https": 443}
+MAX_HOST = 253  # characters, as in the DNS
+NAME = re.compile(r"([a-z0-9_-]+\.)*(?!(\d+|0x[0-9a-f]*)$)[a-z0-9_-]+", re.ASCII)
+"""The last label must not be a number: systems read such a name as an IP address."""
+SHARED_DOMAINS = ("amazonaws.com", "cloudfront.net", "azurewebsites.net", "github.io", "herokuapp.com", "ngrok.io")
+"""Domains in which everyone can get a name."""
+SHARED_LABELS = frozenset({"ac", "co", "com", "edu", "gob", "gov", "gouv", "go", "mil", "ne", "net", "or", "org"})
+"""Labels below which countries register names, as in co.uk, com.au and or.jp."""
+PRIVATE_DOMAINS = frozenset({"corp", "home", "internal", "intranet", "lan", "local", "localdomain", "private", "test"})
+"""Top-level domains that nobody can register: in a network, they belong to its owner."""
+COUNTRY_LETTERS = 2
+PARENT_LABELS = 2
+
+
+class Address(NamedTuple):
+    """A scheme, a host in the form of the DNS, and a port."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def ip(self) -> IPv4Address | IPv6Address | None:
+        """The IP address; None for a name."""
+        try:
+            return ip_address(self.host)
+        except ValueError:
+            return None
+
+    @property
+    def netloc(self) -> str:
+        """The host and, unless it is that of the scheme, the port."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it is this machine."""
+        return self.host == "localhost" or bool(self.ip and self.ip.is_loopback)
+
+
+def parse_address(url: str) -> Address | None:
+    """Return the address to which requests would connect for a URL.
+
+    Returns:
+        None for what is not a URL of http or https, or contains a user or a password.
+    """
+    request = requests.PreparedRequest()
+    try:
+        request.prepare_url(url, None)  # with its reading of odd URLs, so that no other reading is checked
+        parts = urlsplit(request.url or "")
+        port = parts.port
+    except ValueError:  # a base class of the exceptions of requests for invalid URLs
+        return None
+    host = _normalize_host(parts.hostname or "")
+    if parts.scheme not in PORTS or "@" in parts.netloc or host is None:
+        return None
+    return Address(parts.scheme, host, PORTS[parts.scheme] if port is None else port)
+
+
+def is_registry_of(registry_url: str, catalog_url: str) -> bool:
+    """Return whether a registry can belong to a catalog.
+
+    The schemes and ports must be the same; on this machine the ports may differ. The host must be that of the catalog,
+    or a host under it, or one under the same parent domain, as quilt-registry.example.com for quilt.example.com. The
+    parent has at least two labels, or is a domain of private networks, and is not one in which everyone can get a name.
+    """
+    registry, catalog = parse_address(registry_url), parse_address(catalog_url)
+    if registry is None or catalog is None or registry.scheme != catalog.scheme:
+        return False
+    if registry.port != catalog.port and not (registry.is_loopback and catalog.is_loopback):
+        return False
+    if registry.host == catalog.host:
+        return True
+    if registry.ip or catalog.ip:
+        return False
+    return _is_below(registry.host, catalog.host) or _have_own_parent(registry.host, catalog.host)
+
+
+def _normalize_host(host: str) -> str | None:
+    """Return a host in ASCII in its usual form; None for what is neither an IP address nor a name."""
+    try:
+        return ip_address(host).compressed
+    except ValueError:
+        name = host.lower().removesuffix(".")
+        return name if len(name) <= MAX_HOST and NAME.fullmatch(name) else None
+
+
+def _is_below(host: str, domain: str) -> bool:
+    return _is_own_domain(domain) and host.endswith(f".{domain}")
+
+
+def _have_own_parent(one: str, other: str) -> bool:
+    parent = one.partition(".")[2]
+    return parent == other.partition(".")[2] and _is_own_domain(parent)
+
+
+def _is_own_domain(domain: str) -> bool:
+    """Return whether the names in a domain belong to one owner."""
+    labels = domain.split(".")
+    if domain in PRIVATE_DOMAINS:
+        return True
+    if len(labels) < PARENT_LABELS or any(
+        domain == shared or domain.endswith(f".{shared}") for shared in SHARED_DOMAINS
+    ):
+        return False
+    is_country = len(labels) == PARENT_LABELS and len(labels[1]) == COUNTRY_LETTERS
+    return not (is_country and labels[0] in SHARED_LABELS)
+
+
+# quilt3 rewrites its files in place, so a reader can find one half written.
+READ_ATTEMPTS, READ_PAUSE_SECONDS = 4, 0.02
+SPARE_BYTES = 65_536
+"""How much longer a file can become when tokens are renewed."""
+CONFIGURE = "quilt3 config https://<your catalog>"
+SECRET_PARTS = frozenset("@?#")
+"""Characters before or after the parts of an address that can be secret. Answers and errors contain addresses."""
+
+T = TypeVar("T")
+
+
+class QuiltPaths(NamedTuple):
+    """quilt3's directories on this machine."""
+
+    data: Path
+    cache: Path
+
+
+Stamp = tuple[int, int] | None
+"""When a file was changed, and its size; None without the file."""
+
+
+class Fingerprint(NamedTuple):
+    """What changes when the user configures quilt3 or signs in or out. It contains a key, so it is never shown."""
+
+    configuration: Stamp
+    logins: Stamp
+    api_key: str | None
+
+
+class Config(BaseModel):
+    """The part of config.yml that this server reads."""
+
+    navigator_url: str | None = None
+    registryUrl: str | None = None  # noqa: N815 - quilt3's name
+    region: str | None = None
+
+
+def find_paths() -> QuiltPaths:
+    """Return the directories in which quilt3 keeps its configuration and logins, and its cache."""
+    return QuiltPaths(quilt3.util.BASE_PATH, quilt3.util.CACHE_PATH)
+
+
+def take_fingerprint() -> Fingerprint:
+    """Return a value that changes when the user configures quilt3 or signs in or out.
+
+    The AWS credentials that quilt3 stores are not read: it keeps one set for all stacks, users and roles, without
+    saying for which they are.
+    """
+    return Fingerprint(read_stamp(quilt3.util.CONFIG_PATH), read_stamp(quilt3.session.AUTH_PATH), find_api_key())
+
+
+def find_api_key() -> str | None:
+    """Return the key that this process has given to `quilt3.login_with_api_key`; None if there is none."""
+    key: str | None = quilt3.session._api_key  # noqa: SLF001 - quilt3 has no public name for it
+    return key
+
+
+def read_login(stack: Stack) -> Login:
+    """Read the login to a stack from the files. Sends no request and writes nothing.
+
+    Raises:
+        ResourceExecutionError: the file is damaged or not readable.
+    """
+    tokens = _parse_file(quilt3.session.AUTH_PATH, "quilt3 login", lambda: _read_tokens(stack.registry_url))
+    if tokens is None:
+        return Login(stack)
+    return Login(stack, tokens.access_token, tokens.refresh_token, tokens.expires_at)
+
+
+def read_stack() -> Stack:
+    """Read which stack quilt3 is configured for, with or without a login to it.
+
+    Raises:
+        ResourceExecutionError: the file is damaged or not readable, or its addresses can contain secrets.
+    """
+    config = _parse_file(quilt3.util.CONFIG_PATH, CONFIGURE, _read_config)
+    for key, url in (("navigator_url", config.navigator_url), ("registryUrl", config.registryUrl)):
+        if SECRET_PARTS.intersection(url or ""):
+            raise ResourceExecutionError(
+                "An address in Quilt's file config.yml cannot be used.",
+                details=f"{key} contains a user name, a password, a query or a fragment",
+                suggested_actions=[f"Run `{CONFIGURE}` in a terminal, with an address like https://quilt.example.com."],
+            )
+    return Stack((config.navigator_url or "").rstrip("/") or None, config.registryUrl, config.region)
+
+
+def store_tokens(registry_url: str, refresh_token: str, fetch: Callable[[], Tokens]) -> None:
+    """Exchange a refresh token, and store the new tokens in quilt3's file, in addition to those of other stacks.
+
+    Nothing is stored if the user signs in or out meanwhile.
+
+    Args:
+        registry_url: the stack.
+        refresh_token: the one that `fetch` spends.
+        fetch: fetches the new tokens.
+
+    Raises:
+        ResourceExecutionError: the file is damaged or not writable. `fetch` was not called, so the old tokens stay
+            valid, unless the disk fails after it.
+    """
+    path: Path = quilt3.session.AUTH_PATH
+    with _reserve_file(path) as reserved:  # first: fetching spends the old token, so the new one must be storable
+        before = _parse_file(path, "quilt3 login", lambda: _read_json(path))
+        if not _has_token(before, registry_url, refresh_token):
+            return
+        tokens = fetch().model_dump()
+        latest = _read_latest(path, before)
+        if _has_token(latest, registry_url, refresh_token):
+            _write_reserved(reserved, path, json.dumps(latest | {registry_url: tokens}))
+
+
+def _has_token(logins: dict[str, object], registry_url: str, refresh_token: str) -> bool:
+    login = logins.get(registry_url)
+    return isinstance(login, dict) and login.get("refresh_token") == refresh_token
+
+
+@contextmanager
+def _reserve_file(path: Path) -> Iterator[Path]:
+    """Create a temporary file with the space for the next content of another file."""
+    with _explain_write(path):
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".auth-", suffix=".json")
+    try:
+        with _explain_write(path), os.fdopen(descriptor, "wb") as file:
+            _, size = read_stamp(path) or (0, 0)
+            file.write(b" " * (size + SPARE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())  # otherwise some file systems report a full disk later
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _write_reserved(reserved: Path, path: Path, content: str) -> None:
+    """Overwrite a reserved file, and move it to its place."""
+    with _explain_write(path):
+        with reserved.open("r+b") as file:
+            file.write(content.encode())
+            file.truncate()
+            file.flush()
+            os.fsync(file.fileno())
+        reserved.replace(path)
+
+
+@contextmanager
+def _explain_write(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ResourceExecutionError(
+            "The renewed Quilt login cannot be stored.",
+            details=f"{type(error).__name__}: {error.strerror}",
+            suggested_actions=[
+                f"Make {path.parent} writable for this server, and free space if its disk is full.",
+                "Then repeat the call.",
+            ],
+        ) from error
+
+
+def _read_latest(path: Path, before: dict[str, object]) -> dict[str, object]:
+    """Return the logins in the file; those of before if it is damaged now. The renewed tokens must not be lost."""
+    try:
+        return _parse_file(path, "quilt3 login", lambda: _read_json(path))
+    except ResourceExecutionError:
+        return before
+
+
+def _read_config() -> Config:
+    return Config.model_validate(dict(quilt3.util.load_config()))
+
+
+def _read_tokens(registry_url: str | None) -> Tokens | None:
+    stored = _read_json(quilt3.session.AUTH_PATH).get(registry_url or "")
+    return None if stored is None else Tokens.model_validate(stored)
+
+
+def _read_json(path: Path) -> dict[str, object]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    if not isinstance(content, dict):
+        raise ValueError(f"{path.name} does not contain an object")  # noqa: TRY004 - handled like other damage
+    return content
+
+
+def _parse_file(path: Path, command: str, parse: Callable[[], T]) -> T:
+    """Return what `parse` reads from a file. Retries after a short pause, because the file can be half written.
+
+    quilt3 raises TypeError for an empty config.yml.
+    """
+    problem: Exception | None = None
+    for attempt in range(READ_ATTEMPTS):
+        time.sleep(READ_PAUSE_SECONDS if attempt else 0)
+        try:
+            return parse()
+        except (ValidationError, ValueError, TypeError, OSError, quilt3.util.QuiltException) as error:
+            problem = error
+    raise ResourceExecutionError(
+        f"Quilt's file {path.name} cannot be read.",
+        details=f"{type(problem).__name__}: {path}",
+        suggested_actions=[f"Run `{command}` in a terminal. It rewrites the file."],
+    ) from problem
+
+
+def read_stamp(path: Path) -> Stamp:
+    """Return what changes when a file is written."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size

@@ -1,34 +1,76 @@
-"""HTTP sessions with a Quilt stack: with time limits, and with the caller's token.
+"""HTTP sessions with a Quilt stack: with time limits, and with the caller's token; and the catalog's config.json.
 
 Imported on first use by `callers.py`, because it imports requests.
 """
 
 import io
 import json
+import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from http import HTTPStatus
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import requests
 import urllib3
-from pydantic import ValidationError
-
-# quilt3 exports its GraphQL errors nowhere else. tests/services/test_stack_failures.py fails if they move.
+from pydantic import TypeAdapter, ValidationError
 from quilt3._graphql_client.exceptions import GraphQLClientError
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
+from typing_extensions import TypedDict
 from urllib3.connection import HTTPConnection
 
 from quilt_mcp.app.json_depth import is_nested_too_deeply
-from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unauthorized, Unavailable
 from quilt_mcp.core.tracing import calling
-from quilt_mcp.services.settings import Timeout
-from quilt_mcp.services.stack.errors import NotSignedInToQuilt
-from quilt_mcp.services.stack.failures import map_failure
-from quilt_mcp.services.stack.login import Tokens
+from quilt_mcp.services.lists import SharedAttempts, copy_failure
+from quilt_mcp.services.settings import RETRY_SECONDS, Timeout
+from quilt_mcp.services.stack import login as quilt_files
+from quilt_mcp.services.stack.failures import NotSignedInToQuilt, map_failure
+from quilt_mcp.services.stack.login import Stack, Tokens, is_registry_of, parse_address
+
+T = TypeVar("T")
+
+
+NAME = "quilt-mcp-renewal.lock"
+
+
+@contextmanager
+def hold_lock(directory: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock of a directory, which is exclusive among processes and threads.
+
+    The lock is that of an empty SQLite database: SQLite locks files on every system, and the system releases the lock
+    when the process ends. Where files cannot be locked, this does nothing, as quilt3 does.
+
+    Args:
+        directory: the lock's file is in it.
+        seconds: how long to wait for another holder.
+
+    Raises:
+        Unavailable: another holder keeps the lock.
+    """
+    with ExitStack() as stack:
+        if (connection := _lock(directory / NAME, seconds)) is not None:
+            stack.enter_context(closing(connection))
+        yield
+
+
+def _lock(path: Path, seconds: float) -> sqlite3.Connection | None:
+    """Return a connection that holds the lock until it is closed; None if the file cannot be locked."""
+    with ExitStack() as on_failure:
+        try:
+            connection = on_failure.enter_context(closing(sqlite3.connect(path, timeout=seconds, isolation_level=None)))
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                return None
+            raise Unavailable("Another process is renewing the Quilt login.") from None
+        on_failure.pop_all()
+        return connection
+
 
 CHUNK_BYTES = 65_536
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -36,8 +78,6 @@ INVALID_QUERY = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
 """The statuses with which GraphQL servers respond to a query that does not fit their schema."""
 REJECTED_TOKEN = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 """The statuses for a refresh token that is not valid. quilt3 also expects 200 with an error."""
-
-T = TypeVar("T")
 
 
 class StackAdapter(HTTPAdapter):
@@ -238,3 +278,193 @@ def call_stack(call: Callable[[], T]) -> T:
     except (requests.RequestException, urllib3.exceptions.HTTPError, GraphQLClientError, ValidationError) as error:
         # Without its cause: the text of a ValidationError contains the response, which can contain credentials.
         raise map_failure(error) from None
+
+
+class CatalogConfig(TypedDict, total=False):
+    """The part of a catalog's config.json that this server reads."""
+
+    registryUrl: str | None
+    region: str | None
+    s3Proxy: str | None
+    serviceBucket: str | None
+    analyticsBucket: str | None
+    stackVersion: str | None
+
+
+CATALOG_CONFIG = TypeAdapter(CatalogConfig)
+
+
+class CatalogConfigs:
+    """Fetches the config.json of catalogs.
+
+    Threads that need the same one at the same time share a request. A failure is remembered for a short time; otherwise
+    each read would wait for it. Nothing else is remembered.
+
+    Args:
+        timeout: the time limits of a request.
+        retry_seconds: how long a failure is remembered.
+    """
+
+    def __init__(self, timeout: Timeout, retry_seconds: float = RETRY_SECONDS) -> None:
+        self._timeout, self._retry_seconds = timeout, retry_seconds
+        self._attempts = SharedAttempts[CatalogConfig]()
+        self._failures: dict[str, tuple[float, ResourceFailure]] = {}  # with the time of time.monotonic
+
+    def fetch(self, catalog_url: str) -> CatalogConfig:
+        """Fetch a catalog's config.json.
+
+        Raises:
+            ResourceFailure: as `fetch_catalog_config`, now or a short time ago.
+        """
+        return self._attempts.share(catalog_url, lambda: self._attempt(catalog_url))
+
+    def _attempt(self, catalog_url: str) -> CatalogConfig:
+        until, known = self._failures.get(catalog_url, (0.0, None))
+        if known and time.monotonic() < until:
+            raise copy_failure(known)
+        try:
+            return fetch_catalog_config(catalog_url, self._timeout)
+        except ResourceFailure as failure:
+            self._failures[catalog_url] = (time.monotonic() + self._retry_seconds, failure)
+            raise
+
+
+def fetch_catalog_config(catalog_url: str, timeout: Timeout) -> CatalogConfig:
+    """Fetch a catalog's public config.json, without a token.
+
+    Raises:
+        ResourceFailure: as `call_stack`, but never an Unauthorized.
+    """
+
+    def get() -> CatalogConfig:
+        with open_session(timeout) as session:
+            answer = session.get(f"{catalog_url}/config.json").json()
+        return CATALOG_CONFIG.validate_python(answer)
+
+    try:
+        return call_stack(get)
+    except Unauthorized as refusal:
+        raise ResourceExecutionError(
+            "The catalog does not allow public access to its config.json.", details=refusal.details
+        ) from refusal
+
+
+class Found(NamedTuple):
+    """A stack, and why it cannot be used; None if it can."""
+
+    stack: Stack
+    problem: ResourceFailure | None = None
+
+
+class StackSearch:
+    """Finds the stack of one app.
+
+    A catalog's config.json is read once; after a failure again, but not at once. Reads that need it at the same time
+    share one request.
+
+    Args:
+        catalog_url: the catalog in the settings.
+        registry_url: the registry in the settings. By default, that in the catalog's config.json.
+        actions: what to do if the addresses in the settings do not fit together.
+        timeout: the time limits of a request.
+        retry_seconds: how long a failure is remembered.
+    """
+
+    def __init__(
+        self,
+        catalog_url: str | None,
+        registry_url: str | None,
+        actions: Sequence[str],
+        timeout: Timeout,
+        *,
+        retry_seconds: float = RETRY_SECONDS,
+    ) -> None:
+        self._catalog_url, self._registry_url = catalog_url, registry_url
+        self._actions, self._timeout, self._retry_seconds = actions, timeout, retry_seconds
+        self._found: Found | None = None
+        self._retry_at = 0.0  # of time.monotonic
+        self._attempts = SharedAttempts[Found]()
+
+    def find(self) -> Found:
+        """Return the stack.
+
+        Raises:
+            ResourceExecutionError: there is none in the settings, and quilt3's file is damaged.
+        """
+        if self._catalog_url is None:
+            return self._find_without_catalog()
+        catalog_url = self._catalog_url
+        return self._get_found() or self._attempts.share(catalog_url, lambda: self._keep_found(catalog_url))
+
+    def _get_found(self) -> Found | None:
+        """Return what is known; None if the catalog must be asked."""
+        found = self._found
+        is_over = found is not None and found.problem is not None and time.monotonic() >= self._retry_at
+        return None if is_over else found
+
+    def _keep_found(self, catalog_url: str) -> Found:
+        if found := self._get_found():  # another thread has asked since this one looked
+            return found
+        try:
+            found = self._read_catalog(catalog_url)
+        except ResourceFailure as problem:
+            found = Found(Stack(catalog_url, self._registry_url), problem)
+            self._retry_at = time.monotonic() + self._retry_seconds  # before the failure is seen
+        self._found = found
+        return found
+
+    def _read_catalog(self, catalog_url: str) -> Found:
+        if self._registry_url:  # first, so that the failure is certain even if the catalog does not respond
+            _check_fit(Stack(catalog_url, self._registry_url), self._actions)
+        config = fetch_catalog_config(catalog_url, self._timeout)
+        registry_url = self._registry_url or (config.get("registryUrl") or "").rstrip("/") or None
+        stack = Stack(catalog_url, registry_url, config.get("region"))
+        _check_fit(stack, self._actions)
+        return Found(stack)
+
+    def _find_without_catalog(self) -> Found:
+        stack = quilt_files.read_stack()
+        if self._registry_url and self._registry_url != stack.registry_url:
+            stack = Stack(None, self._registry_url)
+        try:
+            _check_fit(stack, ["Run `quilt3 config https://<your catalog>`. It stores the catalog's own registry."])
+        except ResourceExecutionError as problem:
+            return Found(stack, problem)
+        return Found(stack)
+
+
+def _check_fit(stack: Stack, actions: Sequence[str]) -> None:
+    """Check that the registry of a stack is encrypted and can belong to its catalog. Unknown addresses are not checked.
+
+    Raises:
+        ResourceExecutionError: it cannot. No token may be sent there.
+    """
+    if stack.catalog_url and stack.registry_url and not is_registry_of(stack.registry_url, stack.catalog_url):
+        registry, catalog = _show(stack.registry_url), _show(stack.catalog_url)
+        raise ResourceExecutionError(
+            f"The registry {registry} does not belong to the catalog {catalog}, so no login is sent there.",
+            details="the scheme or the domain is another one",
+            suggested_actions=actions,
+        )
+    _check_encrypted(stack)
+
+
+def _check_encrypted(stack: Stack) -> None:
+    """Check that the caller's token is encrypted on its way to the registry, or does not leave this machine.
+
+    Raises:
+        ResourceExecutionError: it would not be.
+    """
+    address = parse_address(stack.registry_url or "")
+    if address and address.scheme == "http" and not address.is_loopback:
+        raise ResourceExecutionError(
+            f"The registry {_show(stack.registry_url or '')} is not encrypted, so no login is sent there.",
+            details="http instead of https",
+            suggested_actions=["Configure the catalog with its https:// address."],
+        )
+
+
+def _show(url: str) -> str:
+    """Return the scheme, host and port of an address; nothing else, which can contain secrets."""
+    address = parse_address(url)
+    return f"{address.scheme}://{address.netloc}" if address else "with an invalid address"

@@ -1,0 +1,617 @@
+"""The buckets of the stack and of the AWS account, what the stack states about them, and quilt://buckets."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import quote
+
+from typing_extensions import TypedDict
+
+from quilt_mcp.app import current_app
+from quilt_mcp.core.errors import NotSignedIn, ResourceFailure
+from quilt_mcp.services.evidence import Claims, Level, Probe, StatedLevel, Statement, judge, probe_bucket
+from quilt_mcp.services.governance_service import get_permissions, is_managed
+from quilt_mcp.services.lists import NOT_IN_TIME, cut_page, fan_out
+from quilt_mcp.services.settings import QuiltSettings
+from quilt_mcp.services.stack.callers import current_caller
+from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused, RefusedByStack
+
+if TYPE_CHECKING:
+    from quilt_mcp.services.stack.aws import AWSClients
+    from quilt_mcp.services.stack.caller import Caller, Standing
+    from quilt_mcp.services.stack.graphql import QuiltRole
+
+# From April 2026, collaborators belong to `buckets`, which is limited to the caller's role. `bucketConfigs` shows
+# administrators all buckets. Before that, from March 2022, they belong to `bucketConfigs`.
+TODAY = """query stackBuckets {
+  buckets { name collaborators { collaborator { username } permissionLevel } } bucketConfigs { name }
+}"""
+OF_ROLE = "query stackRoleBuckets { buckets { name collaborators { collaborator { username } permissionLevel } } }"
+UNTIL_2026 = """query stackBucketConfigs {
+  bucketConfigs { name collaborators { collaborator { username } permissionLevel } }
+}"""
+NAMES = "query stackBucketNames { bucketConfigs { name } }"
+
+LEVELS: Mapping[str, StatedLevel] = {"READ_WRITE": "READ_WRITE", "READ": "READ", "no right": "none"}
+MORE = ", and a policy that Quilt does not manage can add rights"
+
+
+class Person(TypedDict):
+    """A user in the data of the queries."""
+
+    username: str
+
+
+class Collaborator(TypedDict):
+    """A user's right in a bucket."""
+
+    collaborator: Person
+    permissionLevel: str
+
+
+class Named(TypedDict):
+    """A bucket without its collaborators."""
+
+    name: str
+
+
+class Shared(Named):
+    """A bucket with its collaborators."""
+
+    collaborators: list[Collaborator]
+
+
+class TodayData(TypedDict):
+    """The data of the query TODAY."""
+
+    buckets: list[Shared]
+    bucketConfigs: list[Named]
+
+
+class OfRoleData(TypedDict):
+    """The data of the query OF_ROLE."""
+
+    buckets: list[Shared]
+
+
+class Until2026Data(TypedDict):
+    """The data of the query UNTIL_2026."""
+
+    bucketConfigs: list[Shared]
+
+
+class NamesData(TypedDict):
+    """The data of the query NAMES."""
+
+    bucketConfigs: list[Named]
+
+
+@dataclass(frozen=True)
+class StackBuckets:
+    """The buckets of the stack.
+
+    Attributes:
+        names: their names, sorted.
+        collaborators: the collaborators of each, with their rights; None if no query returned them.
+        error: why the stack did not return the names; None if it did.
+        refusals: why the queries for collaborators failed.
+    """
+
+    names: tuple[str, ...] = ()
+    collaborators: Mapping[str, Mapping[str, str]] | None = None
+    error: str | None = None
+    refusals: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Statements:
+    """The stack's statement about each bucket, and the reason why others have none."""
+
+    unknown: str
+    by_bucket: Mapping[str, Statement] = field(default_factory=dict)
+
+    def find(self, bucket: str) -> Statement:
+        """Return the statement about a bucket."""
+        return self.by_bucket.get(bucket) or Statement(self.unknown)
+
+
+def fetch_buckets(caller: "Caller") -> StackBuckets:
+    """Fetch the stack's buckets with their collaborators: one query on a stack of today, up to three on others.
+
+    If the collaborators are too many or too slow, only the names are fetched.
+
+    Raises:
+        ResourceFailure: the stack does not return the names.
+    """
+    messages, fetches = [], [_fetch_today, _fetch_until_2026]
+    while fetches:
+        try:
+            return fetches.pop(0)(caller)
+        except (NotSignedIn, RefusedByStack):
+            raise
+        except ResourceFailure as failure:
+            messages.append(failure.message)
+            if not isinstance(failure, QueryRefused):
+                break  # the other query asks for the same data
+            if not isinstance(failure, QueryNotUnderstood) and fetches == [_fetch_until_2026]:
+                fetches = [_fetch_of_role]  # the stack knows both fields, and one of them failed
+    return StackBuckets(fetch_names(caller), refusals=tuple(dict.fromkeys(messages)))
+
+
+def _fetch_today(caller: "Caller") -> StackBuckets:
+    data = caller.send_query("stackBuckets", TODAY, TodayData)
+    return _combine(data["buckets"], data["bucketConfigs"])
+
+
+def _fetch_of_role(caller: "Caller") -> StackBuckets:
+    return _combine(caller.send_query("stackRoleBuckets", OF_ROLE, OfRoleData)["buckets"], [])
+
+
+def _fetch_until_2026(caller: "Caller") -> StackBuckets:
+    return _combine(caller.send_query("stackBucketConfigs", UNTIL_2026, Until2026Data)["bucketConfigs"], [])
+
+
+def fetch_names(caller: "Caller") -> tuple[str, ...]:
+    """Fetch the names of the stack's buckets.
+
+    Raises:
+        ResourceFailure: the stack does not return them.
+    """
+    found = caller.send_query("stackBucketNames", NAMES, NamesData)["bucketConfigs"]
+    return tuple(sorted(bucket["name"] for bucket in found))
+
+
+def _combine(shared: Iterable[Shared], others: Iterable[Named]) -> StackBuckets:
+    rights = {
+        bucket["name"]: {one["collaborator"]["username"]: one["permissionLevel"] for one in bucket["collaborators"]}
+        for bucket in shared
+    }
+    return StackBuckets(tuple(sorted({*rights, *(bucket["name"] for bucket in others)})), rights)
+
+
+def fetch_own_role(caller: "Caller", standing: "Standing | None") -> "QuiltRole | str":
+    """Fetch the caller's role, which only administrators may; otherwise, return why it is unknown."""
+    if standing is None or standing.role is None:
+        return "the stack does not say which role you have"
+    if not standing.is_admin:
+        return f"only administrators may see the rights of the role {standing.role}"
+    try:
+        roles = caller.query_stack(lambda stack: stack.roles_list())
+    except ResourceFailure as failure:
+        return f"the stack's roles could not be read: {failure.message.removesuffix('.')}"
+    own = [role for role in roles if role.name == standing.role]
+    return own[0] if own else f"the stack does not list the role {standing.role}"
+
+
+def state_rights(stack: StackBuckets, standing: "Standing | None", role: "QuiltRole | str", arn: str) -> Statements:
+    """Return what the stack states about its buckets.
+
+    Args:
+        stack: the buckets with their collaborators.
+        standing: the caller.
+        role: the caller's role, or why it is unknown.
+        arn: the caller's AWS identity.
+    """
+    if isinstance(role, str):
+        return _state_by_collaborators(stack, standing, role)
+    return _state_by_role(role, arn, stack)
+
+
+def _state_by_role(role: "QuiltRole", arn: str, stack: StackBuckets) -> Statements:
+    """Return what the caller's role states about buckets, if the AWS identity with this ARN has the role.
+
+    The role can name buckets that the list of the stack does not contain, or the list could not be read.
+    A policy that Quilt does not manage can add rights, so what such a role does not state is unknown.
+    """
+    if not is_managed(role):
+        return Statements(f"Quilt does not know the rights of the role {role.name}, which it does not manage")
+    if not is_session_of(arn, role.arn):
+        return Statements(f"the role {role.name} does not count, because your AWS identity is not {role.arn}")
+    levels = {one["bucket"]: one["level"] for one in get_permissions(role)}
+    is_all = all(policy.managed for policy in role.policies)
+    stated = {}
+    for bucket in {*stack.names, *levels}:
+        name = levels.get(bucket, "no right")
+        level = LEVELS.get(name)
+        can_write = True if level == "READ_WRITE" else (False if is_all and level else None)
+        more = "" if can_write or is_all else MORE
+        stated[bucket] = Statement(f"role {role.name}: {name}{more}", level, can_write, "role")
+    if stack.error:
+        return Statements(
+            f"the role {role.name} does not name it, and the stack's list of buckets was {stack.error}", stated
+        )
+    return Statements("the role of the stack says nothing about a bucket outside the stack", stated)
+
+
+def _explain_no_collaborators(stack: StackBuckets) -> str:
+    if stack.error:
+        return f"the stack's buckets with their collaborators were {stack.error}"
+    reason = f": {' '.join(stack.refusals)}" if stack.refusals else ""
+    return f"no query returned collaborators{reason}"
+
+
+def is_session_of(session_arn: str, role_arn: str) -> bool:
+    """Return whether an identity of STS is a session of an IAM role. Its ARN has the role's name without the path."""
+    _, _, service, _, account, resource = session_arn.split(":", 5)
+    kind, _, rest = resource.partition("/")
+    parts = role_arn.split(":", 5)
+    is_role = (service, kind) == ("sts", "assumed-role") and len(parts) == 6  # noqa: PLR2004 - the parts of an ARN
+    return is_role and (account, rest.partition("/")[0]) == (parts[4], parts[5].rpartition("/")[2])
+
+
+def _state_by_collaborators(stack: StackBuckets, standing: "Standing | None", role_unknown: str) -> Statements:
+    """Return what the lists of collaborators state about the stack's buckets.
+
+    They name users, not roles. So they count only for a user with a single role: otherwise a right can come from
+    another role than that of the AWS identity. READ does not exclude a policy that Quilt does not manage.
+    """
+    if stack.collaborators is None:
+        return Statements(f"{role_unknown}; {_explain_no_collaborators(stack)}")
+    if standing is None or standing.name is None:
+        return Statements(f"{role_unknown}; collaborators do not count, because the stack does not say who you are")
+    if standing.roles is None or len(standing.roles) != 1:
+        return Statements(f"{role_unknown}; collaborators do not count, because you do not have exactly one role")
+    stated = {}
+    for bucket, rights in stack.collaborators.items():
+        if standing.name in rights:
+            name, level = rights[standing.name], LEVELS.get(rights[standing.name])
+            can_write = True if level == "READ_WRITE" else None
+            more = "" if can_write else MORE
+            evidence = f"collaborators: {name} for {standing.name}{more}"
+            stated[bucket] = Statement(evidence, level, can_write, "collaborators")
+    return Statements(f"{role_unknown}; {standing.name} is not among the collaborators", stated)
+
+
+LIST_PAGE = 1000  # without a limit, AWS refuses accounts that may have more than 10,000 buckets, and returns no regions
+
+SourceName = Literal["registry", "s3"]
+"""The Quilt stack, or the AWS account."""
+SOURCES: tuple[SourceName, ...] = ("registry", "s3")
+READ = "read"
+"""The state of a source that was read."""
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """The buckets that the stack and the account list.
+
+    Attributes:
+        stack: the buckets of the stack with their collaborators.
+        regions: the buckets of the account; the region of each, or None.
+        role: the caller's role in the stack, or why it is unknown.
+        sources: for each source, "read", or why it could not be read.
+    """
+
+    stack: StackBuckets = field(default_factory=StackBuckets)
+    regions: Mapping[str, str | None] = field(default_factory=dict)
+    role: "QuiltRole | str" = NOT_IN_TIME
+    sources: Mapping[SourceName, str] = field(default_factory=dict)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """All names: first those of the stack, each part sorted."""
+        return [*self.stack.names, *sorted(self.regions.keys() - self._in_stack)]
+
+    @cached_property
+    def _in_stack(self) -> frozenset[str]:
+        return frozenset(self.stack.names)
+
+    def find_sources(self, bucket: str) -> tuple[SourceName, ...]:
+        """Return which sources list a bucket."""
+        listed = {"registry": bucket in self._in_stack, "s3": bucket in self.regions}
+        return tuple(source for source in SOURCES if listed[source])
+
+
+class Reader(NamedTuple):
+    """The reader: the caller, AWS with the caller's credentials, and the caller's standing in the stack.
+
+    A local user without a login has no standing, and calls AWS with the AWS configuration of this machine.
+    """
+
+    caller: "Caller"
+    aws: "AWSClients"
+    standing: "Standing | None"
+
+
+def open_reader(caller: "Caller") -> Reader:
+    """Ask the stack who the caller is, and open AWS for that user and role.
+
+    Raises:
+        ResourceFailure: the stack does not say who the caller is, or issues no AWS credentials.
+    """
+    try:
+        standing = caller.fetch_standing()
+    except NotSignedIn:
+        return Reader(caller, caller.aws, None)  # also raises, unless this user needs no login
+    return Reader(caller, caller.open_aws(standing), standing)
+
+
+def list_buckets(reader: Reader, *, prefix: str = "", seconds: float) -> Buckets:
+    """List the buckets of both sources, and fetch the caller's role.
+
+    Args:
+        reader: who reads.
+        prefix: lists only the buckets of the account with this prefix.
+        seconds: the time limit.
+    """
+    calls: dict[str, Callable[[], Any]] = {
+        "registry": partial(fetch_buckets, reader.caller),
+        "s3": partial(_list_account, reader.aws, {"Prefix": prefix} if prefix else {}),
+        "role": partial(fetch_own_role, reader.caller, reader.standing),
+    }
+
+    def call(name: str) -> Any:
+        try:
+            return calls[name]()
+        except ResourceFailure as failure:
+            return failure
+
+    found = fan_out(call, calls, seconds=seconds)
+    read = {name: value for name, value in found.items() if not isinstance(value, ResourceFailure)}
+    role = read.get("role", f"your role: {NOT_IN_TIME}")
+    sources = {name: _describe(found, name) for name in SOURCES}
+    stack = read.get("registry", StackBuckets(error=sources["registry"]))
+    return Buckets(stack, read.get("s3", {}), role, sources)
+
+
+def _describe(found: Mapping[str, object], source: SourceName) -> str:
+    if source not in found:
+        return f"not read: {NOT_IN_TIME}"
+    result = found[source]
+    return f"not read: {result.message}" if isinstance(result, ResourceFailure) else READ
+
+
+def _list_account(aws: "AWSClients", filters: Mapping[str, str]) -> dict[str, str | None]:
+    found = aws.list_items(
+        "s3", "list_buckets", "Buckets", next_key="ContinuationToken", MaxBuckets=LIST_PAGE, **filters
+    )
+    return {bucket["Name"]: bucket.get("BucketRegion") for bucket in found}
+
+
+def describe_cut(buckets: Buckets, probed: Sequence[str]) -> str | None:
+    """Say which buckets were left out, and how to ask for one of them; None if all were probed."""
+    if len(probed) == len(buckets.names):
+        return None
+    of_stack = min(len(buckets.stack.names), len(probed))
+    return (
+        f"{len(buckets.names)} buckets were found and {len(probed)} were probed: {of_stack} of the "
+        f"{len(buckets.stack.names)} in the Quilt stack, and {len(probed) - of_stack} of the others in the AWS "
+        "account, by name. For any other bucket, read permissions://buckets/{bucket}/access."
+    )
+
+
+MAX_BUCKETS = 1000
+
+
+class CallerIdentity(TypedDict):
+    """A response of GetCallerIdentity."""
+
+    UserId: str
+    Account: str
+    Arn: str
+
+
+@dataclass(frozen=True)
+class BucketAccess:
+    """One bucket and the caller's rights in it.
+
+    Attributes:
+        name: its name.
+        claims: the rights, with their evidence.
+        named_by: the sources that list it.
+        region: its AWS region; None if unknown.
+        error: why it could not be probed; None otherwise.
+    """
+
+    name: str
+    claims: Claims
+    named_by: tuple[SourceName, ...] = ()
+    region: str | None = None
+    error: str | None = None
+
+    @property
+    def level(self) -> Level:
+        """The rights in one word."""
+        return self.claims.level
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The caller's rights in the buckets that the stack or the account lists.
+
+    Attributes:
+        buckets: sorted by name.
+        sources: for each source, "read", or why it could not be read.
+        not_probed: the number of buckets above the maximum, which were left out.
+        not_probed_note: which were left out; None if none were.
+        tries_writes: whether the write probe is enabled.
+    """
+
+    buckets: list[BucketAccess]
+    sources: Mapping[SourceName, str]
+    not_probed: int = 0
+    not_probed_note: str | None = None
+    tries_writes: bool = False
+
+    @property
+    def has_all_buckets(self) -> bool:
+        """Whether both sources were read and no bucket was left out. A bucket that could not be probed counts."""
+        return not self.not_probed and all(state == READ for state in self.sources.values())
+
+
+def open_identity(reader: Reader) -> CallerIdentity:
+    """Ask AWS who the caller is.
+
+    Raises:
+        ResourceFailure: AWS does not return it.
+    """
+    identity: CallerIdentity = reader.aws.call("sts", "get_caller_identity")
+    return identity
+
+
+def probe_page(
+    reader: Reader, identity: CallerIdentity, listed: Buckets, names: Sequence[str], *, until: float
+) -> list[BucketAccess]:
+    """Probe some buckets in parallel, until a time on the monotonic clock, and return the rights in each of them."""
+    writes = current_app().settings_as(QuiltSettings).probe_writes
+    probe = partial(probe_bucket, reader.aws, writes=writes)
+    probes = fan_out(probe, names, seconds=max(0, until - time.monotonic()))
+    statements = state_rights(listed.stack, reader.standing, listed.role, identity["Arn"])
+    return [assess(name, probes.get(name, Probe(error=NOT_IN_TIME)), listed, statements) for name in names]
+
+
+def take_snapshot(*, max_buckets: int = MAX_BUCKETS) -> Snapshot:
+    """Find the buckets and probe them in parallel, within the time limit for probes.
+
+    Raises:
+        ResourceFailure: the stack does not issue AWS credentials, or AWS does not return the caller's identity.
+    """
+    settings = current_app().settings_as(QuiltSettings)
+    until = time.monotonic() + settings.probe_seconds
+    reader = open_reader(current_caller())
+    identity = open_identity(reader)
+    listed = list_buckets(reader, seconds=(until - time.monotonic()) / 2)
+    names = listed.names[:max_buckets]
+    buckets = probe_page(reader, identity, listed, sorted(names), until=until)
+    left_out = len(listed.names) - len(names)
+    cut = describe_cut(listed, names)
+    return Snapshot(buckets, listed.sources, left_out, cut, tries_writes=settings.probe_writes)
+
+
+def assess(name: str, probe: Probe, listed: Buckets, statements: Statements) -> BucketAccess:
+    """Return the rights in one bucket."""
+    claims = judge(probe, statements.find(name))
+    region = probe.region or listed.regions.get(name)
+    return BucketAccess(name, claims, listed.find_sources(name), region, probe.error)
+
+
+# `buckets` exists since April 2026. It lists the buckets of the caller's role, for administrators too.
+BUCKETS = "query stackBuckets { buckets { name title description tags relevanceScore } }"
+CONFIGS = "query stackBucketConfigs { bucketConfigs { name title description tags relevanceScore } }"
+
+Source = Literal["buckets", "bucketConfigs"]
+Scope = Literal["role", "stack"]
+
+
+class Bucket(TypedDict):
+    """A bucket in the data of both queries."""
+
+    name: str
+    title: str
+    description: str | None
+    tags: list[str] | None
+    relevanceScore: int
+
+
+class BucketsData(TypedDict):
+    """The data of the query for current stacks."""
+
+    buckets: list[Bucket]
+
+
+class ConfigsData(TypedDict):
+    """The data of the query for older stacks."""
+
+    bucketConfigs: list[Bucket]
+
+
+class BucketRow(TypedDict):
+    """One bucket.
+
+    Attributes:
+        name: the name in S3.
+        title: its title in the catalog.
+        description: its description; null if it is not set.
+        tags: its tags; null if they are not set.
+        relevance: how far up the catalog shows it: higher is further up, and the catalog hides negative ones.
+        catalog_url: its page in the catalog; null if no catalog is configured.
+    """
+
+    name: str
+    title: str
+    description: str | None
+    tags: list[str] | None
+    relevance: int
+    catalog_url: str | None
+
+
+class BucketsAnswer(TypedDict):
+    """A page of the buckets of the stack.
+
+    Attributes:
+        buckets: the buckets of this page, sorted by name.
+        count: the total of all pages.
+        next_cursor: the `cursor` of the next page; null on the last page.
+        scope: "role" for the buckets that the stack shows to your role (to a role that Quilt does not manage, it shows
+            all), "stack" for all buckets, as older stacks show them to administrators; null if it is unknown which.
+        source: the field of the stack's API that listed them: bucketConfigs on stacks from before April 2026.
+    """
+
+    buckets: list[BucketRow]
+    count: int
+    next_cursor: str | None
+    scope: Scope | None
+    source: Source
+
+
+class _Found(NamedTuple):
+    """All buckets, and where they come from."""
+
+    buckets: list[Bucket]
+    scope: Scope | None
+    source: Source
+
+
+def stack_buckets_list(cursor: str | None = None, limit: str | None = None) -> BucketsAnswer:
+    """The stack's buckets, with descriptions.
+
+    They also have tags and a link to the catalog, and are sorted by name. `scope` says whether these are the buckets of
+    your role, or all buckets of the stack. A bucket in this list is not necessarily readable: permissions://discover
+    tests that. Sends one GraphQL request, and up to three on older stacks.
+    """
+    caller = current_caller()
+    found = _read_buckets(caller)
+    stack = caller.login.stack
+    page = cut_page(
+        found.buckets, lambda one: one["name"], cursor=cursor, limit=limit, scope=("buckets", stack.registry_url)
+    )
+    return {
+        "buckets": [_bucket_row(one, stack.catalog_url) for one in page.rows],
+        "count": page.total,
+        "next_cursor": page.next_cursor,
+        "scope": found.scope,
+        "source": found.source,
+    }
+
+
+def _read_buckets(caller: "Caller") -> _Found:
+    try:
+        return _Found(caller.send_query("stackBuckets", BUCKETS, BucketsData)["buckets"], "role", "buckets")
+    except QueryRefused as refusal:
+        try:
+            configs = caller.send_query("stackBucketConfigs", CONFIGS, ConfigsData)["bucketConfigs"]
+        except ResourceFailure as failure:
+            raise refusal from failure
+    return _Found(configs, _find_scope(caller), "bucketConfigs")
+
+
+def _find_scope(caller: "Caller") -> Scope | None:
+    """Return what `bucketConfigs` lists for the caller. It ignores the role for administrators only."""
+    try:
+        is_admin = caller.fetch_standing().is_admin
+    except ResourceFailure:
+        return None
+    return None if is_admin is None else "stack" if is_admin else "role"
+
+
+def _bucket_row(bucket: Bucket, catalog_url: str | None) -> BucketRow:
+    return {
+        "name": bucket["name"],
+        "title": bucket["title"],
+        "description": bucket["description"],
+        "tags": bucket["tags"],
+        "relevance": bucket["relevanceScore"],
+        "catalog_url": f"{catalog_url}/b/{quote(bucket['name'], safe='')}" if catalog_url else None,
+    }

@@ -1,0 +1,616 @@
+"""The evidence for the caller's rights in a bucket: the calls to S3, and the claims that follow from their results.
+
+The calls store nothing, and ask only for keys that S3 has listed: HeadObject of a missing key would prove little,
+because without the right to list, S3 answers like for a forbidden key. Each claim comes with its evidence: a text that
+names the source, the call and the result.
+"""
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from quilt_mcp.core.errors import NotFound, ResourceFailure, Unavailable
+from quilt_mcp.services.lists import NOT_IN_TIME, fan_out
+from quilt_mcp.services.stack.failures import RefusedByAWS, Throttled, TooSlow
+
+if TYPE_CHECKING:
+    from quilt_mcp.services.stack.aws import AWSClients, Response
+
+Claim = bool | Literal["some"] | None
+"""A right in a bucket: yes, no, for a part of the bucket, or unknown."""
+KeyResult = Literal["read", "refused", "unproven", "archived", "missing", "failed"]
+Cause = Literal["missing", "late", "other"]
+"""Why a bucket was not listed: there is none, S3 was too busy or there was no time, or anything else."""
+Level = Literal["full_access", "read_only", "list_only", "no_access", "unknown"]
+StatedLevel = Literal["READ_WRITE", "READ", "none"]
+StatementSource = Literal["role", "collaborators", "registry"]
+WriteProof = Literal["verified", "stated", "unverified", "no"]
+
+QUILT = ".quilt/"
+ROOT = ""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key that S3 listed."""
+
+    name: str
+    is_archived: bool = False
+
+    @property
+    def prefix(self) -> str:
+        """The first-level prefix, such as `data/`; empty for a key at the root."""
+        first, slash, _ = self.name.partition("/")
+        return first + slash if slash else ROOT
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The results of the list calls.
+
+    Attributes:
+        root: whether S3 allowed the list of the root.
+        quilt: whether S3 allowed the list under .quilt/, which is tried if it refused the list of the root.
+        keys: the keys that were listed.
+        prefixes: the first-level prefixes that are known to exist; the root is "".
+        is_complete: whether these are all first-level prefixes of the bucket.
+        has_all_keys: whether `keys` are all keys of the bucket.
+        refused: the prefixes that S3 refused to list, although it listed the root.
+    """
+
+    root: bool
+    quilt: bool = False
+    keys: tuple[Key, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    is_complete: bool = False
+    has_all_keys: bool = False
+    refused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TriedKey:
+    """An object that was asked for. `reason` says why the call failed."""
+
+    key: Key
+    result: KeyResult
+    reason: str | None = None
+    is_under_kms: bool = False
+
+
+@dataclass(frozen=True)
+class Put:
+    """A put that must fail: where it was sent, whether S3 allowed it, and why it failed in another way."""
+
+    prefix: str
+    is_allowed: bool | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Probe:
+    """All that S3 showed about one bucket. `listing` is None if it was not listed; `error` and `cause` say why."""
+
+    listing: Listing | None = None
+    tried: tuple[TriedKey, ...] = ()
+    put: Put | None = None
+    region: str | None = None
+    error: str | None = None
+    cause: Cause = "late"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The Quilt stack's statement about writing to one bucket.
+
+    Attributes:
+        evidence: what the stack states, or why nothing is known.
+        level: the stated right; None if the stack states nothing that counts for the caller's AWS identity.
+        can_write: what follows from it; None if the stated right may not be all.
+        source: which part of the stack states it.
+    """
+
+    evidence: str
+    level: StatedLevel | None = None
+    can_write: bool | None = None
+    source: StatementSource = "registry"
+
+
+@dataclass(frozen=True)
+class Claims:
+    """The caller's rights in one bucket, each with its evidence.
+
+    Attributes:
+        refuses_reads: whether S3 refused to read a key that exists.
+        refuses_writes: whether S3 refused the put of the write probe.
+        write_proof: how well a right to write is proven: "verified" by S3, "stated" by the stack, "unverified" if
+            nothing is known, "no" if there is none.
+        states_read_only: whether the stack states a right to read, and none to write.
+    """
+
+    can_list: Claim
+    list_evidence: str
+    can_read: Claim
+    read_evidence: str
+    can_write: Claim
+    write_evidence: str
+    refuses_reads: bool = False
+    refuses_writes: bool = False
+    write_proof: WriteProof = "unverified"
+    states_read_only: bool = False
+
+    @property
+    def level(self) -> Level:
+        """The rights in one word; `permissions://discover` defines the words."""
+        if self.can_list is None:
+            return "unknown"
+        if self.can_read:
+            return "full_access" if self.can_read is True and self.can_write is True else "read_only"
+        if self.can_list is False:
+            return "unknown" if self.can_write else "no_access"
+        return "list_only" if self.refuses_reads else "unknown"
+
+
+UNTRIED = "other prefixes were not tried"
+STORES_NOTHING = "allowed; the condition failed, so nothing is stored"
+
+
+def judge(probe: Probe, statement: Statement) -> Claims:
+    """Decide what a probe and a statement prove."""
+    can_list, list_evidence = judge_list(probe)
+    can_read, read_evidence = judge_reads(probe)
+    can_write, write_evidence = _judge_writes(probe, statement)
+    return Claims(
+        can_list,
+        list_evidence,
+        can_read,
+        read_evidence,
+        can_write,
+        write_evidence,
+        refuses_reads=bool(_refused(probe)),
+        refuses_writes=probe.put is not None and probe.put.is_allowed is False,
+        write_proof=_name_proof(can_write, probe.put),
+        states_read_only=statement.level in ("READ", "none"),
+    )
+
+
+def _name_proof(can_write: Claim, put: Put | None) -> WriteProof:
+    if not can_write:
+        return "unverified" if can_write is None else "no"
+    return "verified" if put else "stated"
+
+
+def judge_list(probe: Probe) -> tuple[Claim, str]:
+    """Decide whether the caller may list the bucket."""
+    listing = probe.listing
+    if listing is None:
+        return _judge_unlisted(probe), f"not probed: {_explain_no_key(probe)}"
+    if listing.root and listing.refused:
+        return "some", f"ListObjectsV2: allowed at the root, refused {name_prefixes(listing.refused)}"
+    if listing.root:
+        return True, "ListObjectsV2: allowed"
+    if listing.quilt:
+        return "some", f"ListObjectsV2: refused at the root, allowed under {QUILT}"
+    return False, f"ListObjectsV2: refused, also under {QUILT}"
+
+
+def _judge_unlisted(probe: Probe) -> Claim:
+    """Return what every right is in a bucket that was not listed: there is none in a bucket that does not exist."""
+    return False if probe.cause == "missing" else None
+
+
+def judge_reads(probe: Probe) -> tuple[Claim, str]:
+    """Decide whether the caller may read the objects of the bucket."""
+    listing, read, refused = probe.listing, _select(probe.tried, "read"), _refused(probe)
+    counted = [one for one in probe.tried if one.result not in ("missing", "failed")]
+    if listing is None or not (counted or _select(probe.tried, "failed")):
+        return (_judge_unlisted(probe) if listing is None else None), f"not tried: {_explain_no_key(probe)}"
+    evidence = "; ".join([f"HeadObject: {len(read)} of {_count(counted)} read", *_describe_others(probe)])
+    if read:
+        is_whole = len(read) == len(counted) and listing.root and not listing.refused
+        return (True if is_whole else "some"), evidence
+    if not refused:
+        return None, evidence
+    if listing.has_all_keys and {one.key for one in refused} == set(listing.keys):
+        return False, evidence
+    return None, f"{evidence}; other keys can be readable"
+
+
+def _explain_no_key(probe: Probe) -> str:
+    listing = probe.listing
+    if listing is None:
+        return str(probe.error).removesuffix(".")
+    if probe.tried:
+        return "every key that was listed has been deleted since"
+    if not listing.root:
+        return "no key is known, because S3 refuses the list" + (f", and {QUILT} is empty" if listing.quilt else "")
+    return "the bucket is empty" if listing.is_complete else "the list contains no key"
+
+
+def _describe_others(probe: Probe) -> list[str]:
+    texts = []
+    if refused := _refused(probe):
+        texts.append(f"refused {name_prefixes(one.key.prefix for one in refused)}")
+    if unproven := _select(probe.tried, "unproven"):
+        where = name_prefixes(one.key.prefix for one in unproven)
+        texts.append(f"unproven {where}, because S3 sent no checksum of an object under a KMS key")
+    if archived := _select(probe.tried, "archived"):
+        where = name_prefixes(one.key.prefix for one in archived)
+        texts.append(f"archived {where}: restore these objects before you read them")
+    if failed := _select(probe.tried, "failed"):
+        texts.append(f"{_count(failed)} not read: {failed[0].reason}")
+    if probe.listing and not probe.listing.root:
+        texts.append(f"only keys under {QUILT} are known")
+    if probe.listing and probe.listing.refused:
+        texts.append(f"no key tried {name_prefixes(probe.listing.refused)}, because S3 refuses the list")
+    return texts
+
+
+def _judge_writes(probe: Probe, statement: Statement) -> tuple[Claim, str]:
+    """Decide whether the caller may write. A put proves its own prefix; only the stack can state the whole bucket."""
+    stated, evidence = _judge_statement(probe, statement)
+    put = probe.put
+    if put is None:
+        return stated, evidence
+    if put.is_allowed:
+        return _judge_allowed_put(probe, put.prefix, statement if stated is True else None)
+    if put.is_allowed is False:
+        return _judge_refused_put(probe, put.prefix, statement if stated is False else None)
+    return None, f"PutObject {name_prefixes([put.prefix])}: {put.reason}"
+
+
+def _judge_allowed_put(probe: Probe, prefix: str, right: Statement | None) -> tuple[Claim, str]:
+    """Decide what an allowed put proves. `right` is the statement of a right to write in the whole bucket."""
+    where = name_prefixes([prefix])
+    if doubt := _find_doubt(probe):
+        return None, f"PutObject {where}: allowed; but {doubt}"
+    if right:
+        return True, f"PutObject {where}: {STORES_NOTHING}; {right.evidence}"
+    if prefix == ROOT and _has_no_prefix(probe) and not _refused(probe):
+        return True, f"PutObject {where}: {STORES_NOTHING}"
+    return "some", f"PutObject {where}: {STORES_NOTHING}; {UNTRIED}"
+
+
+def _judge_refused_put(probe: Probe, prefix: str, no_right: Statement | None) -> tuple[Claim, str]:
+    """Decide what a refused put proves. `no_right` is the statement that there is no right to write.
+
+    Without it, a refused put does not exclude other puts: under another prefix, which may not exist yet, or without the
+    condition, for which S3 needs `s3:GetObject` too, and which the policy of the bucket can refuse.
+    """
+    refused = f"PutObject {name_prefixes([prefix])}: refused"
+    if no_right:
+        return False, f"{refused}; {no_right.evidence}"
+    if probe.listing is None or not probe.listing.root:
+        return None, f"{refused}, but without the right to list S3 can refuse for a missing key too"
+    if not _select((one for one in probe.tried if one.key.prefix == prefix), "read"):
+        return None, f"{refused}, but without the right to read S3 can refuse the condition; {UNTRIED}"
+    return None, f"{refused}; {UNTRIED}"
+
+
+def _has_no_prefix(probe: Probe) -> bool:
+    """Return whether all keys of a bucket are at the root."""
+    listing = probe.listing
+    return listing is not None and listing.is_complete and set(listing.prefixes) <= {ROOT}
+
+
+def _find_doubt(probe: Probe) -> str | None:
+    """Find why a put with data could be refused. S3 may not check the KMS key of a put that stores nothing."""
+    if any(one.is_under_kms for one in probe.tried):
+        return "objects are under a KMS key, and the right to encrypt with it cannot be tried without storing one"
+    if _refused(probe) and not _select(probe.tried, "read"):
+        return "S3 refused every read, so a KMS key or a policy that the put does not test can refuse data"
+    return None
+
+
+def _judge_statement(probe: Probe, statement: Statement) -> tuple[Claim, str]:
+    if probe.listing is None and probe.cause != "late":
+        return _judge_unlisted(probe), f"not tried: {_explain_no_key(probe)}; {statement.evidence}"
+    if statement.level is None:
+        reason = "QUILT_MCP_PROBE_WRITES is off" if probe.listing else _explain_no_key(probe)
+        return None, f"not tried: {reason}, and {statement.evidence}"
+    if statement.level != "none" and (contradiction := _find_contradiction(probe)):
+        return None, f"{statement.evidence}; but {contradiction}"
+    return statement.can_write, f"{statement.evidence}; not tried in S3"
+
+
+def _find_contradiction(probe: Probe) -> str | None:
+    """Find what S3 refused although the stack states a right in the bucket."""
+    if probe.listing is None:
+        return None
+    if not probe.listing.root:
+        return "S3 refuses to list the bucket"
+    if probe.listing.refused:
+        return f"S3 refuses the list {name_prefixes(probe.listing.refused)}"
+    if refused := _refused(probe):
+        where = name_prefixes(one.key.prefix for one in refused)
+        return f"S3 refused {'some reads' if _select(probe.tried, 'read') else 'every read'}, {where}"
+    return None
+
+
+def name_prefixes(prefixes: Iterable[str]) -> str:
+    """Name prefixes in a text, such as `under data/, runs/`."""
+    different = sorted(set(prefixes))
+    parts = [f"under {', '.join(one for one in different if one)}"] if any(different) else []
+    return " and ".join([*parts, *(["at the root"] if ROOT in different else [])])
+
+
+def _select(tried: Iterable[TriedKey], result: KeyResult) -> list[TriedKey]:
+    return [one for one in tried if one.result == result]
+
+
+def _refused(probe: Probe) -> list[TriedKey]:
+    return _select(probe.tried, "refused")
+
+
+def _count(keys: Sequence[object]) -> str:
+    return f"{len(keys)} {'key' if len(keys) == 1 else 'keys'}"
+
+
+CALLS = 4
+PAGE = 5
+"""Keys per list. Each costs 0.1 ms of CPU in botocore, and `.quilt/` comes first and often has thousands of keys."""
+LAST_CHARACTER = "\U0010ffff"
+NO_SUCH_ETAG = '"00000000000000000000000000000000"'
+REGION_HEADER = "x-amz-bucket-region"
+ARCHIVES = frozenset({"GLACIER", "DEEP_ARCHIVE"})
+NO_BUCKET = "S3 has no such bucket."
+
+
+class Page(NamedTuple):
+    """A page of a list. `region` is the bucket's."""
+
+    keys: tuple[Key, ...]
+    prefixes: tuple[str, ...]
+    is_cut: bool
+    region: str | None
+
+
+class Refusal(NamedTuple):
+    """A list that S3 refused."""
+
+    region: str | None
+
+
+def probe_bucket(aws: "AWSClients", bucket: str, *, writes: bool) -> Probe:
+    """Find the caller's rights in one bucket, with at most CALLS calls, and one more for the write probe.
+
+    Args:
+        aws: AWS in the caller's name.
+        bucket: its name.
+        writes: whether to send a put that must fail.
+    """
+    try:
+        listing, calls, region = _list_bucket(aws, bucket)
+    except NotFound:
+        return Probe(error=NO_BUCKET, cause="missing")
+    except ResourceFailure as failure:
+        return Probe(error=failure.message, cause="late" if isinstance(failure, (Throttled, TooSlow)) else "other")
+    chosen = choose_keys(listing.keys, CALLS - calls)
+    tried = tuple(try_key(aws, bucket, key) for key in chosen)
+    put = try_put(aws, bucket, tried) if writes else None
+    has_failed = bool(tried) and all(one.result == "failed" for one in tried)
+    return Probe(listing, tried, put, region, tried[0].reason if has_failed else None)
+
+
+def _list_bucket(aws: "AWSClients", bucket: str) -> tuple[Listing, int, str | None]:
+    """List some keys. Return them, the number of calls, and the region."""
+    first = list_page(aws, bucket)
+    if isinstance(first, Refusal):
+        under = list_page(aws, bucket, Prefix=QUILT)
+        keys = under.keys if isinstance(under, Page) else ()
+        listing = Listing(root=False, quilt=isinstance(under, Page), keys=keys, prefixes=_list_prefixes(keys))
+        return listing, 2, first.region or under.region
+    prefixes = _list_prefixes(first.keys)
+    if not first.is_cut or len(prefixes) > 1 or prefixes == (ROOT,):
+        listing = Listing(
+            root=True,
+            keys=first.keys,
+            prefixes=prefixes,
+            is_complete=not first.is_cut,
+            has_all_keys=not first.is_cut,
+        )
+        return listing, 1, first.region
+    second = list_page(aws, bucket, StartAfter=f"{prefixes[0]}{LAST_CHARACTER}")
+    if isinstance(second, Refusal):
+        return Listing(root=True, keys=first.keys, prefixes=prefixes), 2, first.region
+    keys = first.keys + second.keys
+    return Listing(root=True, keys=keys, prefixes=_list_prefixes(keys), is_complete=not second.is_cut), 2, first.region
+
+
+def list_page(aws: "AWSClients", bucket: str, **parameters: object) -> Page | Refusal:
+    """List one page of a bucket.
+
+    Raises:
+        ResourceFailure: S3 neither allowed nor refused it.
+    """
+    try:
+        response: Response = aws.call("s3", "list_objects_v2", **{"Bucket": bucket, "MaxKeys": PAGE, **parameters})
+    except RefusedByAWS as refusal:
+        return Refusal(_find_region(getattr(refusal.__cause__, "response", {})))
+    keys = tuple(Key(one["Key"], one.get("StorageClass") in ARCHIVES) for one in response.get("Contents", ()))
+    prefixes = tuple(one["Prefix"] for one in response.get("CommonPrefixes", ()))
+    return Page(keys, prefixes, bool(response.get("IsTruncated")), _find_region(response))
+
+
+def _find_region(response: "Response") -> str | None:
+    headers: Mapping[str, str] = response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    return headers.get(REGION_HEADER)
+
+
+def _list_prefixes(keys: Iterable[Key]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(key.prefix for key in keys))
+
+
+def choose_keys(keys: Iterable[Key], count: int) -> list[Key]:
+    """Choose one key under each of several first-level prefixes: Quilt's own, then the data's, then the root.
+
+    A single key is chosen from the data. An archived object and a key that ends with a slash, which often has no
+    content, come last in their prefix.
+    """
+    best: dict[str, Key] = {}
+    for key in sorted(keys, key=lambda one: (one.is_archived, one.name.endswith("/"))):
+        best.setdefault(key.prefix, key)
+    ranks = {QUILT: 0 if count > 1 else 3, ROOT: 2}
+    return sorted(best.values(), key=lambda key: (ranks.get(key.prefix, 1), key.name))[:count]
+
+
+def try_key(aws: "AWSClients", bucket: str, key: Key) -> TriedKey:
+    """Ask for one object without its content.
+
+    The content of an object under a KMS key needs the right to decrypt, and HeadObject alone does not. With the
+    checksum mode S3 needs this right to return the checksum, so an answer without a checksum proves nothing.
+    """
+    try:
+        response: Response = aws.call("s3", "head_object", Bucket=bucket, Key=key.name, ChecksumMode="ENABLED")
+    except NotFound:
+        return TriedKey(key, "missing")
+    except RefusedByAWS:
+        return TriedKey(key, "refused")
+    except ResourceFailure as failure:
+        return TriedKey(key, "failed", failure.message)
+    is_under_kms = str(response.get("ServerSideEncryption", "")).startswith("aws:kms")
+    has_checksum = any(name.startswith("Checksum") and name != "ChecksumType" for name in response)
+    result: KeyResult = "unproven" if is_under_kms and not has_checksum else "read"
+    if _is_archived(response):
+        result = "archived"
+    return TriedKey(key, result, is_under_kms=is_under_kms)
+
+
+def _is_archived(response: "Response") -> bool:
+    """Return whether an object must be restored before it can be read, and no restored copy exists."""
+    is_restored = 'ongoing-request="false"' in response.get("Restore", "")
+    return not is_restored and (response.get("StorageClass") in ARCHIVES or bool(response.get("ArchiveStatus")))
+
+
+def try_put(aws: "AWSClients", bucket: str, tried: Iterable[TriedKey]) -> Put:
+    """Send a put to a new key that S3 cannot carry out, because it requires an ETag that no object has.
+
+    It is sent under a prefix in which a key was read: policies often allow only some prefixes.
+    """
+    readable = [one.key.prefix for one in tried if one.result == "read"]
+    prefix = min(readable, key=lambda one: (one in (QUILT, ROOT), one == QUILT), default=ROOT)
+    key = f"{prefix}.quilt-mcp-probe/{uuid.uuid4().hex}"
+    try:
+        aws.call("s3", "put_object", Bucket=bucket, Key=key, IfMatch=NO_SUCH_ETAG, Body=b"")
+    except NotFound:
+        return Put(prefix, is_allowed=True)
+    except RefusedByAWS:
+        return Put(prefix, is_allowed=False)
+    except ResourceFailure as failure:
+        if _find_status(failure) == HTTPStatus.PRECONDITION_FAILED:
+            return Put(prefix, is_allowed=True)
+        return Put(prefix, reason=failure.message)
+    return Put(prefix, reason="S3 ignored the condition of the put and stored an empty object")
+
+
+def _find_status(failure: ResourceFailure) -> int | None:
+    response: Response = getattr(failure.__cause__, "response", {})
+    status: int | None = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return status
+
+
+MOST_CALLS = 18
+"""Two for the root, and two for each prefix. With a write probe there is one prefix less."""
+FIRST_PAGE = 1000
+PREFIX_PAGE = 100
+"""Keys per prefix: enough to see several subfolders."""
+MOST_KEYS = 5
+"""Keys to try per prefix, if there are few prefixes."""
+
+
+@dataclass(frozen=True)
+class PrefixProbe:
+    """One first-level prefix.
+
+    Attributes:
+        prefix: the prefix; "" for the objects at the root.
+        is_listed: whether S3 allowed the list; None if the call failed.
+        keys: the keys that were listed.
+        is_cut: whether the prefix can have more keys.
+        tried: the keys that were tried.
+        reason: why the list failed.
+    """
+
+    prefix: str
+    is_listed: bool | None
+    keys: tuple[Key, ...] = ()
+    is_cut: bool = True
+    tried: tuple[TriedKey, ...] = ()
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """All that S3 showed. `prefixes` are those that were tried."""
+
+    probe: Probe
+    prefixes: tuple[PrefixProbe, ...]
+
+    @property
+    def listing(self) -> Listing:
+        """The results of the list calls."""
+        return self.probe.listing or Listing(root=False)
+
+
+def survey_bucket(aws: "AWSClients", bucket: str, *, writes: bool, seconds: float) -> Survey:
+    """Find the caller's rights in one bucket, with at most MOST_CALLS calls.
+
+    Args:
+        aws: AWS in the caller's name.
+        bucket: its name.
+        writes: whether to send a put that must fail.
+        seconds: the time limit for the prefixes.
+
+    Raises:
+        NotFound: there is no such bucket.
+        ResourceFailure: S3 neither allowed nor refused the list.
+    """
+    root = list_page(aws, bucket, Delimiter="/", MaxKeys=FIRST_PAGE)
+    at_root, prefixes = (root.keys, root.prefixes) if isinstance(root, Page) else ((), (QUILT,))
+    most = (MOST_CALLS - 2 - writes) // 2
+    names = sorted(prefixes, key=lambda one: (one != QUILT, one))
+    chosen = [*names[:most], *([ROOT] if at_root else [])]
+    spare = MOST_CALLS - 1 - writes - 2 * len(chosen) + bool(at_root)
+    count = min(1 + spare // len(chosen), MOST_KEYS) if chosen else 0
+    found = fan_out(partial(_try_prefix, aws, bucket, at_root, count), chosen, seconds=seconds)
+    tried_prefixes = tuple(found[name] for name in chosen if name in found)
+    if isinstance(root, Refusal) and (not tried_prefixes or tried_prefixes[0].is_listed is None):
+        reason = tried_prefixes[0].reason if tried_prefixes else NOT_IN_TIME
+        raise Unavailable(f"S3 refused the list of the root, and {QUILT} could not be listed.", details=reason)
+    tried = tuple(key for one in tried_prefixes for key in one.tried)
+    is_complete, is_open = isinstance(root, Page) and not root.is_cut, isinstance(root, Page)
+    has_all_prefixes = len(tried_prefixes) == len(names) + bool(at_root)
+    listing = Listing(
+        root=is_open,
+        quilt=any(one.is_listed for one in tried_prefixes if one.prefix == QUILT),
+        keys=tuple(key for one in tried_prefixes for key in one.keys),
+        prefixes=(*names, *([ROOT] if at_root else [])),
+        is_complete=is_complete,
+        has_all_keys=is_complete and has_all_prefixes and not any(one.is_cut for one in tried_prefixes),
+        refused=tuple(one.prefix for one in tried_prefixes if is_open and one.is_listed is False),
+    )
+    put = try_put(aws, bucket, tried) if writes else None
+    return Survey(Probe(listing, tried, put, root.region), tried_prefixes)
+
+
+def _try_prefix(aws: "AWSClients", bucket: str, at_root: tuple[Key, ...], count: int, prefix: str) -> PrefixProbe:
+    try:
+        page = list_page(aws, bucket, Prefix=prefix, MaxKeys=PREFIX_PAGE) if prefix else None
+    except ResourceFailure as failure:
+        return PrefixProbe(prefix, None, reason=failure.message)
+    if isinstance(page, Refusal):
+        return PrefixProbe(prefix, is_listed=False)
+    keys, is_cut = (page.keys, page.is_cut) if page else (at_root, False)
+    tried = tuple(try_key(aws, bucket, key) for key in choose_spread(keys, count))
+    return PrefixProbe(prefix, is_listed=True, keys=keys, is_cut=is_cut, tried=tried)
+
+
+def choose_spread(keys: tuple[Key, ...], count: int) -> list[Key]:
+    """Choose keys to try: first one of each folder, because policies often allow only some. Archived keys come last."""
+    best: dict[str, Key] = {}
+    likely = sorted(keys, key=lambda one: (one.is_archived, one.name.endswith("/")))
+    for key in likely:
+        best.setdefault(key.name.removesuffix("/").rpartition("/")[0], key)
+    return list(dict.fromkeys([*best.values(), *likely]))[:count]

@@ -1,0 +1,680 @@
+"""quilt://buckets/{bucket}/packages: packages, their revisions and their contents, as the stack shows them."""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal, TypeVar
+from urllib.parse import quote
+
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
+
+from quilt_mcp.app.page_size import parse_limit
+from quilt_mcp.core import cursors
+from quilt_mcp.core.answers import iso
+from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound, ResourceFailure
+from quilt_mcp.services.buckets import fetch_names
+from quilt_mcp.services.lists import cut_page
+from quilt_mcp.services.stack.callers import current_caller
+from quilt_mcp.services.stack.failures import QueryNotUnderstood
+
+if TYPE_CHECKING:
+    from quilt_mcp.services.stack.caller import Caller
+
+# The stack has these fields since 2021-12-30, and `userMeta` and `workflow` since 2022-03-30.
+LIST = """query packages($bucket: String!, $filter: String, $number: Int!, $size: Int!, $order: PackageListOrder!) {
+  packages(bucket: $bucket, filter: $filter) {
+    total page(number: $number, perPage: $size, order: $order) { name modified }
+  }
+}"""
+PACKAGE = """query package($bucket: String!, $name: String!, $revision: String!) {
+  package(bucket: $bucket, name: $name) {
+    revisions { total }
+    revision(hashOrTag: $revision) {
+      hash modified message userMeta workflow { config id } totalEntries totalBytes
+    }
+  }
+}"""
+REVISIONS = """query packageRevisions($bucket: String!, $name: String!, $number: Int!, $size: Int!) {
+  package(bucket: $bucket, name: $name) {
+    revisions { total page(number: $number, perPage: $size) { hash modified message } }
+  }
+}"""
+CONTENTS = """query packageContents(
+  $bucket: String!, $name: String!, $revision: String!, $path: String!, $isBelow: Boolean!
+) {
+  package(bucket: $bucket, name: $name) {
+    revision(hashOrTag: $revision) {
+      hash
+      dir(path: $path) {
+        size
+        children {
+          __typename ... on PackageFile { path size physicalKey } ... on PackageDir { path size }
+        }
+      }
+      file(path: $path) @include(if: $isBelow) { path size physicalKey }
+    }
+  }
+}"""
+
+PART = re.compile(r"[\w-]+")
+"""The form of both parts of a package's name in Quilt."""
+LATEST = "latest"
+HASH = re.compile(r"[0-9a-f]{64}")
+SHORT_HASH = re.compile(r"[0-9a-f]{6,63}")
+REVISIONS_PAGE, MOST_REVISIONS = 100, 1000
+"""How many revisions are compared with a short hash."""
+MAX_META = 20_000
+MAX_NAMES = 50
+EXAMPLE_BUCKETS = 10
+ICEBERG_KINDS = ("revision", "tag", "manifest", "entry")
+ORDERS = {"name": "NAME", "modified": "MODIFIED"}
+INSTEAD = 'Use quilt3 in Python instead, such as `quilt3.list_packages("s3://BUCKET")`.'
+
+T = TypeVar("T")
+Kind = Literal["file", "folder"]
+
+
+class _PackageName(TypedDict):
+    name: str
+    modified: datetime
+
+
+class _PackageList(TypedDict):
+    total: int
+    page: list[_PackageName]
+
+
+class _ListData(TypedDict):
+    packages: _PackageList | None
+
+
+class _Total(TypedDict):
+    total: int
+
+
+class _Workflow(TypedDict):
+    config: str
+    id: str | None
+
+
+class _Revision(TypedDict):
+    """A revision in the data of PACKAGE."""
+
+    hash: str
+    modified: datetime
+    message: str | None
+    userMeta: dict[str, object] | None
+    workflow: _Workflow | None
+    totalEntries: int | None
+    totalBytes: float | None
+
+
+class _Found(TypedDict):
+    revisions: _Total
+    revision: _Revision | None
+
+
+class _PackageData(TypedDict):
+    package: _Found | None
+
+
+class _OldRevision(TypedDict):
+    hash: str
+    modified: datetime
+    message: str | None
+
+
+class _RevisionPage(TypedDict):
+    total: int
+    page: list[_OldRevision]
+
+
+class _WithRevisions(TypedDict):
+    revisions: _RevisionPage
+
+
+class _RevisionsData(TypedDict):
+    package: _WithRevisions | None
+
+
+class _Child(TypedDict, total=False):
+    """A file or a folder in the data of CONTENTS."""
+
+    path: str
+    size: float | None
+    physicalKey: str
+
+
+class _Directory(TypedDict):
+    size: float
+    children: list[_Child]
+
+
+class _Contents(TypedDict, total=False):
+    """A revision in the data of CONTENTS. `file` is only requested for a path below the root."""
+
+    hash: str
+    dir: _Directory | None
+    file: _Child | None
+
+
+class _WithContents(TypedDict):
+    revision: _Contents | None
+
+
+class _ContentsData(TypedDict):
+    package: _WithContents | None
+
+
+class PackageRow(TypedDict):
+    """One package.
+
+    Attributes:
+        name: its name, namespace/name.
+        modified: when its newest revision was made, ISO 8601 in UTC.
+        catalog_url: its page in the catalog; null if no catalog is configured.
+    """
+
+    name: str
+    modified: str
+    catalog_url: str | None
+
+
+class PackagesAnswer(TypedDict):
+    """A page of the packages of a bucket.
+
+    Attributes:
+        bucket: its name.
+        packages: the packages of this page, by name, or the newest first.
+        count: the total of all pages.
+        next_cursor: the `cursor` of the next page; null on the last page.
+        tabulator_tables: the URI of the bucket's tabulator tables, which read files in packages.
+        iceberg_tables: the names of the four tables with all packages of the bucket that stacks from 1.70 on keep;
+            athena://workgroups names their database.
+    """
+
+    bucket: str
+    packages: list[PackageRow]
+    count: int
+    next_cursor: str | None
+    tabulator_tables: str
+    iceberg_tables: list[str]
+
+
+class PackageWorkflow(TypedDict):
+    """The workflow that a push passed."""
+
+    id: str | None
+    """Its id; null if the push named none."""
+    config: str
+    """The version of the workflows' configuration."""
+
+
+class PackageAnswer(TypedDict):
+    """One revision of a package.
+
+    Attributes:
+        bucket: its bucket.
+        name: its name.
+        hash: the top hash of the revision.
+        is_latest: whether it is the newest revision; null if an older one was asked for by its hash.
+        modified: when it was made, ISO 8601 in UTC.
+        message: its message; null if there is none.
+        workflow: the workflow that it passed; null if there is none.
+        user_meta: its metadata; null if there is none. Of more than 20,000 characters, only some of the keys.
+        user_meta_left_out: the keys of metadata that are left out, at most 50.
+        user_meta_truncated: whether metadata is left out. quilt3 reads it: `quilt3.Package.browse(...).meta`.
+        entries: the number of its files; null if the stack does not know.
+        bytes: their size; null if the stack does not know.
+        revision_count: the number of revisions of the package.
+        catalog_url: its page in the catalog; null if no catalog is configured.
+        quilt_uri: the URI that Quilt's own tools take.
+        python: the lines of Python that install it into the current directory.
+        contents: the URI of its files.
+        revisions: the URI of its revisions.
+    """
+
+    bucket: str
+    name: str
+    hash: str
+    is_latest: Literal[True] | None
+    modified: str
+    message: str | None
+    workflow: PackageWorkflow | None
+    user_meta: dict[str, object] | None
+    user_meta_left_out: list[str]
+    user_meta_truncated: bool
+    entries: int | None
+    bytes: int | None
+    revision_count: int
+    catalog_url: str | None
+    quilt_uri: str
+    python: list[str]
+    contents: str
+    revisions: str
+
+
+class RevisionRow(TypedDict):
+    """One revision."""
+
+    hash: str
+    """Its top hash."""
+    modified: str
+    """When it was made, ISO 8601 in UTC."""
+    message: str | None
+    """Its message; null if there is none."""
+
+
+class RevisionsAnswer(TypedDict):
+    """A page of the revisions of a package.
+
+    Attributes:
+        bucket: its bucket.
+        name: its name.
+        revisions: the revisions of this page, the newest first.
+        count: the total of all pages.
+        next_cursor: the `cursor` of the next page; null on the last page.
+    """
+
+    bucket: str
+    name: str
+    revisions: list[RevisionRow]
+    count: int
+    next_cursor: str | None
+
+
+class EntryRow(TypedDict):
+    """A file or a folder.
+
+    Attributes:
+        name: its name in the folder.
+        kind: "file" or "folder".
+        size: its size in bytes; of a folder, that of all files in it. Null if the stack does not say.
+        physical_key: where the file is; null for a folder.
+    """
+
+    name: str
+    kind: Kind
+    size: int | None
+    physical_key: str | None
+
+
+class ContentsAnswer(TypedDict):
+    """A page of one folder of a package, or one file.
+
+    Attributes:
+        bucket: the bucket of the package.
+        name: the name of the package.
+        hash: the top hash of the revision.
+        path: the path in the package; empty for its root.
+        kind: whether the path is a folder or a file.
+        size: its size in bytes; null if the stack does not say.
+        entries: the files and folders of this page, sorted by name; the file itself for a file.
+        count: the total of all pages.
+        next_cursor: the `cursor` of the next page; null on the last page.
+    """
+
+    bucket: str
+    name: str
+    hash: str
+    path: str
+    kind: Kind
+    size: int | None
+    entries: list[EntryRow]
+    count: int
+    next_cursor: str | None
+
+
+def packages_list(
+    bucket: str,
+    filter: str | None = None,  # noqa: A002 - the name in the URI
+    order: str | None = None,
+    cursor: str | None = None,
+    limit: str | None = None,
+) -> PackagesAnswer:
+    """The packages of a bucket.
+
+    Each has its time. They are sorted by name, or with `order=modified` the newest first. `filter` is a part of the
+    name, as in the catalog's list. Sends one GraphQL request.
+    """
+    if order not in (None, *ORDERS):
+        raise InvalidTemplateVariable(
+            f"`order` must be {' or '.join(ORDERS)}.",
+            details=f"It was {order!a}.",
+            suggested_actions=["Omit `order` to sort by name."],
+        )
+    caller = current_caller()
+    tag = cursors.compute_tag("packages", caller.login.stack.registry_url, bucket, filter, order)
+    number, size = _read_cursor(cursor, tag, limit)
+    given = {"filter": filter, "number": number, "size": size, "order": ORDERS[order or "name"]}
+    found = _ask(caller, "packages", LIST, _ListData, bucket=bucket, **given)["packages"]
+    if found is None:
+        raise make_unknown_bucket(bucket)
+    catalog = caller.login.stack.catalog_url
+    return {
+        "bucket": bucket,
+        "packages": [
+            {"name": one["name"], "modified": iso(one["modified"]), "catalog_url": link(catalog, bucket, one["name"])}
+            for one in found["page"]
+        ],
+        "count": found["total"],
+        "next_cursor": _write_cursor(number, size, found["total"], tag),
+        "tabulator_tables": f"tabulator://buckets/{bucket}/tables",
+        "iceberg_tables": name_iceberg_tables(bucket),
+    }
+
+
+def package_get(bucket: str, namespace: str, name: str, revision: str | None = None) -> PackageAnswer:
+    """A package's metadata, size and install.
+
+    `revision` is a top hash, or at least six characters of one; by default, it is the newest. The answer has the
+    workflow that the push passed, links, and the URIs of files and revisions. Large metadata is cut, and the answer
+    says so. Sends one GraphQL request, with a short hash at least two.
+    """
+    package = join_name(namespace, name)
+    caller = current_caller()
+    asked = _resolve(caller, bucket, package, revision or LATEST)
+    found = _ask(caller, "package", PACKAGE, _PackageData, bucket=bucket, name=package, revision=asked)["package"]
+    if found is None:
+        raise _make_unknown_package(bucket, package)
+    if (read := found["revision"]) is None:
+        raise _make_unknown_revision(bucket, package, asked)
+    meta, left_out = _cut_meta(read["userMeta"])
+    top_hash, base = read["hash"], make_uri(bucket, package)
+    return {
+        "bucket": bucket,
+        "name": package,
+        "hash": top_hash,
+        "is_latest": True if asked == LATEST else None,
+        "modified": iso(read["modified"]),
+        "message": read["message"],
+        "workflow": {"id": read["workflow"]["id"], "config": read["workflow"]["config"]} if read["workflow"] else None,
+        "user_meta": meta,
+        "user_meta_left_out": left_out[:MAX_NAMES],
+        "user_meta_truncated": bool(left_out),
+        "entries": read["totalEntries"],
+        "bytes": None if read["totalBytes"] is None else int(read["totalBytes"]),
+        "revision_count": found["revisions"]["total"],
+        "catalog_url": link(caller.login.stack.catalog_url, bucket, package, top_hash),
+        "quilt_uri": f"quilt+s3://{bucket}#package={package}@{top_hash}",
+        "python": [
+            "import quilt3",
+            f'quilt3.Package.install("{package}", "s3://{bucket}", top_hash="{top_hash}", dest=".")',
+        ],
+        "contents": f"{base}/contents?revision={top_hash}",
+        "revisions": f"{base}/revisions",
+    }
+
+
+def package_revisions_list(
+    bucket: str, namespace: str, name: str, cursor: str | None = None, limit: str | None = None
+) -> RevisionsAnswer:
+    """A package's revisions, newest first.
+
+    There are 50 per page. Each has its top hash, time and message. Sends one GraphQL request.
+    """
+    package = join_name(namespace, name)
+    caller = current_caller()
+    tag = cursors.compute_tag("revisions", caller.login.stack.registry_url, bucket, package)
+    number, size = _read_cursor(cursor, tag, limit)
+    found = _read_revisions(caller, bucket, package, number, size)
+    return {
+        "bucket": bucket,
+        "name": package,
+        "revisions": [
+            {"hash": one["hash"], "modified": iso(one["modified"]), "message": one["message"]} for one in found["page"]
+        ],
+        "count": found["total"],
+        "next_cursor": _write_cursor(number, size, found["total"], tag),
+    }
+
+
+def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
+    bucket: str,
+    namespace: str,
+    name: str,
+    path: str | None = None,
+    revision: str | None = None,
+    cursor: str | None = None,
+    limit: str | None = None,
+) -> ContentsAnswer:
+    """One folder of a package.
+
+    There are 50 entries per page. `path` is the folder, with %2F for slashes; by default, it is the root of the
+    package. Files have their size and their place in S3, folders the size of all files in them. Each page reads the
+    whole folder from the stack.
+    """
+    package, folder = join_name(namespace, name), _check_path(path)
+    caller = current_caller()
+    asked = _resolve(caller, bucket, package, revision or LATEST)
+    given = {"revision": asked, "path": folder, "isBelow": bool(folder)}
+    found = _ask(caller, "packageContents", CONTENTS, _ContentsData, bucket=bucket, name=package, **given)["package"]
+    if found is None:
+        raise _make_unknown_package(bucket, package)
+    if (read := found["revision"]) is None:
+        raise _make_unknown_revision(bucket, package, asked)
+    directory, file = read["dir"], read.get("file")
+    if directory is None and file is None:
+        raise NotFound(
+            f"There is no {folder!a} in this revision of {package}.",
+            suggested_actions=[f"Read {make_uri(bucket, package)}/contents?revision={read['hash']} for its root."],
+        )
+    rows = [_describe_entry(one) for one in (directory["children"] if directory else [file] if file else [])]
+    scope = ("contents", caller.login.stack.registry_url, bucket, package, read["hash"], folder)
+    page = cut_page(rows, lambda row: row["name"], cursor=cursor, limit=limit, scope=scope)
+    size = directory["size"] if directory else (file or {}).get("size")
+    return {
+        "bucket": bucket,
+        "name": package,
+        "hash": read["hash"],
+        "path": folder,
+        "kind": "folder" if directory else "file",
+        "size": None if size is None else int(size),
+        "entries": page.rows,
+        "count": page.total,
+        "next_cursor": page.next_cursor,
+    }
+
+
+def list_buckets(prefix: str) -> list[str]:
+    """List buckets of the stack with a prefix. Without one, a bucket with packages comes first: it is the example."""
+    caller = current_caller()
+    names = [name for name in fetch_names(caller) if name.startswith(prefix)] if caller.login.signed_in else []
+    first = _find_example(caller)[0] if names and not prefix else None
+    return sorted(names, key=lambda name: (name != first, name))
+
+
+def list_namespaces(prefix: str) -> list[str]:
+    """List the first parts of the names of packages, of the first bucket that has such packages."""
+    return list(dict.fromkeys(name.partition("/")[0] for name in _list_examples(prefix, 0)))
+
+
+def list_names(prefix: str) -> list[str]:
+    """List the second parts of the names of packages, of the first bucket that has such packages."""
+    return list(dict.fromkeys(name.partition("/")[2] for name in _list_examples(prefix, 1)))
+
+
+def _list_examples(prefix: str, part: int) -> list[str]:
+    caller = current_caller()
+    names = _find_example(caller, prefix)[1] if caller.login.signed_in else []
+    return [name for name in names if name.split("/")[part].startswith(prefix)]
+
+
+def _find_example(caller: "Caller", filter_: str = "") -> tuple[str | None, list[str]]:
+    """Return the first bucket that has packages with a text in their names, and some of these names."""
+    for bucket in fetch_names(caller)[:EXAMPLE_BUCKETS]:
+        given = {"filter": filter_ or None, "number": 1, "size": REVISIONS_PAGE, "order": "NAME"}
+        found = _ask(caller, "packages", LIST, _ListData, bucket=bucket, **given)["packages"]
+        if names := [one["name"] for one in found["page"] if "/" in one["name"]] if found else []:
+            return bucket, names
+    return None, []
+
+
+def _ask(caller: "Caller", operation: str, query: str, form: type[T], **variables: object) -> T:
+    """Send a query, and return its complete data.
+
+    Raises:
+        QueryNotUnderstood: the stack is too old for it; the failure says what to use.
+        ResourceFailure: as `Caller.send_query`.
+    """
+    try:
+        return caller.send_query(operation, query, form, **variables)
+    except QueryNotUnderstood as refusal:
+        refusal.message = "The Quilt stack does not know this query for packages."
+        refusal.suggested_actions = [f"Stacks know it since April 2022. {INSTEAD}", *refusal.default_actions]
+        raise
+
+
+def _resolve(caller: "Caller", bucket: str, package: str, revision: str) -> str:
+    """Return the whole hash for a short one. Everything else is for the stack to look up.
+
+    Raises:
+        InvalidTemplateVariable: it fits several revisions.
+        NotFound: it fits none of the newest revisions.
+    """
+    if not SHORT_HASH.fullmatch(revision) or revision.isdigit():
+        return revision
+    read, number = list[str](), 1
+    while len(read) < MOST_REVISIONS:
+        found = _read_revisions(caller, bucket, package, number, REVISIONS_PAGE)
+        read += [one["hash"] for one in found["page"]]
+        number += 1
+        if not found["page"] or len(read) >= found["total"]:
+            break
+    fitting = sorted({one for one in read if one.startswith(revision)})
+    if len(fitting) > 1:
+        raise InvalidTemplateVariable(
+            f"{len(fitting)} revisions of {package} start with {revision}.",
+            details=", ".join(fitting[:MAX_NAMES]),
+            suggested_actions=["Give the whole hash."],
+        )
+    if not fitting:
+        raise _make_unknown_revision(bucket, package, revision)
+    return fitting[0]
+
+
+def _read_revisions(caller: "Caller", bucket: str, package: str, number: int, size: int) -> _RevisionPage:
+    given = {"number": number, "size": size}
+    found = _ask(caller, "packageRevisions", REVISIONS, _RevisionsData, bucket=bucket, name=package, **given)["package"]
+    if found is None:
+        raise _make_unknown_package(bucket, package)
+    return found["revisions"]
+
+
+def _read_cursor(cursor: str | None, tag: str, limit: str | None) -> tuple[int, int]:
+    """Return the number and the size of a page. The stack counts pages, so a list keeps the size of its first page."""
+    if cursor is None:
+        return 1, parse_limit(limit)
+    number, _, size = cursors.decode(cursor, tag).partition("x")
+    if limit is not None and parse_limit(limit) != int(size):
+        raise InvalidTemplateVariable(
+            "`limit` must be that of the first page.",
+            details=f"The first page had {size} rows.",
+            suggested_actions=["Omit `limit` with a cursor, or start without a cursor."],
+        )
+    return int(number), int(size)
+
+
+def _write_cursor(number: int, size: int, total: int, tag: str) -> str | None:
+    return cursors.encode(f"{number + 1}x{size}", tag) if number * size < total else None
+
+
+def join_name(namespace: str, name: str) -> str:
+    """Return the name of a package.
+
+    Raises:
+        InvalidTemplateVariable: Quilt does not allow it.
+    """
+    if PART.fullmatch(namespace) and PART.fullmatch(name):
+        return f"{namespace}/{name}"
+    raise InvalidTemplateVariable(
+        f"{f'{namespace}/{name}'!a} is not the name of a package.",
+        details="It has two parts of letters, digits, _ and -, with a slash between them.",
+        suggested_actions=["Read quilt://buckets/{bucket}/packages for the packages of a bucket."],
+    )
+
+
+def _check_path(path: str | None) -> str:
+    """Return a path in a package without slashes around it.
+
+    Raises:
+        InvalidTemplateVariable: no package has such a path.
+    """
+    parts = (path or "").strip("/").split("/")
+    if parts != [""] and ("" in parts or not {".", ".."}.isdisjoint(parts)):
+        raise InvalidTemplateVariable(
+            f"{path!a} is not a path in a package.",
+            details="It has names with slashes between them, such as data/raw; no name is empty, '.' or '..'.",
+            suggested_actions=["Omit `path` for the root of the package."],
+        )
+    return "/".join(parts)
+
+
+def _describe_entry(entry: _Child) -> EntryRow:
+    key, size = entry.get("physicalKey"), entry.get("size")
+    return {
+        "name": entry["path"].rstrip("/").rpartition("/")[2],
+        "kind": "folder" if key is None else "file",
+        "size": None if size is None else int(size),
+        "physical_key": key,
+    }
+
+
+def _cut_meta(meta: Mapping[str, object] | None, most: int = MAX_META) -> tuple[dict[str, object] | None, list[str]]:
+    """Return the metadata as far as it fits, and the keys that are left out."""
+    if meta is None:
+        return None, []
+    kept, left_out = dict[str, object](), list[str]()
+    for key, value in meta.items():
+        size = len(json.dumps({key: value}, ensure_ascii=False))
+        if size <= most:
+            kept[key], most = value, most - size
+        else:
+            left_out.append(key[:200])
+    return kept, left_out
+
+
+def link(catalog_url: str | None, bucket: str, package: str, revision: str = LATEST) -> str | None:
+    """Return the page of a package in the catalog."""
+    if catalog_url is None:
+        return None
+    return f"{catalog_url}/b/{quote(bucket, safe='')}/packages/{quote(package)}/tree/{quote(revision, safe='')}"
+
+
+def make_uri(bucket: str, package: str) -> str:
+    """Return our URI of a package."""
+    return f"quilt://buckets/{quote(bucket, safe='')}/packages/{quote(package)}"
+
+
+def name_iceberg_tables(bucket: str) -> list[str]:
+    """Return the names of the tables of a bucket in the stack's Iceberg database. Queries must quote them."""
+    return [f"{bucket}_package_{kind}" for kind in ICEBERG_KINDS]
+
+
+def make_unknown_bucket(bucket: str) -> NotFound:
+    """Return the failure for a bucket that the stack does not show."""
+    return NotFound(
+        f"The Quilt stack shows no bucket {bucket!a} to you.",
+        details="It is not a bucket of this stack, or your role does not include it.",
+        suggested_actions=["Read quilt://buckets for the buckets of the stack that you can see."],
+    )
+
+
+def _make_unknown_package(bucket: str, package: str) -> ResourceFailure:
+    return NotFound(
+        f"The Quilt stack shows no package {package} in the bucket {bucket!a} to you.",
+        details="It does not exist, the bucket is not one of this stack, or your role does not include it.",
+        suggested_actions=[
+            f"Read quilt://buckets/{bucket}/packages for the packages of the bucket.",
+            "Read quilt://search/{query} to find packages in all buckets.",
+        ],
+    )
+
+
+def _make_unknown_revision(bucket: str, package: str, revision: str) -> NotFound:
+    return NotFound(
+        f"The package {package} has no revision {revision!a}.",
+        details="A revision is `latest`, a top hash, or at least six characters of one of the newest 1000.",
+        suggested_actions=[f"Read {make_uri(bucket, package)}/revisions for its revisions."],
+    )

@@ -1,0 +1,420 @@
+"""AWS in the caller's name: credentials, clients and calls, with time limits and with our failures.
+
+Imported on first use by `callers.py`, because it imports boto3.
+"""
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import boto3
+import botocore.session
+from botocore.client import BaseClient
+from botocore.config import Config
+from botocore.credentials import CredentialProvider, CredentialResolver, RefreshableCredentials
+from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
+from botocore.loaders import Loader
+from botocore.parsers import ResponseParserError
+from botocore.retries.adaptive import ClientRateLimiter, RateClocker
+from botocore.retries.bucket import Clock, TokenBucket
+from botocore.retries.standard import RetryEventAdapter, ThrottlingErrorDetector
+from botocore.retries.throttling import CubicCalculator
+
+from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure
+from quilt_mcp.core.tracing import calling
+from quilt_mcp.services.lists import SharedAttempts
+from quilt_mcp.services.settings import StackSettings
+from quilt_mcp.services.stack.failures import (
+    AWSKeysExpired,
+    TokenRefusedByS3,
+    UnexplainedByS3,
+    make_not_from_aws,
+    map_failure,
+)
+from quilt_mcp.services.stack.login import Stamp, read_stamp
+from quilt_mcp.services.stack.sign_in import AWSKeys, SignIn
+
+
+class _SteadyClock(Clock):  # type: ignore[misc]  # botocore has no types
+    def current_time(self) -> float:
+        return time.monotonic()
+
+
+class _OperationRates:
+    """The rate of calls of each operation: Athena's quotas are per operation."""
+
+    def __init__(self) -> None:
+        self._limiters: dict[str, ClientRateLimiter] = {}
+        self._lock = threading.Lock()
+
+    def wait(self, request: object, event_name: str, **_: object) -> None:
+        """Wait until the next call is allowed. botocore calls this before it sends a request."""
+        self._get(event_name).on_sending_request(request)
+
+    def learn(self, event_name: str, **response: object) -> None:
+        """Adapt the rate to a response. botocore calls this after each attempt."""
+        self._get(event_name).on_receiving_response(**response)
+
+    def _get(self, event_name: str) -> ClientRateLimiter:
+        operation = event_name.rpartition(".")[2]
+        with self._lock:
+            if operation not in self._limiters:
+                self._limiters[operation] = _create_limiter()
+            return self._limiters[operation]
+
+
+def _create_limiter() -> ClientRateLimiter:
+    clock = _SteadyClock()
+    return ClientRateLimiter(
+        rate_adjustor=CubicCalculator(starting_max_rate=0, start_time=clock.current_time()),
+        rate_clocker=RateClocker(clock),
+        token_bucket=TokenBucket(max_rate=1, clock=clock),
+        throttling_detector=ThrottlingErrorDetector(retry_event_adapter=RetryEventAdapter()),
+        clock=clock,
+    )
+
+
+def adapt_rate(client: BaseClient) -> None:
+    """Let a client in the standard retry mode also adapt the rate of its calls, as the adaptive mode does."""
+    rates = _OperationRates()
+    client.meta.events.register("before-send", rates.wait)
+    client.meta.events.register("needs-retry", rates.learn)
+
+
+NO_PROFILE = (None, None, None, None)
+"""In the form of botocore: no name in a file, no environment variable, no default, no conversion."""
+
+
+class IssuedCredentials:
+    """The AWS credentials of one identity, which botocore renews before they expire.
+
+    Attributes:
+        expires_at: when those in use expire.
+    """
+
+    def __init__(self, keys: AWSKeys, fetch: Callable[[], AWSKeys]) -> None:
+        self.expires_at = keys.expiry_time
+        self._keys, self._fetch = keys, fetch
+
+    def create_session(self) -> boto3.Session:
+        """Create a boto3 session with only these credentials.
+
+        quilt3's own session is not used: it can renew with an old token, and writes each renewal to disk.
+        """
+        session = _create_session()
+        session.register_component("credential_provider", CredentialResolver([_StackProvider(self._create)]))
+        session.register_component("data_loader", _load_service_descriptions())
+        return boto3.Session(botocore_session=session)
+
+    def renew_session(self) -> boto3.Session:
+        """Fetch new credentials before the old ones should expire, and create a session with them.
+
+        Raises:
+            ResourceFailure: as the function that fetches them.
+        """
+        self._keys = self._fetch()
+        self.expires_at = self._keys.expiry_time
+        return self.create_session()
+
+    def _create(self) -> RefreshableCredentials:
+        return RefreshableCredentials.create_from_metadata(
+            metadata=self._keys.model_dump(mode="json"), refresh_using=self._renew, method=_StackProvider.METHOD
+        )
+
+    def _renew(self) -> dict[str, str]:
+        keys = self._fetch()
+        self.expires_at = keys.expiry_time
+        return keys.model_dump(mode="json")
+
+
+class _StackProvider(CredentialProvider):  # type: ignore[misc]  # botocore has no types
+    METHOD = "quilt-registry"
+    CANONICAL_NAME = "QuiltRegistry"
+
+    def __init__(self, create: Callable[[], RefreshableCredentials]) -> None:
+        super().__init__()
+        self._create = create
+
+    def load(self) -> RefreshableCredentials:
+        return self._create()
+
+
+@cache
+def _load_service_descriptions() -> Loader:
+    """Return botocore's descriptions of the AWS services. All callers share them, because each copy takes 20 MB."""
+    return _create_session().get_component("data_loader")
+
+
+def _create_session() -> botocore.session.Session:
+    """Create a botocore session with the settings of the user's AWS profile, or without them if it does not exist.
+
+    The credentials of the profile are not used, so a missing one does no harm.
+    """
+    session = botocore.session.get_session()
+    if session.profile is None or session.profile in session.available_profiles:
+        return session
+    return botocore.session.get_session({"profile": NO_PROFILE})
+
+
+class AWSFingerprint(NamedTuple):
+    """What changes when the user configures AWS. It contains keys, so it is never shown."""
+
+    variables: frozenset[tuple[str, str]]
+    files: tuple[Stamp, ...]
+
+
+def take_aws_fingerprint() -> AWSFingerprint:
+    """Return a value that changes when the user writes the AWS files or sets AWS variables.
+
+    A boto3 session reads them once, so it keeps the identity that they had.
+    """
+    variables = frozenset((name, value) for name, value in os.environ.items() if name.startswith("AWS_"))
+    paths = (
+        os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials",
+        os.environ.get("AWS_CONFIG_FILE") or "~/.aws/config",
+    )
+    # Without a home directory, pathlib fails.
+    files = [Path(os.path.expanduser(path)) for path in paths]  # noqa: PTH111 - as above
+    return AWSFingerprint(variables, tuple(map(read_stamp, files)))
+
+
+Response = Mapping[str, Any]
+"""What AWS returned. boto3 has no types."""
+
+MAX_CONNECTIONS = 32  # the number of threads of fan_out
+DEFAULT_REGION = "us-east-1"
+ANY_REGION = frozenset({"s3", "sts"})
+"""The services that respond to calls for other regions, so that they can be called without knowing the region."""
+DEFAULT_ATTEMPTS = 2
+ATTEMPTS = {"athena": 3}
+"""For services that throttle readers: more attempts, at a rate that adapts."""
+DOMAINS = (".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws", ".ic.gov", ".sgov.gov")
+"""The domains of AWS in all its partitions."""
+JSON_OF_AWS = "application/x-amz-json"
+
+
+class InUse:
+    """Referenced by everything that uses one login. When nothing references it any more, the login is closed.
+
+    Args:
+        find_region: returns the region of the stack; None if it is unknown.
+    """
+
+    def __init__(self, find_region: Callable[[], str | None]) -> None:
+        self.find_region = find_region
+
+
+class AWSClients:
+    """The boto3 clients of one identity. Each is created once. It is thread-safe.
+
+    The clients are closed when this object is no longer referenced.
+
+    Attributes:
+        is_rejected: whether AWS has rejected the credentials.
+    """
+
+    def __init__(
+        self,
+        session: boto3.Session,
+        settings: StackSettings,
+        sign_in: SignIn,
+        in_use: InUse,
+        credentials: IssuedCredentials | None = None,
+    ) -> None:
+        self.is_rejected = False
+        self._region = ""
+        self._session, self._sign_in, self._in_use, self._credentials = session, sign_in, in_use, credentials
+        self._lock = threading.Lock()
+        self._checks, self._renewals = SharedAttempts[bool](), SharedAttempts[None]()
+        self._clients: dict[str, BaseClient] = {}
+        weakref.finalize(self, _close, self._clients).atexit = False
+        self._config = Config(
+            connect_timeout=settings.connect_timeout_seconds,
+            read_timeout=settings.read_timeout_seconds,
+            max_pool_connections=MAX_CONNECTIONS,
+        )
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When the credentials that the stack issued expire; None for those of this machine."""
+        return self._credentials.expires_at if self._credentials else None
+
+    @property
+    def region(self) -> str:
+        """The region in use: that of the stack, else that of the environment.
+
+        Raises:
+            ResourceFailure: it is unknown. In another region there are other databases, or none.
+        """
+        if not self._region:
+            # boto3 does not read AWS_REGION
+            region = self._in_use.find_region() or self._session.region_name or os.environ.get("AWS_REGION")
+            if not region:
+                raise map_failure(NoRegionError())
+            self._region = region
+        return self._region
+
+    def find_replacement(self, service: str) -> str | None:
+        """Return the host that replaces a service of AWS, as AWS_ENDPOINT_URL or a profile names it; else None."""
+        host = urlsplit(self._client(service).meta.endpoint_url).hostname or ""
+        return None if host.endswith(DOMAINS) else host
+
+    def call(self, service: str, operation: str, **parameters: object) -> Any:
+        """Call one operation, such as `call("athena", "get_work_group", WorkGroup="primary")`.
+
+        If the credentials have expired earlier than the stack said, the call is repeated with new ones.
+
+        Returns:
+            The response. boto3 has no types, so callers annotate the parts that they read.
+
+        Raises:
+            ResourceFailure: the rows of `failures.py` describe the exception that botocore raised.
+        """
+        session = self._session
+        try:
+            try:
+                return self._send(service, operation, parameters)
+            except (AWSKeysExpired, UnexplainedByS3, TokenRefusedByS3) as failure:
+                self._renew_keys(session, failure)
+            return self._send(service, operation, parameters)
+        except NotSignedIn as failure:
+            self.is_rejected = True
+            self._sign_in.note_rejection(failure)
+            raise
+
+    def read_object(self, bucket: str, key: str, most: int) -> bytes:
+        """Return the first bytes of an object, at most `most`.
+
+        Raises:
+            ResourceFailure: as `call`.
+        """
+        body = self.call("s3", "get_object", Bucket=bucket, Key=key)["Body"]
+        try:
+            content: bytes = body.read(most)
+        except (BotoCoreError, OSError) as error:
+            raise map_failure(error) from error
+        finally:
+            body.close()
+        return content
+
+    def list_items(
+        self, service: str, operation: str, key: str, *, next_key: str = "NextToken", **given: object
+    ) -> Iterator[Any]:
+        """Iterate over the items of all pages of an operation. Each page is one call.
+
+        Args:
+            service: as for `call`.
+            operation: as for `call`.
+            key: the key of the items in a page.
+            next_key: the name of the page token, in the parameters and in the response.
+            given: the parameters of the operation.
+
+        Raises:
+            ResourceFailure: as `call`, or AWS returned a page token twice: the list would never end.
+        """
+        page, tokens = self.call(service, operation, **given), set[str]()
+        yield from page.get(key, ())
+        while token := page.get(next_key):  # some services return an empty token with the last page
+            if token in tokens:
+                raise ResourceExecutionError("AWS returned the same page twice.", details=f"{service}.{operation}")
+            tokens.add(token)
+            page = self.call(service, operation, **given, **{next_key: token})
+            yield from page.get(key, ())
+
+    def _send(self, service: str, operation: str, parameters: Mapping[str, object]) -> Response:
+        try:
+            with calling("aws", f"{service}.{operation}"):
+                response: Response = getattr(self._client(service), operation)(**parameters)
+        except (ClientError, BotoCoreError, ResponseParserError) as error:
+            raise map_failure(error) from error
+        if not _is_from_aws(response):
+            raise make_not_from_aws(f"{service}.{operation}")
+        return response
+
+    def _renew_keys(self, session: boto3.Session, failure: ResourceFailure) -> None:
+        """Replace the session that caused a failure, unless another thread has replaced it.
+
+        Raises:
+            ResourceFailure: the same failure if new credentials would not help, or the stack issued none.
+        """
+        if self._session is not session:
+            return
+        credentials = self._credentials
+        if isinstance(failure, TokenRefusedByS3):
+            raise _make_wrong_region(failure) if self._checks.share(session, self._are_keys_accepted) else failure
+        if credentials is None or self.is_rejected:
+            raise failure
+        if isinstance(failure, UnexplainedByS3) and self._checks.share(session, self._are_keys_accepted):
+            if self._session is session:
+                raise failure
+            return
+        self._renewals.share(session, lambda: self._replace_session(session, credentials))
+
+    def _replace_session(self, session: boto3.Session, credentials: IssuedCredentials) -> None:
+        if self._session is session:  # no other thread has replaced it since this one looked
+            renewed = credentials.renew_session()
+            with self._lock:
+                self._session = renewed
+                self._clients.clear()
+
+    def _are_keys_accepted(self) -> bool:
+        """Return whether AWS still accepts the credentials. Every identity may ask STS who it is."""
+        try:
+            self._send("sts", "get_caller_identity", {})
+        except NotSignedIn:
+            return False
+        return True
+
+    def _client(self, service: str) -> BaseClient:
+        region = self._choose_region(service)
+        with self._lock:
+            if service not in self._clients:
+                retries = {"mode": "standard", "total_max_attempts": ATTEMPTS.get(service, DEFAULT_ATTEMPTS)}
+                config = self._config.merge(Config(retries=retries))
+                client = self._session.client(service, region_name=region, config=config)
+                if service in ATTEMPTS:
+                    adapt_rate(client)
+                self._clients[service] = client
+            return self._clients[service]
+
+    def _choose_region(self, service: str) -> str:
+        try:
+            return self.region
+        except ResourceFailure:
+            if service in ANY_REGION:
+                return DEFAULT_REGION
+            raise
+
+
+def _make_wrong_region(failure: ResourceFailure) -> ResourceExecutionError:
+    """Return the failure for a token that STS accepts, and S3 does not."""
+    return ResourceExecutionError(
+        "S3 does not accept the AWS credentials in the region of this bucket, although AWS accepts them elsewhere.",
+        details=failure.details.removeprefix(f"{NotSignedIn.reason}: ") if failure.details else None,
+        suggested_actions=[
+            "Ask a Quilt administrator whether the AWS account has enabled the region, which can be an opt-in region.",
+            "Ask whether the stack issues session tokens for all regions (version 2 of the tokens of the global STS).",
+        ],
+    )
+
+
+def _is_from_aws(response: Response) -> bool:
+    """Return whether AWS sent a response with status 200, and not a proxy, for example.
+
+    botocore returns an empty response for a body without anything that it expects. Only Athena and Glue may send one,
+    because most of their lists are optional, and they use a content type of their own.
+    """
+    headers = response["ResponseMetadata"]["HTTPHeaders"]
+    return len(response) > 1 or JSON_OF_AWS in headers.get("content-type", "")
+
+
+def _close(clients: Mapping[str, BaseClient]) -> None:
+    for client in clients.values():
+        client.close()

@@ -1,0 +1,345 @@
+"""Packages and search: what the stack says about them, bad input, large answers, and quilt3 as a second judge."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import quilt3
+from moto.s3.models import s3_backends
+
+from quilt_mcp.app import App
+from quilt_mcp.commands.demo.graphql import Endpoint
+from quilt_mcp.commands.demo.packages import CREATED
+from quilt_mcp.commands.demo.records import ACCOUNT_ID, Bucket, Package, Revision
+from quilt_mcp.commands.demo.world import World, demo_world
+from quilt_mcp.server import create_manager
+from quilt_mcp.settings import Settings
+from tests.support import apps
+from tests.support.python_caller import read, read_error
+from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries, refuse
+
+RAW = "acme-raw-sequencing"
+LIST = f"quilt://buckets/{RAW}/packages"
+RUN = f"{LIST}/runs/250519"
+NO_HASH = "0" * 64
+TIME = "2025-05-19T14:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("uri", "error", "text"),
+    [
+        ("quilt://buckets/nowhere/packages", "NotFound", "shows no bucket 'nowhere'"),
+        ("quilt://buckets/acme-clinical-trials/packages", "NotFound", "or your role does not include it"),
+        ("quilt://buckets/northwind-data/packages/a/b", "NotFound", "not one of this stack"),
+        (f"{LIST}?order=size", "InvalidTemplateVariable", "name or modified"),
+        (f"{LIST}?limit=0", "InvalidTemplateVariable", "from 1 to 200"),
+        (f"{LIST}?cursor=WzEsIngiLCJ5Il0", "InvalidTemplateVariable", "not valid for this list"),
+        (f"{LIST}/runs/nothing", "NotFound", "shows no package runs/nothing"),
+        (f"{LIST}/runs/nothing/revisions", "NotFound", "shows no package runs/nothing"),
+        (f"{LIST}/runs/nothing/contents", "NotFound", "shows no package runs/nothing"),
+        (f"{LIST}/runs/25.05.19", "InvalidTemplateVariable", "two parts of letters"),
+        (f"{LIST}/../250519", "InvalidTemplateVariable", "is not the name of a package"),
+        (f"{LIST}/%2E%2E/250519", "InvalidTemplateVariable", "is not the name of a package"),
+        (f"{LIST}/runs%2Fall/250519", "InvalidTemplateVariable", "is not the name of a package"),
+        (f"{LIST}/runs/a%20b", "InvalidTemplateVariable", "is not the name of a package"),
+        (f"{RUN}?revision={NO_HASH}", "NotFound", "has no revision"),
+        (f"{RUN}?revision=abcdef", "NotFound", "has no revision 'abcdef'"),
+        (f"{RUN}?revision=1700000000", "NotFound", "has no revision"),
+        (f"{RUN}/contents?revision={NO_HASH}", "NotFound", "has no revision"),
+        (f"{RUN}/contents?path=nothing", "NotFound", "There is no 'nothing'"),
+        (f"{RUN}/contents?path=..%2F..%2Fsecret", "InvalidTemplateVariable", "is not a path in a package"),
+        (f"{RUN}/contents?path=metrics%2F.%2Flane1.csv", "InvalidTemplateVariable", "is not a path in a package"),
+        (f"{RUN}/contents?path=metrics%2F%2Flane1.csv", "InvalidTemplateVariable", "is not a path in a package"),
+        (f"{RUN}/contents?path=metrics%252F..", "NotFound", "There is no"),
+        ("quilt://search/x?kind=buckets", "InvalidTemplateVariable", "packages or objects"),
+        ("quilt://search/x?buckets=northwind-data", "InvalidTemplateVariable", "UnknownBuckets"),
+        ("quilt://search/x?cursor=WzEsIngiLCJ5Il0", "InvalidTemplateVariable", "not valid for this list"),
+    ],
+)
+async def test_bad_input_is_refused_with_the_reason(uri: str, error: str, text: str, fresh_world: World) -> None:
+    found = await read_error(uri)
+    assert found.error == error
+    assert text in f"{found.message} {found.details}"
+    assert found.suggested_actions
+
+
+async def test_every_page_has_other_packages(fresh_world: World) -> None:
+    names = add_packages(fresh_world, 7)
+    uri, seen = f"{LIST}?limit=3&filter=many", list[str]()
+    while uri:
+        page = await read(uri)
+        assert page["count"] == 7
+        seen += [row["name"] for row in page["packages"]]
+        uri = f"{LIST}?filter=many&cursor={page['next_cursor']}" if page["next_cursor"] else ""
+    assert seen == names
+    newest = await read(f"{LIST}?order=modified&limit=1")
+    assert newest["packages"][0]["name"] == names[-1]
+    for other in ("filter=few", "filter=many&order=modified", "filter=many&limit=5"):
+        cursor = (await read(f"{LIST}?limit=3&filter=many"))["next_cursor"]
+        assert (await read_error(f"{LIST}?{other}&cursor={cursor}")).error == "InvalidTemplateVariable"
+
+
+def add_packages(world: World, count: int) -> list[str]:
+    """Add packages without files, each newer than the one before, and return their names."""
+    names = [f"many/p{number}" for number in range(count)]
+    added = tuple(Package(name, (Revision(CREATED + 60 * at, None),)) for at, name in enumerate(names, 1))
+    change_bucket(world, packages=added)
+    return names
+
+
+def change_bucket(world: World, **changes: Any) -> None:
+    company = world.stack.company
+    buckets = tuple(replace(one, **changes) if one.name == RAW else one for one in company.buckets)
+    world.stack.company = replace(company, buckets=buckets)
+
+
+async def test_a_bucket_can_have_very_many_packages(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = [{"name": f"a/{number}", "modified": TIME} for number in range(200)]
+    answer_queries(monkeypatch, {"packages": {"data": {"packages": {"total": 3_000_000_000, "page": page}}}})
+    answer = await read(f"{LIST}?limit=200")
+    assert (answer["count"], len(answer["packages"])) == (3_000_000_000, 200)
+    assert answer["next_cursor"]
+
+
+async def test_names_can_have_every_character_that_quilt_allows(fresh_world: World) -> None:
+    change_bucket(fresh_world, packages=(Package("süd-1/ähre_2", (Revision(CREATED, "x"),)),))
+    answer = await read(f"{LIST}/s%C3%BCd-1/%C3%A4hre_2")
+    assert answer["name"] == "süd-1/ähre_2"
+    assert answer["revisions"] == f"{LIST}/s%C3%BCd-1/%C3%A4hre_2/revisions"
+    assert (await read(answer["revisions"]))["count"] == 1
+
+
+async def test_a_short_hash_is_resolved_if_it_fits_one_revision(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest, oldest = [row["hash"] for row in (await read(f"{RUN}/revisions"))["revisions"]]
+    for revision in (oldest, oldest[:8]):
+        answer = await read(f"{RUN}?revision={revision}")
+        assert (answer["hash"], answer["is_latest"], answer["entries"]) == (oldest, None, 1)
+        assert (await read(f"{RUN}/contents?revision={revision}"))["count"] == 1
+    assert (await read(RUN))["hash"] == newest
+    rows = [{"hash": "abcdef" + end * 58, "modified": TIME, "message": None} for end in "01"]
+    payload = {"data": {"package": {"revisions": {"total": 2, "page": rows}}}}
+    answer_queries(monkeypatch, {"packageRevisions": payload})
+    error = await read_error(f"{RUN}?revision=abcdef")
+    assert (error.error, error.message) == ("InvalidTemplateVariable", "2 revisions of runs/250519 start with abcdef.")
+    assert str(rows[0]["hash"]) in str(error.details)
+
+
+def make_contents(*children: object) -> object:
+    folder = {"size": 5e12, "children": children}
+    return {"data": {"package": {"revision": {"hash": NO_HASH, "dir": folder}}}}
+
+
+async def test_a_folder_with_very_many_files_is_paged(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [{"path": f"{at:05}", "size": 3e9, "physicalKey": f"s3://b/{at}"} for at in range(50_000)]
+    answer_queries(monkeypatch, {"packageContents": make_contents(*files)})
+    first = await read(f"{RUN}/contents?limit=200")
+    assert (first["count"], first["size"], first["entries"][0]["size"]) == (50_000, 5_000_000_000_000, 3_000_000_000)
+    second = await read(f"{RUN}/contents?cursor={first['next_cursor']}")
+    assert second["entries"][0]["name"] == "00200"
+
+
+async def test_a_file_without_a_size_has_none(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_queries(
+        monkeypatch, {"packageContents": make_contents({"path": "a/x", "size": None, "physicalKey": "s3://b/x"})}
+    )
+    assert (await read(f"{RUN}/contents"))["entries"] == [
+        {"name": "x", "kind": "file", "size": None, "physical_key": "s3://b/x"}
+    ]
+    answer_queries(monkeypatch, {"packageContents": refuse(["package", "revision", "dir", "children", 0, "size"])})
+    error = await read_error(f"{RUN}/contents")
+    assert (error.message, error.transient) == ("The Quilt stack could not read the data.", False)
+
+
+async def test_large_metadata_is_cut_and_the_answer_says_so(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meta = {"a": 1, "large": "x" * 5_000_000, "z": [True]}
+    change_bucket(fresh_world, packages=(Package("a/b", (Revision(CREATED, None, {}, meta),)),))
+    answer = await read(f"{LIST}/a/b")
+    assert (answer["user_meta"], answer["user_meta_left_out"]) == ({"a": 1, "z": [True]}, ["large"])
+    assert answer["user_meta_truncated"] is True
+
+
+@pytest.mark.parametrize("place", ["the whole", "the first page"])
+async def test_a_search_that_fails_can_be_repeated(
+    place: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: dict[str, object] = {"__typename": "OperationError"}
+    if place == "the first page":
+        failed = {"__typename": "PackagesSearchResultSet", "total": 5, "firstPage": failed}
+    answer_queries(monkeypatch, {"searchPackages": {"data": {"searchPackages": failed}}})
+    error = await read_error("quilt://search/x")
+    assert (error.message, error.transient) == ("The stack's search failed, or it took too long.", True)
+
+
+async def test_a_search_has_pages(fresh_world: World) -> None:
+    uri, seen = "quilt://search/s1?kind=objects&limit=1", list[tuple[str, str]]()
+    while uri:
+        page = await read(uri)
+        assert (page["kind"], page["packages"], page["count"]) == ("objects", None, 3)
+        seen += [(row["bucket"], row["key"]) for row in page["objects"]]
+        assert page["has_more"] is (page["next_cursor"] is not None)
+        uri = f"quilt://search/s1?kind=objects&cursor={page['next_cursor']}" if page["has_more"] else ""
+    assert len(set(seen)) == 3
+    found = await read(f"quilt://search/LANE?buckets={RAW}")
+    assert [row["matched"] for row in found["packages"]] == [["comment", "metadata"]]
+    assert found["packages"][0]["matching_entries"][0]["matched"] == ["path", "physical key"]
+    assert (await read(found["packages"][0]["uri"]))["name"] == "runs/250519"
+    assert (await read("quilt://search/nothing-like-this"))["packages"] == []
+
+
+async def test_a_cursor_of_the_stack_that_is_too_long_is_told(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hit = {"bucket": "b", "key": "k", "version": "v", "size": 1.0, "modified": TIME, "deleted": False}
+    page = {"__typename": "ObjectsSearchResultSetPage", "cursor": "x" * 3000, "hits": [hit]}
+    result = {"__typename": "ObjectsSearchResultSet", "total": 9, "firstPage": page}
+    answer_queries(monkeypatch, {"searchObjects": {"data": {"searchObjects": result}}})
+    answer = await read("quilt://search/x?kind=objects")
+    assert (answer["has_more"], answer["next_cursor"], answer["count"]) == (True, None, 9)
+
+
+@pytest.mark.parametrize(("age", "matched"), [("2023", None), ("2024-12", None), ("2026-06", ["name"])])
+async def test_older_stacks_search_too(age: Any, matched: object, fresh_world: World) -> None:
+    fresh_world.stack.endpoint = Endpoint(age)
+    answer = await read("quilt://search/250519")
+    assert (answer["count"], [row["matched"] for row in answer["packages"]]) == (1, [matched])
+    assert (await read("quilt://search/250519?kind=objects"))["count"] >= 1
+
+
+async def test_a_stack_without_search_says_what_to_use(fresh_world: World) -> None:
+    fresh_world.stack.endpoint = Endpoint("2022")
+    error = await read_error("quilt://search/250519")
+    assert "packages?filter=" in error.suggested_actions[0]
+    assert (await read(f"{LIST}?filter=2505"))["count"] == 1
+
+
+async def test_a_stack_without_packages_says_what_to_use(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_queries(monkeypatch, {"packages": NOT_UNDERSTOOD})
+    error = await read_error(LIST)
+    assert "quilt3.list_packages" in error.suggested_actions[0]
+
+
+async def test_quilt3_reads_the_same_packages_from_s3() -> None:
+    with demo_world() as world:
+        judged = 0
+        for bucket in (one for one in world.company.buckets if one.packages):
+            registry = f"s3://{bucket.name}"
+            rows = (await read(f"quilt://buckets/{bucket.name}/packages"))["packages"]
+            assert [row["name"] for row in rows] == sorted(quilt3.list_packages(registry))
+            for row in rows:
+                uri = f"quilt://buckets/{bucket.name}/packages/{row['name']}"
+                for revision in (await read(f"{uri}/revisions"))["revisions"]:
+                    await judge(uri, registry, row["name"], revision["hash"])
+                    judged += 1
+        assert judged == 4
+
+
+async def judge(uri: str, registry: str, name: str, top_hash: str) -> None:
+    """Compare one revision with what quilt3 reads."""
+    package, answer = quilt3.Package.browse(name, registry, top_hash), await read(f"{uri}?revision={top_hash}")
+    assert (package.meta, len(list(package.walk()))) == (answer["user_meta"] or {}, answer["entries"])
+    files = {path: (entry.size, str(entry.physical_key)) for path, entry in package.walk()}
+    assert await list_files(f"{uri}/contents?revision={top_hash}") == files
+    assert sum(size for size, _ in files.values()) == answer["bytes"]
+    namespace: dict[str, Any] = {}
+    exec(answer["python"][0], namespace)  # noqa: S102 - the line that users copy
+    assert namespace["quilt3"] is quilt3
+
+
+async def list_files(uri: str, path: str = "") -> dict[str, tuple[int, str]]:
+    """List all files below a path."""
+    files: dict[str, tuple[int, str]] = {}
+    for row in (await read(f"{uri}&path={path.replace('/', '%2F')}" if path else uri))["entries"]:
+        here = f"{path}/{row['name']}".lstrip("/")
+        files |= await list_files(uri, here) if row["kind"] == "folder" else {here: (row["size"], row["physical_key"])}
+    return files
+
+
+@pytest.mark.parametrize(
+    ("variable", "prefix", "expected"),
+    [
+        ("bucket", "", "acme-analysis-results"),  # it has packages
+        ("bucket", "acme-raw", RAW),
+        ("namespace", "r", "reports"),
+        ("namespace", "runs", "runs"),
+        ("name", "2505", "250519"),
+    ],
+)
+async def test_completion_offers_what_exists(variable: str, prefix: str, expected: str, fresh_world: World) -> None:
+    found = await create_manager(App(Settings())).complete(
+        "quilt://buckets/{bucket}/packages/{namespace}/{name}{?revision}", variable, prefix
+    )
+    assert found[0] == expected
+
+
+async def test_the_scheme_packages_leads_to_them(fresh_world: World) -> None:
+    error = await read_error(f"packages://{RAW}")
+    assert "quilt://buckets/{bucket}/packages" in error.suggested_actions[0]
+
+
+CONFIG, WORKFLOWS = ".quilt/workflows/config.yml", f"metadata://workflows/{RAW}"
+
+
+def store(text: str, key: str = CONFIG) -> None:
+    s3_backends[ACCOUNT_ID]["aws"].put_object(RAW, key, text.encode())
+
+
+async def test_workflows_say_what_a_push_must_fulfil(fresh_world: World) -> None:
+    answer = await read(WORKFLOWS)
+    assert (answer["has_config"], answer["is_workflow_required"], answer["default_workflow"]) == (True, True, "run")
+    assert answer["workflows"][0]["handle_pattern"] == "^runs/[0-9]{6}$"
+    assert answer["schemas"][0]["schema"]["required"] == ["instrument", "operator"]
+
+
+async def test_a_bucket_without_workflows_checks_nothing(fresh_world: World) -> None:
+    answer = await read("metadata://workflows/acme-analysis-results")
+    assert (answer["has_config"], answer["is_workflow_required"], answer["config"]) == (False, None, None)
+    assert (await read_error("metadata://workflows/no-such-bucket-here")).error == "NotFound"
+    assert (await read_error("metadata://workflows/x")).error == "InvalidTemplateVariable"
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "schema_error"),
+    [
+        ("a: [", "not valid YAML at line 1", None),
+        ("#" * 20_001, "more than 20,000 characters", None),
+        ("a: &x 1\nb: *x", "YAML alias", None),
+        ("- 1", None, None),
+        ("schemas: {s: {url: https://example.com/s}}", None, "not in S3"),
+        (f"schemas: {{s: {{url: s3://{RAW}/README.md}}}}", None, "not JSON"),
+        (f"schemas: {{s: {{url: s3://{RAW}/nothing}}}}", None, "Not found in AWS. (s3:GetObject (NoSuchKey))"),
+        ("schemas: {s: 5}", None, "not in S3"),
+    ],
+)
+async def test_a_broken_configuration_of_workflows_is_shown(
+    config: str, error: str | None, schema_error: str | None, fresh_world: World
+) -> None:
+    store(config)
+    answer = await read(WORKFLOWS)
+    assert answer["config"] == config[:20_000]
+    assert error in answer["config_error"] if error else answer["config_error"] is None
+    assert [one["schema"] for one in answer["schemas"]] == ([None] if schema_error else [])
+    assert all(schema_error in one["error"] for one in answer["schemas"])
+
+
+async def test_the_collaborators_of_a_bucket_are_told(fresh_world: World) -> None:
+    found = (await read(f"permissions://buckets/{RAW}/access"))["collaborators"]
+    assert {"name": "jonas_lindqvist", "right": "READ"} in found
+    assert (await read("permissions://buckets/acme-finance-archive/access"))["collaborators"] is None
+
+
+async def test_tables_and_packages_are_linked_both_ways(fresh_world: World) -> None:
+    apps.use_environment()
+    tables = await read((await read(LIST))["tabulator_tables"])
+    assert (tables["packages"], tables["database"]) == (LIST, RAW)
+    assert tables["tables"][0]["sql_name"] == f'"quilt-acme-tabulator"."{RAW}"."run_metrics"'
+    database = (await read("athena://workgroups"))["recommended"]["iceberg_database"]
+    for name in (await read(LIST))["iceberg_tables"]:
+        assert (await read(f"athena://databases/{database}/tables/{name}"))["packages"] == LIST
+
+
+def test_the_demo_has_packages() -> None:
+    assert Bucket("b", "B", TIME).packages == ()
