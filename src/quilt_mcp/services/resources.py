@@ -217,7 +217,6 @@ QUILT = Domain(
         "quilt": "stack",
         "athena": "aws",
         "permissions": "aws",
-        "metadata": "aws",
     },
     settings=QuiltSettings,
 )
