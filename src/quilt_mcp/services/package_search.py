@@ -269,7 +269,7 @@ def stack_search(
     cursor: str | None = None,
     limit: str | None = None,
 ) -> SearchAnswer:
-    """Packages or objects that contain a text.
+    """Packages or objects with a text.
 
     There are 50 per page. `kind` is packages, the default, or objects. `buckets` are names with commas between them; by
     default, all buckets that you can see. The text can use the syntax of the catalog's search. Of packages, the newest
