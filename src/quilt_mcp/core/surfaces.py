@@ -205,8 +205,8 @@ def describe_tool(manager: ResourceManager) -> str:
             "Read any resource of this server.\n",
             "Without `uri`, it lists all. URIs ([/x|/y] are optional):",
             *(f"{scheme}:// {_list_paths(rows)}" for scheme, rows in categories),
-            f'Example: {{"uri": "{example}"}}. Replace {{variables}}.{_optional(definitions)}',
-            "On failure, follow `suggested_actions`.",
+            f'Example: {{"uri": "{example}"}}.{_optional(definitions)}',
+            "On failure, follow `suggested_actions`; if `transient`, repeat later.",
         ]
     )
 
@@ -232,7 +232,7 @@ def _nest(paths: deque[tuple[str, str]], start: str) -> Iterator[str]:
 def _optional(definitions: Iterable[ResourceDefinition]) -> str:
     """Explain `?`, if any URI takes parameters."""
     names = dict.fromkeys(name for one in definitions for name in parameters_of(one))
-    return f" ? takes parameters, as in ?x=1&y=2: {', '.join(names)}." if names else ""
+    return f" ? takes ?x=1&y=2: {', '.join(names)}." if names else ""
 
 
 def _common(definition: ResourceDefinition) -> JSONObject:

@@ -301,7 +301,7 @@ class _Described:
 
 
 def athena_query_history() -> HistoryAnswer:
-    """The 50 newest Athena queries in your workgroups.
+    """The 50 newest queries in your workgroups.
 
     The newest query comes first. Athena limits the rate of calls, so in an account with many workgroups the time is not
     enough for all of them: Quilt's come first, `workgroups_unavailable` gives the reason for each workgroup with

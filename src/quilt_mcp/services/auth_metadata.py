@@ -273,7 +273,7 @@ class CatalogInfoAnswer(TypedDict):
 
 
 def auth_status() -> AuthStatusAnswer:
-    """Your sign-in to the catalog: status, user, expiry.
+    """Your sign-in: status, user, expiry.
 
     `status` is one of not_configured, not_authenticated, authenticated, expired, refused, unreachable, unknown; if the
     login could not be checked, `details` gives the reason. `user_info` contains username, email, is_admin, role and

@@ -6,13 +6,14 @@ each read, as for other services, would take as long as the rest of the read.
 
 import json
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired
 from urllib.parse import unquote, urlsplit
 
 from typing_extensions import TypedDict
 
+from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.packages import make_unknown_bucket
 from quilt_mcp.services.permissions_service import check_bucket_name
@@ -390,7 +391,7 @@ class WorkflowsAnswer(TypedDict):
     packages: str
 
 
-def bucket_workflows_get(bucket: str) -> WorkflowsAnswer:
+async def bucket_workflows_get(bucket: str) -> WorkflowsAnswer:
     """What a bucket checks on a push.
 
     The answer has the configuration in `.quilt/workflows/config.yml` of the bucket, and the JSON Schemas that it names
@@ -398,6 +399,10 @@ def bucket_workflows_get(bucket: str) -> WorkflowsAnswer:
     object, and one for each schema.
     """
     check_bucket_name(bucket)
+    return await run_in_pool("aws", partial(_read_workflows, bucket))
+
+
+def _read_workflows(bucket: str) -> WorkflowsAnswer:
     aws = current_caller().aws
     try:
         text = aws.read_object(bucket, CONFIG_KEY, MAX_CONFIG + 1).decode("utf-8", "replace")

@@ -366,7 +366,7 @@ def packages_list(
 
 
 def package_get(bucket: str, namespace: str, name: str, revision: str | None = None) -> PackageAnswer:
-    """A package's metadata, size and install.
+    """A package: metadata, size, install.
 
     `revision` is a top hash, or at least six characters of one; by default, it is the newest. The answer has the
     workflow that the push passed, links, and the URIs of files and revisions. Large metadata is cut, and the answer

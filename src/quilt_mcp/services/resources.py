@@ -235,7 +235,6 @@ QUILT = Domain(
         "quilt": "stack",
         "athena": "aws",
         "permissions": "aws",
-        "metadata": "aws",
     },
     settings=QuiltSettings,
 )
