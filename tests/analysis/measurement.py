@@ -63,9 +63,9 @@ async def measure(
         name = f"{tool}: {program.name}"
         if status not in program.right and status not in {"unknown", "timeout", "not_found", "partial"}:
             measured.wrong.append((name, answer))
-        if program.witness is not None:
+        if program.right & FOUND and program.witness is not None:
             (measured.found if status in FOUND else measured.missed).append(name)
-        elif status in {"verified", "equivalent", "unreachable", "complete"}:
+        elif program.witness is None and status in {"verified", "equivalent", "unreachable", "complete"}:
             measured.decided.append(name)
 
     try:

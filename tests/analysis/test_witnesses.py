@@ -15,21 +15,29 @@ WITNESSED = [
 
 
 def load(program: Program) -> dict[str, Any]:
-    names: dict[str, Any] = {"__name__": "program"}
+    names: dict[str, Any] = {"__name__": __name__}  # of a module that exists: dataclasses look texts of types up in it
     exec(compile(program.code, "<program>", "exec", dont_inherit=True), names)  # noqa: S102 - a program of the table
     return names
 
 
-def find_clauses(function: FunctionType, kind: str) -> list[str]:
+def find_clauses(function: FunctionType | type, kind: str) -> list[str]:
     lines = (function.__doc__ or "").splitlines()
     return [line.split(":", 1)[1].strip() for line in lines if line.strip().startswith(f"{kind}:")]
 
 
+def keeps_invariants(value: object) -> bool:
+    """Return whether the invariants of an argument, or of the items of a list, hold."""
+    if isinstance(value, list):
+        return all(map(keeps_invariants, value))
+    clauses = [clause for cls in type(value).__mro__ for clause in find_clauses(cls, "inv")]
+    return all(eval(clause, {"self": value}) for clause in clauses)  # noqa: S307 - the same
+
+
 def violates_contract(names: dict[str, Any], witness: str) -> bool:
     """Run the call, and return whether its preconditions hold and a postcondition does not."""
-    function = names["f"]
     call = ast.parse(witness, mode="eval").body
     assert isinstance(call, ast.Call)
+    function = eval(ast.unparse(call.func), names)  # noqa: S307 - a call of the table
     positional = [eval(ast.unparse(one), names) for one in call.args]  # noqa: S307 - a call of the table
     keyword = {one.arg or "": eval(ast.unparse(one.value), names) for one in call.keywords}  # noqa: S307 - the same
     bound = inspect.signature(function).bind(*positional, **keyword)
@@ -38,10 +46,14 @@ def violates_contract(names: dict[str, Any], witness: str) -> bool:
     values["__old__"] = SimpleNamespace(**copy.deepcopy(dict(bound.arguments)))
     if not all(eval(clause, values) for clause in find_clauses(function, "pre")):  # noqa: S307 - the same
         return False
+    if not all(map(keeps_invariants, bound.arguments.values())):
+        return False
     try:
         result = function(*positional, **keyword)
     except Exception as error:  # noqa: BLE001 - any exception violates a contract that does not declare it
         return type(error).__name__ not in find_clauses(function, "raises")
+    if not all(map(keeps_invariants, bound.arguments.values())):
+        return True
     values |= {"_": result, "__return__": result}
     return not all(eval(clause, values) for clause in find_clauses(function, "post"))  # noqa: S307 - the same
 

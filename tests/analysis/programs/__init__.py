@@ -10,13 +10,15 @@ from tests.analysis.programs.library import LIBRARY
 from tests.analysis.programs.numbers import NUMBERS
 from tests.analysis.programs.pairs import PAIRS
 from tests.analysis.programs.patterns import PATTERNS
+from tests.analysis.programs.protocols import PROTOCOLS
 from tests.analysis.programs.rows import OPEN, Program
 from tests.analysis.programs.searches import SEARCHES
+from tests.analysis.programs.sharing import SHARING
 from tests.analysis.programs.states import STATES
 from tests.analysis.programs.texts import TEXTS
 from tests.analysis.programs.unstable import UNSTABLE_CHECKS
 
-_FEATURES = (PATTERNS, NUMBERS, TEXTS, CONTAINERS, CLASSES, FUNCTIONS, STATES, EVERYDAY, LIBRARY)
+_FEATURES = (PATTERNS, NUMBERS, TEXTS, CONTAINERS, CLASSES, FUNCTIONS, STATES, EVERYDAY, LIBRARY, SHARING, PROTOCOLS)
 _FIRST: dict[str, list[Program]] = {
     "symbolic_check": [*CHECKS, *UNSTABLE_CHECKS],
     "find_path_to_exception": SEARCHES,

@@ -75,19 +75,20 @@ def read_programs(text: str) -> dict[str, list[Program]]:
 
     A line `## check: NAME | CALL` begins a program for symbolic_check. The call violates its contract; without a call,
     the contract holds. `## raises ERROR: …` is the same for find_path_to_exception, and `## pair: …` for
-    compare_functions. `## unstable check: …` begins a program about which nothing can be said.
+    compare_functions. `## unstable check: …` begins a program about which nothing can be said, and `## shared check: …`
+    one that only a shared object refutes, which no answer reports. `## check C.m: …` is about a method.
     """
     found: dict[str, list[Program]] = {tool: [] for tool in _TOOLS.values()}
     for block in text.split("\n## ")[1:]:
         header, code = block.split("\n", 1)
         title, _, witness = header.partition(" | ")
         kind, _, name = title.partition(": ")
-        unstable = kind.startswith("unstable ")
-        word, _, error = kind.removeprefix("unstable ").partition(" ")
-        statuses = set() if unstable else {_FOUND[word] if witness else _CLAIMED[word]}
+        is_open = kind.startswith(("unstable ", "shared "))
+        word, _, detail = (kind.partition(" ")[2] if is_open else kind).partition(" ")
+        statuses = set() if is_open else {_FOUND[word] if witness else _CLAIMED[word]}
         arguments = {"function_a": "a", "function_b": "b"} if word == "pair" else {"function_name": "f"}
-        if error:
-            arguments["exception_type"] = error
+        if detail:
+            arguments["exception_type" if word == "raises" else "function_name"] = detail
         found[_TOOLS[word]].append(
             Program(name, code.strip() + "\n", OPEN | statuses, arguments, witness=witness or None)
         )

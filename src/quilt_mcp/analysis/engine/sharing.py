@@ -1,16 +1,17 @@
-"""Arguments that share an object: the same one for two parameters, or twice in a container.
+"""Arguments that share an object: wherever two parts of the arguments have the same declared type, one is given twice.
 
 All other arguments are made of separate objects, because a test writes them as separate values.
 """
 
 import copy
+import dataclasses
 import types
 import typing
 from collections import deque
 from collections.abc import Iterator
 from enum import Enum
 from inspect import BoundArguments, Parameter, Signature
-from itertools import combinations
+from itertools import permutations
 from typing import Any, Union
 
 from quilt_mcp.analysis.messages import MODULE_NAME
@@ -19,6 +20,9 @@ SHARED = "the result is different if the same object is given twice"
 _CHANGEABLE = (list, dict, set, deque, bytearray)
 _PLAIN = (int, float, bool, str, bytes, None, type(None))
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+_MOST_PARTS = 12
+UNKNOWN = ""
+"""The declared type of a part that has none: it can be the same object as any part of its class."""
 
 
 def has_only_plain_values(signature: Signature) -> bool:
@@ -30,16 +34,64 @@ def has_only_plain_values(signature: Signature) -> bool:
 
 
 def share(arguments: BoundArguments) -> Iterator[BoundArguments]:
-    """Yield arguments with a shared object: each pair of parameters of one type, and the items of each container."""
-    values = arguments.arguments
-    for one, other in combinations(values, 2):
-        if _has_identity(values[one]) and _can_share(arguments, one, other):
-            yield BoundArguments(arguments.signature, {**values, other: values[one]})
-            yield BoundArguments(arguments.signature, {**values, one: values[other]})
-    for name, value in values.items():
-        repeated = _repeat(value)
-        if repeated is not None:
-            yield BoundArguments(arguments.signature, {**values, name: repeated})
+    """Yield copies of the arguments in which one object stands in two places of the same declared type.
+
+    A container of one object has it twice.
+    """
+    parameters = arguments.signature.parameters
+    parts: dict[int, tuple[object, str]] = {}
+    for name, value in arguments.arguments.items():
+        _collect(parameters[name].annotation, value, parts)
+    for (one, kind), (other, other_kind) in permutations(parts.values(), 2):
+        if type(one) is type(other) and (kind == other_kind or UNKNOWN in {kind, other_kind}):
+            memo: dict[int, object] = {}
+            memo[id(other)] = copy.deepcopy(one, memo)
+            values = {name: copy.deepcopy(value, memo) for name, value in arguments.arguments.items()}
+            yield BoundArguments(arguments.signature, values)
+    for name, value in arguments.arguments.items():
+        if isinstance(value, list | deque) and len(value) == 1 and has_identity(value[0]):
+            yield BoundArguments(arguments.signature, {**arguments.arguments, name: type(value)([value[0]] * 2)})
+
+
+def _collect(annotation: object, value: object, parts: dict[int, tuple[object, str]]) -> None:
+    """Add the objects in a value that have an identity, with their declared types. The annotation None is unknown."""
+    if typing.get_origin(annotation) in {Union, types.UnionType}:
+        fitting = [one for one in typing.get_args(annotation) if (typing.get_origin(one) or one) is type(value)]
+        annotation = fitting[0] if fitting else None
+    if id(value) in parts or len(parts) >= _MOST_PARTS:
+        return
+    if has_identity(value):
+        own = type(value).__module__ == MODULE_NAME
+        declared = (
+            f"{typing.get_origin(annotation) or annotation}{typing.get_args(annotation)}" if annotation else UNKNOWN
+        )
+        parts[id(value)] = (value, type(value).__qualname__ if own else declared)
+    for inner, one in _parts_of(annotation, value):
+        _collect(inner, one, parts)
+
+
+def _parts_of(annotation: object, value: object) -> Iterator[tuple[object, object]]:
+    """Yield what a value contains, each with its declared type; None if it has none."""
+    inner = typing.get_args(annotation)
+    if isinstance(value, dict):
+        yield from ((inner[1] if len(inner) > 1 else None, one) for one in value.values())
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        hints = typing.get_type_hints(type(value))
+        yield from ((hints.get(name), one) for name, one in zip(value._fields, value, strict=True))
+    elif isinstance(value, list | tuple | deque):
+        is_fixed = isinstance(value, tuple) and len(inner) == len(value) and inner[-1:] != (Ellipsis,)
+        yield from zip(inner if is_fixed else [inner[0] if inner else None] * len(value), value, strict=True)
+    elif type(value).__module__ == MODULE_NAME and not isinstance(value, Enum):
+        hints = typing.get_type_hints(type(value)) if dataclasses.is_dataclass(value) else {}
+        yield from ((hints.get(name), one) for name, one in _attributes(value))
+
+
+def _attributes(value: object) -> Iterator[tuple[str, object]]:
+    """Yield the attributes of an object, also those in slots."""
+    slots = (name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ()))
+    for name in dict.fromkeys((*getattr(value, "__dict__", {}), *slots)):
+        if hasattr(value, name):
+            yield name, getattr(value, name)
 
 
 def separate(arguments: BoundArguments) -> BoundArguments:
@@ -54,7 +106,7 @@ def _separate(value: Any, seen: dict[int, object]) -> Any:
         return type(value)([_separate(one, seen) for one in value])
     if type(value) is dict:
         return {key: _separate(one, seen) for key, one in value.items()}
-    if not _has_identity(value):
+    if not has_identity(value):
         return value
     if id(value) in seen:
         return copy.deepcopy(value)
@@ -62,36 +114,7 @@ def _separate(value: Any, seen: dict[int, object]) -> Any:
     return value
 
 
-def _has_identity(value: object) -> bool:
+def has_identity(value: object) -> bool:
+    """Return whether code can tell this object from an equal one by changing it."""
     own = type(value).__module__ == MODULE_NAME and not isinstance(value, Enum)
     return own or isinstance(value, _CHANGEABLE)
-
-
-def _can_share(arguments: BoundArguments, one: str, other: str) -> bool:
-    if type(arguments.arguments[one]) is not type(arguments.arguments[other]):
-        return False
-    parameters = arguments.signature.parameters
-    own = type(arguments.arguments[one]).__module__ == MODULE_NAME
-    return own or bool(_list_types(parameters[one].annotation) & _list_types(parameters[other].annotation))
-
-
-def _list_types(annotation: Any) -> set[str]:
-    """Return the texts of the types that a union has, or of the type itself. Not all types are hashable."""
-    if typing.get_origin(annotation) in {Union, types.UnionType}:
-        return {repr(one) for one in typing.get_args(annotation)}
-    return {repr(annotation)}
-
-
-def _repeat(value: object) -> object | None:
-    """Return a container of the first item only, as often as it has items, or None if that shares nothing."""
-    if isinstance(value, dict):
-        items = list(value.values())
-        same = len(items) > 1 and _has_identity(items[0]) and len({*map(type, items)}) == 1
-        return dict.fromkeys(value, items[0]) if same else None
-    if type(value) not in {list, tuple, deque}:
-        return None
-    items = list(value)  # type: ignore[call-overload] # one of these types
-    if not items or not _has_identity(items[0]) or len({*map(type, items)}) > 1:
-        return None
-    count = len(items) if isinstance(value, tuple) else max(2, len(items))
-    return type(value)([items[0]] * count) if count > 1 else None  # type: ignore[call-arg] # the same
