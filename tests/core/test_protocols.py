@@ -1,4 +1,4 @@
-"""What differs between the protocol versions, and what every client is told at the start."""
+"""What differs between the protocol versions, and what a server says at the start."""
 
 from typing import Any
 

@@ -16,6 +16,7 @@ from quilt_mcp.server import create_server
 from quilt_mcp.view.page import make_page
 from tests.view.answers import make_result, read_answers
 from tests.view.browser import CHROMIUM, Host, open_host, to_result
+from tests.view.pictures import SHOWN as PICTURES
 
 pytestmark = [
     pytest.mark.view,
@@ -24,19 +25,7 @@ pytestmark = [
 ]
 
 THEMES = ("light", "dark")
-SHOWN = {
-    "discovery": "",
-    "permissions": "permissions://discover",
-    "access": "permissions://buckets/acme-analysis-results/access",
-    "workflow": "workflow://workflows/quarterly-aggregation/status",
-    "hierarchy": "requirements://epics/EP-001/hierarchy",
-    "coverage": "requirements://coverage",
-    "columns": "athena://databases/acme_clinical/tables/visits",
-    "users": "admin://users",
-    "epics": "requirements://epics",
-    "error": "errors/bad-input/typo.json",
-    "refusal": "errors/bad-input/missing-workflow.json",
-}
+SHOWN = PICTURES | {"refusal": "errors/bad-input/missing-workflow.json"}
 """What a person would look at first, of each shape."""
 HOSTILE = [
     "<img src=x onerror=\"parent.postMessage('pwned','*')\">",
