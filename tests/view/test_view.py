@@ -1,5 +1,6 @@
 """The tool `show_resource` and its page, without a browser."""
 
+import json
 import logging
 import re
 import shutil
@@ -111,7 +112,15 @@ def without_time(body: dict[str, Any] | None) -> dict[str, Any]:
     return {name: value for name, value in (body or {}).items() if name != "timestamp"}
 
 
-async def test_a_failure_is_told_to_the_model_as_well() -> None:
+async def test_the_text_claims_only_what_the_client_declares() -> None:
+    async with client_of(create_server(Settings(view="on")), shows_pages=False) as client:
+        shown = await client.call_tool("show_resource", {"uri": "metadata://examples"})
+    body = json.loads(shown.content[0].text)
+    assert body == shown.structured_content
+    assert "sees" not in shown.content[0].text
+
+
+async def test_the_model_gets_a_failure_as_well() -> None:
     async with client_of(create_server()) as client:
         shown = await client.call_tool("show_resource", {"uri": "metadata://templates/none"}, raise_on_error=False)
         read = await client.call_tool("get_resource", {"uri": "metadata://templates/none"}, raise_on_error=False)

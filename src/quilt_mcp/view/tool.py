@@ -23,7 +23,10 @@ Mode = Literal["auto", "on", "off"]
 
 
 class ShowResourceTool(Tool):
-    """Reads a resource for the page. The model gets a short text, and the page the whole body."""
+    """Reads a resource for the page. The model gets a short text, and the page the whole body.
+
+    A client that does not declare MCP Apps may show nothing. Its model gets the whole body too, as from `get_resource`.
+    """
 
     manager: SkipValidation[ResourceManager]
 
@@ -33,7 +36,9 @@ class ShowResourceTool(Tool):
         """Answer a call with any arguments, as `get_resource` does."""
         unknown = arguments.keys() - {"uri"}
         response = await self.manager.respond(arguments.get("uri"), surface="tool", unknown_arguments=unknown)
-        text = describe(response) if isinstance(response, GetResourceSuccess) else response.body_json()
+        text = response.body_json()
+        if isinstance(response, GetResourceSuccess) and client_shows_pages():
+            text = describe(response)
         return ToolResult(
             content=[TextContent(type="text", text=text)],
             structured_content=response.body(),
