@@ -45,7 +45,6 @@ async def read_failure(client: AnyClient, path: str) -> Answer:
 
 
 async def read_pages(client: AnyClient, path: str, key: str, limit: int) -> list[list[dict[str, Any]]]:
-    """Return all pages of a collection."""
     pages, cursor = [], ""
     while True:
         page = await read(client, f"{path}{'&' if '?' in path else '?'}limit={limit}{cursor}")
@@ -56,7 +55,6 @@ async def read_pages(client: AnyClient, path: str, key: str, limit: int) -> list
 
 
 async def list_uris(client: AnyClient) -> list[str]:
-    """Return the requirements:// URIs of all pages of resources/list."""
     found, cursor = [], None
     while True:
         page = await client.list_resources_mcp(cursor=cursor)

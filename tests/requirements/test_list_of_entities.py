@@ -30,7 +30,6 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 async def write_epics(settings: Settings, number: int) -> None:
-    """Write epics without search entries, which would take most of the time."""
     async with opened(settings) as database, database.writing() as connection:
         user, project = (
             str(uuid.uuid4()),
@@ -88,7 +87,9 @@ async def test_the_list_contains_every_entity_and_static_resource_once(settings_
     assert "requirements://search/{query}" not in uris
 
 
-async def test_an_entry_contains_kind_reference_id_and_title(settings_with_sample: Settings) -> None:
+async def test_an_entry_contains_kind_reference_id_title_and_time(
+    settings_with_sample: Settings,
+) -> None:
     async with connect(settings_with_sample) as client:
         epic = await read(client, "epics/EP-001")
         by_uri = {str(one.uri): one for one in await client.list_resources()}
@@ -98,6 +99,7 @@ async def test_an_entry_contains_kind_reference_id_and_title(settings_with_sampl
         "name": f"Epic: {epic['title']}",
         "description": f"Epic EP-001: {epic['title']}",
         "mimeType": "application/json",
+        "annotations": {"lastModified": epic["updated_at"]},
     }
 
 

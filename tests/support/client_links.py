@@ -4,7 +4,7 @@ import base64
 import json
 from urllib.parse import quote, urlencode
 
-from quilt_mcp.commands.client_entry import COMMAND, SERVER_NAME
+from quilt_mcp.commands.client_config import COMMAND, SERVER_NAME
 
 CURSOR = "https://cursor.com/install-mcp"
 VS_CODE = "https://vscode.dev/redirect/mcp/install"

@@ -9,12 +9,8 @@ from typing import Literal, NamedTuple
 import platformdirs
 
 from quilt_mcp.app.home import ask_for_directory, find_home
-from quilt_mcp.commands.json_text import Syntax
 
 ClientName = Literal["claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "zed", "gemini-cli"]
-
-WITH_COMMENTS = Syntax(comments=True)
-WITH_COMMENTS_AND_COMMAS = Syntax(comments=True, trailing_commas=True)
 
 
 class Client(NamedTuple):
@@ -24,13 +20,15 @@ class Client(NamedTuple):
         find_file: returns the path of the file with the servers of the user.
         servers: the name of the object with the servers.
         extra: what an entry has besides the command, its arguments and its environment.
-        syntax: what the client accepts besides JSON.
+        has_comments: whether the client accepts comments.
+        has_last_commas: whether the client accepts a comma after the last value.
     """
 
     find_file: Callable[[], Path]
     servers: str = "mcpServers"
     extra: Mapping[str, str] = {}
-    syntax: Syntax = Syntax()
+    has_comments: bool = False
+    has_last_commas: bool = False
 
 
 def _in_home(*names: str) -> Callable[[], Path]:
@@ -54,8 +52,10 @@ CLIENTS: dict[ClientName, Client] = {
     "claude-desktop": Client(_in_config("Claude", "claude_desktop_config.json")),
     "claude-code": Client(_in_home(".claude.json")),
     "cursor": Client(_in_home(".cursor", "mcp.json")),
-    "vscode": Client(_in_config("Code", "User", "mcp.json"), "servers", {"type": "stdio"}, WITH_COMMENTS_AND_COMMAS),
+    "vscode": Client(
+        _in_config("Code", "User", "mcp.json"), "servers", {"type": "stdio"}, has_comments=True, has_last_commas=True
+    ),
     "windsurf": Client(_in_home(".codeium", "windsurf", "mcp_config.json")),
-    "zed": Client(_find_zed, "context_servers", {}, WITH_COMMENTS_AND_COMMAS),
-    "gemini-cli": Client(_in_home(".gemini", "settings.json"), syntax=WITH_COMMENTS),
+    "zed": Client(_find_zed, "context_servers", has_comments=True, has_last_commas=True),
+    "gemini-cli": Client(_in_home(".gemini", "settings.json"), has_comments=True),
 }

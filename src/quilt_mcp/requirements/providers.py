@@ -6,11 +6,11 @@ key is the order of the URIs.
 
 from typing import TYPE_CHECKING
 
-from mcp_types import Resource
+from mcp_types import Annotations, Resource
 
 from quilt_mcp.app import current_app
 from quilt_mcp.app.pools import await_in_pool
-from quilt_mcp.core.answers import MIME_TYPE
+from quilt_mcp.core.answers import MIME_TYPE, iso
 from quilt_mcp.requirements.errors import UnknownUser
 from quilt_mcp.requirements.kinds import Kind
 from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
@@ -44,7 +44,6 @@ async def find_scope() -> "Scope | None":
 
 
 def has_database() -> bool:
-    """Return whether there is a database. Listing does not create one."""
     settings = current_app().settings_as(RequirementsSettings)
     return settings.database_url is not None or (settings.data_dir / FILE_NAME).exists()
 
@@ -73,16 +72,17 @@ class EntityProvider:
             return await store.list_titles(self.kind, scope, after=after, limit=limit)
 
         titles = await await_in_pool("database", read)
-        return [self._describe(one.id, one.reference_id, one.title) for one in titles]
+        return [self._describe(one) for one in titles]
 
-    def _describe(self, entity_id: str, reference_id: str, title: str) -> Resource:
-        is_cut = len(title) > MAX_SHOWN and not self.kind.statuses
-        shown = f"{title[: MAX_SHOWN - 1]}…" if is_cut else title
+    def _describe(self, entity: "Title") -> Resource:
+        is_cut = len(entity.title) > MAX_SHOWN and not self.kind.statuses
+        shown = f"{entity.title[: MAX_SHOWN - 1]}…" if is_cut else entity.title
         return Resource(
-            uri=f"{self.prefix}{entity_id}",
+            uri=f"{self.prefix}{entity.id}",
             name=f"{self.kind.title}: {shown}",
-            description=f"{self.kind.title} {reference_id}: {shown}",
+            description=f"{self.kind.title} {entity.reference_id}: {shown}",
             mime_type=MIME_TYPE,
+            annotations=Annotations(last_modified=iso(entity.updated_at)) if entity.updated_at else None,
         )
 
 

@@ -5,6 +5,7 @@ Each statement is limited to the caller's scope. Rows outside it are treated as 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -61,6 +62,7 @@ class Title(NamedTuple):
     reference_id: str
     title: str
     """The beginning of the description, if the kind has no titles."""
+    updated_at: datetime | None
 
 
 class Reader:
@@ -133,7 +135,8 @@ class Reader:
         """List the entities that follow an ID."""
         table = BY_KIND[kind.name]
         title = table.c.title if kind.statuses else func.substr(table.c.description, 1, kinds.TITLE_LENGTH)
-        statement = select(table.c.id, table.c.reference_id, title.label("title")).where(*self.restrict(table))
+        columns = (table.c.id, table.c.reference_id, title.label("title"), table.c.updated_at)
+        statement = select(*columns).where(*self.restrict(table))
         return [Title(*row) for row in await self.execute(_start_after(statement, table, after).limit(limit))]
 
     async def _find(self, kind: Kind, entity_id: EntityId, statement: Statement) -> AnyRow:

@@ -89,18 +89,15 @@ class Time(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Return the value that the database stores."""
         if value is None or dialect.name != "sqlite":
             return value
         return value.astimezone(UTC).replace(tzinfo=None)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Return the time, in UTC."""
         del dialect
         return value and value.astimezone(UTC)
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], datetime | None] | None:
-        """Return the function that converts a stored value."""
         # as SQLAlchemy does for SQLite, in one function instead of three
         return _read_time if dialect.name == "sqlite" else super().result_processor(dialect, coltype)
 

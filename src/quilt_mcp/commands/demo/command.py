@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from quilt_mcp.commands.client_entry import COMMAND
+from quilt_mcp.commands.client_config import COMMAND
 from quilt_mcp.commands.comparison import Case, compare, list_uris
 from quilt_mcp.commands.install import executable
 from quilt_mcp.commands.options import AsJSON, World
