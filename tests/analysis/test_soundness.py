@@ -48,11 +48,36 @@ USE_ALL_OF_THEIR_TIME = {
 """The same. `make test` asks about one other that is not decided in time."""
 
 
+NEED_CONCRETE_RUNS = {
+    "a hashable can be added to one",
+    "a negative length",
+    "a quotient behind a remainder",
+    "an f-string with a width",
+    "an iterable has an order",
+    "comparing a signalling decimal",
+    "decimals have 28 digits",
+    "multiplying by an inverse",
+    "symmetric difference",
+}
+"""Programs with a violation that the solver does not find."""
+
+STATE_THAT_NO_NAME_SHOWS = {
+    "a keyword of a partial",
+    "a list in an lru_cache",
+    "a number of the shared generator when the module starts",
+    "addresses below a list",
+    "no seed in starred arguments",
+    "take breaks the invariant",
+}
+
+
 def is_in_every_run(number: int, program: Program) -> bool:
     """Return whether `make test` asks about the program. `make soak` asks about all.
 
     Most of those whose answer can be undecided are left to it, because they may use all of their time.
     """
+    if program.name in NEED_CONCRETE_RUNS | STATE_THAT_NO_NAME_SHOWS:
+        return True
     if program.name in LIKE_OTHERS | USE_ALL_OF_THEIR_TIME:
         return False
     return bool(program.expected) or not program.right & OPEN or number % 36 == 0
@@ -101,7 +126,8 @@ def test_table_is_large_and_its_names_are_unique() -> None:
 @pytest.mark.parametrize(("tool", "program"), CASES)
 async def test_answer_is_correct(tool: str, program: Program, server: FastMCP) -> None:
     answer = await ask(server, tool, program)
-    assert answer["status"] in program.right, answer
+    right = program.right - OPEN if program.name in NEED_CONCRETE_RUNS else program.right
+    assert answer["status"] in right, answer
     for key, value in program.expected.items():
         if key == "branches":
             found = [{part: branch[part] for part in row} for row, branch in zip(value, answer[key], strict=True)]
@@ -174,7 +200,8 @@ def _describe(value: Any) -> object:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("start", range(5))
-def test_no_claim_is_wrong_with_any_seeds_and_time_zone(start: int) -> None:
+def test_no_claim_is_wrong_with_any_seeds_and_time_zone_and_most_violations_are_found(start: int) -> None:
     measured = asyncio.run(measure(start))
-    print(f"start {start}: {measured.share:.0%} of the violations found")  # noqa: T201 - `make soak` shows it
+    print(f"start {start}: {measured.share:.1%} of the violations found")  # noqa: T201 - `make soak` shows it
     assert measured.wrong == []
+    assert measured.share >= 0.9

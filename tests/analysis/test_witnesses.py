@@ -26,11 +26,17 @@ def find_clauses(function: FunctionType | type, kind: str) -> list[str]:
 
 
 def keeps_invariants(value: object) -> bool:
-    """Return whether the invariants of an argument, or of the items of a list, hold."""
+    """Return whether the invariants of an argument, of the items of a list, and of attributes hold."""
     if isinstance(value, list):
         return all(map(keeps_invariants, value))
+    attributes = getattr(value, "__dict__", {}) if type(value).__module__ == __name__ else {}
+    if not all(map(keeps_invariants, attributes.values())):
+        return False
     clauses = [clause for cls in type(value).__mro__ for clause in find_clauses(cls, "inv")]
-    return all(eval(clause, {"self": value}) for clause in clauses)  # noqa: S307 - the same
+    try:
+        return all(eval(clause, {"self": value}) for clause in clauses)  # noqa: S307 - the same
+    except ArithmeticError:
+        return False
 
 
 def violates_contract(names: dict[str, Any], witness: str) -> bool:

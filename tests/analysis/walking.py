@@ -9,6 +9,7 @@ import ast
 import builtins
 import gc
 import json
+import random
 import sys
 import types
 from collections import deque
@@ -73,7 +74,7 @@ class _Judge:
     def __init__(self, module: types.ModuleType) -> None:
         self._allowed = {*ALLOWED_MODULES, *IMPLEMENTATIONS, MODULE_NAME, "typing", inert_logging.__name__}
         self._own = module
-        self._replaced = {id(get_type), id(has_attribute), *map(id, REPLACED.values())}  # of the facades themselves
+        self._replaced = {id(get_type), id(has_attribute), id(random.Random.seed), *map(id, REPLACED.values())}
         self._globals = {id(vars(one)) for one in list(sys.modules.values()) if hasattr(one, "__dict__")}
         self._refused = {
             id(value)

@@ -8,6 +8,7 @@ from tests.analysis.programs.everyday import EVERYDAY
 from tests.analysis.programs.functions import FUNCTIONS
 from tests.analysis.programs.library import LIBRARY
 from tests.analysis.programs.numbers import NUMBERS
+from tests.analysis.programs.outliving import OUTLIVING
 from tests.analysis.programs.pairs import PAIRS
 from tests.analysis.programs.patterns import PATTERNS
 from tests.analysis.programs.protocols import PROTOCOLS
@@ -18,7 +19,20 @@ from tests.analysis.programs.states import STATES
 from tests.analysis.programs.texts import TEXTS
 from tests.analysis.programs.unstable import UNSTABLE_CHECKS
 
-_FEATURES = (PATTERNS, NUMBERS, TEXTS, CONTAINERS, CLASSES, FUNCTIONS, STATES, EVERYDAY, LIBRARY, SHARING, PROTOCOLS)
+_FEATURES = (
+    PATTERNS,
+    NUMBERS,
+    TEXTS,
+    CONTAINERS,
+    CLASSES,
+    FUNCTIONS,
+    STATES,
+    EVERYDAY,
+    LIBRARY,
+    SHARING,
+    OUTLIVING,
+    PROTOCOLS,
+)
 _FIRST: dict[str, list[Program]] = {
     "symbolic_check": [*CHECKS, *UNSTABLE_CHECKS],
     "find_path_to_exception": SEARCHES,

@@ -20,6 +20,8 @@ _NO_JUDGEMENT = "A run with concrete values has no result that the analyser can 
 _STATE_EVERY = 16  # runs between two checks of the state
 _CORPUS = 300
 _INSIDE = 60
+# How often addresses move, by how many objects of a size at most, and the sizes
+_MOVES, _STEPS, _SIZES = 400, 8, range(0, 240, 16)
 _VARIED = 0.5  # the share of arguments that are variations of earlier ones
 _MIXED = 0.3  # the share of those that are made from two arguments, if there are preconditions
 
@@ -56,6 +58,7 @@ class ConcreteSearch:
     _inside: deque[BoundArguments] = field(default_factory=lambda: deque(maxlen=_INSIDE))
     _outside: bool = False
     _cut: list[BoundArguments] = field(default_factory=list)  # of the run that the last deadline interrupted
+    _taken: list[object] = field(default_factory=list)
 
     def try_all(self, arguments: Iterable[BoundArguments], deadline: float, longest: float = LONGEST_RUN) -> End | None:
         """Judge these arguments until the deadline. Return how the exploration ends, or None if it goes on.
@@ -101,6 +104,7 @@ class ConcreteSearch:
         """Return the judgement, or note why there is none."""
         run = ConcreteRun(deadline, longest, lines)
         self.found.runs += 1
+        self._move_addresses()
         with collect(self.found.causes):
             try:
                 return self.program(run, run.copy(arguments))
@@ -116,6 +120,8 @@ class ConcreteSearch:
 
     def accept(self, arguments: BoundArguments, judgement: Judgement) -> End:
         """Note arguments that stop the exploration, if another run of them has the same judgement."""
+        for _ in range(_STEPS):
+            self._move_addresses()
         run = ConcreteRun(time.perf_counter() + 100 * LONGEST_RUN, 10 * LONGEST_RUN)
         try:
             again = self.program(run, run.copy(arguments))
@@ -132,6 +138,15 @@ class ConcreteSearch:
             )
         )
         return End.STOPPED
+
+    def _move_addresses(self) -> None:
+        """Let the objects of the next run have other addresses. A text can show them, and must not decide anything.
+
+        Python gives memory that is free again to the next object of that size. So this takes some of each size.
+        """
+        if len(self._taken) < _MOVES * _STEPS:
+            for _ in range(self.found.runs % _STEPS + 1):
+                self._taken.append([object(), 1j * len(self._taken), *map(bytes, _SIZES)])
 
     def _simplify(self, arguments: BoundArguments, judgement: Judgement) -> tuple[BoundArguments, Judgement]:
         """Return simpler arguments with the same kind of judgement."""

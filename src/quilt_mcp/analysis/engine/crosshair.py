@@ -267,11 +267,15 @@ def make_old_values(arguments: BoundArguments) -> object:
     return AttributeHolder(arguments.arguments)
 
 
+def list_invariants(cls: type) -> list[Clause]:
+    """Return the invariants in the docstring of a class."""
+    if "inv:" not in (cls.__doc__ or ""):
+        return []
+    return [
+        Clause(one.expr_source, one.evaluate) for one in Pep316Parser().get_class_conditions(cls).inv if one.evaluate
+    ]
+
+
 def satisfies_invariants(value: object) -> bool:
     """Return whether the invariants of the value's class and its bases hold."""
-    for cls in type(value).__mro__:
-        if "inv:" in (cls.__doc__ or ""):
-            invariants = Pep316Parser().get_class_conditions(cls).inv
-            if not all(one.evaluate({"self": value}) for one in invariants if one.evaluate):
-                return False
-    return True
+    return all(one.evaluate({"self": value}) for cls in type(value).__mro__ for one in list_invariants(cls))

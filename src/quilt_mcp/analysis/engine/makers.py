@@ -96,11 +96,11 @@ def create(cls: type, names: Sequence[str], *values: object) -> object:
     """
     try:
         created: object = cls(**dict(zip(names, values, strict=True)))
-    except Exception as error:
+        if satisfies_invariants(created):
+            return created
+    except Exception as error:  # of the constructor or of an invariant
         raise Unusable from error
-    if not satisfies_invariants(created):
-        raise Unusable
-    return created
+    raise Unusable
 
 
 def copy_again(value: object) -> object:

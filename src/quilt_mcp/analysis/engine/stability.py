@@ -3,18 +3,22 @@
 import ast
 import decimal
 import enum
+import functools
+import gc
 import random
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
 from typing import NamedTuple
 
+from quilt_mcp.analysis.gate.randomness import list_unseeded
+
 # Methods of datetime classes, and builtins, with results that depend on the time or the process
 _CHANGING_METHODS = frozenset({"now", "today", "utcnow"})
 _CHANGING_BUILTINS = frozenset({"id", "hash"})
-_SEEDED = frozenset({"Random", "seed"})
 _PLAIN = (int, str, bytes, bool, float, complex, type(None), range, slice)
 _WATCHED_OBJECTS = 50_000
+_CACHED = type(functools.cache(id))
 
 
 def find_changing_name(tree: ast.Module) -> tuple[str, int] | None:
@@ -33,19 +37,7 @@ def find_changing_name(tree: ast.Module) -> tuple[str, int] | None:
             return called.id, called.lineno
         if isinstance(node, ast.Name) and node.id in builtins:
             return node.id, node.lineno
-        if isinstance(node, ast.Call) and (name := _find_unseeded(node)):
-            return name, node.lineno
     return None
-
-
-def _find_unseeded(node: ast.Call) -> str | None:
-    """Return the name of a random generator that this call creates or seeds from the operating system, or None."""
-    if any(isinstance(one, ast.Starred) for one in node.args):
-        return None
-    name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-    seeds = [*node.args, *(one.value for one in node.keywords)]
-    constant_none = all(isinstance(one, ast.Constant) and one.value is None for one in seeds)
-    return name if name in _SEEDED and constant_none else None
 
 
 def _walk_outside_hash(node: ast.AST) -> Iterator[ast.AST]:
@@ -69,7 +61,7 @@ class Fingerprint:
         """Return a fingerprint of the current state."""
         state = _State(self._modules[0].__name__)
         modules = tuple(state.read_items(vars(one)) for one in self._modules)
-        return State(random.getstate(), _read_decimal_context(), modules)
+        return State((random.getstate(), len(list_unseeded())), _read_decimal_context(), modules)
 
 
 class State(NamedTuple):
@@ -86,7 +78,7 @@ def find_change(before: State, after: State) -> tuple[str, str] | None:
     The description is the reason why nothing can be claimed.
     """
     if before.random != after.random:
-        return "random", "A call uses the shared random generator."
+        return "random", "A call uses the shared random generator, or one without a seed."
     if before.context != after.context:
         return "", "A call changes the decimal context."
     for one, other in zip(before.modules, after.modules, strict=True):
@@ -149,11 +141,36 @@ class _State:
             return self._read_value(value.__self__)
         if isinstance(value, type) and value.__module__ != self._module_name:
             return None
+        hidden = self._read_values(_list_hidden(value))
         slots = [getattr(value, name) for name in _find_slots(type(value)) if hasattr(value, name)]
         names = dict(getattr(value, "__dict__", {}))
         if isinstance(value, enum.EnumMeta):
             names.pop("_value2member_map_", None)  # a cache: a new combination of flags adds to it
-        return self.read_items(names), self._read_values(slots)
+        return self.read_items(names), self._read_values(slots), hidden
+
+
+def _list_hidden(value: object) -> list[object]:
+    """Return the objects that an object of the standard library refers to, and no attribute shows."""
+    match value:
+        case functools.partial():
+            return [value.func, value.args, value.keywords]
+        case staticmethod() | classmethod():
+            return [value.__func__]
+        case property():
+            return [value.fget, value.fset, value.fdel]
+    if not isinstance(value, _CACHED):
+        return []
+    parts = gc.get_referents(value)  # keys and results, the cache, the function, and others
+    at = next(place for place, one in enumerate(parts) if one is value.__wrapped__)
+    # More plain results are no other state.
+    found = {id(one): one for one in (*parts[: at - 1], *parts[at - 1].values()) if _is_changeable(one)}
+    return [*found.values()]
+
+
+def _is_changeable(value: object) -> bool:
+    if isinstance(value, tuple | frozenset):
+        return any(map(_is_changeable, value))
+    return type(value) not in _PLAIN and not isinstance(value, type) and type(value).__name__ != "_lru_list_elem"
 
 
 def _is_filled(cell: CellType) -> bool:

@@ -7,18 +7,20 @@ the contract: those before the first other statement are preconditions, the othe
 import ast
 import builtins
 import inspect
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from inspect import BoundArguments, Parameter
 from types import FunctionType, TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from quilt_mcp.analysis.engine.crosshair import make_old_values, parse_contract
+from quilt_mcp.analysis.engine.crosshair import list_invariants, make_old_values, parse_contract
 from quilt_mcp.analysis.engine.exploration import Clause, Contract, End, Exploration, Judgement, Raised, Run
 from quilt_mcp.analysis.engine.pytest_text import write_exception, write_violation
 from quilt_mcp.analysis.engine.rendering import NO_TEST, Counterexample, make_counterexample, write_source
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject, find_function, find_subject
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
-from quilt_mcp.analysis.messages import Request
+from quilt_mcp.analysis.messages import MODULE_NAME, Request
 
 if TYPE_CHECKING:  # results imports pydantic, which the sandbox does not load
     from quilt_mcp.analysis.results import SymbolicCheckResult
@@ -47,12 +49,25 @@ def symbolic_check(request: Request, task: Task) -> "SymbolicCheckResult":
     return _make_answer(task, counterexamples, explorations)
 
 
+class Broken(NamedTuple):
+    """The kind of a judgement: a call leaves an argument, or a part of one, without this invariant of its class.
+
+    Attributes:
+        source: the invariant.
+        parameter: of the argument; None if it is a part of one.
+    """
+
+    source: str
+    parameter: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """A condition of a function: preconditions, at most one postcondition, and the exceptions that it can raise.
 
     Attributes:
         body_line: the asserts of the function above this line are preconditions.
+        invariants: those of the classes of the code. A call keeps them for its arguments.
     """
 
     subject: Subject
@@ -60,6 +75,7 @@ class Check:
     post: Clause | None
     raises: tuple[type[BaseException], ...]
     body_line: int = 0
+    invariants: Mapping[type, list[Clause]] = field(default_factory=dict)
 
     def judge(self, run: Run, arguments: BoundArguments) -> Judgement:
         """Call the function and judge whether it satisfies this condition."""
@@ -71,6 +87,10 @@ class Check:
         outcome = run.call(self.subject.function, *arguments.args, **arguments.kwargs)
         if isinstance(outcome, Raised):
             return self._judge_exception(outcome)
+        for value, invariant in self._list_invariants(arguments.arguments.values()):
+            if not _holds(run, invariant, {"self": value}):
+                name = next((name for name, one in arguments.arguments.items() if one is value), None)
+                return Judgement(Broken(invariant.source, name), stop=True, outcomes=(outcome,))
         if self.post is None:
             return Judgement("kept")
         names = _name_arguments(arguments)
@@ -81,6 +101,19 @@ class Check:
         }
         holds = _holds(run, self.post, names | {"__old__": make_old_values(old)})
         return Judgement("kept") if holds else Judgement("post", stop=True, outcomes=(outcome,))
+
+    def _list_invariants(self, values: Iterable[object]) -> Iterator[tuple[object, Clause]]:
+        """Yield the objects among these values, and in their parts, that have invariants."""
+        seen: set[int] = set()
+        waiting = [*values] if self.invariants else []
+        while waiting:
+            one = waiting.pop()
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            for cls in type(one).__mro__:
+                yield from ((one, invariant) for invariant in self.invariants.get(cls, ()))
+            waiting += _list_parts(one)
 
     def _judge_exception(self, outcome: Raised) -> Judgement:
         error = outcome.error
@@ -99,8 +132,11 @@ class Check:
             broken, result = f"raises {name}", name
             test = write_exception(self.subject, arguments, task.code, outcome.error)
         else:
-            broken, result = f"post: {clause} does not hold", write_source(outcome.value, task.names)
-            test = write_violation(self.subject, arguments, task.code, clause)
+            kind = judgement.kind
+            broken = f"inv: {kind.source} does not hold after the call" if isinstance(kind, Broken) else ""
+            broken, result = broken or f"post: {clause} does not hold", write_source(outcome.value, task.names)
+            shown = _rename_self(*kind) if isinstance(kind, Broken) else clause
+            test = write_violation(self.subject, arguments, task.code, shown) if shown else None
         return make_counterexample(
             self.subject,
             arguments,
@@ -124,6 +160,25 @@ def _holds(run: Run, clause: Clause, names: dict[str, object]) -> bool:
     return not isinstance(outcome, Raised) and bool(outcome.value)
 
 
+def _rename_self(source: str, parameter: str | None) -> str:
+    """Return an invariant about a parameter; nothing if there is none."""
+    if parameter is None:
+        return ""
+    tree = ast.parse(source.strip(), mode="eval")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id == "self":
+            node.id = parameter
+    return ast.unparse(tree)
+
+
+def _list_parts(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return [*value.keys(), *value.values()]
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return [*value]
+    return [*getattr(value, "__dict__", {}).values()] if type(value).__module__ == MODULE_NAME else []
+
+
 def _find_line(function: FunctionType, trace: TracebackType | None) -> int:
     """Return the line of the function, in its outermost call, that raised the exception or called what did."""
     while trace is not None and trace.tb_frame.f_code is not function.__code__:
@@ -136,13 +191,15 @@ def _find_checks(subject: Subject, task: Task) -> list[Check]:
     if contract.problems:
         raise AnalysisRefused("ContractError", "A pre: or post: line is not a valid Python expression. Correct it.")
     _check_names(contract, subject.defined)
+    classes = [one for module in task.loaded.modules for one in vars(module).values() if isinstance(one, type)]
+    invariants = {cls: found for cls in classes if (found := list_invariants(cls))}
     if contract.pre or contract.post or contract.raises:
         posts: list[Clause | None] = [*contract.post] or [None]
-        return [Check(subject, contract.pre, post, contract.raises) for post in posts]
+        return [Check(subject, contract.pre, post, contract.raises, 0, invariants) for post in posts]
     if any(isinstance(node, ast.Assert) for node in ast.walk(subject.node)):
         # tracebacks have the lines of the canonical source
         node = find_function(ast.parse(task.loaded.source), subject.name)
-        return [Check(subject, [], None, (), _find_body_line(node))]
+        return [Check(subject, [], None, (), _find_body_line(node), invariants)]
     raise AnalysisRefused(
         "NoContract",
         f"`{subject.name}` has no contract to check. Add a docstring line such as `post: _ >= 0` "

@@ -76,14 +76,13 @@ class Task:
             AnalysisRefused: CrossHair cannot create arguments for the function.
         """
         tree = include_clauses(self.loaded.whole_tree)
+        if self.loaded.draws:
+            return self._leave_open(None, "random", "The code draws random numbers when it is loaded.")
         if changing := find_changing_name(tree):
-            unstable = Exploration(End.UNSTABLE)
             own = find_changing_name(include_clauses(self.loaded.tree)) == changing  # no line of another file
             lines = {other: one for one, other in map_lines(self.loaded.source, self.loaded.tree).items()}
             line = lines.get(changing[1]) if own else None
-            unstable.causes.add(line, changing[0], "The result differs between calls or processes.")
-            self.records.append(record(unstable))
-            return unstable
+            return self._leave_open(line, changing[0], "The result differs between calls or processes.")
         budget = Budget(max(0.0, self.seconds * _SEARCH_SHARE - self.elapsed()) * share, self.path_limit)
         watch = Watch(Fingerprint(*self.loaded.modules), on_judgement, on_progress)
         held = find_reason(tree) or find_state(subject.signature, self.loaded)
@@ -99,6 +98,12 @@ class Task:
             ) from error
         self.records.append(record(explored))
         return explored
+
+    def _leave_open(self, line: int | None, operation: str, reason: str) -> Exploration:
+        unstable = Exploration(End.UNSTABLE)
+        unstable.causes.add(line, operation, reason)
+        self.records.append(record(unstable))
+        return unstable
 
     @property
     def names(self) -> Mapping[str, object]:

@@ -14,7 +14,7 @@ from quilt_mcp.analysis.gate.attributes import GUARDS, guard_attributes, has_att
 from quilt_mcp.analysis.gate.changes import Changes
 from quilt_mcp.analysis.gate.facades import check_star_imports, make_facade
 from quilt_mcp.analysis.gate.inspection import Admitted
-from quilt_mcp.analysis.gate.project import FILE_NAME, find_imports, find_packages
+from quilt_mcp.analysis.gate.project import FILE_NAME, FOLDER, find_imports, find_packages
 from quilt_mcp.analysis.gate.rules import Refused
 from quilt_mcp.analysis.messages import MODULE_NAME, Report
 from quilt_mcp.analysis.policy import Policy
@@ -37,6 +37,7 @@ class Loaded:
         old: the older version of the code, if two versions are compared.
         other_trees: the syntax trees of the other files and of the older version.
         changes: what the functions of all of them change.
+        draws: whether random numbers were drawn when the code was loaded.
     """
 
     module: ModuleType
@@ -47,6 +48,7 @@ class Loaded:
     old: "Loaded | None" = None
     other_trees: tuple[ast.Module, ...] = ()
     changes: Changes = Changes()  # noqa: RUF009 - it is frozen
+    draws: bool = False
 
     @property
     def modules(self) -> list[ModuleType]:
@@ -150,7 +152,7 @@ class ProjectFiles:
             before = sys.modules.get(MODULE_NAME)
             admitted = self._admitted[name]
             self.modules[name] = module = load_module(
-                admitted.source, self._policy, admitted.tree, files=self, file_name=f"/analysis/{name}.py"
+                admitted.source, self._policy, admitted.tree, files=self, file_name=f"{FOLDER}{name}.py"
             )
             resolve_annotations(module)
             self.load_imports(admitted.tree)

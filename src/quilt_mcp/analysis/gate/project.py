@@ -8,7 +8,8 @@ from dataclasses import replace
 from quilt_mcp.analysis.policy import STANDARD_LIBRARY, Policy
 
 # Tracebacks, `inspect` and CrossHair find the canonical source under this name. The file does not exist.
-FILE_NAME = "/analysis/submitted.py"
+FOLDER = "/analysis/"
+FILE_NAME = f"{FOLDER}submitted.py"
 MOST_FILES = 50
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}(\.[A-Za-z_][A-Za-z0-9_]{0,99}){0,9}")
 

@@ -1,21 +1,24 @@
 """A request's code, its older version and the other files of its project: check all of them, then load them."""
 
 import ast
+import dataclasses
 import functools
 import operator
+import random
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from quilt_mcp.analysis.gate.inspection import Admitted, admit
 from quilt_mcp.analysis.gate.loading import Loaded, ProjectFiles, load_module
-from quilt_mcp.analysis.gate.project import allow_modules, find_module_name, find_package
+from quilt_mcp.analysis.gate.project import FOLDER, allow_modules, find_module_name, find_package
+from quilt_mcp.analysis.gate.randomness import list_unseeded
 from quilt_mcp.analysis.gate.reduction import find_unchanged, remove_definitions
 from quilt_mcp.analysis.gate.rules import Refused
 from quilt_mcp.analysis.messages import MODULE_NAME, Report, Request
 from quilt_mcp.analysis.policy import Policy
 
-_OLD_FILE = "/analysis/old.py"
+_OLD_FILE = f"{FOLDER}old.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,12 @@ def load_submission(submission: Submission, report: Report) -> Loaded:
     Raises:
         BaseException: the code raised it.
     """
+    before = random.getstate(), len(list_unseeded())
+    loaded = _load(submission, report)
+    return dataclasses.replace(loaded, draws=before != (random.getstate(), len(list_unseeded())))
+
+
+def _load(submission: Submission, report: Report) -> Loaded:
     policy, code, older = submission.policy, submission.code, submission.old
     files = ProjectFiles(submission.files, policy)
     module = load_module(code.source, policy, code.tree, files=files)

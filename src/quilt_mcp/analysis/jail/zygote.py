@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
+from quilt_mcp.analysis.gate.randomness import watch_generators
 from quilt_mcp.analysis.jail.freezing import find_classes, freeze_classes
 from quilt_mcp.analysis.jail.guards import GUARDED_CLASSES
 from quilt_mcp.analysis.jail.layers import enter_jail
@@ -37,6 +38,7 @@ def serve(work: Work) -> None:
     warnings.simplefilter("ignore")  # stderr is not read
     import_late_modules()
     admit_example()
+    watch_generators()
     freeze_classes(find_classes(without=GUARDED_CLASSES))
     control.send(json.dumps({"layers": _try_layers_in_child()}).encode())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the children
