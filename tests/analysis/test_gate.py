@@ -215,11 +215,20 @@ def test_contract_must_follow_the_rules_for_code(docstring: str) -> None:
     assert caught.value.rule in {"builtin", "dunder"}
 
 
-def test_refusal_names_the_line_and_repeats_no_code() -> None:
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("x = 1\nimport requests", "requests: "),
+        ("x = 1\nfrom google.cloud import storage", "google.cloud: "),
+        (f"x = 1\nimport {'a' * 100}", ""),
+        ("x = 1\nimport größe", ""),
+    ],
+)
+def test_refusal_names_the_line_and_the_module_and_repeats_no_other_code(code: str, shown: str) -> None:
     with pytest.raises(Refused) as caught:
-        admit("x = 1\nimport secret_name", POLICY)
+        admit(code, POLICY)
     assert caught.value.line == 2
-    assert str(caught.value) == RULES["import"] + " (Line 2.)"
+    assert str(caught.value) == shown + RULES["import"] + " (Line 2.)"
 
 
 def test_every_rule_has_an_attack() -> None:

@@ -7,6 +7,8 @@ from enum import Enum, Flag
 from inspect import Signature, signature
 from types import FunctionType
 
+import pytest
+
 from quilt_mcp.analysis.engine.rendering import TEXT_LENGTH, make_counterexample, to_json_value, write_source
 from quilt_mcp.analysis.engine.subjects import Subject
 
@@ -40,11 +42,11 @@ def test_json_values_stay_unchanged() -> None:
 
 
 OTHER_VALUES: list[object] = [
-    [1, "a"],
+    [(1,), "a"],
     (1,),
     (1, 2),
     (),
-    {"k": [None]},
+    {1: [None]},
     {1, 2},
     b"\xff",
     "\ud800",
@@ -56,6 +58,17 @@ OTHER_VALUES: list[object] = [
     1 << 4200,
     [1 << 4200],
 ]
+
+
+@pytest.mark.parametrize("value", [[], {}, [1, "a", None, 0.5], {"a": [{"b": [True]}]}])
+def test_lists_and_dicts_of_json_types_are_json(value: object) -> None:
+    assert to_json_value(value) == value
+    assert to_json_value(str(value)) == str(value)  # a text that looks like one stays a text
+
+
+@pytest.mark.parametrize("value", [{1: 2}, [(1,)], [[[[[[1]]]]]], ["\ud800"], [True, 2**53], {"a": {1}}, [0] * 1_000])
+def test_lists_and_dicts_with_other_values_are_source_text(value: object) -> None:
+    assert isinstance(to_json_value(value), str)
 
 
 def test_other_values_become_source_text_that_evaluates_to_them() -> None:
@@ -108,4 +121,4 @@ def test_positional_and_keyword_arguments_are_separate() -> None:
     subject = Subject(f, bound.signature, node, f, "f")
     found = make_counterexample(subject, bound, {}, violation="v", actual_result="r")
     assert found["call"] == "f(1, 2, k='x', z=3)"
-    assert (found["args"], found["kwargs"]) == ({"a": 1, "rest": "(2,)"}, {"k": "x", "more": "{'z': 3}"})
+    assert (found["args"], found["kwargs"]) == ({"a": 1, "rest": "(2,)"}, {"k": "x", "more": {"z": 3}})

@@ -17,9 +17,7 @@ _MODULE = r"^[A-Za-z_][A-Za-z0-9_]{0,99}(\.[A-Za-z_][A-Za-z0-9_]{0,99}){0,9}$"
 
 Code = Annotated[
     str,
-    Field(
-        description="Python source. See config://security for what it can use.", min_length=1, max_length=CODE_LENGTH
-    ),
+    Field(description="Python source; config://security says what it can use.", min_length=1, max_length=CODE_LENGTH),
 ]
 FunctionName = Annotated[str, Field(description="A function in the code, or Class.method.", pattern=_NAME)]
 OptionalCode = Annotated[
@@ -34,7 +32,7 @@ OldCode = Annotated[_Version, Field(description="For two versions of one functio
 NewCode = Annotated[_Version, Field(description="The new source.")]
 Files = Annotated[
     dict[str, Annotated[str, Field(max_length=CODE_LENGTH)]] | SkipJsonSchema[None],
-    Field(description="Other modules of the project that the code imports: text by name, such as pkg.models."),
+    Field(description="Other modules that the code imports: text by name, such as pkg.models."),
 ]
 ModuleName = Annotated[str, Field(description="The code's module, for `test`.", pattern=_MODULE)]
 ExceptionType = Annotated[
@@ -43,7 +41,7 @@ ExceptionType = Annotated[
 Timeout = Annotated[
     float,
     Field(
-        description="Timeout of the analysis, in seconds.",
+        description="Seconds for the analysis.",
         ge=SHORTEST_TIMEOUT_SECONDS,
         le=LONGEST_TIMEOUT_SECONDS,
         allow_inf_nan=False,

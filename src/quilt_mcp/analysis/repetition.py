@@ -53,6 +53,8 @@ async def run_and_repeat(first: ZygoteKeeper, second: ZygoteKeeper, envelope: En
     records = answer.pop(RECORDS, None)
     if answer.get("status") not in _FINDINGS | _CLAIMS.keys() or not isinstance(answer.get("coverage"), dict):
         return answer
+    if answer["status"] == "complete" and cast("Mapping[str, object]", answer["coverage"]).get("all_paths") is False:
+        return _note(answer, replayed=None)  # a call has reached every outcome, and nothing is claimed about others
     if not isinstance(records, list):
         return _withdraw(answer)
     left = max(_LEAST_SECONDS, envelope["seconds"] - (anyio.current_time() - started))

@@ -6,14 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, TypeVar, cast
 
 from fastmcp import FastMCP
 from mcp_types import ToolAnnotations
 from pydantic import TypeAdapter, ValidationError
 
 from quilt_mcp import __version__
-from quilt_mcp.analysis import results
 from quilt_mcp.analysis.arguments import (
     UNSET,
     Code,
@@ -44,6 +43,7 @@ from quilt_mcp.app.checked_tool import INVALID_ARGUMENTS, CheckedTool, make_erro
 from quilt_mcp.app.pools import make_pooled
 from quilt_mcp.core.errors import NotSignedIn
 
+Schema = dict[str, Any]
 _Result = TypeVar("_Result", SymbolicCheckResult, ExceptionPathResult, ComparisonResult, BranchesResult)
 
 
@@ -58,7 +58,8 @@ async def symbolic_check(
 
     The contract is in the docstring, in lines such as `pre: x > 0`, `post: _ >= x` (`_` is the result, `__old__.x` an
     argument before the call) and `raises: ValueError`. Without such lines, the asserts of the function are its
-    contract; the leading ones are preconditions. Parameters need type annotations.
+    contract; the leading ones are preconditions. `inv: self.n >= 0` of a class holds before and after the call.
+    Parameters need type annotations.
     """
     request: Request = {"tool": "symbolic_check", "code": code, "function_name": function_name}
     return await _analyse(SymbolicCheckResult, timeout_seconds, request, files, module_name)
@@ -99,8 +100,8 @@ async def compare_functions(  # noqa: PLR0917 - clients name the arguments
     """Find arguments for which two Python functions differ, or confirm that there are none.
 
     Give code, function_a and function_b, or old_code, new_code and function_name. They differ if they return different
-    values, raise different exception classes, or change their arguments differently. Both must have the same
-    parameters, with type annotations.
+    values, raise different exception classes, or change their arguments differently, for arguments that meet the `pre:`
+    lines of both. Both must have the same parameters, with type annotations.
     """
     request: Request
     if code and function_a and function_b and not (old_code or new_code or function_name):
@@ -155,10 +156,15 @@ _TITLES: Mapping[Callable[..., object], str] = {
     analyze_branches: "Branch Analysis and Complexity",
     health_check: "Server Health Check",
 }
-# Descriptions in output schemas that clients see
-_SHOWN_DESCRIPTIONS = {
-    get_args(one)[1].description for one in (results.Message, results.Dropped, results.Waited, results.Replayed)
-}
+# What an output schema shows: an answer has more than that. Each client pays for schemas in every conversation, and the
+# limits of texts protect this server, which checks them itself.
+_SHOWN = frozenset(
+    {
+        *("status", "counterexamples", "triggering_inputs", "distinguishing_input"),
+        *("branches", "dead_code_lines", "cyclomatic_complexity"),
+    }
+)
+_CHECKED_HERE = frozenset({"maxLength", "minLength", "pattern"})
 _NOTHING_CHECKED: Mapping[str, object] = {
     "counterexamples": [],
     "paths_explored": 0,
@@ -181,35 +187,36 @@ def register_analysis_tools(mcp: FastMCP, app: App) -> None:
             partial(_make_error, function) if is_analysis else make_error,
             app=app,
             title=title,
-            tags={"analysis"},
             annotations=hints,
         )
-        tool.output_schema = _shorten_schema(tool.output_schema)
+        tool.output_schema = _shorten_output(tool.output_schema or {})
         for parameter in tool.parameters["properties"].values():
             if parameter.get("default", ...) is None:  # null is not one of the declared types
                 del parameter["default"]
         if is_analysis:
             tool.parameters["properties"]["timeout_seconds"] = limit  # with the default of the settings
+        tool.parameters = _shorten_input(tool.parameters)
         mcp.add_tool(tool)
 
 
-def _shorten_schema(schema: Any) -> Any:
-    """Return an output schema without limits, and with a description only where a name does not say enough.
+def _shorten_output(schema: Schema) -> Schema:
+    """Return an output schema with the names and types of the main parts."""
+    parts = {name: one for name, one in schema["properties"].items() if name in _SHOWN}
+    shown = {
+        name: {"enum": one["enum"]} if "enum" in one else {"type": _read_types(one)} for name, one in parts.items()
+    }
+    return {"type": "object", "properties": shown, "required": ["status"]}
 
-    Each client pays for it in every conversation. The limits protect this server, which checks them itself.
-    """
-    if isinstance(schema, list):
-        return [_shorten_schema(one) for one in schema]
+
+def _read_types(schema: Schema) -> str | list[str]:
+    return [one.get("type", "object") for one in schema["anyOf"]] if "anyOf" in schema else schema.get("type", "string")
+
+
+def _shorten_input(schema: Any) -> Any:
+    """Return an input schema without the limits of texts."""
     if not isinstance(schema, dict):
         return schema
-    kept = {key: one for key, one in schema.items() if key not in {"maxLength", "maxItems"}}
-    if isinstance(schema.get("type"), str) and schema.get("description") not in _SHOWN_DESCRIPTIONS:
-        kept.pop("description", None)
-    choice = kept.get("anyOf", [])
-    if choice and all(one.keys() == {"type"} for one in choice):
-        types = [one["type"] for one in kept.pop("anyOf")]
-        kept["type"] = [one for one in types if one != "integer" or "number" not in types]
-    return {key: _shorten_schema(one) for key, one in kept.items()}
+    return {key: _shorten_input(one) for key, one in schema.items() if key not in _CHECKED_HERE}
 
 
 def _make_error(function: Callable[..., object], message: str, actions: Sequence[str]) -> dict[str, object]:

@@ -59,6 +59,7 @@ def _explore(task: Task, subject: Subject, report: "BranchReport") -> "BranchesR
         judge,
         on_judgement=note,
         on_progress=lambda found: task.report(report.describe_symbolic(task, found)),
+        enough=report.has_all_examples,
     )
     return report.describe_symbolic(task, explored)
 
@@ -86,6 +87,10 @@ class BranchReport:
                 self.examples[outcome] = call
         return new
 
+    def has_all_examples(self) -> bool:
+        """Return whether a call has reached each outcome of each branch."""
+        return len(self.examples) == 2 * len(self.tests)
+
     def describe_static(self) -> "BranchesResult":
         """Return the answer without an exploration. It says nothing about reachable outcomes."""
         return {
@@ -99,7 +104,7 @@ class BranchReport:
 
     def describe_symbolic(self, task: Task, explored: Exploration) -> "BranchesResult":
         """Return the answer after an exploration. An outcome is unreachable only if every path was decided."""
-        complete = explored.end is End.ALL_PATHS
+        complete = explored.end in {End.ALL_PATHS, End.ENOUGH}
         branches = [self._describe_branch(number, complete=complete) for number in range(len(self.tests))]
         dead = (
             {line for number in range(len(branches)) for line in self._find_dead_lines(number)} if complete else set()

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from inspect import BoundArguments, Parameter, Signature
 from random import Random
 from typing import Any, Union
@@ -15,6 +15,7 @@ from quilt_mcp.analysis.engine.scalars import STRIDE, Drawer, Literals
 from quilt_mcp.analysis.messages import MODULE_NAME
 
 _HARMLESS = 1 << 20
+_USUAL = 2**64
 _INSERTED = ("\n", "\ud800", "\x00", "ß", "²", " ", "0", "a", "A", ".", "-", "\u2028", "\u0661", "İ", "\x1c")
 _FACTORS = (2.0, 0.5, -1.0, 1e10, 1e300, 1e-300, 1 / 3)
 _COMBINATIONS = 160
@@ -220,18 +221,28 @@ def _is_plain(value: object) -> bool:
 
 def is_harmless(arguments: BoundArguments) -> bool:
     """Return whether all arguments are small enough for loops in C code, which cannot be interrupted."""
-    return all(_is_small(one, 3) for one in arguments.arguments.values())
+    return _are_below(_HARMLESS, arguments.arguments.values())
 
 
-def _is_small(value: object, depth: int) -> bool:
+def rank_size(arguments: BoundArguments) -> int:
+    """Return 0 for small numbers, 1 for those that fit into 64 bits, and 2 for larger ones. Readers want small ones."""
+    values = arguments.arguments.values()
+    return 0 if _are_below(_HARMLESS, values) else 1 if _are_below(_USUAL, values) else 2
+
+
+def _are_below(limit: float, values: Iterable[object], depth: int = 3) -> bool:
+    return all(_is_below(limit, one, depth) for one in values)
+
+
+def _is_below(limit: float, value: object, depth: int) -> bool:
     if type(value) is int:
-        return abs(value) < _HARMLESS
+        return abs(value) < limit
     if type(value) is float:
-        return not abs(value) >= _HARMLESS or math.isinf(value)
+        return not abs(value) >= limit or math.isinf(value)
     if isinstance(value, list | tuple | set | frozenset) and depth:
-        return all(_is_small(one, depth - 1) for one in value)
+        return _are_below(limit, value, depth - 1)
     if isinstance(value, dict) and depth:
-        return all(_is_small(one, depth - 1) for one in (*value, *value.values()))
+        return _are_below(limit, (*value, *value.values()), depth - 1)
     if depth and type(value).__module__ == MODULE_NAME:
-        return all(_is_small(one, depth - 1) for one in getattr(value, "__dict__", {}).values())
+        return _are_below(limit, getattr(value, "__dict__", {}).values(), depth - 1)
     return True

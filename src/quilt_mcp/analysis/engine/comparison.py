@@ -1,7 +1,8 @@
 """compare_functions: find arguments for which two functions behave differently.
 
-They behave the same if both return equal values of the same type or both raise the same class of exception, and both
-leave their arguments in the same state. Calls that leave out arguments are compared too if the default values differ.
+The arguments meet the preconditions of both. The functions behave the same if both return equal values of the same type
+or both raise the same class of exception, and both leave their arguments in the same state. Calls that leave out
+arguments are compared too if the default values differ.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +12,18 @@ from itertools import combinations
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
-from quilt_mcp.analysis.engine.exploration import End, Exploration, Judgement, Raised, Returned, Run, Undecided
+from quilt_mcp.analysis.engine.crosshair import parse_contract
+from quilt_mcp.analysis.engine.exploration import (
+    End,
+    Exploration,
+    Judgement,
+    Raised,
+    Returned,
+    Run,
+    Undecided,
+    holds,
+    name_arguments,
+)
 from quilt_mcp.analysis.engine.made_objects import read_attributes
 from quilt_mcp.analysis.engine.plain_values import differ, has_own_classes
 from quilt_mcp.analysis.engine.pytest_text import Difference, DifferenceKind, write_difference
@@ -34,15 +46,20 @@ _MOST_DEFAULTS = 3
 
 
 def compare_functions(request: Request, task: Task) -> "ComparisonResult":
-    """Compare two functions. Contracts are ignored."""
+    """Compare two functions, for arguments that meet the preconditions of both."""
     first = find_subject(task.loaded.old or task.loaded, request["function_a"])
     second = find_subject(task.loaded, request["function_b"])
     subjects = (first, second)
     moves = are_versions(task.loaded.old, task.loaded, first, second)
     signature = _merge_signatures(first, second, moves=moves)
+    pre = [clause for one in subjects for clause in parse_contract(one.defined).pre]
 
     def judge(run: Run, arguments: BoundArguments) -> Judgement:
         others = run.copy(arguments)
+        if pre:
+            names = name_arguments(run.copy(arguments))
+            if not all(holds(run, clause, names) for clause in pre):
+                return Judgement("precondition", outside=True)
         mine = move_object(arguments, first) if moves else arguments
         outcomes = (
             run.call(first.function, *mine.args, **mine.kwargs),
@@ -177,6 +194,10 @@ def _make_answer(task: Task, subjects: tuple[Subject, Subject], explorations: li
     ends = [one.end for one in explorations]
     end = next((one for one in ends if one is not End.ALL_PATHS), End.ALL_PATHS)
     end = End.STOPPED if last.end is End.STOPPED else end
+    if end is End.ALL_PATHS and not any(one.decided for one in explorations):
+        raise AnalysisRefused(
+            "PreconditionNeverMet", "No arguments satisfy the preconditions of both functions. Weaken them."
+        )
     status: Literal["different", "equivalent", "timeout", "unknown"] = _STATUS.get(end, "unknown")
     answer: ComparisonResult = {
         "status": status,

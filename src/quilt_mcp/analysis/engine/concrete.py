@@ -77,7 +77,11 @@ class ConcreteSearch:
             end = self._try_one(one, deadline, longest)
             if end:
                 return end
-        return End.UNSTABLE if self.watch.state() != self.before else None
+            if self.watch.enough():
+                break
+        if self.watch.state() != self.before:
+            return End.UNSTABLE
+        return End.ENOUGH if self.watch.enough() else None
 
     def _try_one(self, arguments: BoundArguments, deadline: float, longest: float) -> End | None:
         lines: set[int] = set()

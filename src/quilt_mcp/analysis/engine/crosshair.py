@@ -165,7 +165,7 @@ class SymbolicSearch:
         if self.watch.state() != self.before:
             self._unstable = True
             return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN), breakout=True)
-        return outcome
+        return PathOutcome(outcome.analysis, breakout=outcome.breakout or self.watch.enough())
 
     def _judge(self, space: StateSpace) -> PathOutcome:
         original = self._create_arguments()
@@ -221,6 +221,8 @@ class SymbolicSearch:
         status = result.top_analysis.verification_status if result.top_analysis else None
         if found.judgement is not None:
             return End.STOPPED
+        if self.watch.enough():
+            return End.ENOUGH
         if result.exhausted:
             only_outside = status is None and found.outside == found.paths
             return End.ALL_PATHS if status is VerificationStatus.CONFIRMED or only_outside else End.UNDECIDED

@@ -7,7 +7,7 @@ once with concrete ones; see `crosshair.py`.
 import enum
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from inspect import BoundArguments
+from inspect import BoundArguments, Parameter
 from typing import NotRequired, Protocol
 
 from typing_extensions import TypedDict
@@ -21,6 +21,7 @@ class End(enum.Enum):
 
     ALL_PATHS = "all paths were decided"
     STOPPED = "the wanted path was found"
+    ENOUGH = "the runs have shown all that was asked"
     UNDECIDED = "some paths are undecided"
     PATHS = "the limit of paths was reached"
     TIME = "the time limit was reached"
@@ -173,11 +174,13 @@ class Watch:
         state: returns a fingerprint of everything that outlives a call. If a run changes it, nothing is decided.
         on_judgement: gets each judgement of a concrete run that does not stop the exploration.
         on_progress: gets the exploration between its parts. The process can be killed in any of them.
+        enough: whether the judgements have shown all that was asked.
     """
 
     state: Callable[[], Hashable] = lambda: None
     on_judgement: OnJudgement = _ignore
     on_progress: Callable[[Exploration], None] = _ignore
+    enough: Callable[[], bool] = lambda: False
 
 
 class Coverage(TypedDict):
@@ -207,6 +210,18 @@ class Clause:
 
     source: str
     evaluate: Callable[[dict[str, object]], object]
+
+
+def holds(run: Run, clause: Clause, names: dict[str, object]) -> bool:
+    """Return whether a clause is true. One that raises is not."""
+    outcome = run.call(lambda: bool(clause.evaluate(names)))
+    return not isinstance(outcome, Raised) and bool(outcome.value)
+
+
+def name_arguments(arguments: BoundArguments) -> dict[str, object]:
+    """Return the values that clauses see: the arguments, and the default values of those that are left out."""
+    defaults = {one.name: one.default for one in arguments.signature.parameters.values()}
+    return {name: one for name, one in defaults.items() if one is not Parameter.empty} | dict(arguments.arguments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # the server imports this module, but not CrossHair
     from quilt_mcp.analysis.engine.subjects import Subject
 
 TEXT_LENGTH = 2_000
+_DEPTH = 5
 _EXACT = 2**53  # clients that read all numbers as floats change larger integers, or refuse the answer
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -23,15 +24,15 @@ NO_TEST = (
 )
 
 Names = Mapping[str, object]
-Value = int | float | bool | str | None
+Value = int | float | bool | str | None | list[object] | dict[str, object]
 
 
 class Counterexample(TypedDict):
     """Arguments that reproduce the result in plain Python.
 
     Attributes:
-        args: positional arguments by name. Numbers, booleans, null and strings are JSON; others, and integers from
-            2**53 on, are Python source text.
+        args: positional arguments by name. Numbers, booleans, null and strings are JSON, and lists of them, and dicts
+            with texts as keys; others, and integers from 2**53 on, are Python source text.
         kwargs: the same for keyword-only arguments.
         call: the call as Python source text.
         violation: what happened.
@@ -85,7 +86,21 @@ def to_json_value(value: object, names: Names = MappingProxyType({})) -> Value:
         return value
     if type(value) is str and len(value) <= TEXT_LENGTH and _is_unicode(value):
         return value
-    return write_source(value, names)
+    text = write_source(value, names)
+    if isinstance(value, list | dict) and len(text) < TEXT_LENGTH and _is_json(value):
+        return value
+    return text
+
+
+def _is_json(value: object, depth: int = _DEPTH) -> bool:
+    """Return whether JSON has exactly this value."""
+    if type(value) is list:
+        return depth > 0 and all(_is_json(one, depth - 1) for one in value)
+    if type(value) is dict:
+        return depth > 0 and all(
+            type(key) is str and _is_json(key) and _is_json(one, depth - 1) for key, one in value.items()
+        )
+    return isinstance(value, str | int | float | None) and to_json_value(value) is value
 
 
 def write_call(subject: "Subject", arguments: BoundArguments, names: Names) -> str:

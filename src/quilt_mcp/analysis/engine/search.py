@@ -10,7 +10,7 @@ from inspect import Signature
 from itertools import chain, islice
 from random import Random
 
-from quilt_mcp.analysis.engine.candidates import Candidates, is_harmless
+from quilt_mcp.analysis.engine.candidates import Candidates, is_harmless, rank_size
 from quilt_mcp.analysis.engine.concrete import LONGEST_RUN, ConcreteSearch
 from quilt_mcp.analysis.engine.crosshair import SymbolicSearch
 from quilt_mcp.analysis.engine.default_values import accepts_default
@@ -130,7 +130,7 @@ class _Explorer:
         concrete, deadline = self._concrete, self._moment(self._budget.first)
         if runs == _QUICK_RUNS:
             edges = [one for one in self._candidates.make_boundaries() if not self._scope.loops or is_harmless(one)]
-            end = concrete.try_all(edges, deadline)
+            end = concrete.try_all(sorted(edges, key=rank_size), deadline)
             if end:
                 return end
         end = concrete.try_all(concrete.draw(runs, harmless=self._scope.loops), deadline)
@@ -152,7 +152,7 @@ class _Explorer:
             return self._concrete.accept(self._found.arguments, self._found.judgement)
         if end is End.ALL_PATHS:
             return self._doubt()
-        return end if end is End.UNSTABLE else None
+        return end if end in {End.UNSTABLE, End.ENOUGH} else None
 
     def _doubt(self) -> End:
         """Try to refute what holds on all paths."""

@@ -149,6 +149,11 @@ def write_name(namespace: Mapping[str, object], value: object, name: str) -> str
     short = next((key for key, one in namespace.items() if _is_module(one, module)), module)
     if module == MODULE_NAME:  # of another file
         short = next((key for key, one in namespace.items() if _has_name(one, name, value)), module)
+    first = short.partition(".")[0]
+    known = namespace.get(first, sys.modules.get(first))
+    if short == module and not isinstance(known, ModuleType):  # the code has another meaning for the module's name
+        short = f"__import__({module!r})"
+        return ".".join([short, *map(check_name, name.split("."))])
     return ".".join(check_name(part) for part in f"{short}.{name}".split("."))
 
 

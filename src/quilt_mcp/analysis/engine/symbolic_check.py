@@ -7,17 +7,32 @@ the contract: those before the first other statement are preconditions, the othe
 import ast
 import builtins
 import inspect
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from inspect import BoundArguments, Parameter
+from inspect import BoundArguments
+from itertools import product
 from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from quilt_mcp.analysis.engine.crosshair import list_invariants, make_old_values, parse_contract
-from quilt_mcp.analysis.engine.exploration import Clause, Contract, End, Exploration, Judgement, Raised, Run
+from quilt_mcp.analysis.engine.exploration import (
+    Clause,
+    Contract,
+    End,
+    Exploration,
+    Judgement,
+    Raised,
+    Run,
+    Undecided,
+    holds,
+    name_arguments,
+)
 from quilt_mcp.analysis.engine.pytest_text import write_exception, write_violation
 from quilt_mcp.analysis.engine.rendering import NO_TEST, Counterexample, make_counterexample, write_source
+from quilt_mcp.analysis.engine.runs import ConcreteRun, Interrupted
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject, find_function, find_subject
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
 from quilt_mcp.analysis.messages import MODULE_NAME, Request
@@ -25,6 +40,8 @@ from quilt_mcp.analysis.messages import MODULE_NAME, Request
 if TYPE_CHECKING:  # results imports pydantic, which the sandbox does not load
     from quilt_mcp.analysis.results import SymbolicCheckResult
 
+_HUGE = 2**64
+_CLEARER_SECONDS = 0.3
 CLAUSE_NAMES = frozenset({"_", "__return__", "__old__", "implies"})
 """The names that CrossHair adds to those of a clause."""
 
@@ -45,7 +62,8 @@ def symbolic_check(request: Request, task: Task) -> "SymbolicCheckResult":
         )
         explorations.append(explored)
         if explored.arguments and explored.judgement:
-            counterexamples.append(check.describe_violation(task, explored.arguments, explored.judgement))
+            found = check.find_clearer(explored.arguments, explored.judgement)
+            counterexamples.append(check.describe_violation(task, *found))
     return _make_answer(task, counterexamples, explorations)
 
 
@@ -79,28 +97,28 @@ class Check:
 
     def judge(self, run: Run, arguments: BoundArguments) -> Judgement:
         """Call the function and judge whether it satisfies this condition."""
-        names = _name_arguments(arguments)
+        names = name_arguments(arguments)
         old = run.copy(arguments)
         for clause in self.pre:
-            if not _holds(run, clause, names | {"__old__": make_old_values(old)}):
+            if not holds(run, clause, names | {"__old__": make_old_values(old)}):
                 return Judgement("precondition", outside=True)
         outcome = run.call(self.subject.function, *arguments.args, **arguments.kwargs)
         if isinstance(outcome, Raised):
             return self._judge_exception(outcome)
         for value, invariant in self._list_invariants(arguments.arguments.values()):
-            if not _holds(run, invariant, {"self": value}):
+            if not holds(run, invariant, {"self": value}):
                 name = next((name for name, one in arguments.arguments.items() if one is value), None)
                 return Judgement(Broken(invariant.source, name), stop=True, outcomes=(outcome,))
         if self.post is None:
             return Judgement("kept")
-        names = _name_arguments(arguments)
+        names = name_arguments(arguments)
         names |= {
             "__return__": outcome.value,
             "_": outcome.value,
             self.subject.function.__name__: self.subject.function,
         }
-        holds = _holds(run, self.post, names | {"__old__": make_old_values(old)})
-        return Judgement("kept") if holds else Judgement("post", stop=True, outcomes=(outcome,))
+        is_kept = holds(run, self.post, names | {"__old__": make_old_values(old)})
+        return Judgement("kept") if is_kept else Judgement("post", stop=True, outcomes=(outcome,))
 
     def _list_invariants(self, values: Iterable[object]) -> Iterator[tuple[object, Clause]]:
         """Yield the objects among these values, and in their parts, that have invariants."""
@@ -122,6 +140,27 @@ class Check:
         if isinstance(error, AssertionError) and _find_line(self.subject.defined, error.__traceback__) < self.body_line:
             return Judgement("precondition", outside=True)
         return Judgement(type(error).__name__, stop=True, outcomes=(outcome,))
+
+    def find_clearer(self, arguments: BoundArguments, judgement: Judgement) -> tuple[BoundArguments, Judgement]:
+        """Return arguments that violate the postcondition, if these raise an exception with a huge integer.
+
+        Floats round integers from 2**53 on, and overflow with 310 digits: the rounding is what a reader can act on.
+        """
+        huge = {key: one for key, one in arguments.arguments.items() if type(one) is int and abs(one) >= _HUGE}
+        if not huge or self.post is None or not any(isinstance(one, Raised) for one in judgement.outcomes):
+            return arguments, judgement
+        run = ConcreteRun(time.perf_counter() + _CLEARER_SECONDS)
+        for drop, add in product(range(8), range(8)):
+            smaller = {key: (one >> one.bit_length() - 62 + drop) + add for key, one in huge.items()}
+            tried = BoundArguments(arguments.signature, {**arguments.arguments, **smaller})
+            with suppress(Undecided, RecursionError):
+                try:
+                    found = self.judge(run, run.copy(tried))
+                except Interrupted:
+                    break
+                if found.stop and not any(isinstance(one, Raised) for one in found.outcomes):
+                    return tried, found
+        return arguments, judgement
 
     def describe_violation(self, task: Task, arguments: BoundArguments, judgement: Judgement) -> Counterexample:
         """Return the counterexample for a judgement that is a violation."""
@@ -146,18 +185,6 @@ class Check:
             path_condition=" and ".join(f"({one.source})" for one in self.pre) or "True",
             test=test,
         )
-
-
-def _name_arguments(arguments: BoundArguments) -> dict[str, object]:
-    """Return the values that clauses see: the arguments, and the default values of those that are left out."""
-    defaults = {one.name: one.default for one in arguments.signature.parameters.values()}
-    return {name: one for name, one in defaults.items() if one is not Parameter.empty} | dict(arguments.arguments)
-
-
-def _holds(run: Run, clause: Clause, names: dict[str, object]) -> bool:
-    """Return whether the clause is true. A clause that raises is not."""
-    outcome = run.call(lambda: bool(clause.evaluate(names)))
-    return not isinstance(outcome, Raised) and bool(outcome.value)
 
 
 def _rename_self(source: str, parameter: str | None) -> str:

@@ -104,7 +104,7 @@ class Refused(BaseException):
         line: the line of the submitted text, from 1; None if there is no single line.
 
     Args:
-        name: a name of the standard library that the message shows. It is not copied from the code.
+        name: a name of the standard library or of a module that the message shows.
     """
 
     def __init__(self, rule: str, line: int | None = None, name: str = "") -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import re
 from collections.abc import Collection
 
 from quilt_mcp.analysis.gate.patterns import PatternCheck
@@ -31,6 +32,7 @@ from quilt_mcp.analysis.policy import Policy
 
 _NAMES = ("id", "arg", "asname", "rest")  # fields of nodes that contain one identifier
 _BITS_PER_DIGIT = 3.33
+_MODULE = re.compile(r"[a-zA-Z_][\w.]{0,60}", re.ASCII)  # what a refusal shows
 
 
 def check_tree(tree: ast.AST, policy: Policy, *, contract: bool = False, text: bool = False) -> None:
@@ -234,7 +236,7 @@ class _Checker(ast.NodeVisitor):
 
     def _check_module(self, name: str, node: ast.AST) -> None:
         if name not in self._policy.allowed_modules:
-            raise refuse("import", node)
+            raise Refused("import", getattr(node, "lineno", None), name if _MODULE.fullmatch(name) else "")
 
     def _check_annotation(self, annotation: ast.expr | None) -> None:
         """Check that an annotation is not computed, and the strings in it, which Python may evaluate later."""

@@ -11,6 +11,7 @@ from quilt_mcp.analysis.messages import Answer, Envelope, Report, check_layers, 
 from quilt_mcp.analysis.policy import Policy
 
 _LONGEST_NAME = 100
+_SHOWN = 5
 
 
 def answer_request(envelope: Envelope, layers: Mapping[str, bool], report: Report) -> Answer:
@@ -53,7 +54,8 @@ def _analyse(envelope: Envelope, policy: Policy, report: Report) -> Answer:
         path_limit=policy.coverage_threshold,
         start=Start(envelope.get("seed", 0), envelope.get("records")),
     )
-    return {**answer, "dropped": list(submission.code.dropped)} if submission.code.dropped else answer
+    dropped = submission.code.dropped
+    return {**answer, "dropped": {"count": len(dropped), "first": [*dropped[:_SHOWN]]}} if dropped else answer
 
 
 def _type_name(raised: BaseException) -> str:

@@ -1,0 +1,125 @@
+"""What the answers show: the example that says most, arguments as JSON, and calls that can be pasted."""
+
+from typing import Any
+
+from tests.analysis.engine_runs import analyse, check, compare
+
+SHIPPING = """
+def f(total: int, country: str) -> int:
+    cost = 0 if total > 100 else 10
+    while cost > 9:
+        cost -= 5 if country == "US" else 3
+    return cost
+"""
+
+
+def explore(code: str) -> dict[str, Any]:
+    return analyse(
+        {"tool": "analyze_branches", "code": code, "function_name": "f", "symbolic_reachability": True}, seconds=20
+    )
+
+
+def test_branches_are_complete_as_soon_as_every_outcome_has_an_example() -> None:
+    answer = explore(SHIPPING)
+    assert answer["status"] == "complete"
+    assert all(one["true_example"] and one["false_example"] for one in answer["branches"])
+    assert answer["time_seconds"] < 10  # `while` has paths without end: the search alone would take 15 seconds
+    assert "message" not in answer
+
+
+def test_branches_with_an_outcome_that_no_call_reaches_are_explored_to_the_end() -> None:
+    answer = explore("def f(x: int) -> int:\n    return 1 if x * x < 0 else 2\n")
+    assert (answer["status"], answer["coverage"]["all_paths"]) == ("complete", True)
+    assert answer["branches"][0]["true_reachable"] is False
+
+
+def test_a_function_without_branches_is_complete_at_once() -> None:
+    answer = explore("def f(x: int) -> int:\n    return x\n")
+    assert (answer["status"], answer["total_branches"], answer["coverage"]["all_paths"]) == ("complete", 0, False)
+
+
+HALF = '''
+def f(total: int) -> int:
+    """
+    pre: total >= 0
+    post: _ + _ >= total
+    """
+    return total - int(total / 2)
+'''
+
+
+def test_a_violated_postcondition_comes_before_an_overflow_of_a_huge_number() -> None:
+    answer = check(HALF)
+    [found] = answer["counterexamples"]
+    assert found["violation"].startswith("post:")
+    assert len(found["call"]) < 40
+
+
+def test_an_overflow_is_reported_if_no_postcondition_is_violated() -> None:
+    code = 'def f(x: int) -> float:\n    """post: True"""\n    return x / 2\n'
+    answer = check(code, seconds=1)  # nothing else is found, so all of the time is used
+    [found] = answer["counterexamples"]
+    assert found["violation"] == "raises OverflowError"
+
+
+LIMITED = 'def a(x: int) -> int:\n    """pre: x >= 0"""\n    return x\ndef b(x: int) -> int:\n    return abs(x)\n'
+
+
+def test_functions_are_compared_for_arguments_that_meet_the_preconditions() -> None:
+    assert compare(LIMITED)["status"] == "equivalent"
+    assert compare(LIMITED.replace("x >= 0", "x >= -1"))["distinguishing_input"]["call"] == "a(-1)"
+    of_both = LIMITED.replace("b(x: int) -> int:\n", "b(x: int) -> int:\n    'pre: x < 5'\n").replace(
+        "abs(x)", "min(x, 4)"
+    )
+    assert compare(of_both)["status"] == "equivalent"
+
+
+def test_functions_with_preconditions_that_are_never_met_are_not_compared() -> None:
+    answer = compare(LIMITED.replace("x >= 0", "x != x"))
+    assert (answer["status"], answer["error_type"]) == ("error", "PreconditionNeverMet")
+    assert "Weaken" in answer["message"]
+
+
+DOCUMENTED = """
+class Empty(Exception): pass
+def f(x: int) -> int:
+    \"\"\"Return x.
+
+    post: _ > 0
+
+    Raises:
+        ValueError: x is negative,
+            or whatever: prose.
+        Empty: x is 0.
+        Unknown: never.
+
+    Returns:
+        KeyError: no exception, but prose.
+    \"\"\"
+    if x < 0:
+        raise ValueError(x)
+    if x == 0:
+        raise Empty
+    return 1
+"""
+
+
+def test_a_section_of_exceptions_beside_a_contract_declares_them() -> None:
+    assert check(DOCUMENTED)["status"] == "verified"
+    undeclared = check(DOCUMENTED.replace("raise Empty", "raise KeyError"))
+    assert undeclared["counterexamples"][0]["violation"] == "raises KeyError"
+
+
+def test_a_section_of_exceptions_alone_makes_a_function_without_contract() -> None:
+    answer = check(DOCUMENTED.replace("post: _ > 0", ""))
+    assert answer["error_type"] == "NoContract"
+
+
+def test_a_call_can_be_pasted_beside_code_with_another_meaning_for_a_module() -> None:
+    code = (
+        'from datetime import datetime\ndef f(d: datetime) -> bool:\n    """post: _"""\n    return d.tzinfo is None\n'
+    )
+    call = check(code)["counterexamples"][0]["call"]
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - the code above
+    assert eval(call, names) is False  # noqa: S307 - a call of it
