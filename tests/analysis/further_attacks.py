@@ -105,8 +105,6 @@ FRAMES = [
         rebound_by_argument="class G: pass\ndef f(G):\n    match 1:\n        case G(x): pass",
         two_fields="match 1:\n    case int(x, y): pass",
         builtin_rebound="int = float\nmatch 1:\n    case int(x): pass",
-        proxy="match 1:\n    case int(var=x): pass",
-        proxy_of_object="match 1:\n    case object(_ch_minimum=x): pass",
     ),
     *survived(
         102,

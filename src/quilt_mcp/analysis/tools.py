@@ -187,6 +187,7 @@ def register_analysis_tools(mcp: FastMCP, app: App) -> None:
             partial(_make_error, function) if is_analysis else make_error,
             app=app,
             title=title,
+            tags={"analysis"},
             annotations=hints,
         )
         tool.output_schema = _shorten_output(tool.output_schema or {})

@@ -38,14 +38,14 @@ from quilt_mcp.analysis.engine.exploration import (
     Undecided,
     Watch,
 )
-from quilt_mcp.analysis.engine.models import correct_models, find_far_numbers
+from quilt_mcp.analysis.engine.models import correct_models
 from quilt_mcp.analysis.engine.runs import ConcreteRun
 from quilt_mcp.analysis.engine.sharing import SHARED, separate
 
 # The maximum share of the time limit for one path, and the minimum for a path, in seconds
 _PATH_SHARE = 0.1
 _PATH_LEAST = 0.2
-_MOST_ARGUMENTS, _MOST_FAR = 60, 60
+_MOST_ARGUMENTS = 60
 
 correct_models()
 
@@ -120,7 +120,6 @@ class SymbolicSearch:
     _root: RootNode = field(default_factory=RootNode)
     _unstable: bool = False
     _arguments: list[BoundArguments] = field(default_factory=list)
-    _far: list[BoundArguments] = field(default_factory=list)
 
     def follow(self, seconds: float, budget: Budget) -> End:
         """Follow paths for some time. Return how the search ends.
@@ -142,11 +141,6 @@ class SymbolicSearch:
     def take_arguments(self) -> list[BoundArguments]:
         """Return arguments of the paths since the last call."""
         taken, self._arguments = self._arguments, []
-        return taken
-
-    def take_far_arguments(self) -> list[BoundArguments]:
-        """Return arguments of paths with numbers that are as large as the conditions of the path allow."""
-        taken, self._far = self._far, []
         return taken
 
     def _run_path(self, space: StateSpace) -> PathOutcome:
@@ -171,7 +165,6 @@ class SymbolicSearch:
         original = self._create_arguments()
         symbolic, concrete = _Symbolic(), ConcreteRun()
         expected = self.program(symbolic, symbolic.copy(original))
-        far = find_far_numbers(space, original) if len(self._far) < _MOST_FAR else []
         with _tracing():
             space.detach_path()  # after this, concrete values do not narrow the path
         realized = _rebuild(original, deep_realize)
@@ -182,7 +175,7 @@ class SymbolicSearch:
             return PathOutcome(CallAnalysis(VerificationStatus.REFUTED), breakout=True)
         self.watch.on_judgement(arguments, judgement)
         self.kinds.add(judgement.kind)
-        self._keep(arguments, far)
+        self._keep(arguments)
         if judgement.kind != expected.kind:
             shared = self.program(concrete, concrete.copy(realized)).kind == expected.kind
             chosen = SHARED if shared else "the analyser's model of Python had another result than Python"
@@ -202,11 +195,9 @@ class SymbolicSearch:
         if not self.found.causes.found:
             self.found.causes.add(None, "", reason)
 
-    def _keep(self, arguments: BoundArguments, far: list[dict[str, int]]) -> None:
+    def _keep(self, arguments: BoundArguments) -> None:
         if len(self._arguments) < _MOST_ARGUMENTS:
             self._arguments.append(arguments)
-        for numbers in far:
-            self._far.append(BoundArguments(arguments.signature, {**arguments.arguments, **numbers}))
 
     def _create_arguments(self) -> BoundArguments:
         try:

@@ -10,7 +10,6 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from inspect import BoundArguments
 from re import _parser
 from time import perf_counter
 from typing import Any
@@ -18,7 +17,6 @@ from typing import Any
 from crosshair import core, statespace, type_repo
 from crosshair.core_and_libs import NoTracing
 from crosshair.libimpl import builtinslib, relib
-from z3 import IntNumRef, Z3Exception, sat  # type: ignore[import-untyped] # z3 ships no type information
 
 from quilt_mcp.analysis.engine.causes import note_operation
 from quilt_mcp.analysis.messages import MODULE_NAME
@@ -156,36 +154,3 @@ def _expand_argument(argument: Any) -> Any:
     if isinstance(argument, tuple):
         return tuple(_expand_argument(one) for one in argument)
     return argument
-
-
-_FAR = (1 << 1100, 1 << 63, 0x110000)
-_SOLVER_MILLISECONDS = 100
-
-
-def find_far_numbers(space: statespace.StateSpace, arguments: BoundArguments) -> list[dict[str, int]]:
-    """Ask the solver for large integer arguments that take the same path.
-
-    Integers of the solver have no size, but floats, lengths and characters that Python makes of them have.
-
-    Returns:
-        Values for the integer arguments by their names.
-    """
-    known = {name: one.var for name, one in arguments.arguments.items() if isinstance(one, builtinslib.SymbolicInt)}
-    found = []
-    for number in known.values():
-        for bound in (*_FAR, -_FAR[0], -_FAR[1]):
-            model = _find_model(space, number >= bound if bound > 0 else number <= bound)
-            if model is not None:
-                values = {name: model.eval(one, model_completion=True) for name, one in known.items()}
-                found.append({name: one.as_long() for name, one in values.items() if isinstance(one, IntNumRef)})
-    return found
-
-
-def _find_model(space: statespace.StateSpace, condition: object) -> Any:
-    space.solver.set(timeout=_SOLVER_MILLISECONDS)
-    try:
-        return space.solver.model() if space.solver.check(condition) == sat else None
-    except Z3Exception:
-        return None
-    finally:
-        space.solver.set(timeout=space.smt_timeout or 0)

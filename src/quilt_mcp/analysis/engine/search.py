@@ -157,11 +157,9 @@ class _Explorer:
     def _doubt(self) -> End:
         """Try to refute what holds on all paths."""
         concrete, deadline = self._concrete, self._moment(1)
-        far = self._symbolic.take_far_arguments()
         large = (one for one in self._candidates.make_boundaries() if self._scope.loops and not is_harmless(one))
         end = (
-            concrete.try_all(far, deadline)
-            or concrete.try_all(concrete.vary_corpus(12), deadline)
+            concrete.try_all(concrete.vary_corpus(12), deadline)
             or concrete.try_all(islice(concrete.draw(_CLAIM_RUNS, harmless=False), _CLAIM_RUNS), deadline)
             or concrete.try_all(large, deadline)  # `_begin` has tried the others
         )
@@ -182,7 +180,6 @@ class _Explorer:
         return (
             concrete.try_all(concrete.vary_corpus(8), now + left / 3)
             or concrete.try_all(concrete.draw(_LAST_RUNS, harmless=self._scope.loops), now + left * 2 / 3)
-            or concrete.try_all(self._symbolic.take_far_arguments(), now + left)
             or concrete.try_all(large, now + left)
             or concrete.try_all(concrete.draw(_LAST_RUNS, harmless=False), now + left)
             or self._symbolic.end

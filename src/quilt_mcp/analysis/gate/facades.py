@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from types import ModuleType
 
-from quilt_mcp.analysis.gate.attributes import is_identical
 from quilt_mcp.analysis.gate.inert_logging import make_logging
 from quilt_mcp.analysis.gate.rules import WITHHELD, Refused
 from quilt_mcp.analysis.policy import ALLOWED_MODULES
@@ -32,8 +31,6 @@ def _copy_field(field: "dataclasses.Field[object]") -> "dataclasses.Field[object
 # Functions that facades have instead of the real ones, by module and name
 REPLACED: Mapping[tuple[str, str], Callable[..., object]] = {
     ("dataclasses", "fields"): copy_fields,
-    ("operator", "is_"): is_identical,
-    ("operator", "is_not"): lambda value, other: not is_identical(value, other),
 }
 
 # The modules in allowed packages, apart from private ones. A package has them as attributes only after an import.

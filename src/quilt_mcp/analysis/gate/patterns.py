@@ -1,14 +1,13 @@
-"""Class patterns of `match`. They read attributes by names that are not in the code, or that only proxies have.
+"""Class patterns of `match`. They read attributes by names that are not in the code.
 
 `case C(a)` reads the attributes that the class C declares. So C must be a class that the code defines, or a builtin
-with a pattern that takes the value itself. `case C(data=a)` reads an attribute by a name in the code.
+with a pattern that takes the value itself.
 """
 
 import ast
 from collections import Counter
 from collections.abc import Iterator
 
-from quilt_mcp.analysis.gate.proxies import PROXY_ATTRIBUTES
 from quilt_mcp.analysis.gate.syntax import refuse
 
 # Builtins: a pattern with one positional field matches the value itself
@@ -37,8 +36,7 @@ class PatternCheck:
         """Raise `Refused` if the pattern can read an attribute that the code must not read."""
         if "format" in node.kwd_attrs:
             raise refuse("format", node)
-        reads_proxy = any(name in PROXY_ATTRIBUTES for name in node.kwd_attrs)
-        if (node.patterns or reads_proxy) and not self._is_own(node.cls):
+        if node.patterns and not self._is_own(node.cls):
             whole = isinstance(node.cls, ast.Name) and node.cls.id in _WHOLE and not self._bound[node.cls.id]
             if not whole or len(node.patterns) != 1 or node.kwd_attrs:
                 raise refuse("pattern", node)
