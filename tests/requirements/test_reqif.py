@@ -596,7 +596,7 @@ def test_a_file_in_which_a_tool_renamed_everything_is_what_it_was(
 ) -> None:
     assert main(write(tmp_path / "a.jsonl", *OTHER_PROJECT, *FAMILY, OTHER_EPIC, LONG)) == 0
     file = tmp_path / "a.reqif"
-    assert main(["requirements", "export", str(file)]) == 0
+    assert main(["requirements", "export", str(file), "--with-users"]) == 0
     text = rename(file.read_text())
     assert "quilt-mcp." not in text
     file.write_text(text)

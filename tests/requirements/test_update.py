@@ -162,7 +162,7 @@ def test_an_unchanged_export_changes_nothing(  # noqa: PLR0917 - the fixtures, a
     if contents == "tables":
         import_family(tmp_path / "family.jsonl", {"kind": "member", "user_id": "ada", "project_id": "Default"})
     before = export(capsys)
-    assert main(["requirements", "export", str(tmp_path / f"all.{suffix}")]) == 0
+    assert main(["requirements", "export", str(tmp_path / f"all.{suffix}"), "--with-users"]) == 0
     capsys.readouterr()
     assert main(run(tmp_path / f"all.{suffix}", "--delete-missing", "--json")) == 0
     report = json.loads(capsys.readouterr().out)
