@@ -131,6 +131,12 @@ async def test_a_list_without_matches_is_empty(settings_with_sample: Settings) -
 
 UNKNOWN = [
     ("status=active", "`status` must be one of Draft, Active, Obsolete.", "Did you mean Active?"),
+    (
+        "status=open",
+        "`status` must be one of Draft, Active, Obsolete.",
+        "Did you mean Draft,Active?",
+    ),
+    ("status=Closed", "`status` must be one of Draft, Active, Obsolete.", "Did you mean Obsolete?"),
     ("status=Draft,Dune", "`status` must be one of Draft, Active, Obsolete.", "Omit `status` for all."),
     (
         "priority=5",

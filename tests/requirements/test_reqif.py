@@ -1,7 +1,10 @@
 """ReqIF: what other programs say about our files, and what an import takes from theirs."""
 
 import io
+import json
+import re
 import sys
+import uuid
 import zipfile
 from collections import Counter
 from collections.abc import Callable
@@ -18,13 +21,15 @@ from reqif.parser import ReqIFParser
 
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements.transfer.record_reader import Numbered, Refused
+from quilt_mcp.requirements.transfer.records import TABLES
 from quilt_mcp.requirements.transfer.reqif_reader import ReqifReader
-from quilt_mcp.requirements.transfer.reqif_text import pack, quote, replace, unpack
+from quilt_mcp.requirements.transfer.reqif_text import pack, quote, replace, undo_escapes, unpack
 from quilt_mcp.settings import Settings
+from tests.distribution.building import create_environment, run_or_skip
 from tests.requirements import generated
 from tests.requirements.generated import Size
 from tests.requirements.test_transfer_exact import UNUSUAL, export_to, place_of
-from tests.requirements.transferring import ADA, FAMILY, export, export_kind, write
+from tests.requirements.transferring import ADA, FAMILY, export, export_kind, requirement, write
 from tests.support.postgres_server import PostgresServer
 
 SCHEMA = Path(reqif.__file__).parent / "reqif_schema" / "reqif.xsd"
@@ -553,3 +558,108 @@ def test_a_damaged_packed_text_is_reported(exported: Path) -> None:
     found, _ = read((text[:start] + text[start:].replace("='{", "='[", 1)).encode())
     [refused] = [one for one in found if isinstance(one, Refused)]
     assert refused.rejections[0].field == "exact_texts"
+
+
+def rename(text: str) -> str:
+    """Return a file as a tool writes it that gives types, objects and specifications identifiers of its own."""
+    made: dict[str, str] = {}
+
+    def replace_one(found: re.Match[str]) -> str:
+        return made.setdefault(found[0], f"{found[1].upper()}-{uuid.uuid4()}")
+
+    text = re.sub(r'(<SPEC-OBJECT-TYPE [^>]*LONG-NAME=")(\w+)', lambda found: found[1] + found[2].upper(), text)
+    text = re.sub(r'<ATTRIBUTE-VALUE-DATE [^>]*"><DEFINITION>.*?</ATTRIBUTE-VALUE-DATE>', "", text)
+    text = re.sub(r"quilt-mcp\.([A-Za-z_-]+)(?=[.<\"])", lambda found: f"{found[1].upper()}_1", text)
+    text = re.sub(r"relation-([0-9a-f-]{36})", replace_one, text)
+    text = re.sub(r"specification-(?:project-)?([a-z0-9-]+)", replace_one, text)
+    return re.sub(rf"(?<!place-)({'|'.join(TABLES)})-[0-9a-f-]{{36}}(-[0-9a-f-]{{36}})?", replace_one, text)
+
+
+def import_again(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Check that a file changes nothing in the database, from which it came."""
+    capsys.readouterr()
+    assert main(["requirements", "import", str(file), "--update", "--dry-run", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["changes"] == []
+    assert report["skipped"] == {}
+    assert sum(report["unchanged"].values()) > len(FAMILY)
+
+
+OTHER_PROJECT = [{"kind": "project", "name": "Pumps"}, {"kind": "member", "user_id": "ada", "project_id": "Pumps"}]
+OTHER_EPIC = {**FAMILY[1], "reference_id": "EP-002", "title": "No text", "project_id": "Pumps"}
+LONG = requirement(3, description="One.\n\nSecond \\n paragraph: café, 数 & <b>", priority=1)
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_file_in_which_a_tool_renamed_everything_is_what_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(write(tmp_path / "a.jsonl", *OTHER_PROJECT, *FAMILY, OTHER_EPIC, LONG)) == 0
+    file = tmp_path / "a.reqif"
+    assert main(["requirements", "export", str(file), "--with-users"]) == 0
+    text = rename(file.read_text())
+    assert "quilt-mcp." not in text
+    file.write_text(text)
+    import_again(file, capsys)
+    # the attribute that all our types have is gone, but the file has a type for each kind of entity
+    file.write_text(text.replace('LONG-NAME="exact_texts"', 'LONG-NAME="more"'))
+    import_again(file, capsys)
+
+
+@pytest.mark.soak
+@pytest.mark.usefixtures("tables")
+def test_a_file_that_went_through_strictdoc_is_what_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = {**LONG, "description": "One.\n\nSecond paragraph: café, 数 & <b>"}  # it takes \\n for a line break
+    assert main(write(tmp_path / "a.jsonl", *OTHER_PROJECT, *FAMILY, OTHER_EPIC, plain)) == 0
+    file = tmp_path / "a.reqif"
+    assert main(["requirements", "export", str(file)]) == 0
+    strictdoc = create_environment(tmp_path / "venv", "strictdoc>=0.30.4") / "strictdoc"
+    run_or_skip(strictdoc, "convert", file, tmp_path / "sdoc")
+    run_or_skip(
+        strictdoc, "export", "--formats=reqif-sdoc", f"--output-dir={tmp_path / 'out'}", tmp_path / "sdoc", cwd=tmp_path
+    )
+    import_again(tmp_path / "out" / "reqif" / "output.reqif", capsys)
+
+
+def test_a_type_of_another_tool_with_the_name_of_a_kind_is_named() -> None:
+    raw = document(spec_object("a", text="A"), place("a")).replace(b'"System Requirement"', b'"User Story"')
+    found, skipped = read_records(raw)
+    assert found["A"]["kind"] == "requirement"
+    assert skipped["kind User Story: it has the name of one of ours, but not its attributes"] == 1
+
+
+def test_an_object_without_a_type_is_named() -> None:
+    raw = document(spec_object("a", text="A"), place("a"))
+    _, skipped = read_records(
+        raw.replace(b"<TYPE><SPEC-OBJECT-TYPE-REF>t</SPEC-OBJECT-TYPE-REF></TYPE></SPEC-OBJECT>", b"</SPEC-OBJECT>")
+    )
+    assert skipped["missing type of an object"] == 1
+
+
+@pytest.mark.parametrize(("name", "kind"), [("Requirement", "requirement"), ("Heading", "user_story")])
+def test_a_requirement_can_have_only_a_chapter_name(name: str, kind: str) -> None:
+    raw = document(spec_object("a", chapter="The pump shall stop in 3 s") + spec_object("b", chapter="B"), place("a"))
+    found, _ = read_records(raw.replace(b'"System Requirement"', f'"{name}"'.encode()))
+    assert found["The pump shall stop in 3 s"]["kind"] == kind
+    inside = document(spec_object("a", chapter="Pumps") + spec_object("b", text="B"), place("a", place("b")))
+    found, _ = read_records(inside.replace(b'"System Requirement"', f'"{name}"'.encode()))
+    assert (found["Pumps"]["kind"], found["B"]["kind"]) == ("user_story", "requirement")
+
+
+def test_the_order_of_the_specifications_does_not_decide_the_place_of_an_object() -> None:
+    objects = spec_object("a", text="A") + spec_object("h", chapter="H") + spec_object("i", chapter="I")
+    raw = document(objects, place("h", place("a")))
+    start, end = raw.index(b"<SPECIFICATION "), raw.index(b"</SPECIFICATIONS>")
+    first = raw[start:end]
+    second = first.replace(b'"spec"', b'"spec2"').replace(b">h<", b">i<").replace(b"Brake", b"Pump")
+    results = [read_records(raw[:start] + one + other + raw[end:]) for one, other in ((first, second), (second, first))]
+    assert results[0] == results[1]
+    assert results[0][0]["A"]["user_story_id"] == results[0][0]["H"]["id"]
+
+
+@pytest.mark.parametrize("text", ["", "a\nb", "C:\\x", "café", "数\t", "\U0001f600"])
+def test_the_escape_sequences_of_strictdoc_are_undone(text: str) -> None:
+    escaped = text.encode("unicode_escape").decode()
+    taken_for_latin = text.encode().decode("latin-1").encode("unicode_escape").decode()
+    assert {undo_escapes(escaped), undo_escapes(taken_for_latin)} == {text}
+    assert undo_escapes("C:\\users") == "C:\\users"

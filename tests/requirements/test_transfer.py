@@ -167,11 +167,28 @@ def test_reading_stops_at_a_line_that_is_too_long(file: Path, capsys: pytest.Cap
     )
 
 
+@pytest.mark.usefixtures("tables")
+def test_a_workbook_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "records.xlsx"
+    file.write_bytes(b"PK\x03\x04" + b"\xff\n" * 60)
+    assert main(["requirements", "import", str(file)]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f"{file}:1: The file is a workbook, or another ZIP archive. Save its table as CSV in UTF-8.",
+        "Nothing was imported: 1 problem.",
+    ]
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_priority_can_have_its_name(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(write(file, ADA, EPIC | {"priority": "high"})) == 0
+    assert [one["priority"] for one in export_kind(capsys, "epic")] == [2]
+
+
 REFERENCE_RULE = "Must be EP- and a number of 3 to 9 digits from 001, such as EP-007."
 WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
     ({"priority": 5}, "priority: "),
-    ({"priority": "high"}, "priority: "),
-    ({"priority": True}, "priority: Must be a whole number from 1 to 4."),
+    ({"priority": "urgent"}, "priority: "),
+    ({"priority": True}, "priority: Must be a whole number from 1 to 4, or critical, high, medium or low."),
     ({"status": "Active"}, "status: "),
     ({"title": " "}, "title: Must not be blank."),
     ({"title": "x" * 501}, "title: Has more than 500 characters. Shorten it."),
@@ -311,14 +328,17 @@ INVALID = [
     (b"", "1: The file is empty"),
     (b"Summary,Issue key\n", "1: This is a Jira export. Import it with --mapping;"),
     (b"kind,colour\n", "1: The column 'colour' is unknown. Rename or remove it. Columns: kind, id, "),
+    (b"Kind,Title\n", "1: The column 'Kind' is unknown. Rename or remove it. Did you mean kind? Columns:"),
+    (b"kind,Created at\n", "1: The column 'Created at' is unknown. Rename or remove it. Did you mean created_at?"),
+    (b"PK\x03\x04\x14\x00", "1: The file is a workbook, or another ZIP archive. Save its table as CSV in UTF-8."),
     (b"kind,,title\n", "1: Column 2 has no name. Name it, or remove it."),
     (b"kind,title,kind\n", "1: The column kind appears twice. Remove one."),
     (b"kind," * 100_000 + b"kind\n", "1: The column kind appears twice. Remove one."),
     (b"x," * 400_000 + b"x\n", "1: The column 'x' is unknown."),
     (b"x," * 1_000_000 + b"x\n", "1: The line or row has more than 1,000,000 bytes. Shorten it."),
     (b"kind|title\n", "1: The column 'kind|title' is unknown."),
-    (b"kind;title\nepic;a;b\n", "2: The row has 3 cells; the first line has 2 columns."),
-    (b"kind,title\nepic\n", "2: The row has 1 cells; the first line has 2 columns."),
+    (b"kind;title\nepic;a;b\n", "2: The row has 3 cells; the first line has 2 columns. Remove the last cells, or"),
+    (b"kind,title\nepic\n", "2: The row has 1 cells; the first line has 2 columns. Add the missing cells, or put"),
     (b"kind,title\n" + b"," * 400_000 + b"\n", "2: The row has 400001 cells; the first line has 2 columns."),
     (b'kind,title\nepic,"cut o', "2: The row is not valid CSV: a quotation mark is missing"),
     (b'kind,title\nepic,"first\n\nline"\nepic\n', "5: The row has 1 cells; the first line has 2 columns."),

@@ -70,7 +70,7 @@ def place_of(settings: Settings) -> str:
 def export_to(file: Path, settings: Settings, batch: int | None = None) -> None:
     apps.use_settings(settings)
     if batch is None:
-        assert main(["requirements", "export", str(file)]) == 0
+        assert main(["requirements", "export", str(file), "--with-users"]) == 0
     else:
         assert run_export(file, batch) > batch
 
@@ -83,7 +83,7 @@ def run_export(file: Path, batch: int) -> int:
         assert done <= total  # an export that reads rows again has no end
 
     async def export() -> int:
-        return await requirements_work.export_file(file, form, check_end, batch=batch)
+        return (await requirements_work.export_file(file, form, check_end, batch=batch)).total()
 
     return anyio.run(export)
 

@@ -26,8 +26,9 @@ from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.transfer.exporting import export_records
 from quilt_mcp.requirements.transfer.record_writer import Writer
+from quilt_mcp.requirements.transfer.records import TABLES
 from quilt_mcp.settings import Settings
-from tests.requirements.transferring import ADA, EPIC, write
+from tests.requirements.transferring import ADA, EPIC, STORY, export_kind, import_family, related, requirement, write
 from tests.support.postgres_server import PostgresServer
 
 
@@ -78,9 +79,10 @@ async def test_the_progress_of_an_export_counts_every_row(
 ) -> None:
     set_settings(settings_with_sample)
     seen: list[tuple[str, int, int]] = []
-    count = await requirements_work.export_file(
+    counts = await requirements_work.export_file(
         tmp_path / "out.jsonl", "jsonl", lambda *one: seen.append(one), batch=50
     )
+    count = counts.total()
     assert seen[0] == ("Exporting", 0, count)
     assert seen[-1] == ("Exporting", count, count)
     steps = [after[1] - before[1] for before, after in pairwise(seen)]
@@ -280,3 +282,102 @@ def test_the_status_names_tables_that_the_login_may_not_read(
     finally:
         postgres.sql(f"DROP OWNED BY {reader}", database=name)
         postgres.sql(f"DROP ROLE {reader}")
+
+
+IN_PUMPS = [
+    {"kind": "user", "username": "bob", "email": "bob@example.com"},
+    {"kind": "project", "name": "Pumps"},
+    {"kind": "project", "name": "Valves"},
+    {"kind": "member", "user_id": "bob", "project_id": "Pumps"},
+    {"kind": "requirement_type", "name": "Hydraulic"},
+    {"kind": "requirement_type", "name": "Secret"},
+    {**EPIC, "reference_id": "EP-002", "project_id": "Pumps"},
+    {**STORY, "reference_id": "US-002", "epic_id": "EP-002"},
+    requirement(8, user_story_id="US-002", type_id="Hydraulic"),
+    requirement(9, user_story_id="US-002"),
+    related(8, 9),
+    related(8, 1, "blocks"),
+]
+"""A project beside the one of the family. One of its relationships leads out of it."""
+
+
+def read_kinds(file: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the records of a file in JSON Lines or CSV by their kinds, without empty cells."""
+    with file.open(newline="") as opened:
+        read = csv.DictReader(opened) if file.suffix == ".csv" else map(json.loads, opened)
+        records = [{name: value for name, value in record.items() if value != ""} for record in read]
+    return {kind: [one for one in records if one["kind"] == kind] for kind in TABLES}
+
+
+@pytest.mark.usefixtures("tables")
+def test_an_export_of_a_project_has_what_belongs_to_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import_family(tmp_path / "in.jsonl", *IN_PUMPS)
+    target = tmp_path / "out.jsonl"
+    capsys.readouterr()
+    assert main(["requirements", "export", str(target), "--project", "Pumps"]) == 0
+    shown = capsys.readouterr().out
+    assert (
+        "2 users, 1 project, 1 member, 2 requirement types, 1 relationship type, 1 epic, 1 user story, 2 req" in shown
+    )
+    assert "It has usernames and e-mail addresses." in shown
+    assert "--delete-missing would delete everything else" in shown
+    found = read_kinds(target)
+    assert {one["username"] for one in found["user"]} == {"ada", "bob"}
+    assert [one["name"] for one in found["project"]] == ["Pumps"]
+    assert {one["name"] for one in found["requirement_type"]} == {"Functional", "Hydraulic"}
+    assert [one["name"] for one in found["relationship_type"]] == ["depends_on"]
+    assert [one["reference_id"] for one in found["epic"]] == ["EP-002"]
+    assert {one["reference_id"] for one in found["requirement"]} == {"REQ-008", "REQ-009"}
+    assert len(found["relationship"]) == 1
+    assert main(["requirements", "import", str(target), "--update", "--dry-run"]) == 0
+    assert "created" not in capsys.readouterr().out
+    both = [
+        *("requirements", "export", str(tmp_path / "both.csv")),
+        *("--project", "Pumps", "--project", "Default", "--project", "Valves", "--with-users"),
+    ]
+    assert main(both) == 0
+    assert len(read_kinds(tmp_path / "both.csv")["relationship"]) == 3
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize("suffix", ["csv", "reqif"])
+def test_a_file_for_others_has_no_people(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import_family(tmp_path / "in.jsonl", *IN_PUMPS)
+    everyone = {row["id"] for row in export_kind(capsys, "user")} | {"ada@example.com", "bob@example.com", "bob"}
+    target = tmp_path / f"out.{suffix}"
+    assert main(["requirements", "export", str(target)]) == 0
+    assert "It has no usernames and no e-mail addresses." in capsys.readouterr().out
+    text = target.read_text()
+    assert not [one for one in everyone if one in text]
+    assert main(["requirements", "export", str(target), "--with-users"]) == 0
+    assert not [one for one in everyone if one not in target.read_text()]
+    assert main(["requirements", "export", str(tmp_path / "out.jsonl"), "--without-users"]) == 0
+    assert not [one for one in everyone if one in (tmp_path / "out.jsonl").read_text()]
+    target.write_text(text)
+    assert main(["requirements", "import", str(target), "--update", "--dry-run", "--json"]) == 0
+    capsys.readouterr()
+    assert main(["requirements", "import", str(target), "--update", "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["changes"] == []
+
+
+@pytest.mark.usefixtures("tables")
+def test_an_unknown_project_is_refused_with_the_nearest_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import_family(tmp_path / "in.jsonl", *IN_PUMPS)
+    target = tmp_path / "out.csv"
+    capsys.readouterr()
+    assert main(["requirements", "export", str(target), "--project", "pump"]) == 1
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "Project 'pump' not found." in shown
+    assert "Did you mean Pumps?" in shown
+    assert "The projects are Default, Pumps, Valves." in shown
+    assert not target.exists()
+
+
+def test_the_earlier_system_has_no_projects_to_export(
+    existing_settings: Settings, set_settings: Callable[[Settings], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_settings(existing_settings)
+    assert main(["requirements", "export", "--project", "Default"]) == 1
+    assert "has no projects" in " ".join(capsys.readouterr().err.split())

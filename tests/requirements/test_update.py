@@ -162,7 +162,7 @@ def test_an_unchanged_export_changes_nothing(  # noqa: PLR0917 - the fixtures, a
     if contents == "tables":
         import_family(tmp_path / "family.jsonl", {"kind": "member", "user_id": "ada", "project_id": "Default"})
     before = export(capsys)
-    assert main(["requirements", "export", str(tmp_path / f"all.{suffix}")]) == 0
+    assert main(["requirements", "export", str(tmp_path / f"all.{suffix}"), "--with-users"]) == 0
     capsys.readouterr()
     assert main(run(tmp_path / f"all.{suffix}", "--delete-missing", "--json")) == 0
     report = json.loads(capsys.readouterr().out)
@@ -303,8 +303,12 @@ def import_rejected_update(capsys: pytest.CaptureFixture[str], command: list[str
     return import_rejected(capsys, [*command, "--update", *more])
 
 
+PRIORITY = "Must be a whole number from 1 to 4, or critical, high, medium or low."
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"kind": "epic", "reference_id": "EP-001", "priority": 9}, "priority: Must be a whole number from 1 to 4."),
+    (
+        {"kind": "epic", "reference_id": "EP-001", "priority": 9},
+        f"priority: {PRIORITY}",
+    ),
     ({"kind": "epic", "reference_id": "EP-404"}, "title: Missing. Add it."),
     ({"kind": "user_story", "title": "x"}, "epic_id: Missing. Add it, or the field parent."),
     ({"kind": "user", "username": "bob", "email": "ada@example.com"}, "email: The user 'ada' in the database has the"),
@@ -517,7 +521,11 @@ def test_a_bad_file_updates_nothing(tmp_path: Path, capsys: pytest.CaptureFixtur
         (header + good + b'epic,EP-001,"cut', 3, "The row is not valid CSV"),
         (header + good + b"epic,EP-002,a\0b,1\n", 3, "title: Must not contain the character U+0000"),
         (header + good + b"user_story,US-001,\xff,1\n", 3, "The line is not valid UTF-8 at byte 19."),
-        (header + good + b"requirement,REQ-001,=1+1,=2\n", 3, "priority: Must be a whole number from 1 to 4."),
+        (
+            header + good + b"requirement,REQ-001,=1+1,=2\n",
+            3,
+            f"priority: {PRIORITY}",
+        ),
         ("kind;title\n".encode("utf-16"), 1, "The file is in UTF-16. Save it in UTF-8."),
     ):
         file = tmp_path / "b.csv"

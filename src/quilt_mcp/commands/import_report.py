@@ -84,10 +84,10 @@ def show_report(file: Path, imported: Imported, *, is_trial: bool) -> None:
         return
     if report.changes:
         _show_changes(file, report.changes)
-        done = ", ".join(f"{verb} {_list_counts(counts)}" for verb, counts in _name_counts(report.changes) if counts)
+        done = ", ".join(f"{verb} {list_counts(counts)}" for verb, counts in _name_counts(report.changes) if counts)
         show(f"{'Dry run, nothing was written' if is_trial else 'Done'}: {done or 'the file is empty'}.")
     else:
-        counts = _list_counts(report.imported) or "nothing, because the file is empty"
+        counts = list_counts(report.imported) or "nothing, because the file is empty"
         show(f"{'Dry run, nothing was written. It would import' if is_trial else 'Imported'}: {counts}.")
     if report.author:
         show(f"The author of the records without one is {report.author}.")
@@ -122,7 +122,8 @@ def _name_counts(changes: "Changes") -> list[tuple[str, Counter[str]]]:
     ]
 
 
-def _list_counts(counts: Mapping[str, int]) -> str:
+def list_counts(counts: Mapping[str, int]) -> str:
+    """Return the number of records of each kind, for people."""
     return ", ".join(f"{count} {_name_kind(kind, count)}" for kind, count in counts.items())
 
 

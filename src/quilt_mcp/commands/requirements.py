@@ -1,5 +1,6 @@
 """`quilt-mcp requirements`: import, export, migrate and status of the requirements database."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +11,7 @@ import anyio
 from cyclopts import App, Parameter
 from rich.table import Table
 
-from quilt_mcp.commands.import_report import Imported, describe_report, show_report, watch, watch_export
+from quilt_mcp.commands.import_report import Imported, describe_report, list_counts, show_report, watch, watch_export
 from quilt_mcp.commands.misuse import Misuse
 from quilt_mcp.commands.options import AsJSON
 from quilt_mcp.commands.output import show, show_json, waiting
@@ -82,21 +83,38 @@ def import_(
 
 
 @app.command
-def export(file: Path | None = None, /, *, format: Format = None) -> int:  # noqa: A002 - the option's name
-    """Export everything as records that `import` can read.
+def export(
+    file: Path | None = None,
+    /,
+    *,
+    format: Format = None,  # noqa: A002 - the option's name
+    project: list[str] | None = None,
+    with_users: Annotated[bool | None, Parameter(negative="--without-users")] = None,
+) -> int:
+    """Export records that `import` can read.
 
     Args:
         file: the file to write. Default: stdout.
         format: the format of the file.
+        project: the name of a project to export, with what belongs to it. Can be repeated. Default: everything.
+        with_users: with users, memberships, authors and assignees, or without. Default: with them in JSON Lines, which
+            is a backup; without them in CSV and ReqIF, which others read.
     """
     if file and file.suffix.lower() == _ARCHIVE:
         raise Misuse(f"A {_ARCHIVE} file is an archive, which is not written. Export to a .reqif file.")
     work = _import_work()
     with watch_export(to_stdout=file is None) as progress:
-        count: int | None = _run(lambda: work.export_file(file, _choose_format(format, file), progress))
-    if count is not None and file:
-        show(f"Exported {count} records to {file}.")
-    return 1 if count is None else 0
+        form = _choose_format(format, file)
+        part = work.Part(projects=project or (), has_users=form == "jsonl" if with_users is None else with_users)
+        counts: Counter[str] | None = _run(lambda: work.export_file(file, form, progress, part))
+    if counts is not None and file:
+        show(f"Exported {counts.total()} records to {file}: {list_counts(counts) or 'none'}.")
+        show(
+            f"It has {'usernames and e-mail addresses' if counts['user'] else 'no usernames and no e-mail addresses'}."
+        )
+        if project:
+            show("It is a part: an import with --delete-missing would delete everything else.")
+    return 1 if counts is None else 0
 
 
 @app.command

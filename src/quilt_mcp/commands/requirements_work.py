@@ -24,7 +24,7 @@ from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.schema_state import CREATED_BY_USE, require_readable
 from quilt_mcp.requirements.settings import RequirementsSettings
 from quilt_mcp.requirements.tables import metadata
-from quilt_mcp.requirements.transfer.exporting import BATCH, export_records
+from quilt_mcp.requirements.transfer.exporting import BATCH, EVERYTHING, Part, export_records
 from quilt_mcp.requirements.transfer.importing import Mode, Progress, import_records
 from quilt_mcp.requirements.transfer.jira import JiraReader
 from quilt_mcp.requirements.transfer.jira_mapping import read_mapping
@@ -139,24 +139,31 @@ def _read(reader: Source, size: int, progress: Progress, *, must_end: bool) -> I
 
 
 async def export_file(
-    path: Path | None, form: Format | Literal["reqif"], progress: Progress, *, batch: int = BATCH
-) -> int:
-    """Export to a file or to stdout. Return the number of records. The file appears when it is complete.
+    path: Path | None,
+    form: Format | Literal["reqif"],
+    progress: Progress,
+    part: Part = EVERYTHING,
+    *,
+    batch: int = BATCH,
+) -> Counter[str]:
+    """Export to a file or to stdout. Return the number of records of each kind. The file appears when it is complete.
 
     Args:
         path: the file; None for stdout.
         form: the format of the file.
         progress: called with what is being done, the number of rows that were read, and the number of all rows.
+        part: what to export.
         batch: the number of rows that are read together.
 
     Raises:
         ResourceExecutionError: the file is a database, or the database cannot be read.
+        ResourceFailure: as `export_records`.
         OSError: the file cannot be written.
     """
-    count = 0
+    counts: Counter[str] = Counter()
     async with (
         _open() as database,
-        aclosing(export_records(database, batch=batch, progress=partial(progress, EXPORTING))) as records,
+        aclosing(export_records(database, part, batch=batch, progress=partial(progress, EXPORTING))) as records,
     ):
         if path:
             refuse_database(path, sqlite_file(database.engine))
@@ -164,9 +171,9 @@ async def export_file(
             writer = ReqifWriter(file) if form == "reqif" else Writer(file, form)
             async for record in records:
                 writer.write(record)
-                count += 1
+                counts[str(record["kind"])] += 1
             writer.finish()
-    return count
+    return counts
 
 
 async def migrate() -> tuple[Schema, Schema]:

@@ -12,7 +12,7 @@ from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.requirements.access import match_any, restrict
 from quilt_mcp.requirements.conditions import Conditions, Selection
 from quilt_mcp.requirements.filters import ME, NOBODY, Filters, refuse_value
-from quilt_mcp.requirements.kinds import KINDS, Kind
+from quilt_mcp.requirements.kinds import FINAL_STATUSES, KINDS, Kind
 from quilt_mcp.requirements.reads import Reader
 from quilt_mcp.requirements.tables import BY_KIND, project_members, projects, requirement_types, users
 
@@ -89,7 +89,7 @@ class FilterNames:
         known = {status for kind in kinds for status in kind.statuses}
         for value in values:
             if value not in known and not (self._is_existing and await self._occurs(value, kinds)):
-                raise refuse_value("status", value, await self._list_statuses(kinds))
+                raise refuse_status(value, await self._list_statuses(kinds))
 
     async def _find_users(self, values: Sequence[str]) -> tuple[str, ...]:
         """Return the IDs of users. `none` has no ID."""
@@ -192,6 +192,16 @@ class FilterNames:
             "`assignee` must be the ID of a user, because the database user cannot read the table `users`.",
             suggested_actions=["Use an `assignee_id`.", "Grant the database user SELECT on `users`."],
         )
+
+
+def refuse_status(value: str, allowed: Sequence[str]) -> InvalidTemplateVariable:
+    """Return the failure for a status that no entity can have. `open` and `closed` mean several of the statuses."""
+    refused = refuse_value("status", value, allowed)
+    if value.casefold() in {"open", "closed"}:
+        is_final = value.casefold() == "closed"
+        meant = ",".join(one for one in allowed if (one in FINAL_STATUSES) == is_final)
+        refused.suggested_actions = [f"Did you mean {meant}?", *refused.suggested_actions]
+    return refused
 
 
 def _is_id(text: str) -> bool:

@@ -14,6 +14,8 @@ DESCRIPTION_LENGTH = 50_000
 
 STORY_STATUSES = ("Backlog", "Draft", "In Progress", "Done", "Cancelled")
 REQUIREMENT_STATUSES = ("Draft", "Active", "Obsolete")
+FINAL_STATUSES = ("Done", "Cancelled", "Obsolete")
+"""The statuses of entities on which no more work is done."""
 LAST_NUMBER = 999_999_999
 """The highest number of a reference ID."""
 MEMBER_ROLES = ("Editor", "Viewer")

@@ -1,19 +1,45 @@
 """Exports a database as records that an import can read."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 
-from sqlalchemy import Table, func, literal, select, tuple_
+from sqlalchemy import Table, and_, func, literal, or_, select, tuple_, union
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from quilt_mcp.requirements import kinds
+from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
+from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements.access import match_any
+from quilt_mcp.requirements.conditions import Conditions
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.tables import Values, metadata
 from quilt_mcp.requirements.transfer.record_writer import COLUMNS
-from quilt_mcp.requirements.transfer.records import TABLES
+from quilt_mcp.requirements.transfer.records import LINKS, TABLES
 
 BATCH = 1000
 """The number of rows that are read together."""
 _OF_PROJECTS = {"project", "member"}
+_OF_PEOPLE = {"user", "member"}
+_PEOPLE = {field for field, table in LINKS.items() if table == "users"}
+"""The fields that name users."""
+_MOST_NAMES = 10
+"""Maximum number of projects that a refusal lists."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What an export contains.
+
+    Attributes:
+        projects: the names or IDs of its projects; empty for everything.
+        has_users: whether it contains users and memberships, and who created a record and to whom it is assigned.
+    """
+
+    projects: Sequence[str] = ()
+    has_users: bool = True
+
+
+EVERYTHING = Part()
 
 
 def _ignore(*_: int) -> None:
@@ -21,54 +47,114 @@ def _ignore(*_: int) -> None:
 
 
 async def export_records(
-    database: Database, *, batch: int = BATCH, progress: Callable[[int, int], object] = _ignore
+    database: Database,
+    part: Part = EVERYTHING,
+    *,
+    batch: int = BATCH,
+    progress: Callable[[int, int], object] = _ignore,
 ) -> AsyncGenerator[Values]:
-    """Yield every row as a record, in one snapshot, sorted by kind and ID. Records follow those that they refer to.
+    """Yield the rows as records, in one snapshot, sorted by kind and ID. Records follow those that they refer to.
+
+    An export of some projects has the relationships between their requirements, the types that these use, and the users
+    that these name.
 
     A database of the earlier requirements system has no projects, so its records belong to the default project. The
     generator keeps a connection open: close it if you do not read all records.
 
     Args:
         database: the database.
+        part: what to export.
         batch: the number of rows that are read together.
         progress: called with the number of rows that were read, and the number of all rows.
 
     Raises:
         ResourceFailure: as `Database.reading`.
+        NotFound: the database has no such project.
+        InvalidTemplateVariable: it is a database of the earlier requirements system, which has no projects.
     """
     async with database.reading() as connection:
         exported = {
             kind: metadata.tables[name]
             for kind, name in TABLES.items()
-            if not (database.is_existing and kind in _OF_PROJECTS)
+            if not (database.is_existing and kind in _OF_PROJECTS) and (part.has_users or kind not in _OF_PEOPLE)
         }
-        total = sum([await _count_rows(connection, table) for table in exported.values()])
+        ids = await _find_projects(connection, part.projects, has_projects=not database.is_existing)
+        conditions = {kind: _limit(kind, ids, database.dialect) if ids else [] for kind in exported}
+        total = sum([await _count_rows(connection, table, conditions[kind]) for kind, table in exported.items()])
         done = 0
         progress(done, total)
         for kind, table in exported.items():
-            async for rows in _read_rows(connection, table, _list_columns(kind, database), batch):
+            names = _list_columns(kind, database, has_users=part.has_users)
+            async for rows in _read_rows(connection, table, names, conditions[kind], batch):
                 for row in rows:
                     yield {"kind": kind, **row}
                 done += len(rows)
                 progress(done, total)
 
 
-async def _count_rows(connection: AsyncConnection, table: Table) -> int:
-    return (await connection.execute(select(func.count()).select_from(table))).scalar_one()
+async def _find_projects(connection: AsyncConnection, wanted: Sequence[str], *, has_projects: bool) -> list[str]:
+    """Return the IDs of projects with these names or IDs. A name comes first."""
+    if not wanted:
+        return []
+    if not has_projects:
+        raise InvalidTemplateVariable(
+            "A database of the earlier requirements system has no projects.",
+            suggested_actions=["Leave --project out to export everything."],
+        )
+    rows = (await connection.execute(select(tables.projects.c.id, tables.projects.c.name))).all()
+    by_name = {row.id: row.id for row in rows} | {row.name: row.id for row in rows}
+    for one in wanted:
+        if one not in by_name:
+            names = sorted(row.name for row in rows)
+            folded = {name.casefold(): name for name in names}
+            near = [f"Did you mean {folded[name]}?" for name in get_close_matches(one.casefold(), folded, n=3)]
+            shown = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+            raise NotFound(f"Project {one!a} not found.", suggested_actions=[*near, f"The projects are {shown}."])
+    return sorted({by_name[one] for one in wanted})
 
 
-def _list_columns(kind: str, database: Database) -> list[str]:
+def _limit(kind: str, projects: Sequence[str], dialect: str) -> Conditions:
+    """Return the conditions for the rows of a kind that belong to some projects."""
+    columns = metadata.tables[TABLES[kind]].c
+    inside = select(tables.requirements.c.id).where(match_any(tables.requirements.c.project_id, projects, dialect))
+    links = tables.requirement_relationships.c
+    related = and_(links.source_requirement_id.in_(inside), links.target_requirement_id.in_(inside))
+    if kind == "relationship":
+        return [related]
+    if kind == "relationship_type":
+        return [columns.id.in_(select(links.relationship_type_id).where(related))]
+    if kind == "requirement_type":
+        of_projects = match_any(tables.requirements.c.project_id, projects, dialect)
+        return [columns.id.in_(select(tables.requirements.c.type_id).where(of_projects))]
+    if kind == "user":
+        named = [
+            select(column).where(match_any(table.c.project_id, projects, dialect))
+            for table in (tables.project_members, *tables.BY_KIND.values())
+            for column in table.c
+            if column.name in _PEOPLE
+        ]
+        authors = select(links.created_by).where(related)
+        return [or_(columns.id.in_(union(*named)), columns.id.in_(authors))]
+    return [match_any(columns.id if kind == "project" else columns.project_id, projects, dialect)]
+
+
+async def _count_rows(connection: AsyncConnection, table: Table, conditions: Conditions) -> int:
+    return (await connection.execute(select(func.count()).select_from(table).where(*conditions))).scalar_one()
+
+
+def _list_columns(kind: str, database: Database, *, has_users: bool) -> list[str]:
     # the others have the project of their parent
     has_project = not database.is_existing and kind in {kinds.EPIC.name, "member"}
     columns = metadata.tables[TABLES[kind]].c
-    return [column for column in COLUMNS if column in columns and (column != "project_id" or has_project)]
+    left_out = (set() if has_project else {"project_id"}) | (set() if has_users else _PEOPLE)
+    return [column for column in COLUMNS if column in columns and column not in left_out]
 
 
 async def _read_rows(
-    connection: AsyncConnection, table: Table, names: list[str], batch: int
+    connection: AsyncConnection, table: Table, names: list[str], conditions: Conditions, batch: int
 ) -> AsyncIterator[list[Values]]:
     key = list(table.primary_key)
-    statement = select(*(table.c[name] for name in names)).order_by(*key).limit(batch)
+    statement = select(*(table.c[name] for name in names)).where(*conditions).order_by(*key).limit(batch)
     page = statement
     while True:
         rows = [dict(row) for row in (await connection.execute(page)).mappings().all()]

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticKnownError
 
 from quilt_mcp.requirements import kinds
+from quilt_mcp.requirements.filters import PRIORITIES
 
 # PostgreSQL cannot store U+0000, and neither database lone surrogates. Both store all other characters.
 _FORBIDDEN = re.compile(r"[\x00\ud800-\udfff]")
@@ -50,11 +51,11 @@ def _parse_time(value: object) -> datetime:
     raise ValueError("Must be a date and a time with a time zone, such as 2026-01-31T12:00:00Z.")
 
 
-def _refuse_boolean(value: object) -> object:
-    """Refuse true and false, which pydantic would take for 1 and 0."""
+def _parse_priority(value: object) -> object:
+    """Return the number of a priority with a name. Refuse true and false, which pydantic takes for 1 and 0."""
     if isinstance(value, bool):
         raise PydanticKnownError("int_type")
-    return value
+    return PRIORITIES.get(value, value) if isinstance(value, str) else value
 
 
 _NUMBER = "(00[1-9]|0[1-9][0-9]|[1-9][0-9]{2,8})"
@@ -71,4 +72,4 @@ Description = Annotated[Text, Field(max_length=kinds.DESCRIPTION_LENGTH)]
 Time = Annotated[datetime, BeforeValidator(_parse_time)]
 StoryStatus = Literal["Backlog", "Draft", "In Progress", "Done", "Cancelled"]
 RequirementStatus = Literal["Draft", "Active", "Obsolete"]
-Priority = Annotated[int, BeforeValidator(_refuse_boolean), Field(ge=1, le=4)]
+Priority = Annotated[int, BeforeValidator(_parse_priority), Field(ge=1, le=4)]

@@ -118,8 +118,11 @@ def _check_encoding(start: bytes) -> None:
     """Check that the first line of a file can be UTF-8.
 
     Raises:
-        UnreadableFile: it has zero bytes, as UTF-16 and UTF-32 have them, or one of their byte order marks.
+        UnreadableFile: it has zero bytes, as UTF-16 and UTF-32 have them, or one of their byte order marks; or it is
+            the start of a ZIP archive, which a workbook is.
     """
+    if start.startswith(b"PK\x03\x04"):
+        raise UnreadableFile(1, "The file is a workbook, or another ZIP archive. Save its table as CSV in UTF-8.")
     if not start.strip(b"\0\n"):
         if b"\0" in start:
             raise UnreadableFile(1, "The file starts with zero bytes: it is damaged. Export or copy it again.")
@@ -143,7 +146,8 @@ def describe_cells(cells: list[str], header: list[str], *, is_cut: bool) -> str:
         header: the cells of the first line.
         is_cut: whether the row is the last one and has no line break.
     """
+    remedy = "Add the missing cells, or put" if len(cells) < len(header) else "Remove the last cells, or put"
     return (
-        f"The row has {len(cells)} cells; the first line has {len(header)} columns. Add the missing cells, or "
-        f"put cells that contain separators in quotation marks.{f' {TRUNCATED}' if is_cut else ''}"
+        f"The row has {len(cells)} cells; the first line has {len(header)} columns. {remedy} cells that contain "
+        f"separators in quotation marks.{f' {TRUNCATED}' if is_cut else ''}"
     )

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from difflib import get_close_matches
 from typing import BinaryIO, Literal, NamedTuple
 
 from quilt_mcp.requirements.transfer.lines import (
@@ -146,8 +147,10 @@ def _check_header(header: list[str]) -> None:
             raise UnreadableFile(1, f"Column {place} has no name. Name it, or remove it.")
         if name not in _COLUMNS:
             allowed = ", ".join((*COLUMNS, "parent"))
+            near = get_close_matches("_".join(name.casefold().split()), _COLUMNS, n=1)
+            meant = "".join(f" Did you mean {one}?" for one in near)
             raise UnreadableFile(
-                1, f"The column {shorten(name)!r} is unknown. Rename or remove it. Columns: {allowed}."
+                1, f"The column {shorten(name)!r} is unknown. Rename or remove it.{meant} Columns: {allowed}."
             )
         if name in seen:
             raise UnreadableFile(1, f"The column {name} appears twice. Remove one.")

@@ -88,7 +88,7 @@ class ForeignObjects:
     def finish(self) -> None:
         """Add specifications without objects."""
         for identifier, line in self._structure.lines.items():
-            if not (identifier.startswith("specification-") and self._structure.has_own_kinds):
+            if not self._structure.is_ours(identifier):
                 self._find_epic(identifier, line)
 
     def _add_story(self, element: Element, identifier: str) -> None:

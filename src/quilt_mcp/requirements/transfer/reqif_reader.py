@@ -7,10 +7,10 @@ from typing import BinaryIO
 
 from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, BY_NAME
 from quilt_mcp.requirements.transfer.record_reader import Numbered, Parse, Refused, parse_numbered
-from quilt_mcp.requirements.transfer.records import MODELS, PARENTS, parse_record
+from quilt_mcp.requirements.transfer.records import PARENTS, parse_record
 from quilt_mcp.requirements.transfer.rejections import Rejection
 from quilt_mcp.requirements.transfer.reqif_foreign import ForeignObjects
-from quilt_mcp.requirements.transfer.reqif_schema import ACCEPTANCE, OWN, PACKED, SPECIFICATION
+from quilt_mcp.requirements.transfer.reqif_schema import PACKED, fold
 from quilt_mcp.requirements.transfer.reqif_structure import Structure, find_ends
 from quilt_mcp.requirements.transfer.reqif_text import unpack
 from quilt_mcp.requirements.transfer.spool import normalize
@@ -113,8 +113,7 @@ class _Objects:
 
     def add_object(self, element: Element) -> None:
         type_id = self._structure.find_type(element)
-        kind = type_id.removeprefix(OWN)
-        if type_id.startswith(OWN) and kind in MODELS:
+        if kind := self._structure.find_own_kind(type_id):
             self._add_own(element, type_id, kind)
         else:
             self._foreign.add_object(element)
@@ -126,18 +125,20 @@ class _Objects:
             name = self._structure.kind_of(element).name or type_id
             self._skipped[f"relation {shorten(name)} to an object that the file does not have"] += 1
             return
-        if type_id == ACCEPTANCE:
+        if self._structure.relates_criteria(type_id):
             return
         if self._kind_of(source) == self._kind_of(target) == "requirement":
             fields = self._read_own(element, type_id, "relationship")
-            fields["source_requirement_id"] = self._make_id(source, "requirement")
-            fields["target_requirement_id"] = self._make_id(target, "requirement")
+            fields["source_requirement_id"] = self._refer(source, "requirement")
+            fields["target_requirement_id"] = self._refer(target, "requirement")
             if type_id.startswith("relation-"):
                 fields["relationship_type_id"] = type_id.removeprefix("relation-")
             else:
-                fields["relationship_type_id"] = self._foreign.name_relation(type_id, element.line)
+                fields["relationship_type_id"] = self._name_relation(type_id, element.line)
             if not element.attributes.get("IDENTIFIER"):
                 fields["id"] = self._make_id(f"{source} {type_id} {target}")
+            elif source in self._structure.keys:
+                del fields["id"]  # which the other tool changed too
             self._add(element.line, fields)
         else:
             self._foreign.add_relation(element, type_id, source, target)
@@ -151,36 +152,43 @@ class _Objects:
     def _make_id(self, identifier: str, kind: str = "") -> str:
         return make_id(self._structure.repository, identifier, kind)
 
+    def _refer(self, identifier: str, kind: str) -> str:
+        """Return the reference ID or the name of an object of which another tool changed the identifier, or its ID."""
+        return self._structure.keys.get(identifier) or self._make_id(identifier, kind)
+
     def _kind_of(self, identifier: str) -> str | None:
-        found = self._structure.objects.get(identifier)
-        return found.type_id.removeprefix(OWN) if found and found.type_id.startswith(OWN) else None
+        return self._structure.kind_of_object(identifier)
+
+    def _name_relation(self, type_id: str, line: int) -> str:
+        """Return the name of a type of relations. If the file has no record of it, add one."""
+        name = self._structure.kinds[type_id].name if type_id in self._structure.kinds else type_id
+        return self._structure.relation_names.get(fold(name)) or self._foreign.name_relation(type_id, line)
 
     def _add_own(self, element: Element, type_id: str, kind: str) -> None:
         fields = self._read_own(element, type_id, kind)
         identifier = element.attributes["IDENTIFIER"]
         if kind in PARENTS and (parent := self._find_parent(identifier, kind)):
             fields[PARENTS[kind]] = parent
-        if kind == "requirement" and ACCEPTANCE in self._structure.kinds:
+        if kind == "requirement" and self._structure.has_criteria:
             criterion = self._structure.criteria.get(identifier)
-            fields["acceptance_criteria_id"] = self._make_id(criterion, ACCEPTANCE_CRITERIA.name) if criterion else None
+            fields["acceptance_criteria_id"] = self._refer(criterion, ACCEPTANCE_CRITERIA.name) if criterion else None
         self._add(element.line, fields)
 
     def _read_own(self, element: Element, type_id: str, kind: str) -> dict[str, object]:
         """Return the fields that are attributes. A field that the type has and the object does not is None."""
-        attributes = self._structure.kinds[type_id].attributes if type_id in self._structure.kinds else {}
-        start = f"{type_id}."
-        fields: dict[str, object] = {key.removeprefix(start): None for key in attributes if key.startswith(start)}
+        names = self._structure.fields_of_type(type_id, kind)
+        fields: dict[str, object] = dict.fromkeys(names.values())
         for reference, value in self._structure.read_values(element, self._skipped):
-            if reference.startswith(start):
-                fields[reference.removeprefix(start)] = value
+            if reference in names:
+                fields[names[reference]] = value
             else:
-                name = attributes.get(reference, reference)
+                name = self._structure.kind_of(element).attributes.get(reference, reference)
                 self._skipped[f"attribute {shorten(name)} of {kind}"] += 1
         packed = fields.pop(PACKED, None)
         if packed:
             self._unpack(element.line, fields, str(packed))
         fields["kind"] = kind
-        if kind != "member":
+        if kind != "member" and element.attributes.get("IDENTIFIER") not in self._structure.keys:
             fields["id"] = self._make_id(element.attributes.get("IDENTIFIER", ""), kind)
         return fields
 
@@ -198,8 +206,8 @@ class _Objects:
         while place is not None and place not in seen:
             seen.add(place)
             if wanted and self._kind_of(place) == wanted:
-                return self._make_id(place, wanted)
-            if not wanted and place.startswith(SPECIFICATION):
-                return place.removeprefix(SPECIFICATION)
+                return self._refer(place, wanted)
+            if not wanted and (project := self._structure.find_project(place)):
+                return project
             place = self._structure.parents.get(place)
         return None

@@ -47,6 +47,18 @@ REFERENCES = ("reqif.foreignid", "uid", "id", "identifier")
 """The names of attributes of other tools, in lower case. The first one with a value counts."""
 
 
+def fold(name: str) -> str:
+    """Return a name as it is compared: some tools change the case, and spaces for underscores."""
+    return "_".join(name.casefold().replace("_", " ").split())
+
+
+def fields_by_name(kind: str) -> dict[str, str]:
+    """Return the fields of a kind by the folded names of their attributes, also by those that other tools give them."""
+    fields = fields_of(kind)
+    titles = {fold(name): "title" for name in CHAPTERS if "title" in fields}
+    return titles | {fold(name_field(field)): field for field in fields}
+
+
 def name_values(values: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Return the values that are not blank, by name in lower case."""
     named: dict[str, str] = {}

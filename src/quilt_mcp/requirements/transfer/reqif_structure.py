@@ -6,10 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from quilt_mcp.requirements import kinds
 from quilt_mcp.requirements.transfer.record_reader import Refused
+from quilt_mcp.requirements.transfer.records import MODELS
 from quilt_mcp.requirements.transfer.rejections import Rejection
-from quilt_mcp.requirements.transfer.reqif_schema import ACCEPTANCE, CHAPTERS, OWN, TEXTS, TITLES, choose, name_values
-from quilt_mcp.requirements.transfer.reqif_text import read_xhtml
+from quilt_mcp.requirements.transfer.reqif_schema import (
+    ACCEPTANCE,
+    CHAPTERS,
+    OWN,
+    PACKED,
+    SPECIFICATION,
+    TEXTS,
+    TITLES,
+    choose,
+    fields_by_name,
+    fold,
+    name_values,
+)
+from quilt_mcp.requirements.transfer.reqif_text import read_xhtml, undo_escapes
 from quilt_mcp.requirements.transfer.wording import shorten
 from quilt_mcp.requirements.transfer.xml_elements import Element
 
@@ -18,6 +32,11 @@ _CONTAINERS = {"DATATYPES", "SPEC-TYPES", "SPEC-OBJECTS", "SPEC-RELATIONS", "SPE
 _HEADER = ("REQ-IF", "THE-HEADER")
 _TYPES = {"SPEC-OBJECT-TYPE", "SPEC-RELATION-TYPE", "SPECIFICATION-TYPE", "RELATION-GROUP-TYPE"}
 _IN_PLACES = {"CHILDREN", "SPEC-HIERARCHY"}
+_REQUIREMENTS = {"requirement", "requirements"}
+_ENTITIES = {kind.name for kind in kinds.KINDS}
+_NAMES_OF_RECORDS = ("reference_id", "username", "name")
+_CRITERION = "acceptance_criterion"
+_STRICTDOC = "strictdoc"
 
 
 class Found(NamedTuple):
@@ -55,6 +74,9 @@ class Structure:
         headings: the titles of objects of other tools that are headings: they have no text, and a chapter name or
             objects inside.
         criteria: the acceptance criteria of requirements, from relations of our own type.
+        keys: the reference IDs and names of objects of our own kinds of which another tool changed the identifiers.
+        relation_names: the names of these objects that are types of relationships, by folded name.
+        has_criteria: whether the file says which requirements have acceptance criteria.
         refused: what is wrong.
         skipped: how often each part that is not imported occurs, by name.
     """
@@ -69,11 +91,19 @@ class Structure:
     containing: set[str] = field(default_factory=set)
     headings: dict[str, str] = field(default_factory=dict)
     criteria: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    relation_names: dict[str, str] = field(default_factory=dict)
+    has_criteria: bool = False
     refused: list[Refused] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     _root: str | None = None
     _chapters: set[str] = field(default_factory=set)
     _places: list["_Place"] = field(default_factory=list)
+    _specifications: dict[str, str] = field(default_factory=dict)
+    _own_kinds: dict[str, str | None] = field(default_factory=dict)
+    _own_places: set[str] = field(default_factory=set)
+    _project_names: set[str] = field(default_factory=set)
+    _has_escapes: bool = False
 
     def open(self, around: tuple[str, ...], element: Element) -> bool:
         """Return whether an element is read as a whole. Note where the hierarchy goes down."""
@@ -100,6 +130,8 @@ class Structure:
             case "REQ-IF-HEADER":
                 repository = element.find("REPOSITORY-ID")
                 self.repository = repository.text() if repository else ""
+                source = element.find("SOURCE-TOOL-ID")
+                self._has_escapes = source is not None and source.text().casefold() == _STRICTDOC
             case "SPEC-OBJECT":
                 self._add_object(element)
             case "SPEC-RELATION":
@@ -118,11 +150,16 @@ class Structure:
                 self._skip_values(element)
 
     def finish(self) -> None:
-        """Choose the headings. Check that no object contains itself."""
+        """Choose the headings. Find what has our own kinds. Check that no object contains itself."""
         if self._root != "REQ-IF":
             self.refuse(1, None, f"The file is not ReqIF: its root element is {shorten(self._root or '')}, not REQ-IF.")
-        is_heading = self._chapters | self.containing
+        is_heading = self.containing | {key for key in self._chapters if not self._is_called_requirement(key)}
         self.headings = {key: title for key, title in self.headings.items() if key in is_heading}
+        self._own_places = {place for key, place in self._specifications.items() if self.is_own(key)}
+        named = [(self.kind_of_object(key), name) for key, name in self.keys.items()]
+        self._project_names = {name for kind, name in named if kind == "project"}
+        self.relation_names = {fold(name): name for kind, name in named if kind == "relationship_type"}
+        self.has_criteria = any(map(self.relates_criteria, self.kinds))
         checked: set[str] = set()
         for identifier, found in self.objects.items():
             path: dict[str, None] = {}
@@ -135,10 +172,48 @@ class Structure:
                 return
             checked.update(path)
 
-    @property
-    def has_own_kinds(self) -> bool:
-        """Whether the file has our own types."""
-        return ACCEPTANCE in self.kinds
+    def relates_criteria(self, type_id: str) -> bool:
+        """Return whether relations of a type lead from requirements to their acceptance criteria."""
+        if type_id == ACCEPTANCE:
+            return True
+        has_name = type_id in self.kinds and fold(self.kinds[type_id].name) == _CRITERION
+        return has_name and any(map(self.find_own_kind, self.kinds))
+
+    def is_ours(self, specification: str) -> bool:
+        """Return whether a specification is the place of our own records, so that it does not become an epic."""
+        is_named = specification.startswith("specification-") and ACCEPTANCE in self.kinds
+        return is_named or specification in self._own_places or self.find_project(specification) is not None
+
+    def find_project(self, specification: str) -> str | None:
+        """Return the ID of the project of a specification, or its name if another tool changed its identifier."""
+        if specification.startswith(SPECIFICATION):
+            return specification.removeprefix(SPECIFICATION)
+        name = self.names.get(specification, "")
+        return name if name in self._project_names else None
+
+    def find_own_kind(self, type_id: str) -> str | None:
+        """Return the kind of the records with a type; None if it is a type of another tool.
+
+        Some tools give types new identifiers and keep their names. So a type with the name of a kind is ours if it has
+        the attribute that all our types have, or if the file has a type for each kind of entity.
+        """
+        if type_id not in self._own_kinds:
+            self._own_kinds[type_id] = self._recognize(type_id)
+        return self._own_kinds[type_id]
+
+    def kind_of_object(self, identifier: str) -> str | None:
+        """Return the kind of the record of an object; None if its type is not ours."""
+        found = self.objects.get(identifier)
+        return self.find_own_kind(found.type_id) if found else None
+
+    def fields_of_type(self, type_id: str, kind: str) -> dict[str, str]:
+        """Return the fields of our own type by the identifiers of its attributes."""
+        attributes = self.kinds[type_id].attributes if type_id in self.kinds else {}
+        start = f"{type_id}."
+        if type_id.startswith((OWN, "relation-")):
+            return {key: key.removeprefix(start) for key in attributes if key.startswith(start)}
+        names = fields_by_name(kind)
+        return {key: names[fold(name)] for key, name in attributes.items() if fold(name) in names}
 
     def kind_of(self, element: Element) -> Kind:
         """Return the type of an object or relation. A type that the file does not have has no name."""
@@ -146,8 +221,7 @@ class Structure:
 
     def is_own(self, identifier: str) -> bool:
         """Return whether an object has one of our own types."""
-        found = self.objects.get(identifier)
-        return found is not None and found.type_id.startswith(OWN)
+        return self.kind_of_object(identifier) is not None
 
     def refuse(self, line: int, where: str | None, reason: str) -> None:
         """Add what is wrong with an element."""
@@ -174,7 +248,23 @@ class Structure:
             chosen = value.find("VALUES")
             references = [one.text() for one in chosen.elements] if chosen else []
             return ", ".join(self.options.get(one, one) for one in references)
-        return value.attributes.get("THE-VALUE", "")
+        given = value.attributes.get("THE-VALUE", "")
+        return undo_escapes(given) if self._has_escapes and value.name == "ATTRIBUTE-VALUE-STRING" else given
+
+    def _recognize(self, type_id: str) -> str | None:
+        if type_id.startswith(OWN):
+            return type_id.removeprefix(OWN) if type_id.removeprefix(OWN) in MODELS else None
+        kind = self.kinds.get(type_id)
+        name = fold(kind.name) if kind else ""
+        if kind is None or name not in MODELS or name == "relationship":
+            return None
+        folded = {fold(attribute) for attribute in kind.attributes.values()}
+        is_ours = PACKED in folded or {fold(one.name) for one in self.kinds.values()} >= _ENTITIES
+        return name if is_ours else None
+
+    def _is_called_requirement(self, identifier: str) -> bool:
+        kind = self.kinds.get(self.objects[identifier].type_id)
+        return kind is not None and fold(kind.name) in _REQUIREMENTS
 
     def _identify(self, element: Element) -> str:
         identifier = element.attributes.get("IDENTIFIER", "")
@@ -186,13 +276,27 @@ class Structure:
         identifier, type_id = self._identify(element), self.find_type(element)
         if before := self.objects.get(identifier):
             self.refuse(element.line, "IDENTIFIER", f"Duplicate of line {before.line}. Change or remove one.")
-        if type_id not in self.kinds:
+        if not type_id:
+            self.skipped["missing type of an object"] += 1
+        elif type_id not in self.kinds:
             self.skipped[f"type {shorten(type_id)} that the file does not have"] += 1
         if element.find("ALTERNATIVE-ID"):
             self.skipped["ALTERNATIVE-ID"] += 1
         self.objects[identifier] = Found(sys.intern(type_id), element.line)
-        if not type_id.startswith(OWN):
-            self._note_heading(identifier, element, self.kinds.get(type_id))
+        if own := self.find_own_kind(type_id):
+            if not identifier.startswith(f"{own}-"):
+                self._note_key(identifier, element, type_id, own)
+            return
+        self._note_heading(identifier, element, self.kinds.get(type_id))
+        name = self.kinds[type_id].name if type_id in self.kinds else ""
+        if fold(name) in MODELS.keys() - _REQUIREMENTS:
+            self.skipped[f"kind {shorten(name)}: it has the name of one of ours, but not its attributes"] += 1
+
+    def _note_key(self, identifier: str, element: Element, type_id: str, kind: str) -> None:
+        fields = self.fields_of_type(type_id, kind)
+        values = {fields.get(reference): value for reference, value in self.read_values(element, Counter())}
+        if key := next((values[name] for name in _NAMES_OF_RECORDS if values.get(name)), None):
+            self.keys[identifier] = key
 
     def _note_heading(self, identifier: str, element: Element, kind: Kind | None) -> None:
         names = kind.attributes if kind else {}
@@ -206,7 +310,7 @@ class Structure:
 
     def _add_criterion(self, element: Element) -> None:
         source, target = find_ends(element)
-        if self.find_type(element) == ACCEPTANCE:
+        if self.relates_criteria(self.find_type(element)):
             self.criteria[source] = target
 
     def _add_type(self, element: Element) -> None:
@@ -218,6 +322,7 @@ class Structure:
             if one.find("DEFAULT-VALUE"):
                 self.skipped[f"default value of the attribute {shorten(attributes[identifier])}"] += 1
         name = _find_name(element) or element.attributes.get("IDENTIFIER", "")
+        self._own_kinds.clear()
         self.kinds[self._identify(element)] = Kind(name, element.attributes.get("DESC", ""), attributes)
 
     def _add_options(self, element: Element) -> None:
@@ -230,11 +335,13 @@ class Structure:
         place = self._places.pop()
         if place.children:
             self.containing.add(place.own)
+        specification = self._places[0].own if self._places else place.own
         for child in place.children:
             if child in self.parents:
                 self.skipped["second place of an object in the hierarchy"] += 1
-            else:
-                self.parents[child] = place.own
+            # not the first in the file, because other tools change the order of the specifications
+            if specification < self._specifications.get(child, "\U0010ffff"):
+                self.parents[child], self._specifications[child] = place.own, specification
         if self._places:
             if place.own not in self.objects:
                 self.skipped[f"place of the object {shorten(place.own)} that the file does not have"] += 1

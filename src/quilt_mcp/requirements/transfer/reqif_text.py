@@ -87,3 +87,20 @@ def _join(parts: list[str], text: str) -> str:
 def _break_line(parts: list[str]) -> None:
     if parts and not parts[-1].endswith("\n"):
         parts.append("\n")
+
+
+def undo_escapes(text: str) -> str:
+    r"""Return a text that StrictDoc wrote: its line breaks are `\n` and its other characters `\xe9`.
+
+    What it reads from a file, it takes for Latin-1 although it is UTF-8. So its `\xc3\xa9` is an é as well.
+    """
+    if "\\" not in text:
+        return text
+    try:
+        plain = text.encode("latin-1", "backslashreplace").decode("unicode_escape")
+    except UnicodeDecodeError:  # it is not one of these texts
+        return text
+    try:
+        return plain.encode("latin-1").decode()
+    except UnicodeError:
+        return plain

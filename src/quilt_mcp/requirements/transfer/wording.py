@@ -13,7 +13,8 @@ _MOST_PROBLEMS = 3
 """The maximum number of problems that are reported for a record."""
 _TOO_LARGE = 10**9
 """The first number that is too large for a reference ID."""
-_WHOLE_NUMBER = "Must be a whole number from 1 to 4."  # the only number in a record is the priority
+_WHOLE_NUMBER = "Must be a whole number from 1 to 4, or critical, high, medium or low."
+"""The reason for a wrong number: the only one in a record is the priority."""
 _FIELDS_OF_KIND = "See the documentation of requirements for the fields of each kind."
 
 
