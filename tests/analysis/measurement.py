@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from quilt_mcp.analysis.messages import Request
-from quilt_mcp.analysis.repetition import Chance
-from quilt_mcp.analysis.sandbox import Sandbox
-from quilt_mcp.analysis.zygote_process import Surroundings
+from quilt_mcp.analysis.processes import Surroundings
+from quilt_mcp.analysis.sandbox import Chance, Sandbox
 from quilt_mcp.settings import Settings
 from tests.analysis.programs import PROGRAMS, Program
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from quilt_mcp.analysis.messages import Request
+from quilt_mcp.analysis.processes import COMMAND
 from quilt_mcp.analysis.sandbox import Sandbox
-from quilt_mcp.analysis.zygote_process import COMMAND
 from quilt_mcp.app import App, P
 from quilt_mcp.settings import Settings
 from tests.support.waiting import SECONDS

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from quilt_mcp.analysis.zygote_process import COMMAND
+from quilt_mcp.analysis.processes import COMMAND
 from quilt_mcp.settings import Settings
 from tests.analysis import canaries
 from tests.analysis.attack import MARKER, Attack

@@ -10,12 +10,12 @@ from crosshair import core_and_libs  # noqa: F401 - it defines the proxies of li
 from crosshair.core import proxy_for_type, standalone_statespace
 from crosshair.tracers import NoTracing
 
-from quilt_mcp.analysis.gate.attributes import (
+from quilt_mcp.analysis.gate.inspection import admit
+from quilt_mcp.analysis.gate.loading import (
     check_formats,
     check_owned,
+    load_module,
 )
-from quilt_mcp.analysis.gate.inspection import admit
-from quilt_mcp.analysis.gate.loading import load_module
 from quilt_mcp.analysis.gate.rules import Refused
 from quilt_mcp.analysis.messages import MODULE_NAME
 from quilt_mcp.analysis.policy import PERMITTED_BUILTINS, Policy

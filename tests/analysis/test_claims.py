@@ -6,11 +6,10 @@ from typing import cast
 import pytest
 from crosshair.util import PathTimeout
 
-from quilt_mcp.analysis.engine.order import find_reason, observes_order
-from quilt_mcp.analysis.engine.stability import Fingerprint
-from quilt_mcp.analysis.gate.changes import find_changes
+from quilt_mcp.analysis.engine.stability import Fingerprint, find_reason, observes_order
 from quilt_mcp.analysis.gate.inspection import admit
 from quilt_mcp.analysis.gate.project import find_imports
+from quilt_mcp.analysis.gate.reduction import find_changes
 from quilt_mcp.analysis.messages import Request
 from tests.analysis.engine_runs import POLICY, analyse, check, compare, load, search
 from tests.analysis.programs import OPEN, Program

@@ -11,8 +11,8 @@ from quilt_mcp.analysis.gate.inspection import admit
 from quilt_mcp.analysis.gate.loading import load_module
 from quilt_mcp.analysis.gate.rules import RULES, Refused
 from quilt_mcp.analysis.policy import SUPPORTED_PYTHONS, Policy
+from quilt_mcp.analysis.resources import SecurityConfig, describe_security, security
 from quilt_mcp.analysis.sandbox import Sandbox
-from quilt_mcp.analysis.security_resource import SecurityConfig, describe_security, security
 from quilt_mcp.app import App
 from quilt_mcp.settings import Settings
 from tests.analysis.sandboxes import SETTINGS, ask, ask_all, running, script

@@ -9,7 +9,7 @@ from types import FunctionType
 
 import pytest
 
-from quilt_mcp.analysis.engine.rendering import TEXT_LENGTH, make_counterexample, to_json_value, write_source
+from quilt_mcp.analysis.engine.source_text import TEXT_LENGTH, make_counterexample, to_json_value, write_source
 from quilt_mcp.analysis.engine.subjects import Subject
 
 

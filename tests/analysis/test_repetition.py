@@ -12,12 +12,11 @@ import pytest
 
 from quilt_mcp.analysis.engine.analyses import run_analysis
 from quilt_mcp.analysis.engine.crosshair import resolve_types
-from quilt_mcp.analysis.engine.portable import NotPortable, read_arguments, write_arguments
-from quilt_mcp.analysis.engine.rendering import write_source
+from quilt_mcp.analysis.engine.replay import NotPortable, read_arguments, write_arguments
+from quilt_mcp.analysis.engine.source_text import write_source
 from quilt_mcp.analysis.messages import Answer
-from quilt_mcp.analysis.repetition import Chance
-from quilt_mcp.analysis.sandbox import Sandbox
-from quilt_mcp.analysis.zygote_process import Surroundings
+from quilt_mcp.analysis.processes import Surroundings
+from quilt_mcp.analysis.sandbox import Chance, Sandbox
 from tests.analysis.engine_runs import check, load
 from tests.analysis.sandboxes import SETTINGS, ask, running
 

@@ -7,8 +7,8 @@ import pytest
 
 from quilt_mcp.analysis.messages import Answer, Envelope
 from quilt_mcp.analysis.policy import Policy
-from quilt_mcp.analysis.repetition import run_and_repeat
-from quilt_mcp.analysis.zygote_keeper import ZygoteKeeper
+from quilt_mcp.analysis.processes import ZygoteKeeper
+from quilt_mcp.analysis.sandbox import run_and_repeat
 
 ENVELOPE: Envelope = {
     "policy": Policy().to_json(),

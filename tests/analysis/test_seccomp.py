@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quilt_mcp.analysis.jail.seccomp import ARCHITECTURES, build_filter
-from quilt_mcp.analysis.jail.system_calls import SYSTEM_CALLS
+from quilt_mcp.analysis.jail.seccomp import ARCHITECTURES, SYSTEM_CALLS, build_filter
 
 ALLOW, KILL, EPERM = 0x7FFF0000, 0x80000000, 0x00050001
 MACHINES = sorted(ARCHITECTURES)

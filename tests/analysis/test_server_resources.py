@@ -12,9 +12,8 @@ from fastmcp.server.dependencies import get_context
 from fastmcp.server.middleware import Middleware
 from pydantic import TypeAdapter
 
-from quilt_mcp.analysis import server_resources
 from quilt_mcp.analysis.prompts import register_analysis_prompts
-from quilt_mcp.analysis.server_resources import Capabilities, ServerConfig
+from quilt_mcp.analysis.resources import Capabilities, ServerConfig, capabilities, server_config
 from quilt_mcp.analysis.tools import register_analysis_tools
 from quilt_mcp.app import App
 from quilt_mcp.core.errors import ResourceExecutionError
@@ -35,8 +34,8 @@ def create(settings: Settings | None = None, **options: Any) -> FastMCP:
     app = App(settings or Settings())
     mcp: FastMCP = FastMCP("test", version="1.2.3", **options)
     rows = [
-        toy(SERVER, server_resources.server_config),
-        toy(CAPABILITIES, server_resources.capabilities),
+        toy(SERVER, server_config),
+        toy(CAPABILITIES, capabilities),
         toy("test://things/{name}", example),
     ]
     add_surfaces(mcp, toy_manager(*rows, around=app.active))
@@ -233,7 +232,7 @@ async def test_server_with_sign_in_has_the_transport_oauth() -> None:
 async def test_read_without_a_server_is_a_typed_error() -> None:
     with pytest.raises(RuntimeError):
         get_context()
-    for function in (server_resources.server_config, server_resources.capabilities):
+    for function in (server_config, capabilities):
         with pytest.raises(ResourceExecutionError, match="Only a running server"):
             await function()
 

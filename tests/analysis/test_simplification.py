@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quilt_mcp.analysis.engine.simplification import simplify
+from quilt_mcp.analysis.engine.concrete import simplify
 from tests.analysis.engine_runs import check, compare, search
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # CrossHair uses deprecated parts of the standard library

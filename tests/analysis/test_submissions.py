@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from crosshair.util import CrosshairUnsupported, CrossHairValue
 
-from quilt_mcp.analysis.gate import attributes
+from quilt_mcp.analysis.gate import loading
 from quilt_mcp.analysis.gate.inspection import admit
 from quilt_mcp.analysis.gate.loading import Loaded
 from quilt_mcp.analysis.gate.project import find_module_name
@@ -606,13 +606,13 @@ def test_hasattr_answers_for_the_value_behind_a_proxy(monkeypatch: pytest.Monkey
     class Proxy(CrossHairValue):
         pass
 
-    monkeypatch.setattr(attributes, "python_type", lambda _: int)
-    assert attributes.has_attribute(Proxy(), "bit_length")
+    monkeypatch.setattr(loading, "python_type", lambda _: int)
+    assert loading.has_attribute(Proxy(), "bit_length")
     with pytest.raises(CrosshairUnsupported):
-        attributes.has_attribute(Proxy(), "nothing")
-    assert (attributes.has_attribute("", "upper"), attributes.has_attribute("", "nope")) == (True, False)
+        loading.has_attribute(Proxy(), "nothing")
+    assert (loading.has_attribute("", "upper"), loading.has_attribute("", "nope")) == (True, False)
     with pytest.raises(TypeError):
-        attributes.has_attribute("", 3)  # type: ignore[arg-type]  # analysed code can do that
+        loading.has_attribute("", 3)  # type: ignore[arg-type]  # analysed code can do that
     for name in ("__dict__", "gi_frame"):
         with pytest.raises(Refused):
-            attributes.has_attribute("", name)
+            loading.has_attribute("", name)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from quilt_mcp.analysis.child import parse_last_line
-from quilt_mcp.analysis.jail.writing import Unwritable, write_json
+from quilt_mcp.analysis.jail.zygote import Unwritable, write_json
 from quilt_mcp.analysis.messages import ANSWER_DEPTH, ANSWER_ITEMS, ANSWER_TEXT
+from quilt_mcp.analysis.processes import parse_last_line
 
 
 class Text(str):

@@ -17,10 +17,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from quilt_mcp.analysis.gate import inert_logging
-from quilt_mcp.analysis.gate.attributes import GUARDS, guard_attributes, has_attribute
 from quilt_mcp.analysis.gate.facades import REPLACED
 from quilt_mcp.analysis.gate.inspection import admit
-from quilt_mcp.analysis.gate.loading import get_type, load_module
+from quilt_mcp.analysis.gate.loading import GUARDS, get_type, guard_attributes, has_attribute, load_module
 from quilt_mcp.analysis.gate.rules import Refused
 from quilt_mcp.analysis.jail import zygote
 from quilt_mcp.analysis.jail.guards import install_guards

@@ -22,7 +22,7 @@ from tests.support.without_unix import MODULES, NAMES
 
 PACKAGE = Path(quilt_mcp.__file__).parent
 COMMAND = ("-m", "tests.support.without_unix")
-SANDBOX = ("analysis/jail/", "analysis/engine/", "analysis/child.py", "analysis/zygote_process.py")
+SANDBOX = ("analysis/jail/", "analysis/engine/", "analysis/processes.py")
 """What runs only after the check that this is Linux."""
 CHECKED = {
     "commands/entry.py: signal.SIGHUP",

@@ -1,26 +1,265 @@
-"""The analysis domain: its resources, tools and prompts."""
+"""config://security, config://server and info://capabilities, and what the domain adds to a server.
 
+The rules and limits for analysed code come from the object that the sandbox enforces. The other two ask the running
+server during the request. Nothing is listed by hand or cached, so each caller sees what that caller can use now.
+"""
+
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Literal, TypeVar
 
 from fastmcp import FastMCP
+from fastmcp.server.dependencies import get_context
+from fastmcp.utilities.components import FastMCPComponent
+from fastmcp.utilities.versions import dedupe_with_versions
+from typing_extensions import TypedDict
 
-from quilt_mcp.analysis import security_resource, server_resources
-from quilt_mcp.analysis.sandbox import is_installed
+from quilt_mcp.analysis.gate.rules import CLOSED_ATTRIBUTES, DEFINABLE_METHODS, EXAMPLES, RULES, WITHHELD
+from quilt_mcp.analysis.sandbox import Sandbox, is_installed
 from quilt_mcp.analysis.settings import AnalysisSettings
-from quilt_mcp.app import App
+from quilt_mcp.app import App, current_app
 from quilt_mcp.app.domain import Domain
+from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.core.registry import define
+
+
+class Isolation(TypedDict):
+    """How this machine isolates the process that runs an analysis. The server has tried each layer."""
+
+    accepts_code: bool
+    """False if no analysis can run."""
+    weaker_sandbox_allowed: bool
+    """Whether analyses also run if a layer does not work."""
+    landlock: bool
+    """Whether Landlock limits the file system."""
+    privileges: bool
+    """Whether the process can give up its privileges."""
+    rlimits: bool
+    """Whether the limits of processes work."""
+    seccomp: bool
+    """Whether seccomp limits the system calls."""
+
+
+class Rule(TypedDict):
+    """A rule that can refuse code.
+
+    Attributes:
+        rule: its name, as in an answer with the error type `Refused`.
+        message: the reason and what to change.
+        examples: short programs that it refuses. None for a rule about one of the limits.
+    """
+
+    rule: str
+    message: str
+    examples: list[str]
+
+
+class SecurityConfig(TypedDict):
+    """The data of `config://security`. The lists are sorted."""
+
+    allowed_modules: list[str]
+    """The only modules that code can import."""
+    blocked_modules: list[str]
+    """The other modules of the standard library."""
+    dangerous_builtins: list[str]
+    """The builtins that code cannot name."""
+    memory_limit_mb: int
+    """The maximum address space of the process that runs the analysis, in MiB."""
+    code_size_bytes: int
+    """The maximum size of the code, in bytes of UTF-8."""
+    coverage_threshold: int
+    """The maximum number of paths that are explored for each condition."""
+    syntax_nodes: int
+    """The maximum number of nodes in the syntax tree of the code."""
+    syntax_depth: int
+    """The maximum depth of the tree."""
+    integer_digits: int
+    """The maximum number of decimal digits of an integer literal."""
+    literal_length: int
+    """The maximum number of characters of a string literal."""
+    rules: list[Rule]
+    """All rules that can refuse code."""
+    closed_attributes: list[str]
+    """The attributes that code cannot name."""
+    definable_methods: list[str]
+    """The methods of the form `__name__` that code can define."""
+    withheld_names: list[str]
+    """The names that allowed modules do not have for code."""
+    isolation: Isolation
+    """Which layers of the sandbox work."""
+
+
+def security() -> SecurityConfig:
+    """The rules and limits for analysed code: allowed and blocked modules, blocked builtins, memory, size, paths.
+
+    `rules` are all rules that can refuse code, with examples. `syntax_nodes` and `syntax_depth` limit the syntax tree
+    of the code; `integer_digits` and `literal_length` limit one literal. `closed_attributes` are the attributes that
+    code cannot name, `definable_methods` the methods of the form __name__ that it can define, and `withheld_names` the
+    names that allowed modules do not have for it.
+
+    `memory_limit_mb` is the address space of the process that runs the analysis, in MiB. `code_size_bytes` is the
+    maximum size of the code. `coverage_threshold` is the maximum number of paths that are explored for each condition.
+    `isolation` says which layers of the sandbox work on this machine and whether the server accepts code. It accepts
+    none if the extra `analysis` is not installed, if the Python version is not supported, or if a layer is missing and
+    the operator does not allow that. Then every module and builtin is refused and the limits are 0.
+    """
+    return describe_security(current_app().part(Sandbox))
+
+
+def describe_security(sandbox: Sandbox) -> SecurityConfig:
+    """Return the rules and limits of a sandbox."""
+    accepts, layers = sandbox.accepts_code(), sandbox.probe_layers()
+    policy = sandbox.policy if accepts else sandbox.policy.refuse_everything()
+    return {
+        "allowed_modules": sorted(policy.allowed_modules),
+        "blocked_modules": sorted(policy.blocked_modules),
+        "dangerous_builtins": sorted(policy.dangerous_builtins),
+        "memory_limit_mb": policy.memory_limit_mb,
+        "code_size_bytes": policy.code_size_bytes,
+        "coverage_threshold": policy.coverage_threshold,
+        "syntax_nodes": policy.syntax_nodes,
+        "syntax_depth": policy.syntax_depth,
+        "integer_digits": policy.integer_digits,
+        "literal_length": policy.literal_length,
+        "rules": [
+            {"rule": name, "message": message, "examples": list(EXAMPLES.get(name, ()))}
+            for name, message in sorted(RULES.items())
+        ],
+        "closed_attributes": sorted(CLOSED_ATTRIBUTES),
+        "definable_methods": sorted(DEFINABLE_METHODS),
+        "withheld_names": sorted(f"{module}.{name}" for module, names in WITHHELD.items() for name in names),
+        "isolation": {
+            "accepts_code": accepts,
+            "weaker_sandbox_allowed": policy.allow_weaker_sandbox,
+            "landlock": layers["landlock"],
+            "privileges": layers["privileges"],
+            "rlimits": layers["rlimits"],
+            "seccomp": layers["seccomp"],
+        },
+    }
+
+
+_Component = TypeVar("_Component", bound=FastMCPComponent)
+
+
+class ServerConfig(TypedDict):
+    """The data of config://server.
+
+    Attributes:
+        version: the version of the server.
+        default_timeout_seconds: the timeout of an analysis if the call does not set one.
+        mask_error_details: whether clients do not see the text of unexpected errors.
+        transport: `oauth` if clients must sign in, else `stdio`, also over HTTP.
+    """
+
+    version: str
+    default_timeout_seconds: int
+    mask_error_details: bool
+    transport: Literal["oauth", "stdio"]
+
+
+class Named(TypedDict):
+    """A tool or prompt, with the first line of its description."""
+
+    name: str
+    """Its name."""
+    description: str
+    """The first line."""
+
+
+class ResourceDescription(TypedDict):
+    """A resource, with the first line of its description."""
+
+    uri: str
+    """Its URI."""
+    description: str
+    """The first line."""
+
+
+class TemplateDescription(TypedDict):
+    """A resource template, with the first line of its description."""
+
+    uri_template: str
+    """Its URI, with variables."""
+    description: str
+    """The first line."""
+
+
+class Capabilities(TypedDict):
+    """The data of info://capabilities. The lists are sorted and contain each name once."""
+
+    tools: list[Named]
+    """The tools that you can use."""
+    resources: list[ResourceDescription]
+    """The resources that you can read."""
+    templates: list[TemplateDescription]
+    """The resource templates that you can read."""
+    prompts: list[Named]
+    """The prompts that you can use."""
+
+
+async def server_config() -> ServerConfig:
+    """The server's version, default timeout and error masking; transport: oauth if clients must sign in, else stdio.
+
+    Raises:
+        ResourceExecutionError: there is no current request to a server.
+    """
+    server = _find_server()
+    return {
+        "version": str(server.version),
+        "default_timeout_seconds": current_app().settings_as(AnalysisSettings).analysis_default_timeout_seconds,
+        "mask_error_details": server._mask_error_details,  # noqa: SLF001 - FastMCP has no public name for it
+        "transport": "stdio" if server.auth is None else "oauth",
+    }
+
+
+async def capabilities() -> Capabilities:
+    """The tools, resources, resource templates and prompts that you can use, each with one line of description.
+
+    It contains the templates of database rows, but not the rows themselves, which resources/list contains.
+
+    Raises:
+        ResourceExecutionError: there is no current request to a server.
+    """
+    server = _find_server()
+    tools = _first_lines(await server.list_tools(), lambda one: one.name)
+    resources = _first_lines(await server.list_resources(), lambda one: str(one.uri))
+    templates = _first_lines(await server.list_resource_templates(), lambda one: one.uri_template)
+    prompts = _first_lines(await server.list_prompts(), lambda one: one.name)
+    return {
+        "tools": [{"name": name, "description": line} for name, line in tools],
+        "resources": [{"uri": uri, "description": line} for uri, line in resources],
+        "templates": [{"uri_template": uri, "description": line} for uri, line in templates],
+        "prompts": [{"name": name, "description": line} for name, line in prompts],
+    }
+
+
+def _find_server() -> FastMCP:
+    try:
+        return get_context().fastmcp
+    except RuntimeError as error:
+        raise ResourceExecutionError(
+            "Only a running server can answer this resource.",
+            suggested_actions=["Read it with an MCP client or with `quilt-mcp get`."],
+        ) from error
+
+
+def _first_lines(components: Sequence[_Component], name: Callable[[_Component], str]) -> list[tuple[str, str]]:
+    """Return the name and the first line of each component, sorted. Of several versions, only the highest counts."""
+    highest = dedupe_with_versions(components, name)
+    return sorted((name(one), (one.description or "").strip().partition("\n")[0].strip()) for one in highest)
+
 
 RESOURCES = [
     define(
         "config://security",
-        security_resource.security,
+        security,
         name="Security Configuration",
         ttl_seconds=300,  # it changes only with a restart
         shared=True,
     ),
-    define("config://server", server_resources.server_config, name="Server Configuration"),
-    define("info://capabilities", server_resources.capabilities, name="Server Capabilities"),
+    define("config://server", server_config, name="Server Configuration"),
+    define("info://capabilities", capabilities, name="Server Capabilities"),
 ]
 
 

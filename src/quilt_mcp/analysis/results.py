@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from quilt_mcp.analysis.engine.causes import Undecided
 from quilt_mcp.analysis.engine.exploration import Coverage
-from quilt_mcp.analysis.engine.rendering import Counterexample
+from quilt_mcp.analysis.engine.source_text import Counterexample
 from quilt_mcp.analysis.messages import ANSWER_ITEMS, ANSWER_TEXT
 
 Counterexamples = Annotated[list[Counterexample], Field(max_length=1_000)]

@@ -1,4 +1,4 @@
-"""analyze_branches: the branches of a function, which outcomes are reachable, and the complexity.
+"""analyze_branches: the branches of a function, which outcomes are reachable, its dead code, and its complexity.
 
 A branch is a test with two outcomes: of if, elif, while, a conditional expression, an assert, a condition in a
 comprehension or the guard of a case. Loops over iterables and cases without a guard count in the complexity only.
@@ -6,23 +6,65 @@ comprehension or the guard of a case. Loops over iterables and cases without a g
 
 import ast
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from inspect import BoundArguments
 from types import FunctionType
 from typing import TYPE_CHECKING
 
-from quilt_mcp.analysis.engine.complexity import compute_complexity, find_unreachable_lines
 from quilt_mcp.analysis.engine.exploration import End, Exploration, Judgement, Run
-from quilt_mcp.analysis.engine.rendering import shorten, write_call
+from quilt_mcp.analysis.engine.source_text import shorten, write_call
 from quilt_mcp.analysis.engine.subjects import Subject, find_subject
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
-from quilt_mcp.analysis.gate.attributes import guard_attributes
+from quilt_mcp.analysis.gate.loading import guard_attributes
 from quilt_mcp.analysis.gate.project import FILE_NAME
 from quilt_mcp.analysis.messages import Request
 
 if TYPE_CHECKING:  # results imports pydantic, which the sandbox does not load
     from quilt_mcp.analysis.results import Branch, BranchesResult
+
+
+_DECISIONS = (ast.If, ast.IfExp, ast.While, ast.For, ast.ExceptHandler, ast.Assert)
+_LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+
+
+def compute_complexity(function: ast.FunctionDef) -> int:
+    """Return McCabe's number: the number of decisions in the body, including nested functions, plus one.
+
+    A decision is an if or elif, a conditional expression, a loop, an except clause, an assert, each `for` and `if` of a
+    comprehension, each operand of `and` and `or` after the first, and each case that does not match everything.
+    """
+    return 1 + sum(_count_decisions(node) for statement in function.body for node in ast.walk(statement))
+
+
+def _count_decisions(node: ast.AST) -> int:
+    if isinstance(node, ast.BoolOp):
+        return len(node.values) - 1
+    if isinstance(node, ast.comprehension):
+        return 1 + len(node.ifs)
+    if isinstance(node, ast.match_case):
+        catches_all = isinstance(node.pattern, ast.MatchAs) and node.pattern.pattern is None and node.guard is None
+        return 0 if catches_all else 1
+    return 1 if isinstance(node, _DECISIONS) else 0
+
+
+def find_unreachable_lines(function: ast.FunctionDef) -> list[int]:
+    """Return the lines of the statements after a return, raise, break or continue in the same block, sorted."""
+    lines: set[int] = set()
+    for node in ast.walk(function):
+        for block in _find_blocks(node):
+            leaving = next((at for at, one in enumerate(block) if isinstance(one, _LEAVES)), len(block))
+            for statement in block[leaving + 1 :]:
+                lines.update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
+    return sorted(lines)
+
+
+def _find_blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
+        if isinstance(block, list):
+            yield block
+
 
 _MARK = "_branch_taken"
 _SCOPE = "_branch_scope"

@@ -9,8 +9,7 @@ from inspect import BoundArguments, Parameter, Signature
 from random import Random
 from typing import Any, Union
 
-from quilt_mcp.analysis.engine.domains import Domains
-from quilt_mcp.analysis.engine.makers import Annotation, Maker, Unusable, combine, copy_again, create
+from quilt_mcp.analysis.engine.domains import Annotation, Domains, Maker, Unusable, combine, copy_again, create
 from quilt_mcp.analysis.engine.scalars import STRIDE, Drawer, Literals
 from quilt_mcp.analysis.messages import MODULE_NAME
 

@@ -1,15 +1,21 @@
-"""compare_functions: find arguments for which two functions behave differently.
+"""compare_functions: find arguments for which two functions, or two versions of one, behave differently.
 
 The arguments meet the preconditions of both. The functions behave the same if both return equal values of the same type
 or both raise the same class of exception, and both leave their arguments in the same state. Calls that leave out
-arguments are compared too if the default values differ.
+arguments are compared too if the default values differ. Objects of the old version are compared by their attributes.
 """
 
-from collections.abc import Iterator, Mapping
+import ast
+import decimal
+import random
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from inspect import BoundArguments, Parameter, Signature
 from itertools import combinations
 from random import Random
+from types import BuiltinMethodType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Literal
 
 from quilt_mcp.analysis.engine.crosshair import parse_contract
@@ -24,18 +30,211 @@ from quilt_mcp.analysis.engine.exploration import (
     holds,
     name_arguments,
 )
-from quilt_mcp.analysis.engine.made_objects import read_attributes
-from quilt_mcp.analysis.engine.plain_values import differ, has_own_classes
-from quilt_mcp.analysis.engine.pytest_text import Difference, DifferenceKind, write_difference
-from quilt_mcp.analysis.engine.rendering import NO_TEST, Counterexample, make_counterexample, write_source
-from quilt_mcp.analysis.engine.sameness import is_equal, is_same_value
+from quilt_mcp.analysis.engine.pytest_text import Difference, DifferenceKind, differ, has_own_classes, write_difference
+from quilt_mcp.analysis.engine.source_text import (
+    NO_TEST,
+    Counterexample,
+    make_counterexample,
+    read_attributes,
+    write_source,
+)
+from quilt_mcp.analysis.engine.states import CONSTRUCTORS, collect_classes
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject, find_subject
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
-from quilt_mcp.analysis.engine.versions import are_versions, is_moved, is_same_class, move_object
-from quilt_mcp.analysis.messages import Request
+from quilt_mcp.analysis.gate.loading import Loaded
+from quilt_mcp.analysis.messages import MODULE_NAME, Request
 
 if TYPE_CHECKING:  # results imports pydantic, which the sandbox does not load
     from quilt_mcp.analysis.results import ComparisonResult
+
+
+_EXACT = (int, bool, str, bytes, bytearray, range, slice, type(None))
+_CALLABLE = FunctionType | MethodType | BuiltinMethodType
+
+
+def is_equal(left: object, right: object) -> bool:
+    """Approximate `is_same_value` with few comparisons, so that the solver gets few queries.
+
+    Raises:
+        Undecided: the content of a type is not accessible.
+    """
+    if type(left) is not type(right) or left is right:
+        return left is right
+    if isinstance(left, float):
+        return bool(left == right or (left != left and right != right))  # noqa: PLR0124 - NaN differs from itself
+    if isinstance(left, BaseException) and isinstance(right, BaseException):
+        return bool(left.args == right.args) and is_equal(vars(left), vars(right))
+    if _is_compared_by_identity(left):
+        _require_own_type(left)
+        return is_equal(_read_attributes(left), _read_attributes(right))
+    same = bool(left == right)
+    return same and is_equal(_read_attributes(left), _read_attributes(right)) if _has_attributes(left) else same
+
+
+def is_same_value(left: object, right: object) -> bool:
+    """Return whether two values have the same type and equal content. NaN is the same as NaN.
+
+    Raises:
+        Undecided: the content of a type, such as a function or an iterator, is not accessible.
+    """
+    if type(left) is not type(right) or left is right:
+        return left is right
+    content = _compare_content(left, right)
+    if content is None:
+        return _compare_object(left, right)
+    return content and (type(left).__module__ != MODULE_NAME or _has_same_attributes(left, right))
+
+
+def _compare_object(left: object, right: object) -> bool:
+    if isinstance(left, _CALLABLE | type | random.Random | re.Match):
+        raise Undecided
+    if isinstance(left, BaseException) and isinstance(right, BaseException):
+        return is_same_value(left.args, right.args) and _has_same_attributes(left, right)
+    if _is_compared_by_identity(left):
+        _require_own_type(left)
+        return _has_same_attributes(left, right)
+    equal = bool(left == right)
+    if _has_attributes(left) and _has_same_attributes(left, right) != equal:
+        raise Undecided  # the class defines an equality that ignores some of its content
+    return equal
+
+
+def _compare_content(left: object, right: object) -> bool | None:
+    """Return whether two containers have the same elements or two numbers the same value, or None for other values."""
+    if type(left) in _EXACT:
+        return bool(left == right)
+    if type(left) is random.Random and isinstance(right, random.Random):
+        return left.getstate() == right.getstate()
+    if isinstance(left, float | complex):
+        return bool(left == right) or repr(left) == repr(right)  # NaN differs from itself
+    if isinstance(left, decimal.Decimal) and isinstance(right, decimal.Decimal):
+        return left.compare_total(right) == 0 or (not left.is_nan() and not right.is_nan() and left == right)
+    return _compare_containers(left, right)
+
+
+def _compare_containers(left: object, right: object) -> bool | None:
+    if isinstance(left, dict) and isinstance(right, dict):
+        if isinstance(left, defaultdict) and isinstance(right, defaultdict):
+            _require_identical(left.default_factory, right.default_factory)
+        if left.keys() != right.keys() or not _has_same_members(left, right):
+            return False
+        return all(is_same_value(one, right[key]) for key, one in left.items())
+    if isinstance(left, list | tuple | deque) and isinstance(right, list | tuple | deque):
+        same_limit = getattr(left, "maxlen", None) == getattr(right, "maxlen", None)
+        return same_limit and len(left) == len(right) and all(map(is_same_value, left, right))
+    if isinstance(left, set | frozenset) and isinstance(right, set | frozenset):
+        return left == right and _has_same_members(left, right)
+    return None
+
+
+def _has_same_members(left: Iterable[object], right: Iterable[object]) -> bool:
+    """Return whether equal members have the same types. 1, 1.0 and True are equal."""
+    others = {one: one for one in right}
+    return all(type(one) is type(others[one]) for one in left)
+
+
+def _require_identical(left: object, right: object) -> None:
+    if left is not right:
+        raise Undecided
+
+
+def _require_own_type(value: object) -> None:
+    """Raise `Undecided` if the analysed code does not define the type, because attributes may not show all content."""
+    if type(value).__module__ != MODULE_NAME or isinstance(value, type):
+        raise Undecided
+
+
+def _is_compared_by_identity(value: object) -> bool:
+    comparison: object = type(value).__eq__
+    return comparison is object.__eq__
+
+
+def _has_attributes(value: object) -> bool:
+    return type(value).__module__ == MODULE_NAME
+
+
+def _has_same_attributes(left: object, right: object) -> bool:
+    mine, others = _read_attributes(left), _read_attributes(right)
+    return mine.keys() == others.keys() and all(is_same_value(one, others[name]) for name, one in mine.items())
+
+
+def _read_attributes(value: object) -> dict[str, object]:
+    """Return the attributes in `__dict__` and in slots."""
+    found = dict(getattr(value, "__dict__", {}))
+    for base in type(value).__mro__:
+        names = base.__dict__.get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            if hasattr(value, name) and not name.startswith("__"):
+                found[name] = getattr(value, name)
+    return found
+
+
+def are_versions(old: Loaded | None, new: Loaded, first: Subject, second: Subject) -> bool:
+    """Return whether these are methods of two versions of one class that make their objects in the same way."""
+    mine, other = first.owner, second.owner
+    kinds = {first.kind, second.kind}
+    if old is None or mine is None or other is None or mine is other or not kinds <= {"method", "property"}:
+        return False
+    texts = [_describe_layout(one.tree, cls) for one, cls in ((old, mine), (new, other))]
+    classes: dict[type, None] = {}
+    collect_classes(other, classes)
+    further = {*classes} | {one for one in other.__mro__ if one.__module__ == MODULE_NAME}
+    shared = all(vars(old.module).get(one.__name__) is one for one in further - {other})
+    return texts[0] is not None and texts[0] == texts[1] and shared and not _refers_to_itself(new.tree, other)
+
+
+def _describe_layout(tree: ast.Module, cls: type) -> str | None:
+    """Return what decides about the attributes of new objects; None if the class is not at the top level."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == cls.__qualname__:
+            kept = [one for one in node.body if not _is_method(one)]
+            return ast.dump(ast.ClassDef(node.name, node.bases, node.keywords, kept, node.decorator_list))
+    return None
+
+
+def _is_method(node: ast.stmt) -> bool:
+    """Return whether the layout does not depend on a statement: a docstring, `pass`, or a method but constructors."""
+    docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return (
+        docstring or isinstance(node, ast.Pass) or (isinstance(node, ast.FunctionDef) and node.name not in CONSTRUCTORS)
+    )
+
+
+def _refers_to_itself(tree: ast.Module, cls: type) -> bool:
+    """Return whether an object can have others of its class in its attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
+            own = [one for one in node.body if not _is_method(one)]
+            return any(cls.__name__ in ast.unparse(one) for one in own)
+    return False
+
+
+def move_object(arguments: BoundArguments, first: Subject) -> BoundArguments:
+    """Return the arguments with an object of the old class, which has the attributes of the new one.
+
+    Raises:
+        Undecided: it is an object of a subclass.
+    """
+    name, value = next(iter(arguments.arguments.items()))
+    if first.owner is None or type(value).__qualname__ != first.owner.__qualname__:
+        raise Undecided
+    moved: object = object.__new__(first.owner)
+    for attribute, one in read_attributes(value).items():
+        object.__setattr__(moved, attribute, one)
+    return BoundArguments(arguments.signature, {**arguments.arguments, name: moved})
+
+
+def is_moved(left: object, right: object) -> bool:
+    """Return whether these are objects of two versions of one class."""
+    return type(left) is not type(right) and is_same_class(type(left), type(right))
+
+
+def is_same_class(left: type, right: type) -> bool:
+    """Return whether these are one class, or two versions of it."""
+    return left is right or (
+        left.__module__ == right.__module__ == MODULE_NAME and left.__qualname__ == right.__qualname__
+    )
+
 
 _STATUS: dict[End, Literal["different", "equivalent", "timeout"]] = {
     End.STOPPED: "different",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from quilt_mcp.analysis.engine.exploration import End, Exploration, Judgement, Raised, Run
 from quilt_mcp.analysis.engine.pytest_text import write_exception
-from quilt_mcp.analysis.engine.rendering import NO_TEST, Counterexample, make_counterexample
+from quilt_mcp.analysis.engine.source_text import NO_TEST, Counterexample, make_counterexample
 from quilt_mcp.analysis.engine.subjects import Subject, find_exception_class, find_subject
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
 from quilt_mcp.analysis.messages import Request

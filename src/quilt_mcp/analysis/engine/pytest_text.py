@@ -1,18 +1,161 @@
-"""Write a counterexample as a pytest: imports, the arguments, and one assertion. Beside the code, the test fails."""
+"""Write a counterexample as a pytest: imports, the arguments, and one assertion that fails until a correction.
 
+Clauses of contracts become plain Python. Outcomes of two versions, with classes in two modules, are compared by the
+names of their classes and by content.
+"""
+
+import ast
 import builtins
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import BoundArguments, Parameter
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
-from quilt_mcp.analysis.engine.clauses import rewrite_clause
-from quilt_mcp.analysis.engine.plain_values import write_plain
+from quilt_mcp.analysis.engine.exploration import Raised, Returned
 from quilt_mcp.analysis.engine.source_text import Unwritable, Writer, check_name, find_name
 from quilt_mcp.analysis.engine.subjects import Subject
 from quilt_mcp.analysis.messages import MODULE_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class PlainClause:
+    """A clause as an expression without the names that only contracts have.
+
+    Attributes:
+        text: the expression. `result` is the result, and `old_x` the argument `x` before the call.
+        used: the parameters that it uses.
+        old: the parameters that it uses with their values before the call.
+        others: the other names that it uses.
+    """
+
+    text: str
+    used: set[str]
+    old: set[str]
+    others: set[str]
+
+
+def rewrite_clause(source: str, variables: Mapping[str, str]) -> PlainClause:
+    """Return the clause as plain Python.
+
+    Args:
+        source: the expression of the clause.
+        variables: for each parameter, the variable that has its value.
+
+    Raises:
+        SyntaxError: it is not an expression.
+    """
+    tree = ast.parse(source.strip(), mode="eval").body
+    rewriter = _Rewriter(variables, _find_bound_names(tree))
+    text = ast.unparse(rewriter.visit(tree))
+    return PlainClause(text, rewriter.used, rewriter.old, rewriter.others)
+
+
+def _find_bound_names(tree: ast.AST) -> set[str]:
+    nodes = list(ast.walk(tree))
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return stored | {node.arg for node in nodes if isinstance(node, ast.arg)}
+
+
+class _Rewriter(ast.NodeTransformer):
+    def __init__(self, variables: Mapping[str, str], bound: set[str]) -> None:
+        self.used: set[str] = set()
+        self.old: set[str] = set()
+        self.others: set[str] = set()
+        self._variables = variables
+        self._bound = bound
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id in self._bound:
+            return node
+        if node.id in {"_", "__return__"}:
+            return ast.Name("result", node.ctx)
+        if node.id in self._variables:
+            self.used.add(node.id)
+            return ast.Name(self._variables[node.id], node.ctx)
+        self.others.add(node.id)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if isinstance(node.value, ast.Name) and node.value.id == "__old__":
+            self.old.add(node.attr)
+            return ast.Name(f"old_{node.attr}", node.ctx)
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "implies" and len(node.args) == 2:  # noqa: PLR2004 - if and then
+            return ast.BoolOp(ast.Or(), [ast.UnaryOp(ast.Not(), node.args[0]), node.args[1]])
+        return node
+
+
+_CONTAINERS = (list, tuple, set, frozenset)
+_TEXT = """
+def plain(value):
+    cls = type(value)
+    if cls.__module__ in MODULES:
+        text = repr(value)
+        state = {} if hasattr(cls, "__members__") else getattr(value, "__dict__", {})
+        return [cls.__qualname__, "" if " at 0x" in text else text, plain(state)]
+    if cls in (list, tuple):
+        return [cls.__name__, *map(plain, value)]
+    if cls is dict:
+        return sorted(([plain(key), plain(one)] for key, one in value.items()), key=repr)
+    if cls in (set, frozenset):
+        return sorted(map(plain, value), key=repr)
+    return value
+
+
+def outcome(call):
+    try:
+        return plain(call())
+    except Exception as error:
+        return "raises " + type(error).__qualname__
+"""
+
+
+def write_plain(modules: tuple[str, str]) -> str:
+    """Return the source text of `plain` and `outcome` for code in these modules."""
+    return _TEXT.replace("MODULES", repr(modules))
+
+
+_names: dict[str, Any] = {}
+exec(write_plain((MODULE_NAME, MODULE_NAME)), _names)  # noqa: S102 - the text above, so that tests have the same function
+
+
+def has_own_classes(outcome: Returned | Raised) -> bool:
+    """Return whether the outcome contains objects of the code's own classes."""
+    try:
+        return _is_own(outcome.error if isinstance(outcome, Raised) else outcome.value)
+    except RecursionError:  # the value contains itself
+        return True
+
+
+def _is_own(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(_is_own(one) for pair in value.items() for one in pair)
+    if type(value) in _CONTAINERS:
+        return any(map(_is_own, value))  # type: ignore[call-overload] # it is one of them
+    return type(value).__module__ == MODULE_NAME
+
+
+def differ(first: Returned | Raised, second: Returned | Raised) -> bool:
+    """Return whether the test shows the difference. It cannot show a difference of class definitions alone."""
+    try:
+        return bool(_describe(first) != _describe(second))
+    except Exception:  # noqa: BLE001 - the repr is analysed code
+        return False
+
+
+def _describe(outcome: Returned | Raised) -> Any:
+    def call() -> object:
+        if isinstance(outcome, Raised):
+            raise outcome.error
+        return outcome.value
+
+    return _names["outcome"](call)
+
 
 TEST_LENGTH = 8_000
 _MAKE = """

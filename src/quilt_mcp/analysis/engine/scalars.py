@@ -1,19 +1,40 @@
 """Values of the types without elements: for each type the boundary values, and a way to draw random ones.
 
 CrossHair's model of Python is inexact at these boundaries: its integers have no size, its floats are partly real
-numbers, and its strings have a moderate length.
+numbers, and its strings have a moderate length. Constants of the code, and of its contracts, are values too.
 """
 
 import ast
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from random import Random
 
-from quilt_mcp.analysis.engine.contract_tree import find_docstrings
+# As the gate writes them
+_CLAUSE = re.compile(r"^\s*(?:pre|post(?:\[[\w, ]*\])?|inv): (.+)$", re.MULTILINE)
+
+
+def include_clauses(tree: ast.Module) -> ast.Module:
+    """Return a module with the statements of the code and the expressions of its contracts."""
+    clauses = [ast.parse(text.strip(), mode="eval").body for text in _find_texts(tree)]
+    return ast.Module([*tree.body, *(ast.Expr(one) for one in clauses)], [])
+
+
+def find_docstrings(tree: ast.AST) -> list[ast.Constant]:
+    """Return the docstrings of functions and classes."""
+    owners = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    first = [node.body[0].value for node in owners if isinstance(node.body[0], ast.Expr)]
+    return [one for one in first if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+
+
+def _find_texts(tree: ast.Module) -> Iterator[str]:
+    for docstring in find_docstrings(tree):
+        yield from _CLAUSE.findall(str(docstring.value))
+
 
 STRIDE = math.lcm(*range(1, 41)) << 1100
 """A multiple of every number up to 40 and of a large power of two. Adding it keeps the remainders of small divisors."""

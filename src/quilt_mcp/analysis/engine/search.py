@@ -6,17 +6,36 @@ that no concrete run contradicts it.
 """
 
 import time
-from inspect import Signature
+import types
+import typing
+from inspect import Parameter, Signature
 from itertools import chain, islice
 from random import Random
+from typing import Any, Literal, Union
 
 from quilt_mcp.analysis.engine.candidates import Candidates, is_harmless, rank_size
 from quilt_mcp.analysis.engine.concrete import LONGEST_RUN, ConcreteSearch
 from quilt_mcp.analysis.engine.crosshair import SymbolicSearch
-from quilt_mcp.analysis.engine.default_values import accepts_default
 from quilt_mcp.analysis.engine.exploration import Budget, End, Exploration, NoArguments, Program, Scope, Watch
 from quilt_mcp.analysis.engine.sharing import SHARED, has_only_plain_values, share
 from quilt_mcp.analysis.engine.stability import State, find_change
+
+
+def find_default_types(annotation: Any) -> set[object]:
+    """Return the classes that an annotation names. A default value of another class is outside of its domain."""
+    if typing.get_origin(annotation) in {Union, types.UnionType, typing.Annotated}:
+        return set().union(*map(find_default_types, typing.get_args(annotation)))
+    if typing.get_origin(annotation) is Literal:
+        return {type(one) for one in typing.get_args(annotation)}
+    return {type(None) if annotation is None else typing.get_origin(annotation) or annotation}
+
+
+def accepts_default(parameter: Parameter) -> bool:
+    """Return whether a parameter has no default value, or one of its type."""
+    if parameter.default is Parameter.empty or parameter.annotation is Parameter.empty:
+        return True
+    return any(one is type(parameter.default) for one in find_default_types(parameter.annotation))
+
 
 _LAST = 0.2  # the share of the time for concrete values after the symbolic paths
 _QUICK_RUNS, _MORE_RUNS, _CLAIM_RUNS, _LAST_RUNS = 60, 4_000, 200, 100_000

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from inspect import Signature
 from typing import Any
 
-from quilt_mcp.analysis.engine.makers import Annotation, find_subclasses
+from quilt_mcp.analysis.engine.domains import Annotation, find_subclasses
 from quilt_mcp.analysis.gate.loading import Loaded
 from quilt_mcp.analysis.gate.project import find_imports
 from quilt_mcp.analysis.messages import MODULE_NAME

@@ -31,8 +31,8 @@ from quilt_mcp.analysis.engine.exploration import (
     name_arguments,
 )
 from quilt_mcp.analysis.engine.pytest_text import write_exception, write_violation
-from quilt_mcp.analysis.engine.rendering import NO_TEST, Counterexample, make_counterexample, write_source
 from quilt_mcp.analysis.engine.runs import ConcreteRun, Interrupted
+from quilt_mcp.analysis.engine.source_text import NO_TEST, Counterexample, make_counterexample, write_source
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject, find_function, find_subject
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
 from quilt_mcp.analysis.messages import MODULE_NAME, Request

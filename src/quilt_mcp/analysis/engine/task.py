@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from inspect import BoundArguments
 
 from quilt_mcp.analysis.engine.causes import MOST_CAUSES, Causes, Undecided, map_lines
-from quilt_mcp.analysis.engine.contract_tree import include_clauses
 from quilt_mcp.analysis.engine.exploration import (
     Budget,
     Coverage,
@@ -19,12 +18,11 @@ from quilt_mcp.analysis.engine.exploration import (
     Scope,
     Watch,
 )
-from quilt_mcp.analysis.engine.order import find_reason, find_unsure, has_loops
 from quilt_mcp.analysis.engine.pytest_text import Code
 from quilt_mcp.analysis.engine.replay import Record, Replay, record
-from quilt_mcp.analysis.engine.scalars import find_literals
+from quilt_mcp.analysis.engine.scalars import find_literals, include_clauses
 from quilt_mcp.analysis.engine.search import explore
-from quilt_mcp.analysis.engine.stability import Fingerprint, find_changing_name
+from quilt_mcp.analysis.engine.stability import Fingerprint, find_changing_name, find_reason, find_unsure, has_loops
 from quilt_mcp.analysis.engine.states import find_state
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject
 from quilt_mcp.analysis.gate.loading import Loaded

@@ -3,21 +3,107 @@
 The analysis runs on source that is written from the checked syntax tree, never on the submitted text. Comments are
 dropped, and with them directives to CrossHair. Docstrings are dropped except for their contract lines, which must pass
 the same checks as the code.
+
+Contract lines (`pre:`, `post:`, `inv:`, `raises:`) are found as CrossHair, which evaluates them, finds them: the syntax
+of PEP 316 as its documentation describes it.
 """
 
 import ast
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from quilt_mcp.analysis.gate.changes import Changes, find_changes
-from quilt_mcp.analysis.gate.contracts import CLASS_SECTIONS, FUNCTION_SECTIONS, rewrite_contracts
-from quilt_mcp.analysis.gate.everyday import rewrite_everyday_code
 from quilt_mcp.analysis.gate.project import make_imports_absolute
-from quilt_mcp.analysis.gate.reduction import reduce_tree
+from quilt_mcp.analysis.gate.reduction import Changes, find_changes, reduce_tree, rewrite_everyday_code
 from quilt_mcp.analysis.gate.rules import Refused
-from quilt_mcp.analysis.gate.tree import check_size, check_tree
+from quilt_mcp.analysis.gate.tree import check_size, check_text, check_tree
 from quilt_mcp.analysis.policy import Policy
+
+FUNCTION_SECTIONS = frozenset({"pre", "post", "raises"})
+CLASS_SECTIONS = frozenset({"inv"})
+
+_HEADER = re.compile(r"(?P<indent>\s*):?(?P<section>pre|post|inv|raises)(?:\[(?P<mutable>[\w\s,.]*)\])?::?(?P<rest>.*)")
+_SPHINX_RAISES = re.compile(r"\s*:raises\s+(?P<name>[^:]*):")
+_NAMES = re.compile(r"[A-Za-z]\w*(\s*,\s*[A-Za-z]\w*)*", re.ASCII)
+
+
+def rewrite_contracts(docstring: str, sections: frozenset[str], policy: Policy, line: int | None) -> list[str]:
+    """Return the contracts of a docstring in canonical form, one line each.
+
+    Args:
+        docstring: the text in the code.
+        sections: `FUNCTION_SECTIONS` or `CLASS_SECTIONS`. Other sections have no meaning there and are dropped.
+        policy: what is allowed.
+        line: the first line of the docstring, for refusals.
+
+    Raises:
+        Refused: a line is not an expression, or breaks a rule.
+    """
+    written = []
+    for section, mutable, text in _find_entries(docstring):
+        if section not in sections:
+            continue
+        try:
+            content = _rewrite_names(text, policy) if section == "raises" else _rewrite_expression(text, policy)
+            head = section if mutable is None else f"{section}[{_check_mutable(section, mutable)}]"
+        except Refused as refusal:
+            raise Refused(refusal.rule, line) from None
+        written.append(f"{head}: {content}")
+    return written
+
+
+def _find_entries(docstring: str) -> Iterator[tuple[str, str | None, str]]:
+    """Yield the section, bracketed names and expression of each contract.
+
+    The expression is on the line of the header, or indented on the lines below it.
+    """
+    section, mutable, indent = None, None, 0
+    for raw in docstring.splitlines():
+        if not raw.strip():
+            continue
+        if section and len(raw) - len(raw.lstrip()) > indent:
+            if _has_expression(raw):
+                yield section, mutable, raw.strip()
+                mutable = None  # they belong to the section, so they are written once
+            continue
+        section = None
+        if sphinx := _SPHINX_RAISES.match(raw):
+            yield "raises", None, sphinx["name"].strip()
+        elif header := _HEADER.match(raw):
+            if _has_expression(header["rest"]):
+                yield header["section"], header["mutable"], header["rest"].strip()
+            else:
+                section, mutable, indent = header["section"], header["mutable"], len(header["indent"])
+
+
+def _has_expression(text: str) -> bool:
+    return bool(text.strip()) and not text.strip().startswith("#")
+
+
+def _rewrite_expression(text: str, policy: Policy) -> str:
+    tree = check_text(text, policy, contract=True)
+    if tree is None:
+        raise Refused("contract")
+    written = ast.unparse(tree)
+    # CrossHair takes the line from the source text, where a backslash has another meaning than in the docstring
+    if "\\" in written or not written.isprintable():
+        raise Refused("contract")
+    return written
+
+
+def _rewrite_names(text: str, policy: Policy) -> str:
+    names = text.partition("#")[0].strip()
+    if not _NAMES.fullmatch(names) or check_text(names, policy) is None:
+        raise Refused("contract")
+    return names
+
+
+def _check_mutable(section: str, names: str) -> str:
+    stripped = names.strip()
+    if section != "post" or (stripped and not _NAMES.fullmatch(stripped)):
+        raise Refused("contract")
+    return stripped
+
 
 # The declaration of an encoding (PEP 263), which can be in the first two lines
 _ENCODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")

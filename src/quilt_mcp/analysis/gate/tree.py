@@ -1,11 +1,12 @@
-"""Check a syntax tree: every node and every name in it must be allowed."""
+"""Check the syntax tree of code against the rules: its size, its nodes, names, imports, and class patterns."""
 
 import ast
 import builtins
 import re
-from collections.abc import Collection
+import string
+from collections import Counter
+from collections.abc import Collection, Iterator
 
-from quilt_mcp.analysis.gate.patterns import PatternCheck
 from quilt_mcp.analysis.gate.rules import (
     CLOSED_ATTRIBUTES,
     CONTRACT_NAMES,
@@ -15,20 +16,184 @@ from quilt_mcp.analysis.gate.rules import (
     NODES,
     Refused,
 )
-from quilt_mcp.analysis.gate.syntax import (
-    check_ascii,
-    check_template,
-    find_annotation_strings,
-    find_computed_parts,
-    find_leaving_statements,
-    find_slots,
-    is_allowed_dunder,
-    is_dunder,
-    is_sunder,
-    refuse,
-    returns_value,
-)
 from quilt_mcp.analysis.policy import Policy
+
+# Strings in the brackets of these names are data, which typing does not evaluate. If the code gives the name another
+# meaning, the guard on typing.ForwardRef checks the string when the code is loaded.
+_NOT_ANNOTATIONS = ("Literal", "Annotated")
+
+
+def refuse(rule: str, node: ast.AST) -> Refused:
+    """Return a refusal with the line of the node."""
+    return Refused(rule, getattr(node, "lineno", None))
+
+
+def check_ascii(name: str, node: ast.AST) -> None:
+    """Raise `Refused` if the identifier has other characters.
+
+    Python normalises some of them to ASCII letters, so the identifier would have another meaning than it shows.
+    """
+    if not name.isascii():
+        raise refuse("identifier", node)
+
+
+def is_dunder(name: str) -> bool:
+    """Return whether the name is of the form __name__."""
+    return name.startswith("__") and name.endswith("__")
+
+
+def is_sunder(name: str) -> bool:
+    """Return whether the name is of the form _name_, which the enum module and others reserve."""
+    return len(name) > 2 and name[0] == name[-1] == "_" and "_" not in (name[1], name[-2])  # noqa: PLR2004 - `__`
+
+
+def is_allowed_dunder(node: ast.Attribute) -> bool:
+    """Return whether the attribute is `__name__`, or a definable method of `super()`, and is only read."""
+    on_super = (
+        isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name) and node.value.func.id == "super"
+    )
+    reads = isinstance(node.ctx, ast.Load)
+    return reads and (node.attr == "__name__" or (on_super and node.attr in DEFINABLE_METHODS))
+
+
+def check_template(node: ast.Attribute) -> None:
+    """Raise `Refused` unless the template is a literal with fields without attributes, indexes or nested fields."""
+    if not (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)):
+        raise refuse("format", node)
+    try:
+        fields = list(string.Formatter().parse(node.value.value))
+    except ValueError:
+        raise refuse("format", node) from None
+    for _, field, specification, _ in fields:
+        if re.search(r"[.\[]", field or "") or "{" in (specification or ""):
+            raise refuse("format", node)
+
+
+def find_annotation_strings(annotation: ast.expr | None) -> Iterator[tuple[str, ast.Constant]]:
+    """Yield the strings in an annotation that are themselves annotations."""
+    waiting: list[ast.AST] = [annotation] if annotation else []
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value, node
+        elif not (isinstance(node, ast.Subscript) and _last_name(node.value) in _NOT_ANNOTATIONS):
+            waiting += ast.iter_child_nodes(node)
+
+
+def find_computed_parts(annotation: ast.expr | None) -> Iterator[ast.AST]:
+    """Yield the parts of an annotation that are not names, attributes, subscripts, `|`, lists, tuples or constants."""
+    waiting: list[ast.AST] = [annotation] if annotation else []
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Subscript) and _last_name(node.value) in _NOT_ANNOTATIONS:
+            waiting.append(node.value)
+        elif isinstance(node, ast.Attribute | ast.Subscript | ast.Tuple | ast.List | ast.Starred):
+            waiting += [one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+            waiting += [node.left, node.right]
+        elif not isinstance(node, ast.Name | ast.Constant) and not _is_negative_number(node):
+            yield node
+
+
+def _is_negative_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant)
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def returns_value(node: ast.AST) -> bool:
+    """Return whether this is a return statement with a value other than None and False."""
+    if not isinstance(node, ast.Return) or node.value is None:
+        return False
+    return not (isinstance(node.value, ast.Constant) and node.value.value in (None, False))
+
+
+def find_leaving_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements that leave a finally block before its end. Nested functions are not part of it."""
+    waiting: list[ast.AST] = list(body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Return | ast.Break | ast.Continue):
+            yield node
+        elif not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
+
+
+def find_slots(node: ast.ClassDef) -> Iterator[tuple[ast.Name, list[str]]]:
+    """Yield the name `__slots__` of each statement in a class that sets it, and the names of the slots.
+
+    Only literals have names. Other statements are not yielded, so that their name is refused.
+    """
+    for statement in node.body:
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            continue
+        target, value = statement.targets[0], statement.value
+        items = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+        names = [one.value for one in items if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+        is_literal = len(names) == len(items) and all(name.isidentifier() for name in names)
+        if isinstance(target, ast.Name) and target.id == "__slots__" and is_literal:
+            yield target, names
+
+
+# Builtins: a pattern with one positional field matches the value itself
+_WHOLE = frozenset({"bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple"})
+_NAMED_TUPLES = ("namedtuple", "NamedTuple")
+
+
+class PatternCheck:
+    """Checks the class patterns of a tree.
+
+    Args:
+        tree: the whole tree. It tells which names are classes of the code.
+    """
+
+    def __init__(self, tree: ast.AST) -> None:
+        self._bound: Counter[str] = Counter()
+        self._classes: set[str] = set()
+        for node in ast.walk(tree):
+            self._bound.update(_find_bound_names(node))
+            if isinstance(node, ast.ClassDef):
+                self._classes.add(node.name)
+            elif isinstance(node, ast.Assign) and _makes_named_tuple(node.value):
+                self._classes |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+
+    def check(self, node: ast.MatchClass) -> None:
+        """Raise `Refused` if the pattern can read an attribute that the code must not read."""
+        if "format" in node.kwd_attrs:
+            raise refuse("format", node)
+        if node.patterns and not self._is_own(node.cls):
+            whole = isinstance(node.cls, ast.Name) and node.cls.id in _WHOLE and not self._bound[node.cls.id]
+            if not whole or len(node.patterns) != 1 or node.kwd_attrs:
+                raise refuse("pattern", node)
+
+    def _is_own(self, cls: ast.expr) -> bool:
+        """Return whether the name is a class of the code, and never anything else."""
+        return isinstance(cls, ast.Name) and cls.id in self._classes and self._bound[cls.id] == 1
+
+
+def _find_bound_names(node: ast.AST) -> Iterator[str]:
+    """Yield the names that this node binds itself."""
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        yield node.id
+    elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+        yield node.name
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.alias):
+        yield node.asname or node.name.partition(".")[0]
+    elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+        yield node.name
+    elif isinstance(node, ast.MatchMapping) and node.rest:
+        yield node.rest
+
+
+def _makes_named_tuple(value: ast.expr) -> bool:
+    called = value.func if isinstance(value, ast.Call) else None
+    name = called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
+    return name in _NAMED_TUPLES
+
 
 _NAMES = ("id", "arg", "asname", "rest")  # fields of nodes that contain one identifier
 _BITS_PER_DIGIT = 3.33

@@ -3,28 +3,142 @@
 It starts with an empty environment and with its end of the control socket as stdin. It never sees a request: the child
 reads it from a file in memory. The answer goes over a socket that only the child and the server have. The zygote ends
 when the server closes the control socket or ends for any reason, and its children end with it.
+
+In the jail a process can neither open a file nor start a thread. So the zygote imports every module that the standard
+library and the analyser import on first use, and each child starts the threads of the solver's timers.
 """
 
+import encodings
 import gc
 import json
 import os
+import pkgutil
 import resource
 import signal
 import socket
+import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from importlib import import_module
+from json.encoder import encode_basestring_ascii
 from typing import NoReturn
 
+import z3  # type: ignore[import-untyped] # z3 ships no type information
+
 from quilt_mcp.analysis.gate.randomness import watch_generators
-from quilt_mcp.analysis.jail.freezing import find_classes, freeze_classes
-from quilt_mcp.analysis.jail.guards import GUARDED_CLASSES
+from quilt_mcp.analysis.gate.submission import admit_request
+from quilt_mcp.analysis.jail.guards import GUARDED_CLASSES, find_classes, freeze_classes
 from quilt_mcp.analysis.jail.layers import enter_jail
 from quilt_mcp.analysis.jail.libc import prctl
-from quilt_mcp.analysis.jail.preparation import admit_example, import_late_modules, start_solver_threads
 from quilt_mcp.analysis.jail.probe import try_layers
 from quilt_mcp.analysis.jail.runner import answer_request
-from quilt_mcp.analysis.jail.writing import Unwritable, write_json
-from quilt_mcp.analysis.messages import ANSWER_BYTES, Answer, Envelope, Limits, Report, error
+from quilt_mcp.analysis.messages import (
+    ANSWER_BYTES,
+    ANSWER_DEPTH,
+    ANSWER_ITEMS,
+    ANSWER_TEXT,
+    Answer,
+    Envelope,
+    Limits,
+    Report,
+    error,
+)
+from quilt_mcp.analysis.policy import ALLOWED_MODULES, Policy
+
+# Modules that others import inside a function
+_LATE_MODULES = (
+    *("_strptime", "crosshair.pathing_oracle", "difflib", "inspect", "traceback", "tracemalloc", "unicodedata"),
+    *(("_pylong",) if sys.version_info >= (3, 12) else ()),
+    *("_codecs_cn", "_codecs_hk", "_codecs_iso2022", "_codecs_jp", "_codecs_kr", "_codecs_tw", "_multibytecodec"),
+)
+# Each solver timer that runs within another one takes a thread. z3 keeps the threads for later timers.
+_TIMERS = 4
+_LONG_MS = 60_000
+_EXAMPLE = 'def f(x: int) -> int:\n    """post: _ > x"""\n    return x + 1\n'
+
+
+def import_late_modules() -> None:
+    """Import the modules that analysed code and the analyser can need later."""
+    for name in (*ALLOWED_MODULES, *_LATE_MODULES):
+        import_module(name)
+    for codec in pkgutil.iter_modules(encodings.__path__):
+        with suppress(ImportError):  # the encodings of another operating system
+            import_module(f"encodings.{codec.name}")
+
+
+def admit_example() -> None:
+    """Let the gate check a program, so that its children find the caches of the libraries filled."""
+    admit_request({"tool": "symbolic_check", "code": _EXAMPLE, "function_name": "f"}, Policy())
+
+
+def start_solver_threads() -> None:
+    """Let z3 start the threads of its timers."""
+    tactic = z3.Tactic("skip")
+    for _ in range(_TIMERS):
+        tactic = z3.TryFor(tactic, _LONG_MS)
+    tactic(z3.Goal())
+
+
+_KINDS = frozenset({type(None), bool, str, int, float, dict, list, tuple})
+
+
+class Unwritable(Exception):
+    """The answer has a value of another type, is nested too deeply, or has too many items in one place."""
+
+
+def write_json(value: object) -> bytes:
+    """Return the value as one line of JSON. Texts longer than ANSWER_TEXT are cut.
+
+    Raises:
+        Unwritable: the value cannot be written.
+    """
+    return "".join(_write(value, 0)).encode("ascii")
+
+
+def _write(value: object, depth: int) -> Iterator[str]:
+    kind = type(value)
+    if kind not in _KINDS:
+        raise Unwritable
+    if value is None or isinstance(value, bool):
+        yield "null" if value is None else "true" if value else "false"
+    elif isinstance(value, str):
+        yield _write_text(value)
+    elif isinstance(value, int):
+        yield int.__repr__(value)
+    elif isinstance(value, float):
+        if value - value != 0:
+            raise Unwritable  # it is infinite or not a number
+        yield float.__repr__(value)
+    elif isinstance(value, dict | list | tuple):
+        if len(value) > ANSWER_ITEMS or depth >= ANSWER_DEPTH:
+            raise Unwritable
+        yield from _write_container(value, depth + 1)
+
+
+def _write_container(value: dict[object, object] | list[object] | tuple[object, ...], depth: int) -> Iterator[str]:
+    separator = ""
+    if isinstance(value, dict):
+        yield "{"
+        for key, one in value.items():
+            if type(key) is not str:
+                raise Unwritable
+            yield f"{separator}{_write_text(key)}: "
+            yield from _write(one, depth)
+            separator = ", "
+        yield "}"
+        return
+    yield "["
+    for one in value:
+        yield separator
+        yield from _write(one, depth)
+        separator = ", "
+    yield "]"
+
+
+def _write_text(text: str) -> str:
+    return encode_basestring_ascii(text if len(text) <= ANSWER_TEXT else text[: ANSWER_TEXT - 1] + "…")
+
 
 _PR_SET_PDEATHSIG = 1
 
