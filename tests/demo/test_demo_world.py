@@ -5,7 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -639,3 +639,21 @@ def describe_login(world: World) -> object:
     for _, _, content in files:
         content |= {key: len(content[key]) for key in ("access_key", "secret_key", "token") if key in content}
     return files, world.stack.grants, world.stack.refresh_tokens, world.stack.calls
+
+
+async def test_a_demo_of_today_has_changes_of_the_last_days_and_a_user() -> None:
+    now = datetime.now(UTC).replace(microsecond=0)
+    with demo_world(now=now):
+        async with Client(create_server()) as client:
+            found = {
+                path: json.loads((await client.read_resource(f"requirements://{path}"))[0].text)
+                for path in (
+                    f"changes?since={(now - timedelta(days=7)).date().isoformat()}&limit=200",
+                    "changes",
+                    "requirements?assignee=me&priority=critical",
+                )
+            }
+    changed, everything, mine = found.values()
+    assert 0 < changed["count"] < everything["count"]
+    assert changed["changes"][0]["at"] == (now - timedelta(hours=1)).isoformat().replace("+00:00", "Z")
+    assert mine["count"] > 0

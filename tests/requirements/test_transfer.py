@@ -326,7 +326,7 @@ def test_all_problems_are_reported_together(file: Path, capsys: pytest.CaptureFi
 
 INVALID = [
     (b"", "1: The file is empty"),
-    (b"Summary,Issue key\n", "1: This is a Jira export. Import it with --mapping;"),
+    (b"Summary,Issue key\n", "1: This is a Jira export. Change it to records first;"),
     (b"kind,colour\n", "1: The column 'colour' is unknown. Rename or remove it. Columns: kind, id, "),
     (b"Kind,Title\n", "1: The column 'Kind' is unknown. Rename or remove it. Did you mean kind? Columns:"),
     (b"kind,Created at\n", "1: The column 'Created at' is unknown. Rename or remove it. Did you mean created_at?"),

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
 from importlib import import_module
 from threading import Thread
 from typing import TypeVar
@@ -52,7 +53,7 @@ def enter_world(name: str | None) -> AbstractContextManager[object]:
         if (error.name or "").partition(".")[0] != "moto":
             raise
         raise Misuse(f"The demo world is not installed: {advise_extra('demo')}.") from error
-    context: AbstractContextManager[object] = module.demo_world(name)
+    context: AbstractContextManager[object] = module.demo_world(name, now=datetime.now(UTC))
     return context
 
 

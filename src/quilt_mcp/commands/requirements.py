@@ -26,10 +26,6 @@ _DEFAULT = "Default: csv or reqif for files that end in .csv or .reqif, otherwis
 _ARCHIVE = ".reqifz"
 """A ZIP archive with ReqIF. The reader of ReqIF says that it must be unpacked."""
 Format = Annotated[Literal["jsonl", "csv", "reqif"] | None, Parameter(help=f"jsonl, csv or reqif. {_DEFAULT}")]
-ImportFormat = Annotated[
-    Literal["jsonl", "csv", "reqif", "jira"] | None,
-    Parameter(help=f"jsonl, csv, reqif, or jira for CSV of Jira. {_DEFAULT}"),
-]
 Flag = Annotated[bool, Parameter(negative=())]
 T = TypeVar("T")
 
@@ -41,8 +37,7 @@ def import_(
     file: Path,
     /,
     *,
-    format: ImportFormat = None,  # noqa: A002 - the option's name
-    mapping: Path | None = None,
+    format: Format = None,  # noqa: A002 - the option's name
     update: Flag = False,
     delete_missing: Flag = False,
     dry_run: Flag = False,
@@ -54,7 +49,6 @@ def import_(
     Args:
         file: JSON Lines or CSV, in UTF-8, or ReqIF. See an export for the fields.
         format: the format of the file.
-        mapping: a TOML file that says which columns and values of a Jira export mean what. See the documentation.
         update: change records that the database has. A record changes only the fields that it has. Without this option,
             epics, user stories, acceptance criteria, requirements and relationships that exist are rejected.
         delete_missing: with --update, delete what the file does not have, of each kind that it has. Users, projects and
@@ -66,12 +60,10 @@ def import_(
     """
     if delete_missing and not update:
         raise Misuse("--delete-missing needs --update.")
-    form = format or ("jira" if mapping else _choose_format(None, file))
-    if (form == "jira") != (mapping is not None):
-        raise Misuse("The format jira needs --mapping, and --mapping the format jira.")
+    form = _choose_format(format, file)
     with watch(file, is_quiet=as_json) as shown:
         work = _import_work()
-        order = work.Order(file, form, mapping, creator, update, delete_missing, dry_run)
+        order = work.Order(file, form, creator, update, delete_missing, dry_run)
         result: Imported | None = _run(lambda: work.import_file(order, shown.progress, shown.announce))
     if result is None:
         return 1

@@ -26,8 +26,6 @@ from quilt_mcp.requirements.settings import RequirementsSettings
 from quilt_mcp.requirements.tables import metadata
 from quilt_mcp.requirements.transfer.exporting import BATCH, EVERYTHING, Part, export_records
 from quilt_mcp.requirements.transfer.importing import Mode, Progress, import_records
-from quilt_mcp.requirements.transfer.jira import JiraReader
-from quilt_mcp.requirements.transfer.jira_mapping import read_mapping
 from quilt_mcp.requirements.transfer.partial import parse_change
 from quilt_mcp.requirements.transfer.record_reader import Format, Numbered, RecordReader, Refused
 from quilt_mcp.requirements.transfer.record_writer import Writer
@@ -67,8 +65,7 @@ class Order:
     """What an import should do: the arguments of the command."""
 
     path: Path
-    form: Format | Literal["reqif", "jira"]
-    mapping: Path | None = None
+    form: Format | Literal["reqif"]
     creator: str | None = None
     updates: bool = False
     deletes: bool = False
@@ -96,21 +93,10 @@ async def import_file(order: Order, progress: Progress, announce: Callable[[Reje
     async with _open(is_trial=order.is_trial) as database:
         with order.path.open("rb") as file:
             source = _open_source(file, order, skipped)
-            mode = Mode(
-                updates=order.updates,
-                deletes=order.deletes,
-                is_trial=order.is_trial,
-                keeps_times=lambda: isinstance(source, JiraReader) and source.has_times,
-            )
+            mode = Mode(updates=order.updates, deletes=order.deletes, is_trial=order.is_trial)
             records = _read(source, os.fstat(file.fileno()).st_size, progress, must_end=order.deletes)
             report = await import_records(
-                database,
-                records,
-                creator=order.creator,
-                mode=mode,
-                progress=progress,
-                announce=announce,
-                name_field=source.name_field if isinstance(source, JiraReader) else str,
+                database, records, creator=order.creator, mode=mode, progress=progress, announce=announce
             )
     return Imported(report, skipped, source.may_be_cut)
 
@@ -119,10 +105,6 @@ def _open_source(file: BinaryIO, order: Order, skipped: Counter[str]) -> Source:
     parse = parse_change if order.updates else parse_record
     if order.form == "reqif":
         return ReqifReader(file, skipped, parse=parse)
-    if order.form == "jira":
-        if order.mapping is None:
-            raise ValueError("The format jira needs a mapping.")
-        return JiraReader(file, read_mapping(order.mapping), skipped, parse=parse)
     return RecordReader(file, order.form, parse=parse)
 
 

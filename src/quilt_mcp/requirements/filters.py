@@ -138,6 +138,30 @@ def parse_filters(texts: FilterTexts, kinds: Sequence[Kind] = KINDS) -> Filters:
     )
 
 
+def parse_changes(since: str | None, project: str | None) -> Filters:
+    """Parse the parameters of a list of changes.
+
+    Raises:
+        InvalidTemplateVariable: a value is not valid. Whether projects exist is not checked.
+    """
+    earliest = None if since is None else _parse_time("since", since)
+    return Filters(project=_split("project", project), updated_since=earliest)
+
+
+def parse_kinds(text: str | None) -> tuple[Kind, ...]:
+    """Parse the kinds of a list of changes, in their own order; all of them if there is no text.
+
+    Raises:
+        InvalidTemplateVariable: one is unknown.
+    """
+    names = [kind.name for kind in KINDS]
+    wanted = _split("kind", text) or names
+    for one in wanted:
+        if one not in names:
+            raise refuse_value("kind", one, names)
+    return tuple(kind for kind in KINDS if kind.name in wanted)
+
+
 def refuse_value(
     name: str, value: str, allowed: Collection[str], *, more: str | None = None
 ) -> InvalidTemplateVariable:

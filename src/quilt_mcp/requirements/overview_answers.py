@@ -104,6 +104,34 @@ class Trace(Counted):
     Null if the trace is complete. See `continues` and `continue_at` of each entity."""
 
 
+class Change(TypedDict):
+    """The last change of an entity, in one line."""
+
+    reference_id: str
+    """Prefix and number, such as EP-001."""
+    type: str
+    """`epic`, `user_story`, `acceptance_criteria` or `requirement`."""
+    title: str
+    """For an acceptance criterion, which has no title: the first 120 characters of its description."""
+    status: str | None
+    """Null for an acceptance criterion, which has none."""
+    change: Literal["created", "updated"]
+    """`created` if nothing has changed since the entity was created. Deleted entities leave no trace."""
+    at: str
+    """When it was: ISO 8601 in UTC."""
+    created_by: str | None
+    """The username of who created the entity. Who changed it is not recorded. Null if the server may not read users."""
+    uri: str
+    """The URI of the entity."""
+
+
+class ChangePage(Counted):
+    """A page of changes, the last one first. An entity occurs once, with its last change."""
+
+    changes: list[Change]
+    """The changes of this page."""
+
+
 class ProjectName(TypedDict):
     """A project, by its name."""
 

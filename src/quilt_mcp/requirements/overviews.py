@@ -1,7 +1,8 @@
 """The service functions of traces, coverage and projects."""
 
-from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, EPIC, REQUIREMENT, USER_STORY
-from quilt_mcp.requirements.overview_answers import Coverage, ProjectPage, Trace
+from quilt_mcp.requirements.filters import parse_changes, parse_kinds
+from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY
+from quilt_mcp.requirements.overview_answers import ChangePage, Coverage, ProjectPage, Trace
 from quilt_mcp.requirements.overview_parameters import CATEGORIES, MAX_DEPTH
 from quilt_mcp.requirements.service import MAX_COMPLETIONS
 from quilt_mcp.requirements.stores import current_store
@@ -61,6 +62,28 @@ async def read_coverage(
     may see, or for one epic (EP-001) or one project (its ID or its name).
     """
     return await current_store().read_coverage(epic, project, category, cursor, limit)
+
+
+async def list_changes(
+    since: str | None = None,
+    project: str | None = None,
+    kind: str | None = None,
+    cursor: str | None = None,
+    limit: str | None = None,
+) -> ChangePage:
+    """What changed last: epics, user stories, requirements and acceptance criteria in one list, 50 per page.
+
+    `since`: an ISO 8601 date or time. `kind`: epic, user_story, acceptance_criteria, requirement.
+    Deletions are not recorded.
+    """
+    page = await current_store().read_changes(parse_changes(since, project), parse_kinds(kind), cursor, limit)
+    return {"changes": page.rows, "count": page.total, "next_cursor": page.next_cursor}
+
+
+def complete_kinds(prefix: str) -> list[str]:
+    """Return the kinds that start with a prefix, after those that are complete already."""
+    head, comma, last = prefix.rpartition(",")
+    return [f"{head}{comma}{kind.name}" for kind in KINDS if kind.name.startswith(last)]
 
 
 async def list_projects(cursor: str | None = None, limit: str | None = None) -> ProjectPage:

@@ -128,6 +128,16 @@ RESOURCES = [
         },
         free_text={"query", *SEARCH_FILTERS},
     ),
+    define(
+        "requirements://changes{?since,project,kind,cursor,limit}",
+        overviews.list_changes,
+        name="Changes",
+        values={
+            "project": partial(service.complete_filters, EPIC, "project"),
+            "kind": overviews.complete_kinds,
+        },
+        free_text={"since", "project", "kind", "cursor"},
+    ),
     define("requirements://projects{?cursor,limit}", overviews.list_projects, name="All Projects"),
     define(
         "requirements://epics/{id}/trace{?depth,cursor,limit}",

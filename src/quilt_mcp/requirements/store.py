@@ -12,6 +12,7 @@ from quilt_mcp.core.errors import InvalidTemplateVariable, ResourceFailure
 from quilt_mcp.requirements import kinds, parameters, shapes
 from quilt_mcp.requirements.access import Scope, load_scope
 from quilt_mcp.requirements.answers import EpicHierarchy, RequirementRelationships, RequirementType, SearchPage
+from quilt_mcp.requirements.changes import Changes
 from quilt_mcp.requirements.conditions import Selection
 from quilt_mcp.requirements.coverage import FIRST, find_filter, read_coverage
 from quilt_mcp.requirements.database import Database, open_database
@@ -20,7 +21,7 @@ from quilt_mcp.requirements.filters import Filters
 from quilt_mcp.requirements.hierarchies import read_hierarchy
 from quilt_mcp.requirements.kinds import Kind
 from quilt_mcp.requirements.names import may_read_users
-from quilt_mcp.requirements.overview_answers import Coverage, Project, Trace
+from quilt_mcp.requirements.overview_answers import Change, Coverage, Project, Trace
 from quilt_mcp.requirements.overview_parameters import parse_category, parse_depth
 from quilt_mcp.requirements.paging import decode_position, encode_position
 from quilt_mcp.requirements.parameters import EntityId
@@ -217,6 +218,18 @@ class RequirementsStore:
                 cursor=cursor,
                 is_page=category is not None,
             )
+
+    async def read_changes(
+        self, filters: Filters, wanted: Sequence[Kind], cursor: str | None, limit: str | None
+    ) -> Page[Change]:
+        """Read a page of the entities of some kinds, the last changed first."""
+        size = parse_limit(limit)
+        async with self.open_reader() as reader:
+            selection = await self.select(reader, filters, wanted)
+            tag = cursors.compute_tag("changes", [kind.name for kind in wanted], selection, reader.scope)
+            mark = None if cursor is None else decode_mark(cursor, "updated_at", tag)
+            found = await Changes(reader, selection, wanted).read(mark, size)
+            return Page(found.rows, found.total, encode_mark(found.last, tag) if found.last else None)
 
     async def read_projects(self, cursor: str | None, limit: str | None) -> Page[Project]:
         """Read a page of the caller's projects. A database of the earlier requirements system has none."""

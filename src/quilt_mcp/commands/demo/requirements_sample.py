@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypedDict
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import NullPool, create_engine, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quilt_mcp.app.database.engines import make_file
@@ -33,6 +33,8 @@ from quilt_mcp.settings import Settings
 TEXTS = Path(__file__).with_name("requirements_sample.toml")
 PREBUILT = Path(__file__).with_name("requirements_sample.sqlite3.zlib")
 START = datetime(2024, 9, 2, 8, 0, tzinfo=UTC)
+_REPLACED = "jonas_lindqvist"
+"""Who lends his work to the caller of a demo of today."""
 _NAMESPACE = uuid.UUID("0c1f8a56-53f0-4f0e-9a3c-8d2f5b7e6a11")
 # repeated over the rows of a kind
 _PRIORITIES = (3, 2, 1, 2, 4, 3, 2)
@@ -71,6 +73,29 @@ def write_sample(settings: RequirementsSettings) -> None:
     file = settings.data_dir / FILE_NAME
     make_file(file)
     file.write_bytes(zlib.decompress(PREBUILT.read_bytes()))
+
+
+def refresh_sample(settings: RequirementsSettings, now: datetime, user: str) -> None:
+    """Move the times of the sample so that its last change was an hour before now. Assign some of it to a user.
+
+    The sample of a world has fixed times, so that its answers are the same in every run. A demo of today shows changes
+    of the last days, and what is assigned to the caller.
+    """
+    file = settings.data_dir / FILE_NAME
+    engine = create_engine(f"sqlite:///{file}", poolclass=NullPool)
+    with engine.begin() as connection:
+        entities = [tables.BY_KIND[kind.name] for kind in kinds.KINDS]
+        last = [connection.execute(select(func.max(table.c.updated_at))).scalar_one() for table in entities]
+        shift = (now - timedelta(hours=1) - max(last)).total_seconds()
+        for table in (*entities, tables.projects):
+            moved = {
+                name: func.strftime("%Y-%m-%d %H:%M:%S.000000", table.c[name], f"{shift:+.0f} seconds")
+                for name in ("created_at", "updated_at")
+            }
+            connection.execute(update(table).values(moved))
+        for table in (tables.epics, tables.user_stories, tables.requirements):
+            assigned = update(table).where(table.c.assignee_id == _make_id(_REPLACED))
+            connection.execute(assigned.values(assignee_id=_make_id(user)))
 
 
 async def create_sample(connection: AsyncConnection) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import quilt3.session
@@ -18,7 +19,7 @@ from quilt_mcp.commands.demo.certificates import make_certificate
 from quilt_mcp.commands.demo.company import EMPTY
 from quilt_mcp.commands.demo.environment import isolate, route_to
 from quilt_mcp.commands.demo.records import Company, User
-from quilt_mcp.commands.demo.requirements_sample import write_sample
+from quilt_mcp.commands.demo.requirements_sample import refresh_sample, write_sample
 from quilt_mcp.commands.demo.stack import FakeStack
 from quilt_mcp.commands.demo.workflow_sample import write_workflows
 from quilt_mcp.commands.demo.worlds import WORLDS, Plan
@@ -59,7 +60,7 @@ class World:
 
 
 @contextmanager
-def demo_world(name: str = "admin") -> Iterator[World]:
+def demo_world(name: str = "admin", *, now: datetime | None = None) -> Iterator[World]:
     """Put this process into a world until the context ends. Then everything is restored.
 
     In the world, the environment, quilt3's files and AWS are those of the world, and so is the default app. A process
@@ -67,6 +68,8 @@ def demo_world(name: str = "admin") -> Iterator[World]:
 
     Args:
         name: one of worlds.WORLDS.
+        now: the time of a demo for people: the last change of its requirements is an hour before, and its
+            administrator is the user `me` of filters, if there is one. Without it, the times are those of the sample.
 
     Raises:
         ValueError: there is no such world.
@@ -77,14 +80,14 @@ def demo_world(name: str = "admin") -> Iterator[World]:
     if not _occupied.acquire(blocking=False):
         raise RuntimeError("This process is already in a demo world. Leave it before you enter another.")
     try:
-        with _enter(name) as world:
+        with _enter(name, now) as world:
             yield world
     finally:
         _occupied.release()
 
 
 @contextmanager
-def _enter(name: str) -> Iterator[World]:
+def _enter(name: str, now: datetime | None) -> Iterator[World]:
     plan = WORLDS[name]
     company = plan.company
     user = company.find_user(plan.user) if plan.user else None
@@ -101,7 +104,10 @@ def _enter(name: str) -> Iterator[World]:
         settings.data_dir.mkdir(parents=True)  # otherwise answers about it would depend on earlier reads
         if company is not EMPTY:
             write_sample(settings)
-        if user and user.role and not user.is_admin:  # the sample does not know a user without a role
+            if now and user:
+                refresh_sample(settings, now, user.name)
+        has_name = (now is not None and company is not EMPTY) or (user is not None and not user.is_admin)
+        if user and user.role and has_name:  # the sample does not know a user without a role
             os.environ["QUILT_MCP_REQUIREMENTS_USER"] = user.name
         write_workflows(settings, company.workflows)
         if plan.mishap:

@@ -40,14 +40,11 @@ class Mode:
             changes only the fields that it has.
         deletes: delete what the file does not have, of the kinds that it has.
         is_trial: check and report everything, but write nothing.
-        keeps_times: called when the file was read. Returns whether changed records keep the time of the file, because
-            another system gives it; otherwise they get the current time.
     """
 
     updates: bool = False
     deletes: bool = False
     is_trial: bool = False
-    keeps_times: Callable[[], bool] = bool
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,6 @@ async def import_records(
     mode: Mode = _ONLY_NEW,
     progress: Progress = _ignore,
     announce: Callable[[Rejection], object] = _ignore,
-    name_field: Callable[[str], str] = str,
 ) -> Report:
     """Write all records, or none if any is rejected. Update existing users, projects and types.
 
@@ -99,14 +95,13 @@ async def import_records(
         mode: what the import may do.
         progress: called with what is being done, the number of records that are done, and the total.
         announce: called with each of the first rejections, when it is found.
-        name_field: returns what the file calls a field of a record.
 
     Raises:
         OSError: the file cannot be read.
         ResourceFailure: as `Database.writing`.
     """
     await _check_database(database)
-    rejections = Rejections(announce, name_field)
+    rejections = Rejections(announce)
     with open_spool() as spool:
         work = _Import(spool, rejections, creator, mode, progress)
         if _read(records, spool, rejections):
@@ -169,8 +164,7 @@ class _Import:
         await resolver.resolve(self.author, lambda done: self.progress("Checking", done, total))
         await check_relationships(resolver, is_complete=mode.deletes)
         self._require_valid()
-        keeps_times = mode.keeps_times()
-        updater = Updater(connection, spool, rejections, self.changes, keeps_times) if mode.updates else None
+        updater = Updater(connection, spool, rejections, self.changes) if mode.updates else None
         async with defer_indexes(connection):
             await write_records(connection, spool, updater, lambda done: self.progress("Writing", done, total))
         if updater:

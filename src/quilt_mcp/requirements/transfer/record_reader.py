@@ -139,7 +139,7 @@ def _check_header(header: list[str]) -> None:
         )
     if "Issue key" in header:
         raise UnreadableFile(
-            1, "This is a Jira export. Import it with --mapping; docs/interchange.md has an example mapping."
+            1, "This is a Jira export. Change it to records first; docs/interchange.md has a program for that."
         )
     seen = set()
     for place, name in enumerate(header, 1):

@@ -23,22 +23,20 @@ class Rejections:
 
     Args:
         announce: called with each of the first ones, when it is found.
-        name_field: returns what the file calls a field of a record.
 
     Attributes:
         first: the first ones that were found, in that order.
         count: the number of all.
     """
 
-    def __init__(self, announce: Callable[[Rejection], object], name_field: Callable[[str], str] = str) -> None:
+    def __init__(self, announce: Callable[[Rejection], object]) -> None:
         self._announce = announce
-        self._name_field = name_field
         self.first: list[Rejection] = []
         self.count = 0
 
     def add(self, line: int, field: str | None, reason: str) -> None:
         """Add a rejection of a record."""
-        self.take(Rejection(line, field and self._name_field(field), reason))
+        self.take(Rejection(line, field, reason))
 
     def take(self, rejection: Rejection) -> None:
         """Add a rejection that has the names of the file."""

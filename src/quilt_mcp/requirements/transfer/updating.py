@@ -32,14 +32,12 @@ class Updater:
         spool: records that agree with each other and with the database.
         rejections: takes records that are older than their rows.
         changes: takes what changes.
-        keeps_times: whether a changed record with the time of its row keeps this time.
     """
 
     connection: AsyncConnection
     spool: Spool
     rejections: Rejections
     changes: Changes
-    keeps_times: bool = False
 
     async def update(self, kind: str, records: list[Spooled]) -> list[Spooled]:
         """Update the rows of records. Return the other records, which are new."""
@@ -113,7 +111,7 @@ class Updater:
             self.rejections.add(record.line, "updated_at", _STALE.format(time=time))
         elif given > row["updated_at"]:
             changed["updated_at"] = given
-        elif changed and not self.keeps_times:
+        elif changed:
             changed["updated_at"] = max(datetime.now(UTC), row["updated_at"])
         return changed
 

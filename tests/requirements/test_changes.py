@@ -1,0 +1,115 @@
+"""What changed last: the entities of all kinds in one list, compared with a model in plain Python."""
+
+import random
+from typing import Any
+
+import pytest
+from mcp_types import ResourceTemplateReference
+
+from quilt_mcp.requirements import kinds
+from quilt_mcp.requirements.resources import RESOURCES
+from quilt_mcp.settings import Settings
+from tests.contract.surfaces import AnyClient
+from tests.requirements.client import connect, read, read_failure, read_pages
+
+MEMBER, STRANGER = "emma_johansson", "peter_van_dijk"
+[URI] = [definition["uri"] for definition in RESOURCES if definition["uri"].startswith("requirements://changes")]
+
+
+async def make_model(client: AnyClient) -> list[dict[str, Any]]:
+    """Return the changes that the lists of the four kinds imply."""
+    found = []
+    for kind in kinds.KINDS:
+        for page in await read_pages(client, kind.segment, kind.table, 200):
+            found += [(kind, row) for row in page]
+    found.sort(key=lambda one: (one[1]["updated_at"], one[1]["id"]), reverse=True)
+    return [
+        {
+            "reference_id": row["reference_id"],
+            "type": kind.name,
+            "title": row["title"] if kind.statuses else row["description"][:120],
+            "status": row.get("status"),
+            "change": "created" if row["created_at"] == row["updated_at"] else "updated",
+            "at": row["updated_at"],
+            "created_by": row[f"{kind.author_column.removesuffix('_id')}_name"],
+            "uri": f"requirements://{kind.segment}/{row['reference_id']}",
+        }
+        for kind, row in found
+    ]
+
+
+@pytest.mark.parametrize("user", [None, MEMBER, STRANGER])
+async def test_every_page_is_as_the_lists_say(settings_with_sample: Settings, user: str | None) -> None:
+    choose = random.Random(1)  # noqa: S311 - a test chooses with it
+    async with connect(settings_with_sample, user) as client:
+        model = await make_model(client)
+        assert (await read(client, "changes?limit=200"))["count"] == len(model)
+        for _ in range(6):
+            since = choose.choice(model)["at"] if model else "2024-09-02"
+            wanted = choose.sample([kind.name for kind in kinds.KINDS], choose.randint(1, 4))
+            expected = [one for one in model if one["at"] >= since and one["type"] in wanted]
+            path = f"changes?since={since}&kind={','.join(wanted)}"
+            pages = await read_pages(client, path, "changes", choose.randint(5, 200))
+            assert [one for page in pages for one in page] == expected
+            assert (await read(client, path))["count"] == len(expected)
+
+
+async def test_a_project_limits_the_changes_to_its_entities(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        name = (await read(client, "projects"))["projects"][-1]["name"]
+        found = await read_pages(client, f"changes?project={name}&kind=epic", "changes", 200)
+        of_project = await read_pages(client, f"epics?project={name}", "epics", 200)
+        everything = await read(client, "changes?kind=epic")
+    assert {one["reference_id"] for one in found[0]} == {one["reference_id"] for one in of_project[0]}
+    assert 0 < len(found[0]) < everything["count"]
+
+
+async def test_other_projects_and_wrong_values_are_refused(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        names = [one["name"] for one in (await read(client, "projects"))["projects"]]
+        cursor = (await read(client, "changes?limit=1"))["next_cursor"]
+    async with connect(settings_with_sample, MEMBER) as client:
+        own = [one["name"] for one in (await read(client, "projects"))["projects"]]
+        hidden = next(name for name in names if name not in own)
+        bodies = {}
+        for path in (
+            f"changes?project={hidden}",
+            "changes?project=Nothing",
+            "changes?kind=story",
+            "changes?kind=user-story",
+            "changes?since=yesterday",
+            f"changes?cursor={cursor}",
+            f"changes?limit=1&kind=epic&cursor={cursor}",
+            "changes?limit=0",
+        ):
+            bodies[path] = (await read_failure(client, path)).body
+            assert bodies[path]["error"] == "InvalidTemplateVariable", path
+    messages = {bodies[f"changes?project={hidden}"]["message"], bodies["changes?project=Nothing"]["message"]}
+    assert len(messages) == 1
+    assert bodies["changes?kind=user-story"]["suggested_actions"][0] == "Did you mean user_story?"
+
+
+async def test_a_new_change_comes_first(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        first = await read(client, "changes?limit=2")
+        again = await read(client, f"changes?limit=2&cursor={first['next_cursor']}")
+        assert again["count"] == first["count"]
+        assert again["changes"][0]["at"] <= first["changes"][-1]["at"]
+
+
+async def test_the_kinds_and_projects_of_changes_are_completed(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample, MEMBER) as client:
+        reference = ResourceTemplateReference(type="ref/resource", uri=URI)
+        kind = await client.complete(reference, {"name": "kind", "value": "epic,u"})
+        project = await client.complete(reference, {"name": "project", "value": ""})
+        own = [one["name"] for one in (await read(client, "projects"))["projects"]]
+    assert kind.values == ["epic,user_story"]
+    assert project.values == sorted(own)
+
+
+async def test_changes_in_a_database_of_the_earlier_system(existing_settings: Settings) -> None:
+    async with connect(existing_settings) as client:
+        found = await read(client, "changes")
+        body = (await read_failure(client, "changes?project=Default")).body
+    assert [one["type"] for one in found["changes"]].count("epic") >= 1
+    assert "has no projects" in body["message"]
