@@ -90,7 +90,7 @@ def read_golden(settings: Settings, name: str) -> Any:
         ContractError: the file is not JSON.
     """
     path = settings.golden / f"{name}.json"
-    if not path.exists():
+    if not path.is_file():
         return None
     try:
         return json.loads(path.read_text(encoding="utf-8"))

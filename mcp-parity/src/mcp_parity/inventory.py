@@ -3,32 +3,114 @@
 import csv
 import io
 import re
+from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from fastmcp import FastMCP
 from mcp.shared.exceptions import MCPError
-from mcp_types import ResourceTemplateReference
+from mcp_types import (
+    METHOD_NOT_FOUND,
+    ListPromptsRequest,
+    ListResourcesRequest,
+    ListResourceTemplatesRequest,
+    ListToolsRequest,
+    PaginatedRequest,
+    PaginatedRequestParams,
+    ResourceTemplateReference,
+)
+from pydantic import TypeAdapter
 
-from mcp_parity.serving import AnyClient, get_list
+from mcp_parity.serving import AnyClient
 from mcp_parity.settings import UI, ContractError, Settings
+from mcp_parity.values import describe, find_differences
 
 Row = dict[str, str]
+MOST_PAGES = 1_000
+_ANSWER: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _PATH_VARIABLE = re.compile(r"\{(\w+)\*?\}")
 _BLOCK = re.compile(r"\{[?&]?([\w,*]+)\}")
 
 
+class Listing(NamedTuple):
+    """A list of the server: its request, the field of the answer, and the field that names an entry."""
+
+    request: type[PaginatedRequest[Any]]
+    field: str
+    key: str
+
+
+LISTS = {
+    "resources": Listing(ListResourcesRequest, "resources", "uri"),
+    "resource-templates": Listing(ListResourceTemplatesRequest, "resourceTemplates", "uriTemplate"),
+    "tools": Listing(ListToolsRequest, "tools", "name"),
+    "prompts": Listing(ListPromptsRequest, "prompts", "name"),
+}
+
+
 @dataclass(frozen=True)
 class Component:
-    """A row, and what the server lists for it."""
+    """A row, and the entry of the list, as the server sends it."""
 
     row: Row
-    listed: Any
+    listed: dict[str, Any]
+
+
+async def get_list(client: AnyClient, name: str) -> list[dict[str, Any]]:
+    """Return the entries of a list as the server sends them; none if it does not know the request.
+
+    Raises:
+        ContractError: an entry or a page occurs twice, or the pages do not end.
+    """
+    request, field, key = LISTS[name]
+    cursors: list[str] = []
+    pages: list[list[dict[str, Any]]] = []
+    cursor = None
+    while cursor not in cursors:
+        cursors += [cursor] if cursor is not None else []
+        try:
+            page = await client.session.send_request(request(params=PaginatedRequestParams(cursor=cursor)), _ANSWER)
+        except MCPError as error:
+            if error.error.code == METHOD_NOT_FOUND and not pages:
+                return []
+            raise
+        if page[field] and page[field] in pages:
+            raise ContractError(f"{name}: page {len(pages) + 1} repeats page {pages.index(page[field]) + 1}")
+        pages.append(page[field])
+        cursor = page.get("nextCursor")
+        if cursor is None:
+            return _check_unique([entry for found in pages for entry in found], name, key)
+        if len(pages) == MOST_PAGES:
+            raise ContractError(f"{name}: the list does not end after {MOST_PAGES:,} pages")
+    raise ContractError(f"{name}: page {len(pages)} names the next page {cursor!r}, which was read before")
+
+
+def _check_unique(entries: list[dict[str, Any]], name: str, key: str) -> list[dict[str, Any]]:
+    if twice := sorted(one for one, count in Counter(str(entry[key]) for entry in entries).items() if count > 1):
+        raise ContractError("\n".join(f"{name}: {one} is listed more than once" for one in twice))
+    return entries
+
+
+def describe_start(client: AnyClient, fields: tuple[str, ...]) -> dict[str, Any]:
+    """Return what the server says of itself when a client connects: the fields that are wanted.
+
+    Nothing is asked, and nothing returned, if `mcp_protocol` names a protocol version without a start.
+    """
+    info, capabilities = client.server_info, client.server_capabilities
+    if info is None or not info.name:
+        return {}
+    said = {
+        **info.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "instructions": client.instructions,
+        "capabilities": capabilities.model_dump(mode="json", by_alias=True, exclude_none=True) if capabilities else {},
+    }
+    return {name: said[name] for name in fields if said.get(name) is not None}
 
 
 def read_rows(settings: Settings) -> list[Row]:
-    """Return the rows of resources and templates in the inventory, or none if there is no file.
+    """Return the rows of the inventory, or none if there is no file.
 
     Raises:
         ContractError: the file is no CSV file in UTF-8, or it lacks a column that is needed.
@@ -42,12 +124,23 @@ def read_rows(settings: Settings) -> list[Row]:
         raise ContractError(f"{shown} cannot be read: {error}; restore it, or delete it and update") from error
     if any(None in (row.get("type"), row.get("uri"), row.get("example_uri")) for row in rows):
         raise ContractError(f"{shown} has a row without type, uri or example_uri: run pytest --snapshot-update")
-    return select_resources(rows)
+    return rows
 
 
 def select_resources(rows: list[Row]) -> list[Row]:
     """Return the rows of resources and templates."""
     return [row for row in rows if row["type"] != "tool"]
+
+
+def describe_changes(before: list[Row], after: list[Row], columns: tuple[str, ...], shown: str) -> list[str]:
+    """Return a line for each row that only one inventory has, and for each value that differs."""
+    was, now = ({(row["type"], row["uri"] or row["name"]): row for row in rows} for rows in (before, after))
+    lines = [f"  {name}: in {shown}, but the server does not list it" for _, name in sorted(was.keys() - now.keys())]
+    lines += [f"  {name}: the server lists it, but it is not in {shown}" for _, name in sorted(now.keys() - was.keys())]
+    for key in sorted(was.keys() & now.keys()):
+        one, other = ({name: row.get(name, "") for name in columns} for row in (was[key], now[key]))
+        lines += describe(list(find_differences(one, other, key[1])), shown, "server").splitlines()
+    return lines or ["  the rows are in another order, or the columns are others"]
 
 
 def write_rows(rows: list[Row], columns: tuple[str, ...]) -> str:
@@ -65,10 +158,10 @@ async def list_components(client: AnyClient, settings: Settings, server: Any) ->
     Raises:
         ContractError: a pattern of `mcp_exclude` matches nothing.
     """
-    resources = await get_list(client.list_resources)
-    found = [Component(_resource_row("resource", one, str(one.uri), [], str(one.uri)), one) for one in resources]
-    for template in await get_list(client.list_resource_templates):
-        uri = template.uri_template
+    resources = await get_list(client, "resources")
+    found = [Component(_resource_row("resource", one, one["uri"], [], one["uri"]), one) for one in resources]
+    for template in await get_list(client, "resource-templates"):
+        uri = template["uriTemplate"]
         variables = [name.rstrip("*") for block in _BLOCK.findall(uri) for name in block.split(",")]
         example = settings.examples.get(uri) or await _find_example(client, uri, server)
         found.append(Component(_resource_row("resource_template", template, uri, variables, example), template))
@@ -77,33 +170,33 @@ async def list_components(client: AnyClient, settings: Settings, server: Any) ->
             raise ContractError(f"mcp_exclude: {pattern}: the server lists no such URI")
     found = [one for one in found if not settings.excludes(one.row["uri"])]
     found.sort(key=lambda one: (one.row["type"], one.row["uri"]))
-    tools = sorted(await get_list(client.list_tools), key=lambda tool: tool.name)
+    tools = sorted(await get_list(client, "tools"), key=itemgetter("name"))
     return found + [Component(_tool_row(tool), tool) for tool in tools]
 
 
-def _resource_row(kind: str, listed: Any, uri: str, variables: list[str], example: str) -> Row:
+def _resource_row(kind: str, listed: dict[str, Any], uri: str, variables: list[str], example: str) -> Row:
     return {
         **_meta_columns(listed),
         "type": kind,
         "uri": uri,
-        "name": listed.name,
-        "description": " ".join((listed.description or "").split()),
-        "mime_type": listed.mime_type or "",
+        "name": listed["name"],
+        "description": " ".join((listed.get("description") or "").split()),
+        "mime_type": listed.get("mimeType") or "",
         "is_template": "true" if variables else "false",
         "template_variables": " ".join(variables),
         "example_uri": example,
     }
 
 
-def _tool_row(tool: Any) -> Row:
+def _tool_row(tool: dict[str, Any]) -> Row:
     """Return a tool's row. The description is the first line: the rest can name every resource."""
-    row = {"type": "tool", "name": tool.name, "is_template": "false"}
-    return {**_meta_columns(tool), **row, "description": (tool.description or "").split("\n")[0]}
+    row = {"type": "tool", "uri": "", "name": tool["name"], "is_template": "false"}
+    return {**_meta_columns(tool), **row, "description": (tool.get("description") or "").split("\n")[0]}
 
 
-def _meta_columns(listed: Any) -> Row:
+def _meta_columns(listed: dict[str, Any]) -> Row:
     """Return the plain values of the component's `_meta`. `mcp_columns` can name them."""
-    plain = {name: value for name, value in (listed.meta or {}).items() if isinstance(value, str | int | float)}
+    plain = {name: value for name, value in (listed.get("_meta") or {}).items() if isinstance(value, str | int | float)}
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in plain.items()}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 DIRECTORIES = ("data", "errors", "discovery")
-LISTINGS = ("resources", "resource-templates", "tools", "get-resource")
+LISTINGS = ("resources", "resource-templates", "tools", "prompts", "server", "get-resource")
 _LONGEST_PART = 100
 _PLAIN = re.compile(r"[A-Za-z0-9]+([._-]+[A-Za-z0-9]+)*")
 

@@ -1,5 +1,7 @@
 """Reads a resource on both surfaces, and checks that the answers agree."""
 
+import asyncio
+import json
 import re
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +13,7 @@ from mcp_parity.serving import AnyClient
 from mcp_parity.settings import ContractError, Settings
 from mcp_parity.shown import show_content
 from mcp_parity.tool_answers import ToolAnswer, ask_tool
-from mcp_parity.values import describe, find_differences, mask, shorten
+from mcp_parity.values import Place, describe, find_differences, mask, shorten
 
 _INVALID_PARAMS = -32602
 _UNMASKED = re.compile(r"Error reading resource '.*': ", re.DOTALL)  # what FastMCP writes unless it masks errors
@@ -19,6 +21,12 @@ _SECRET = re.compile(
     r"\b(sk-[\w-]{6,}|gh[pousr]_\w{20,}|AKIA[0-9A-Z]{16}|xox[bap]-[\w-]{10,}|eyJ[\w-]{10,}\.[\w-]{10,}\."
     r"|\w+://\w+:[^\s/@]+@|BEGIN [A-Z ]*PRIVATE KEY|Bearer [\w.~+/-]{16,})"
 )
+
+_TIMES = (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*", r"\d\d?:\d\d:\d\d( [AP]M)?", r"\d{4}-\d\d-\d\d")
+_TIME = re.compile(
+    "|".join(_TIMES) + r"|\b1[6-9]\d{8}|(?i:time|date|clock|stamp|second|elapsed|\bnow\b|\bage\b|_at\b|seen|\bago\b)"
+)
+"""A time, or a name of one."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class Answer:
             return {"resource": self.error}
         return {"contents": self.contents} | ({"tool": self.refusal} if self.refusal else {})
 
-    def shorten(self, volatile: list[str]) -> dict[str, Any]:
+    def shorten(self, volatile: list[Place]) -> dict[str, Any]:
         """Return what a golden holds, without volatile values, and large contents by shape and hash."""
         golden: dict[str, Any] = mask(self.to_golden(), volatile)
         if "contents" in golden:
@@ -99,9 +107,9 @@ async def observe(client: AnyClient, uri: str, settings: Settings, tool: str) ->
     volatile = settings.volatile_paths(uri)
     if differences := list(find_differences(mask(one, volatile), mask(other, volatile))):
         again = await read(client, uri)
-        moved = {found.path for found in find_differences(native.to_golden(), again.to_golden())}
-        if {found.path for found in differences} <= moved:
-            raise ContractError(describe_volatile(uri, sorted(moved)))
+        moved = {found.volatile for found in find_differences(native.to_golden(), again.to_golden())}
+        if {found.volatile for found in differences} <= moved:
+            raise ContractError(describe_volatile(uri, moved, native))
         verb = "refuses differently" if reply.refused else "lies: it differs"
         lines = describe(differences, "resources/read", tool)
         raise ContractError(f"{uri}: {tool} {verb} from resources/read\n{lines}")
@@ -117,24 +125,35 @@ def _settle_refusal(native: Answer, reply: ToolAnswer, tool: str) -> Answer:
     raise ContractError(f"{native.uri}: resources/read answers with data, but {tool} refuses: {reply.message}")
 
 
-def describe_volatile(uri: str, paths: list[str]) -> str:
+def describe_volatile(uri: str, paths: set[str], answer: Answer) -> str:
     """Return which lines declare values that differ from read to read."""
-    lines = "\n".join(f'    "{uri} {path}",' for path in paths)
+    lines = "".join(f'\n    "{uri} {path}{_propose_part(answer, path)}",' for path in sorted(paths))
     advice = "Make it stable, or declare what changes:"
-    return f"{uri}: the answer changes between two reads. {advice}\nmcp_volatile = [\n{lines}\n]"
+    return f"{uri}: the answer changes between two reads. {advice}\nmcp_volatile = [{lines}\n]"
 
 
-async def check_stable(client: AnyClient, first: Answer, settings: Settings) -> None:
-    """Read a URI again.
+def _propose_part(answer: Answer, path: str) -> str:
+    """Return a pattern for a time in a line of a text, so that the other lines stay pinned."""
+    if not path.endswith(".lines[]"):
+        return ""
+    lines = "\n".join(line for one in answer.contents or [] for line in one.get("lines", []))
+    found = next((one for one in _TIMES if re.search(one, lines)), None)
+    return f" /{found}/".replace("\\", "\\\\") if found else ""
+
+
+async def check_stable(client: AnyClient, first: Answer, settings: Settings, *, about: Any) -> None:
+    """Read a URI again. If there is a sign of a time in `about`, a clock of one second moves before.
 
     Raises:
         ContractError: the answer differs from the first in what is not declared as volatile.
     """
+    if _TIME.search(json.dumps(about, default=str)):
+        await asyncio.sleep(settings.pause)
     paths = settings.volatile_paths(first.uri)
     answers = (replace(first, refusal=None), await read(client, first.uri))
     one, other = [mask(answer.to_golden(), paths) for answer in answers]
-    if moved := sorted({found.path for found in find_differences(one, other)}):
-        raise ContractError(describe_volatile(first.uri, moved))
+    if moved := {found.volatile for found in find_differences(one, other)}:
+        raise ContractError(describe_volatile(first.uri, moved, first))
 
 
 def check_listed(answer: Answer) -> None:

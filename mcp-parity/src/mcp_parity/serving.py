@@ -3,23 +3,21 @@
 import asyncio
 import importlib
 import inspect
-import os
 import re
 import shlex
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from fastmcp import Client
-from fastmcp.client.transports import ClientTransport, StdioTransport
-from mcp.shared.exceptions import MCPError
-from mcp_types import METHOD_NOT_FOUND
+from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
 
 from mcp_parity.settings import ContractError, Settings
+from mcp_parity.transports import Command, Remote, describe_transport
 
 T = TypeVar("T")
 AnyClient = Client[Any]
@@ -29,6 +27,10 @@ _GRACE = 5.0
 
 class _TimeIsOver(BaseException):
     """The server takes too long to import. A server that catches every `Exception` must not catch it."""
+
+
+class Unanswered(ContractError):
+    """The server cannot be created or reached, or it does not answer."""
 
 
 def load_server(settings: Settings) -> Any:
@@ -41,10 +43,10 @@ def load_server(settings: Settings) -> Any:
     if not named:
         raise ContractError("mcp_server is not set: write mcp_server = module:attribute, a command or a URL")
     if named.startswith(("http://", "https://")):
-        return named
+        return Remote(named)
     if not _ATTRIBUTE.fullmatch(named):
         command, *arguments = shlex.split(named)
-        return StdioTransport(command, arguments, env=dict(os.environ), cwd=str(settings.root))
+        return Command(command, arguments, str(settings.root))
     if str(settings.root) not in sys.path:
         sys.path.insert(0, str(settings.root))
     with _explain(f"mcp_server = {named}", settings):
@@ -52,16 +54,18 @@ def load_server(settings: Settings) -> Any:
 
 
 @contextmanager
-def _explain(about: str, settings: Settings, failed: str = "") -> Iterator[None]:
-    """Report every failure in one line."""
+def _explain(about: str, settings: Settings, failed: str = "", server: Any = None) -> Iterator[None]:
+    """Report every failure in one line, with what the server's transport has seen."""
     try:
         yield
     except _TimeIsOver as end:
-        raise ContractError(f"{about}: the server does not answer within {settings.timeout:g} s (mcp_timeout)") from end
+        late = f"{about}: the server does not answer within {settings.timeout:g} s (mcp_timeout)"
+        raise Unanswered(f"{late}{describe_transport(server)}") from end
     except ContractError:
         raise
     except (Exception, SystemExit) as error:
-        raise ContractError(f"{about}: {failed}{type(error).__name__}: {error}") from error
+        shown = f"{about}: {failed}{type(error).__name__}: {error}"
+        raise Unanswered(f"{shown}{describe_transport(server)}") from error
 
 
 def _limit(work: Callable[[], T], seconds: float) -> T:
@@ -104,33 +108,36 @@ def _create(named: str, timeout: float) -> Any:
         found = loop().run(found, timeout)
     if not (hasattr(found, "list_resources") or isinstance(found, ClientTransport | str | dict)):
         raise ContractError(f"mcp_server = {named}: this is {type(found).__name__}, not a FastMCP server")
+    if type(found) is StreamableHttpTransport and found.httpx_client_factory is None:
+        return Remote(found.url, found.headers, found.auth)  # which tells the status of a refusal
     return found
 
 
 def converse(server: Any, settings: Settings, talk: Callable[[AnyClient], Coroutine[Any, Any, T]], about: str) -> T:
-    """Connect to the server, talk with it, and return the result.
+    """Talk with the server, and return the result. A connection to another process stays open for the next talk.
 
     Raises:
-        ContractError: the server cannot be reached or does not answer in time.
+        ContractError: the server cannot be reached, does not answer in time, or writes what is no message to stdout.
     """
-
-    async def connect() -> T:
-        client = Client(server, mode=settings.protocol)
-        async with client:
-            return await talk(client)
-
-    with _explain(about, settings, "no answer: "):
-        return loop().run(connect(), settings.timeout)
-
-
-async def get_list(request: Callable[[], Awaitable[list[T]]]) -> list[T]:
-    """Return a list of the server; an empty one if it does not know the request, as it may if it has no such items."""
     try:
-        return await request()
-    except MCPError as error:
-        if error.error.code != METHOD_NOT_FOUND:
-            raise
-        return []
+        with _explain(about, settings, "no answer: ", server):
+            result = loop().run(loop().talk(server, settings.protocol, talk), settings.timeout)
+    except Unanswered:
+        if isinstance(server, Command | Remote):
+            disconnect([server])
+        raise
+    if isinstance(server, Command) and (noise := server.take_noise()):
+        raise ContractError(f"{about}: {noise}")
+    return result
+
+
+def disconnect(servers: Iterable[Any]) -> None:
+    """Close the connections to the servers. A process that does not end is killed."""
+    for server in servers:
+        with suppress(Exception, _TimeIsOver):  # whatever it says, it is not asked again
+            loop().run(loop().close(server), _GRACE)
+        if isinstance(server, Command):
+            server.kill()
 
 
 class _Loop:
@@ -139,7 +146,25 @@ class _Loop:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self.blocked = False
+        self._clients: dict[int, tuple[Any, AnyClient]] = {}
         threading.Thread(target=self._loop.run_forever, name="mcp-parity", daemon=True).start()
+
+    async def talk(self, server: Any, mode: str, talk: Callable[[AnyClient], Coroutine[Any, Any, T]]) -> T:
+        """Talk over the open connection to the server, or a new one. One that another owns is not kept."""
+        _, client = self._clients.get(id(server), (None, None))
+        if client is None or not client.is_connected():
+            client = Client(server, mode=mode)
+            if isinstance(server, Command | Remote):
+                await client.__aenter__()  # type: ignore[no-untyped-call]  # of FastMCP; `close` ends it
+                self._clients[id(server)] = server, client
+        async with client:
+            return await talk(client)
+
+    async def close(self, server: Any) -> None:
+        """Close the connection to the server, if there is one."""
+        _, client = self._clients.pop(id(server), (None, None))
+        if client is not None:
+            await client.close()  # type: ignore[no-untyped-call]  # FastMCP's
 
     def run(self, work: Awaitable[T], timeout: float) -> T:
         """Wait for the work in the context of the caller.

@@ -1,11 +1,16 @@
 """The settings of a contract: the `mcp_…` lines of pytest's configuration."""
 
+import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
+from mcp_parity.values import Place
+
+START = ("name", "title", "instructions", "capabilities")
 UI = "ui://*"
+PAUSE = 1.1  # a clock of one second moves meanwhile
 COLUMNS = ("type", "uri", "name", "description", "mime_type", "is_template", "template_variables", "example_uri")
 
 
@@ -19,10 +24,21 @@ class Volatile(NamedTuple):
     Attributes:
         pattern: of the URIs that have it.
         path: where it is, such as `contents[].data.now`.
+        part: of the texts there; empty if the whole value differs.
     """
 
     pattern: str
     path: str
+    part: str = ""
+
+    def __str__(self) -> str:
+        """Return the line."""
+        return f"{self.pattern} {self.path}" + (f" /{self.part}/" if self.part else "")
+
+    @property
+    def where(self) -> Place:
+        """The path of the value, as `mask` takes it."""
+        return Place(self.path, re.compile(self.part) if self.part else None)
 
 
 @dataclass(frozen=True)
@@ -41,7 +57,9 @@ class Settings:
         exclude: patterns of URIs that the contract excludes.
         others: patterns of goldens that other tests compare.
         protocol: the protocol era, as FastMCP's client names it.
+        start: what is pinned of what the server says of itself at its start.
         timeout: the seconds that an answer may take.
+        pause: the seconds before the second read of an answer that has times.
     """
 
     root: Path
@@ -55,15 +73,17 @@ class Settings:
     exclude: tuple[str, ...] = (UI,)
     others: tuple[str, ...] = ()
     protocol: str = "auto"
+    start: tuple[str, ...] = START
     timeout: float = 60.0
+    pause: float = PAUSE
 
     def excludes(self, uri: str) -> bool:
         """Return whether the contract excludes the URI."""
         return any(fnmatchcase(uri, pattern) for pattern in self.exclude)
 
-    def volatile_paths(self, uri: str) -> list[str]:
-        """Return the paths of the values of a resource that are not pinned."""
-        return [one.path for one in self.volatile if fnmatchcase(uri, one.pattern)]
+    def volatile_paths(self, uri: str) -> list[Place]:
+        """Return where a resource has what is not pinned."""
+        return [one.where for one in self.volatile if fnmatchcase(uri, one.pattern)]
 
     def show(self, path: Path) -> str:
         """Return a path as a person in the project's directory writes it."""
@@ -83,12 +103,16 @@ def parse_example(line: str) -> tuple[str, str]:
 
 
 def parse_volatile(line: str) -> Volatile:
-    """Parse a line of the form `URI path`.
+    """Parse a line of the form `URI path` or `URI path /pattern of a part/`.
 
     Raises:
         ContractError: it has another form.
     """
-    pattern, space, path = line.strip().rpartition(" ")
-    if not space:
-        raise ContractError(f"mcp_volatile: {line!r} is not of the form `URI path`")
-    return Volatile(pattern.strip(), path)
+    found = re.fullmatch(r"(\S.*?)\s+(\S+?)(?:\s+/(.+)/)?", line.strip())
+    if not found:
+        raise ContractError(f"mcp_volatile: {line!r} is not of the form `URI path` or `URI path /pattern/`")
+    try:
+        re.compile(found[3] or "")
+    except re.error as error:
+        raise ContractError(f"mcp_volatile: {line!r}: the pattern is invalid: {error}") from error
+    return Volatile(found[1], found[2], found[3] or "")

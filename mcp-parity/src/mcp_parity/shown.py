@@ -2,12 +2,13 @@
 
 import base64
 import hashlib
+import json
+import math
+from collections import Counter
 from typing import Any
 
 from mcp_types import TextResourceContents
-from pydantic_core import from_json
 
-from mcp_parity.bodies import parse_json
 from mcp_parity.settings import ContractError
 
 MOST_CHARACTERS = 50_000_000
@@ -33,10 +34,54 @@ def show_content(uri: str, content: Any) -> dict[str, Any]:
     announced = (content.mime_type or "").partition(";")[0]
     if "lines" in shown and (announced == "application/json" or announced.endswith("+json")):
         try:
-            from_json(content.text, allow_inf_nan=False)
+            read_json(content.text)
         except ValueError as error:
             raise ContractError(f"{uri}: announced as {announced}, but the text is not JSON: {error}") from error
     return shown
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: it is not JSON, or clients read it differently: NaN, infinity, 1e400, or a key that occurs twice.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_read_object, parse_constant=_refuse, parse_float=_read_float)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the key {json.dumps(twice)} occurs twice in an object")
+    return found
+
+
+def _refuse(number: str) -> None:
+    raise ValueError(f"{number} is not a number of JSON")
+
+
+def _read_float(number: str) -> float:
+    found = float(number)
+    if math.isinf(found):
+        raise ValueError(f"{number[:20]} is too large for clients")
+    return found
+
+
+def parse_json(text: str) -> Any:
+    """Return the object or array that the text contains, or None.
+
+    The MIME type is not considered: FastMCP announces a dict as text/plain by default.
+    """
+    if text[:1] not in "{[" and text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return read_json(text)
+    except ValueError:
+        return None
 
 
 def show_text(text: str) -> dict[str, Any]:

@@ -7,10 +7,9 @@ from typing import Any
 
 from mcp_types import EmbeddedResource, ImageContent, TextContent, TextResourceContents
 
-from mcp_parity.bodies import parse_json
 from mcp_parity.serving import AnyClient
 from mcp_parity.settings import ContractError
-from mcp_parity.shown import show_blob, show_text
+from mcp_parity.shown import parse_json, show_blob, show_text
 from mcp_parity.values import are_equal
 
 
