@@ -9,6 +9,8 @@ from typing import Any
 
 FAULT = os.environ.get("FAULT", "")
 ROWS = [{"id": number, "price": number / 2} for number in range(30)]
+IS_NEW = FAULT == "speaks only the newest protocol"
+HINTS: dict[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if IS_NEW else {}
 LARGEST = 60_000_000
 
 
@@ -33,11 +35,24 @@ def start(params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def discover(_: dict[str, Any]) -> dict[str, Any]:
+    """Answer `server/discover`, which the newest protocol has in place of `initialize`."""
+    said = start({"protocolVersion": ""})
+    return {
+        "supportedVersions": ["2026-07-28"],
+        **{name: said[name] for name in ("capabilities", "serverInfo", "instructions")},
+    }
+
+
 def list_resources(params: dict[str, Any]) -> dict[str, Any]:
     """Answer `resources/list`, in two pages."""
     names = ["raw://rows", "raw://text", "raw://blob"]
     names += {"lists a URI twice": ["raw://rows"], "changes its list": [f"raw://{time.monotonic_ns()}"]}.get(FAULT, [])
-    entries = [{"uri": uri, "name": uri} for uri in names]
+    entries: list[dict[str, Any]] = [{"uri": uri, "name": uri} for uri in names]
+    if FAULT == "announces another type":
+        entries[1]["mimeType"] = "text/html"
+    if FAULT == "announces another size":
+        entries[1]["size"] = 3
     if FAULT == "has an unknown field":
         entries[0]["owner"] = "Ada"
     page = int(params.get("cursor") or 0)
@@ -73,6 +88,10 @@ def fail() -> None:
         sys.exit(3)
     if FAULT == "hangs when it reads":
         time.sleep(600)
+    if FAULT == "refuses with an exception":
+        raise RuntimeError("Traceback")
+    if FAULT == "has a hostile error":
+        raise RuntimeError("</pre><script>alert(1)</script>\n# `x`\u001b[31mred\u202e")
     while FAULT == "floods":
         say("x" * 1000)
     while FAULT == "floods without a line":
@@ -90,6 +109,8 @@ def read(params: dict[str, Any]) -> dict[str, Any]:
         return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": read_text()}]}
     if uri == "raw://blob":
         return {"contents": [content | {"mimeType": "image/png", "blob": base64.b64encode(b"\x89PNG").decode()}]}
+    if FAULT == "answers unknown URIs":
+        return {"contents": [content | {"text": "{}"}]}
     raise LookupError(uri)
 
 
@@ -140,11 +161,15 @@ def main() -> None:
             continue
         answer = {"jsonrpc": "2.0", "id": request["id"]}
         method = METHODS.get(request["method"])
+        if IS_NEW:
+            method = {"server/discover": discover, "initialize": None}.get(request["method"], method)
         try:
             if method is None:
                 answer["error"] = {"code": -32601, "message": "Method not found"}
             else:
-                answer["result"] = method(request.get("params") or {})
+                answer["result"] = HINTS | method(request.get("params") or {})
+        except RuntimeError as error:
+            answer["error"] = {"code": -32603, "message": str(error)}
         except LookupError as error:
             answer["error"] = {"code": -32002, "message": f"no resource {error}"}
         say(answer)

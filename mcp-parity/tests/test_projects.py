@@ -1,20 +1,18 @@
 """Mistakes in a project, and everything that a project can configure."""
 
 import importlib
-import runpy
 import shutil
-import socket
 import subprocess
 import sys
 import threading
 from functools import partial
 
 import pytest
-import uvicorn
 from anyio import create_task_group, to_thread
 
 from mcp_parity import serving
 from tests.project import Project
+from tests.serving import serve
 
 
 @pytest.mark.parametrize(
@@ -439,18 +437,27 @@ def test_a_server_can_be_a_command(pinned: Project) -> None:
 
 
 def test_a_server_can_be_a_url(pinned: Project) -> None:
-    served = runpy.run_path(str(pinned.root / "server.py"))["mcp"]
-    server = uvicorn.Server(uvicorn.Config(served.http_app(), log_level="error"))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        pinned.change('"server:mcp"', f'"http://127.0.0.1:{listener.getsockname()[1]}/mcp"', "pyproject.toml")
-        try:
-            status, output = pinned.run("-k", "answer")
-        finally:
-            server.should_exit = True
-            thread.join()
+    with serve(pinned.root / "server.py") as url:
+        pinned.change('"server:mcp"', f'"{url}"', "pyproject.toml")
+        status, output = pinned.run("-k", "answer")
     assert status == 0, output
+
+
+def test_a_server_that_wants_a_token(pinned: Project) -> None:
+    with serve(pinned.root / "server.py", token="abc") as url:
+        pinned.change('"server:mcp"', f'"{url}"', "pyproject.toml")
+        assert "(HTTP 401 Unauthorized; give it a token or headers)" in pinned.fail("-k", "status")
+        pinned.write(
+            "connecting.py",
+            "from fastmcp.client.transports import StreamableHttpTransport\n\n"
+            f"def connect(): return StreamableHttpTransport({url!r}, headers={{'Authorization': 'Bearer ' + TOKEN}})\n"
+            "TOKEN = 'abc'\n",
+        )
+        pinned.change(f'"{url}"', '"connecting:connect"', "pyproject.toml")
+        status, output = pinned.run("-k", "answer")
+        assert status == 0, output
+        pinned.change("TOKEN = 'abc'", "TOKEN = 'no'", "connecting.py")
+        assert "(HTTP 401 Unauthorized; give it a token or headers)" in pinned.fail("-k", "status")
 
 
 def test_a_command_that_ends_at_once_is_reported_in_one_line(pinned: Project) -> None:

@@ -34,7 +34,7 @@ def test_a_stranger_adopts_a_server_with_two_lines(tmp_path: Path) -> None:
     wheel = build_wheel(tmp_path / "dist")
     names = ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names} == {"mcp_parity", f"mcp_parity-{wheel.name.split('-')[1]}.dist-info"}
-    assert {"mcp_parity/py.typed", "mcp_parity/diff/review.html"} <= set(names)
+    assert {"mcp_parity/py.typed", "mcp_parity/review.html"} <= set(names)
     environment = Environment(tmp_path / "venv")
     environment.install(f"{wheel}[test]")
     project = tmp_path / "project"

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import botocore
 import pytest
-from mcp_parity.inventory import Component
-from mcp_parity.names import Names
+from mcp_parity.listing import Component
+from mcp_parity.settings import Names
 
 from quilt_mcp.commands.demo.worlds import WORLDS
 from quilt_mcp.core.registry import path_of

@@ -11,9 +11,9 @@ from mcp_parity.settings import COLUMNS, PAUSE, START, UI, ContractError, Settin
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
+    from mcp_parity.answers import Answer
     from mcp_parity.checking import Check
-    from mcp_parity.inventory import Component, Row
-    from mcp_parity.observing import Answer
+    from mcp_parity.listing import Component, Row
 
 INVENTORY = "test_the_inventory_is_what_the_server_lists"
 EVERY_WORLD = ("test_both_surfaces_give_the_answer_of_the_golden", "test_the_lists_are_those_of_the_goldens")
@@ -118,7 +118,7 @@ def _name_case(case: "Row | str") -> str:
 
 def _find_cases(config: pytest.Config) -> "list[Row] | list[str]":
     """Return the rows, or one text that says why there are none."""
-    from mcp_parity.inventory import read_rows, select_resources
+    from mcp_parity.listing import read_rows, select_resources
 
     settings = config.stash[_settings]
     if _updates(config) and hasattr(config, "workerinput"):
@@ -135,7 +135,7 @@ def _find_cases(config: pytest.Config) -> "list[Row] | list[str]":
 
 
 def _list_live(config: pytest.Config) -> "list[Row]":
-    from mcp_parity.inventory import list_components, select_resources
+    from mcp_parity.listing import list_components, select_resources
     from mcp_parity.serving import converse, load_server
 
     settings = config.stash[_settings]
@@ -176,8 +176,7 @@ def mcp_world() -> str:
 def mcp_parity_server(request: pytest.FixtureRequest, mcp_world: str) -> Any:
     """The server under test in the world. Override it if `mcp_server` cannot name it."""
     from mcp_parity.contract import report
-    from mcp_parity.serving import disconnect, load_server
-    from mcp_parity.transports import Command, Remote
+    from mcp_parity.serving import Command, Remote, disconnect, load_server
 
     # a process belongs to a module and a world, as long as it would be started with the same environment
     environment = sorted(one for one in os.environ.items() if one[0] != "PYTEST_CURRENT_TEST")
@@ -216,7 +215,7 @@ def mcp_parity_worlds(request: pytest.FixtureRequest) -> list[str]:
 @pytest.fixture
 def mcp_golden(pytestconfig: pytest.Config, snapshot: "SnapshotAssertion") -> "SnapshotAssertion":
     """For the tests of `mcp_other_goldens`: `mcp_golden(name="errors/x")` is the file errors/x.json of the goldens."""
-    from mcp_parity.goldens import use_goldens
+    from mcp_parity.checking import use_goldens
 
     return use_goldens(snapshot, pytestconfig.stash[_settings])
 
@@ -232,7 +231,7 @@ def mcp_parity(
     """The checks of the contract in the world."""
     from mcp_parity.checking import Check
     from mcp_parity.contract import report
-    from mcp_parity.inventory import read_rows, select_resources
+    from mcp_parity.listing import read_rows, select_resources
 
     config = request.config
     settings = config.stash[_settings]

@@ -1,8 +1,10 @@
-"""Compares, masks and shortens JSON values."""
+"""Reads, compares, masks and shortens JSON values."""
 
 import hashlib
 import json
+import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
@@ -179,3 +181,47 @@ def _add_shape(value: Any, path: str, shape: dict[str, set[str]]) -> None:
     elif isinstance(value, list):
         for item in value:
             _add_shape(item, f"{path}[]", shape)
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: it is not JSON, or clients read it differently: NaN, infinity, 1e400, or a key that occurs twice.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_read_object, parse_constant=_refuse, parse_float=_read_float)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the key {json.dumps(twice)} occurs twice in an object")
+    return found
+
+
+def _refuse(number: str) -> None:
+    raise ValueError(f"{number} is not a number of JSON")
+
+
+def _read_float(number: str) -> float:
+    found = float(number)
+    if math.isinf(found):
+        raise ValueError(f"{number[:20]} is too large for clients")
+    return found
+
+
+def parse_json(text: str) -> Any:
+    """Return the object or array that the text contains, or None.
+
+    The MIME type is not considered: FastMCP announces a dict as text/plain by default.
+    """
+    if text[:1] not in "{[" and text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return read_json(text)
+    except ValueError:
+        return None

@@ -1,19 +1,158 @@
-"""Reads a resource on both surfaces, and checks that the answers agree."""
+"""Reads a resource on both surfaces, checks that the answers agree, and shows them as a golden holds them."""
 
 import asyncio
+import base64
+import hashlib
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import ReadResourceRequest, ReadResourceRequestParams, ReadResourceResult
+from mcp_types import (
+    CONNECTION_CLOSED,
+    EmbeddedResource,
+    ImageContent,
+    ReadResourceRequest,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    TextContent,
+    TextResourceContents,
+)
 
 from mcp_parity.serving import AnyClient
 from mcp_parity.settings import ContractError, Settings
-from mcp_parity.shown import show_content
-from mcp_parity.tool_answers import ToolAnswer, ask_tool
-from mcp_parity.values import Place, describe, find_differences, mask, shorten
+from mcp_parity.values import Place, are_equal, describe, find_differences, mask, parse_json, read_json, shorten
+
+MOST_CHARACTERS = 50_000_000
+LARGEST_IMAGE = 50_000
+
+
+def show_content(uri: str, content: Any) -> dict[str, Any]:
+    """Return a content of resources/read as a golden holds it.
+
+    Raises:
+        ContractError: it cannot be pinned.
+    """
+    shown: dict[str, Any] = {"mime_type": content.mime_type}
+    if content.uri != uri:
+        shown["uri"] = content.uri
+    if content.meta:
+        shown["meta"] = content.meta
+    if not isinstance(content, TextResourceContents):
+        return shown | show_blob(content.blob, content.mime_type)
+    if len(content.text) > MOST_CHARACTERS:
+        raise ContractError(f"{uri}: {len(content.text):,} characters are too many to compare; add it to mcp_exclude")
+    shown |= show_text(content.text)
+    announced = (content.mime_type or "").partition(";")[0]
+    if "lines" in shown and (announced == "application/json" or announced.endswith("+json")):
+        try:
+            read_json(content.text)
+        except ValueError as error:
+            raise ContractError(f"{uri}: announced as {announced}, but the text is not JSON: {error}") from error
+    return shown
+
+
+def show_text(text: str) -> dict[str, Any]:
+    """Return a text as a golden holds it: JSON as JSON, else its lines."""
+    parsed = parse_json(text)
+    return {"lines": text.split("\n")} if parsed is None else {"data": parsed}
+
+
+def show_blob(blob: str, mime_type: str | None) -> dict[str, Any]:
+    """Return base64 text as a golden holds it: by size and hash. A review shows the small images."""
+    raw = base64.b64decode(blob)
+    shown = {"bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
+    image = {"image": blob} if (mime_type or "").startswith("image/") and len(raw) <= LARGEST_IMAGE else {}
+    return {"blob": shown | image}
+
+
+@dataclass(frozen=True)
+class ToolAnswer:
+    """The tool's answer.
+
+    Attributes:
+        refused: whether it is an error.
+        message: the error's text.
+        contents: in the form of a golden.
+        body: the structured content, if the tool answers with `success` and `uri`.
+    """
+
+    refused: bool
+    message: str
+    contents: list[dict[str, Any]]
+    body: dict[str, Any] | None
+
+    def trim(self, contents: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+        """Return the contents of resources/read with only the fields that the tool tells."""
+        kept = {"data", "lines", "blob"} | ({"mime_type"} if self.body is not None else set())
+        return [{name: value for name, value in one.items() if name in kept} for one in contents or []]
+
+
+async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[str, Any]] | None) -> ToolAnswer:
+    """Call the tool with the URI. `contents` is what resources/read answers.
+
+    Raises:
+        ContractError: the parts of the answer contradict each other.
+    """
+    result = await client.call_tool_mcp(tool, {"uri": uri})
+    body = result.structured_content
+    texts = [block.text for block in result.content if isinstance(block, TextContent)]
+    message = " ".join(texts)[:200]
+    if not (isinstance(body, dict) and {"success", "uri"} <= body.keys()):
+        refused = bool(result.is_error)
+        return ToolAnswer(refused, message, [] if refused else _show_blocks(result.content, texts, contents), None)
+    if not are_equal([json.loads(text) if text[:1] == "{" else None for text in texts], [body]):
+        raise ContractError(f"{uri}: the text and the structured content of {tool} differ")
+    if result.is_error is not (not body["success"]):
+        raise ContractError(f"{uri}: {tool} has success {body['success']}, but isError {result.is_error}")
+    body.pop("timestamp", None)
+    if result.is_error:
+        return ToolAnswer(refused=True, message=str(body.get("message")), contents=[], body=body)
+    images = [block.data for block in result.content if isinstance(block, ImageContent)]
+    return ToolAnswer(refused=False, message="", contents=_show_body(body, images), body=body)
+
+
+def _show_body(body: dict[str, Any], images: list[str]) -> list[dict[str, Any]]:
+    return [{"mime_type": one.get("mime_type")} | _show_part(one, images) for one in body.get("contents", [body])]
+
+
+def _show_part(part: dict[str, Any], images: list[str]) -> dict[str, Any]:
+    if "data" in part:
+        return {"data": part["data"]}
+    if "text" in part:
+        return show_text(part["text"])
+    if "blob" in part or images:
+        return show_blob(part["blob"] if "blob" in part else images.pop(0), part.get("mime_type"))
+    return {}
+
+
+def _show_blocks(blocks: list[Any], texts: list[str], contents: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """Return the answer of a tool of any form: a text, a list of contents as JSON text, or a block per content."""
+    expected = contents or []
+    if len(blocks) == len(expected):
+        return [_show_block(block, one) for block, one in zip(blocks, expected, strict=True)]
+    listed = parse_json(texts[0]) if len(texts) == 1 else None
+    if isinstance(listed, list) and len(listed) == len(expected):
+        values = [one.get("content") if isinstance(one, dict) else None for one in listed]
+        return [_show_value(str(value), one) for value, one in zip(values, expected, strict=True)]
+    return [_show_block(block, {}) for block in blocks]
+
+
+def _show_block(block: Any, expected: dict[str, Any]) -> dict[str, Any]:
+    found = block.resource if isinstance(block, EmbeddedResource) else block
+    if isinstance(found, TextContent | TextResourceContents):
+        return _show_value(found.text, expected)
+    return _show_value(str(getattr(found, "blob", getattr(found, "data", ""))), {"blob": {}} | expected)
+
+
+def _show_value(text: str, expected: dict[str, Any]) -> dict[str, Any]:
+    if "blob" in expected:
+        with suppress(ValueError):
+            return show_blob(text, expected.get("mime_type"))
+    return show_text(text)
+
 
 _INVALID_PARAMS = -32602
 _UNMASKED = re.compile(r"Error reading resource '.*': ", re.DOTALL)  # what FastMCP writes unless it masks errors
@@ -81,6 +220,8 @@ async def read(client: AnyClient, uri: str) -> Answer:
     try:
         contents = (await client.session.send_request(request, ReadResourceResult)).contents
     except MCPError as refused:
+        if refused.error.code == CONNECTION_CLOSED:  # the client says this, not the server
+            raise
         return Answer(uri, None, refused.error.model_dump(mode="json", exclude_none=True))
     return Answer(uri, [show_content(uri, one) for one in contents], None)
 

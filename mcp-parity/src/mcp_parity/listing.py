@@ -1,7 +1,8 @@
-"""The inventory: a CSV file with a row for each resource, template and tool of the server."""
+"""What a server lists and says of itself, and the inventory: a CSV file with a row for each entry."""
 
 import csv
 import io
+import json
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from pydantic import TypeAdapter
 
 from mcp_parity.serving import AnyClient
 from mcp_parity.settings import UI, ContractError, Settings
-from mcp_parity.values import describe, find_differences
+from mcp_parity.values import are_equal, describe, find_differences
 
 Row = dict[str, str]
 MOST_PAGES = 1_000
@@ -64,7 +65,20 @@ async def get_list(client: AnyClient, name: str) -> list[dict[str, Any]]:
     Raises:
         ContractError: an entry or a page occurs twice, or the pages do not end.
     """
-    request, field, key = LISTS[name]
+    entries = [entry for page in await get_pages(client, name) for entry in page]
+    counts = Counter(str(entry[LISTS[name].key]) for entry in entries)
+    if twice := sorted(one for one, count in counts.items() if count > 1):
+        raise ContractError("\n".join(f"{name}: {one} is listed more than once" for one in twice))
+    return entries
+
+
+async def get_pages(client: AnyClient, name: str) -> list[list[dict[str, Any]]]:
+    """Return the entries of each page of a list.
+
+    Raises:
+        ContractError: a page occurs twice, or the pages do not end.
+    """
+    request, field, _ = LISTS[name]
     cursors: list[str] = []
     pages: list[list[dict[str, Any]]] = []
     cursor = None
@@ -81,16 +95,10 @@ async def get_list(client: AnyClient, name: str) -> list[dict[str, Any]]:
         pages.append(page[field])
         cursor = page.get("nextCursor")
         if cursor is None:
-            return _check_unique([entry for found in pages for entry in found], name, key)
+            return pages
         if len(pages) == MOST_PAGES:
             raise ContractError(f"{name}: the list does not end after {MOST_PAGES:,} pages")
     raise ContractError(f"{name}: page {len(pages)} names the next page {cursor!r}, which was read before")
-
-
-def _check_unique(entries: list[dict[str, Any]], name: str, key: str) -> list[dict[str, Any]]:
-    if twice := sorted(one for one, count in Counter(str(entry[key]) for entry in entries).items() if count > 1):
-        raise ContractError("\n".join(f"{name}: {one} is listed more than once" for one in twice))
-    return entries
 
 
 def describe_start(client: AnyClient, fields: tuple[str, ...]) -> dict[str, Any]:
@@ -163,7 +171,7 @@ async def list_components(client: AnyClient, settings: Settings, server: Any) ->
     for template in await get_list(client, "resource-templates"):
         uri = template["uriTemplate"]
         variables = [name.rstrip("*") for block in _BLOCK.findall(uri) for name in block.split(",")]
-        example = settings.examples.get(uri) or await _find_example(client, uri, server)
+        example = settings.examples.get(uri) or await find_example(client, uri, server)
         found.append(Component(_resource_row("resource_template", template, uri, variables, example), template))
     for pattern in settings.exclude:
         if pattern != UI and not any(fnmatchcase(one.row["uri"], pattern) for one in found):
@@ -200,7 +208,7 @@ def _meta_columns(listed: dict[str, Any]) -> Row:
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in plain.items()}
 
 
-async def _find_example(client: AnyClient, uri: str, server: Any) -> str:
+async def find_example(client: AnyClient, uri: str, server: Any) -> str:
     """Return the template with values that the server proposes, without parameters; empty if there are none."""
     example = uri.partition("{?")[0]
     for name in _PATH_VARIABLE.findall(example):
@@ -228,3 +236,34 @@ async def _find_documented(server: Any, uri: str, name: str) -> str:
     parameters = {one.uri_template: one.parameters for one in await server.list_resource_templates()}
     values = parameters.get(uri, {}).get("properties", {}).get(name, {}).get("examples")
     return str(values[0]) if values else ""
+
+
+OWN_TOOL = "get_resource"
+
+
+def check_discovery(found: dict[str, Any]) -> None:
+    """Check that the tool lists the resources of both lists. A template stands for the resources that match it.
+
+    Raises:
+        ContractError: it does not, or it describes one differently.
+    """
+    data = found["get-resource"].get("data", {})
+    shown = {row["uri"]: row for rows in data.values() for row in rows}
+    templates = [re.sub(r"\\\{.*?\\\}", ".+", re.escape(uri.partition("{?")[0])) for uri in shown if "{" in uri]
+    listed = {one["uri"]: one for one in found["resources"]}
+    listed |= {one["uriTemplate"]: one for one in found["resource-templates"]}
+    missing = [uri for uri in listed.keys() - shown.keys() if not any(re.fullmatch(one, uri) for one in templates)]
+    lines = [f"  {uri}: listed by resources/list, not by {OWN_TOOL}()" for uri in sorted(missing)]
+    lines += [f"  {uri}: listed by {OWN_TOOL}(), not by resources/list" for uri in sorted(shown.keys() - listed.keys())]
+    both = sorted(shown.keys() & listed.keys())
+    lines += [line for uri in both for line in _describe_row(uri, shown[uri], listed[uri])]
+    if lines:
+        raise ContractError("\n".join([f"{OWN_TOOL}() and resources/list differ", *lines]))
+
+
+def _describe_row(uri: str, shown: dict[str, Any], listed: dict[str, Any]) -> list[str]:
+    """Return a line for each field of a resource that both lists have, with different values."""
+    fields = {**listed.get("_meta", {}), "description": "", "mime_type": listed.get("mimeType"), **listed}
+    wrong = [name for name in shown.keys() & fields.keys() if not are_equal(shown[name], fields[name])]
+    pairs = ((name, json.dumps(fields[name]), json.dumps(shown[name])) for name in sorted(wrong))
+    return [f"  {uri}: {name}: resources/list: {one}; {OWN_TOOL}(): {other}" for name, one, other in pairs]
