@@ -14,19 +14,19 @@ from fastmcp import Client
 
 import mcp_parity.contract
 import mcp_parity.plugin
-from tests.zoo import make_zoo
 
 SERVER = """
+import base64
 import itertools
 import json
 import os
 import time
 
 from fastmcp import FastMCP
-from fastmcp.exceptions import ResourceError
+from fastmcp.exceptions import NotFoundError, ResourceError
 from fastmcp.server.middleware import Middleware
-
-from mcp_parity import NotFound, add_get_resource
+from fastmcp.tools import ToolResult
+from mcp.shared.exceptions import MCPError
 
 mcp = FastMCP("shop", mask_error_details=True)
 WORLD = {"open": True}
@@ -55,9 +55,54 @@ def logo() -> bytes:
 
 @mcp.resource("shop://orders/{number}")
 def order(number: int) -> dict[str, int]:
-    if number != 7:
-        raise NotFound(f"no order {number}")
     return {"number": number}
+
+
+class Refuse(Middleware):
+    async def on_read_resource(self, context, call_next):
+        try:
+            return await call_next(context)
+        except MCPError:
+            raise
+        except Exception as error:
+            name = "NotFound" if isinstance(error, NotFoundError) else "Failed"
+            body = {"success": False, "uri": str(context.message.uri), "error": name, "message": str(error)}
+            code = -32602 if name == "NotFound" else -32603
+            raise MCPError(code=code, message=str(error), data=body) from error
+
+
+def list_all(resources, templates):
+    found = [(str(one.uri), one) for one in resources] + [(one.uri_template, one) for one in templates]
+    rows = [
+        {"uri": uri, "description": one.description or "", "mime_type": one.mime_type, **(one.meta or {})}
+        for uri, one in sorted(found, key=lambda pair: pair[0])
+    ]
+    return {"success": True, "uri": "", "data": {"shop": rows}}
+
+
+def show(content):
+    if isinstance(content.content, bytes):
+        return {"mime_type": content.mime_type, "blob": base64.b64encode(content.content).decode()}
+    try:
+        return {"mime_type": content.mime_type, "data": json.loads(content.content)}
+    except ValueError:
+        return {"mime_type": content.mime_type or "text/plain", "text": content.content}
+
+
+def add_get_resource(server):
+    @server.tool
+    async def get_resource(uri: str | None = None) -> ToolResult:
+        if uri is None:
+            body = list_all(await server.list_resources(), await server.list_resource_templates())
+        else:
+            try:
+                [content] = (await server.read_resource(uri)).contents
+                body = {"success": True, "uri": uri, **show(content)}
+            except MCPError as error:
+                body = error.error.data
+        return ToolResult(content=json.dumps(body), structured_content=body, is_error=not body["success"])
+
+    server.add_middleware(Refuse())
 
 
 add_get_resource(mcp)
@@ -107,13 +152,19 @@ mcp.add_middleware(Lie())
 """
 
 
-async def _import_everything() -> None:
+def _import_everything() -> None:
     """Import what a server imports. pytester forgets later imports, and some libraries cannot be imported twice."""
-    async with Client(make_zoo()) as client:
-        await client.call_tool_mcp("get_resource", {"uri": "zoo://dict"})
+    modules: dict[str, Any] = {}
+    exec(SERVER, modules)  # noqa: S102 - our own text
+
+    async def call() -> None:
+        async with Client(modules["mcp"]) as client:
+            await client.call_tool_mcp("get_resource", {"uri": "shop://status"})
+
+    asyncio.run(call())
 
 
-asyncio.run(_import_everything())
+_import_everything()
 
 
 @dataclass(frozen=True)

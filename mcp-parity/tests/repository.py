@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from mcp_parity.cli import compare, main
-from mcp_parity.diff.places import Places
-from mcp_parity.diff.revision import Revision
+from mcp_parity.revisions import Places, Revision
 
 COLUMNS = ["type", "uri", "name", "description", "requires_admin", "example_uri"]
 CSV = "golden/mcp-list.csv"

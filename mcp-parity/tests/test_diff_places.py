@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_parity.diff.places import Places, find_places
+from mcp_parity.revisions import Places, find_places
 from tests.repository import CSV, RESOURCES, STATUS, TOOLS, Files, Repository, contract, move
 
 MOVED = '[tool.pytest.ini_options]\nmcp_golden = "contract"\n'

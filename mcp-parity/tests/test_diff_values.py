@@ -3,7 +3,7 @@
 import json
 from itertools import product
 
-from mcp_parity.diff.documents import document_changes
+from mcp_parity.comparison import document_changes
 from tests.repository import CSV, answer, row, summarize
 
 VALUES = json.loads("""[

@@ -19,26 +19,30 @@ def find_unnamed(faults: dict[str, Fault], found: dict[str, str]) -> dict[str, s
 
 STATUS, NOTES, LICENCE, LOGO = "shop://status", "shop://notes", "shop://licence", "shop://logo"
 CHANGES = {
-    "a field disappears": Fault(STATUS, {'"orders": 3, ': ""}, ("contents[].data.orders: golden: 3; server: nothing",)),
-    "a field is new": Fault(
-        STATUS, {'"orders": 3, ': '"orders": 3, "tax": 1, '}, ("contents[].data.tax: golden: nothing; server: 1",)
+    "a field disappears": Fault(
+        STATUS, {'"orders": 3, ': ""}, ("contents[0].data.orders: golden: 3; server: nothing",)
     ),
-    "a value changes": Fault(STATUS, {'"orders": 3': '"orders": 4'}, ("contents[].data.orders: golden: 3; server: 4",)),
+    "a field is new": Fault(
+        STATUS, {'"orders": 3, ': '"orders": 3, "tax": 1, '}, ("contents[0].data.tax: golden: nothing; server: 1",)
+    ),
+    "a value changes": Fault(
+        STATUS, {'"orders": 3': '"orders": 4'}, ("contents[0].data.orders: golden: 3; server: 4",)
+    ),
     "a number becomes another type": Fault(
-        STATUS, {'"orders": 3': '"orders": 3.0'}, ("contents[].data.orders: golden: 3; server: 3.0",)
+        STATUS, {'"orders": 3': '"orders": 3.0'}, ("contents[0].data.orders: golden: 3; server: 3.0",)
     ),
     "a truth value becomes a number": Fault(
-        STATUS, {'"open": WORLD["open"]': '"open": 1'}, ("contents[].data.open: golden: true; server: 1",)
+        STATUS, {'"open": WORLD["open"]': '"open": 1'}, ("contents[0].data.open: golden: true; server: 1",)
     ),
     "a zero becomes negative": Fault(
-        STATUS, {'"rate": 0.0': '"rate": -0.0'}, ("contents[].data.rate: golden: 0.0; server: -0.0",)
+        STATUS, {'"rate": 0.0': '"rate": -0.0'}, ("contents[0].data.rate: golden: 0.0; server: -0.0",)
     ),
     "a MIME type changes": Fault(
         NOTES,
         {'mime_type="text/markdown"': 'mime_type="text/plain"'},
-        ('contents[].mime_type: golden: "text/markdown"; server: "text/plain"',),
+        ('contents[0].mime_type: golden: "text/markdown"; server: "text/plain"',),
     ),
-    "a text changes": Fault(NOTES, {"None.": "Some."}, ('contents[].lines[]: golden: "None."; server: "Some."',)),
+    "a text changes": Fault(NOTES, {"None.": "Some."}, ('contents[0].lines[2]: golden: "None."; server: "Some."',)),
     "an image changes": Fault(LOGO, {"x89PNG": "x89GIF"}, ("shop://logo differs from golden/data/shop/logo.json",)),
     "an error becomes data": Fault(
         LICENCE,
@@ -67,7 +71,9 @@ CHANGES = {
         "lists", {"def notes() -> str:": 'def notes() -> str:\n    "New."'}, ("discovery/resources.json",)
     ),
     "the tool vanishes": Fault(
-        "inventory", {"add_get_resource(mcp)": ""}, ("a name, description, MIME type, example or tool has changed",)
+        "inventory",
+        {"add_get_resource(mcp)": ""},
+        ("get_resource: in golden/mcp-list.csv, but the server does not list it",),
     ),
     "a value changes between two reads": Fault(
         STATUS,
@@ -163,25 +169,25 @@ LIES = {
     "another value": Fault(
         STATUS,
         lie('body["data"]["orders"] = 4'),
-        ("shop://status: ", "contents[].data.orders: resources/read: 3; get_resource: 4"),
+        ("shop://status: ", "contents[0].data.orders: resources/read: 3; get_resource: 4"),
     ),
     "a number of another type": Fault(
         STATUS,
         lie('body["data"]["orders"] = 3.0'),
-        ("shop://status: ", "contents[].data.orders: resources/read: 3; get_resource: 3.0"),
+        ("shop://status: ", "contents[0].data.orders: resources/read: 3; get_resource: 3.0"),
     ),
     "another sign of zero": Fault(
         STATUS,
         lie('body["data"]["rate"] = -0.0'),
-        ("shop://status: ", "contents[].data.rate: resources/read: 0.0; get_resource: -0.0"),
+        ("shop://status: ", "contents[0].data.rate: resources/read: 0.0; get_resource: -0.0"),
     ),
     "a missing field": Fault(
-        STATUS, lie('del body["data"]["owner"]'), ("shop://status: ", "contents[].data.owner: resources/read: {")
+        STATUS, lie('del body["data"]["owner"]'), ("shop://status: ", "contents[0].data.owner: resources/read: {")
     ),
     "another MIME type": Fault(
         STATUS,
         lie('body["mime_type"] = "text/plain"'),
-        ("shop://status: ", 'contents[].mime_type: resources/read: "application/json"; get_resource: "text/plain"'),
+        ("shop://status: ", 'contents[0].mime_type: resources/read: "application/json"; get_resource: "text/plain"'),
     ),
     "a failure": Fault(
         STATUS,

@@ -2,7 +2,7 @@
 
 from itertools import combinations
 
-from mcp_parity.names import Names
+from mcp_parity.settings import Names
 
 URIS = [
     "shop://a/b",

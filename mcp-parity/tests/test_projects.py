@@ -1,20 +1,18 @@
 """Mistakes in a project, and everything that a project can configure."""
 
 import importlib
-import runpy
 import shutil
-import socket
 import subprocess
 import sys
 import threading
 from functools import partial
 
 import pytest
-import uvicorn
 from anyio import create_task_group, to_thread
 
 from mcp_parity import serving
 from tests.project import Project
+from tests.serving import serve
 
 
 @pytest.mark.parametrize(
@@ -308,7 +306,7 @@ def test_a_world_has_a_golden_only_where_it_differs(project: Project) -> None:
         "shop://status in closed: there is no golden/data/shop/status--closed.json, and the answer differs from"
         in output
     )
-    assert "contents[].data.open: golden: true; server: false" in output
+    assert "contents[0].data.open: golden: true; server: false" in output
 
 
 def test_a_world_has_a_golden_where_only_a_type_differs(pinned: Project) -> None:
@@ -353,7 +351,7 @@ def test_fixtures_and_hooks_replace_the_server_the_goldens_and_the_rows(project:
     )
     status, output = project.update()
     assert status == 1
-    assert "rows.csv was empty: run pytest --snapshot-update again" in output
+    assert "there was no rows.csv: run pytest --snapshot-update again" in output
     assert project.update()[0] == 0
     assert project.golden("errors/shop/licence") == {"of": "shop://licence"}
     assert (project.root / "rows.csv").read_text(encoding="utf-8") == (
@@ -399,6 +397,8 @@ def test_each_module_has_its_own_worlds_and_other_tests_have_goldens(project: Pr
 @pytest.mark.parametrize("protocol", ["legacy", "2026-07-28"])
 def test_both_protocol_eras_give_the_same_goldens(pinned: Project, protocol: str) -> None:
     pinned.set(f'mcp_protocol = "{protocol}"')
+    pinned.set('mcp_start = "name instructions"')  # the capabilities differ: each era has its own
+    pinned.write("golden/discovery/server.json", '{\n  "name": "shop"\n}\n')
     status, output = pinned.run()
     assert status == 0, output
 
@@ -437,18 +437,27 @@ def test_a_server_can_be_a_command(pinned: Project) -> None:
 
 
 def test_a_server_can_be_a_url(pinned: Project) -> None:
-    served = runpy.run_path(str(pinned.root / "server.py"))["mcp"]
-    server = uvicorn.Server(uvicorn.Config(served.http_app(), log_level="error"))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        pinned.change('"server:mcp"', f'"http://127.0.0.1:{listener.getsockname()[1]}/mcp"', "pyproject.toml")
-        try:
-            status, output = pinned.run("-k", "answer")
-        finally:
-            server.should_exit = True
-            thread.join()
+    with serve(pinned.root / "server.py") as url:
+        pinned.change('"server:mcp"', f'"{url}"', "pyproject.toml")
+        status, output = pinned.run("-k", "answer")
     assert status == 0, output
+
+
+def test_a_server_that_wants_a_token(pinned: Project) -> None:
+    with serve(pinned.root / "server.py", token="abc") as url:
+        pinned.change('"server:mcp"', f'"{url}"', "pyproject.toml")
+        assert "(HTTP 401 Unauthorized; give it a token or headers)" in pinned.fail("-k", "status")
+        pinned.write(
+            "connecting.py",
+            "from fastmcp.client.transports import StreamableHttpTransport\n\n"
+            f"def connect(): return StreamableHttpTransport({url!r}, headers={{'Authorization': 'Bearer ' + TOKEN}})\n"
+            "TOKEN = 'abc'\n",
+        )
+        pinned.change(f'"{url}"', '"connecting:connect"', "pyproject.toml")
+        status, output = pinned.run("-k", "answer")
+        assert status == 0, output
+        pinned.change("TOKEN = 'abc'", "TOKEN = 'no'", "connecting.py")
+        assert "(HTTP 401 Unauthorized; give it a token or headers)" in pinned.fail("-k", "status")
 
 
 def test_a_command_that_ends_at_once_is_reported_in_one_line(pinned: Project) -> None:
@@ -466,4 +475,4 @@ def test_a_large_answer_is_pinned_by_shape_and_hash(project: Project) -> None:
     assert project.golden("data/shop/notes")["contents"][0]["large"]["lines"] == 30_003
     project.change('"id": n', '"number": n')
     output = project.fail("-k", "status")
-    assert 'contents[].large.shape.orders[].id: golden: "number"; server: nothing' in output
+    assert 'contents[0].large.shape.orders[].id: golden: "number"; server: nothing' in output

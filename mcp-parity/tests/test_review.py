@@ -21,8 +21,11 @@ from tests.repository import (
     row,
     summarize,
 )
-from tests.zoo import PNG
 
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c63f8cfc0f01f00050001ff56c7"
+    "725d0000000049454e44ae426082"
+)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 

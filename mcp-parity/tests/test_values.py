@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mcp_parity.diff.documents import document_changes
+from mcp_parity.comparison import document_changes
 from mcp_parity.values import are_equal, find_differences
 
 # Few different values, many of which Python treats as equal: two that are drawn are often almost the same.

@@ -17,11 +17,6 @@ mcp = FastMCP("shop", mask_error_details=True)
 @mcp.resource("shop://status")
 def status() -> dict:
     return {"open": True}
-
-
-from mcp_parity import add_get_resource
-
-add_get_resource(mcp)
 """
 
 
@@ -35,11 +30,11 @@ def test_no_file_of_the_repository_is_ignored() -> None:
 
 
 @pytest.mark.install
-def test_a_stranger_adopts_a_server_with_five_lines(tmp_path: Path) -> None:
+def test_a_stranger_adopts_a_server_with_two_lines(tmp_path: Path) -> None:
     wheel = build_wheel(tmp_path / "dist")
     names = ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names} == {"mcp_parity", f"mcp_parity-{wheel.name.split('-')[1]}.dist-info"}
-    assert {"mcp_parity/py.typed", "mcp_parity/diff/review.html"} <= set(names)
+    assert {"mcp_parity/py.typed", "mcp_parity/review.html"} <= set(names)
     environment = Environment(tmp_path / "venv")
     environment.install(f"{wheel}[test]")
     project = tmp_path / "project"
@@ -50,10 +45,10 @@ def test_a_stranger_adopts_a_server_with_five_lines(tmp_path: Path) -> None:
     status, output = environment.pytest(project, "--snapshot-update")
     assert status == 0, output
     status, output = environment.pytest(project)
-    assert (status, "6 passed" in output) == (0, True), output
+    assert (status, "5 passed" in output) == (0, True), output
     server = project / "server.py"
     server.write_text(SERVER.replace("True}", "1}"), encoding="utf-8")
     status, output = environment.pytest(project)
     assert status == 1
     assert "shop://status differs from golden/data/shop/status.json" in output
-    assert "contents[].data.open: golden: true; server: 1" in output
+    assert "contents[0].data.open: golden: true; server: 1" in output

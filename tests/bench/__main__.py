@@ -23,7 +23,6 @@ from tests.bench.processes import ROOT
 BENCHMARKS = {
     "surfaces": "the tool against the native read, in memory, over stdio and HTTP, in both protocol versions",
     "peers": "processor time beside other servers with the same data, over HTTP",
-    "parity": "the tool of mcp-parity against ours and ResourcesAsTools",
     "lookup": "a read among up to 10,000 resources",
     "throughput": "reads a second over HTTP, up to 200 connections, one process and two",
     "start": "the first answer of a server that has just been started",

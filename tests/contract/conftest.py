@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import botocore
 import pytest
-from mcp_parity.inventory import Component
-from mcp_parity.names import Names
+from mcp_parity.listing import Component
+from mcp_parity.settings import Names
 
 from quilt_mcp.commands.demo.worlds import WORLDS
 from quilt_mcp.core.registry import path_of
@@ -97,5 +97,5 @@ def pytest_mcp_components(components: list[Component]) -> None:
         if one.row["type"] != "resource" or ("category" in one.row and one.row["uri"] not in templates)
     ]
     for tool in (one for one in components if one.row["type"] == "tool"):
-        [tool.row["category"]] = tool.listed.meta["fastmcp"]["tags"]
+        [tool.row["category"]] = tool.listed["_meta"]["fastmcp"]["tags"]
         tool.row["requires_admin"] = "false"

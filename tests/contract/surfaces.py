@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import mcp_parity.observing as parity
+import mcp_parity.answers as parity
 from fastmcp import Client
 from mcp_parity.settings import Settings
 

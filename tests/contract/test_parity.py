@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import pytest
+from mcp_parity.answers import Answer as Observed
 from mcp_parity.contract import (  # noqa: F401 - the tests
     test_both_surfaces_give_the_answer_of_the_golden,
     test_every_golden_has_a_case,
@@ -17,7 +18,6 @@ from mcp_parity.contract import (  # noqa: F401 - the tests
     test_misspelt_uris_are_refused_on_both_surfaces,
     test_the_inventory_is_what_the_server_lists,
 )
-from mcp_parity.observing import Answer as Observed
 
 from quilt_mcp.commands.demo.records import ACCOUNT_ID
 from quilt_mcp.commands.demo.world import World

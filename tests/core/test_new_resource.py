@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from fastmcp import Client
-from mcp_parity.inventory import list_components
+from mcp_parity.listing import list_components
 from mcp_parity.settings import Settings
 from typing_extensions import TypedDict
 

@@ -1,23 +1,130 @@
-"""The checks of a contract in one world. The tests in `contract` call them."""
+"""The goldens, and the checks of a contract in one world. The tests in `contract` call them."""
 
+import json
+import os
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import filter as match
 from fnmatch import fnmatchcase
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from syrupy.assertion import SnapshotAssertion
+from syrupy.data import SnapshotCollection
+from syrupy.extensions.json import JSONSnapshotExtension
+from syrupy.location import PyTestLocation
+from syrupy.types import SnapshotIndex
 
-from mcp_parity.discovery import OWN_TOOL, check_discovery
-from mcp_parity.goldens import find_goldens, read_golden, serialize, write_golden, write_whole
-from mcp_parity.inventory import Component, Row, list_components, select_resources, write_rows
-from mcp_parity.names import Names
-from mcp_parity.observing import Answer, check_listed, check_stable, observe
-from mcp_parity.serving import AnyClient, converse, get_list
-from mcp_parity.settings import COLUMNS, ContractError, Settings
-from mcp_parity.values import are_equal, describe, find_differences, has_mask
+from mcp_parity.answers import Answer, check_listed, check_stable, observe
+from mcp_parity.listing import (
+    LISTS,
+    OWN_TOOL,
+    Component,
+    Row,
+    check_discovery,
+    describe_changes,
+    describe_start,
+    get_list,
+    list_components,
+    read_rows,
+    write_rows,
+)
+from mcp_parity.serving import AnyClient, converse
+from mcp_parity.settings import COLUMNS, DIRECTORIES, ContractError, Names, Settings
+from mcp_parity.values import MISSING, Difference, are_equal, describe, find_differences, has_mask
+
+
+class GoldenExtension(JSONSnapshotExtension):
+    """Stores `snapshot(name="data/auth/status")` as golden/data/auth/status.json.
+
+    What cannot be seen is written as a JSON escape: a reviewer should see all that clients receive.
+    """
+
+    root: Path
+
+    def serialize(self, data: Any, **options: Any) -> str:
+        """Return the text of the file."""
+        text = str(super().serialize(data, **options))
+        return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
+
+    @classmethod
+    def dirname(cls, *, test_location: PyTestLocation) -> str:  # noqa: ARG003 - goldens belong to cases, not to tests
+        """Return the directory of all goldens."""
+        return str(cls.root)
+
+    @classmethod
+    def get_snapshot_name(cls, *, test_location: PyTestLocation, index: SnapshotIndex = 0) -> str:  # noqa: ARG003 - the name in syrupy
+        """Return the name of the golden."""
+        return str(index)
+
+    def discover_snapshots(self, **_: Any) -> Any:
+        """Find no unused goldens: a test of the contract does this, because other tests may be deselected."""
+        return []
+
+    @classmethod
+    def write_snapshot_collection(cls, *, snapshot_collection: SnapshotCollection, **_: Any) -> None:
+        """Write the whole file or nothing."""
+        [snapshot] = snapshot_collection
+        write_whole(Path(snapshot_collection.location), str(snapshot.data))
+
+
+def use_goldens(snapshot: SnapshotAssertion, settings: Settings) -> SnapshotAssertion:
+    """Return syrupy's assertion for the goldens of a contract."""
+    return snapshot.use_extension(type("GoldenExtension", (GoldenExtension,), {"root": settings.golden}))
+
+
+def write_golden(snapshot: SnapshotAssertion, name: str, value: Any) -> None:
+    """Let syrupy write a golden. It would warn that the name is not that of the test.
+
+    Raises:
+        ContractError: the file cannot be written.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"\s*Can not relate snapshot")
+        if snapshot(name=name) != value:  # syrupy catches the error of the disk
+            raise ContractError(f"{name}.json cannot be written: the disk is full, or a directory has this name")
+
+
+def serialize(value: Any) -> Any:
+    """Return the value as a golden holds it."""
+    return json.loads(GoldenExtension().serialize(value))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file. If that fails, the old file stays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def read_golden(settings: Settings, name: str) -> Any:
+    """Return the content of a golden, or None if there is no such file.
+
+    Raises:
+        ContractError: the file is not JSON.
+    """
+    path = settings.golden / f"{name}.json"
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        advice = "restore it, or run pytest --snapshot-update"
+        raise ContractError(f"{settings.show(path)} is not JSON: {error}; {advice}") from error
+
+
+def find_goldens(settings: Settings) -> set[str]:
+    """Return the names of the goldens that exist."""
+    found = (path.relative_to(settings.golden).with_suffix("") for path in settings.golden.rglob("*.json"))
+    return {path.as_posix() for path in found if path.parts[0] in DIRECTORIES}
+
 
 UPDATE = "run pytest --snapshot-update, and read what it writes"
 
@@ -69,8 +176,8 @@ class Check:
 
         async def ask(client: AnyClient) -> Answer:
             found = await observe(client, uri, self.settings, await self._find_tool(client))
-            if self.update:
-                await check_stable(client, found, self.settings)
+            if self.update and not self._is_pinned(found):
+                await check_stable(client, found, self.settings, about=found.to_golden())
             return found
 
         answer = converse(self.server, self.settings, ask, uri)
@@ -78,27 +185,45 @@ class Check:
             warnings.warn(leak, ContractWarning, stacklevel=2)
         if row["type"] == "resource" and not self.world:
             check_listed(answer)
-        golden = self.to_golden(answer) if self.to_golden else answer.shorten(self.settings.volatile_paths(uri))
         kinds = [self.names.data, self.names.error]
         kind, other = kinds if answer.contents is not None else reversed(kinds)
+        value = self._serialize(answer)
         try:
-            self._compare(uri, serialize(golden), kind, other)
+            self._compare(uri, value, kind, other)
         except ContractError:
             if not self.update:
-                converse(self.server, self.settings, lambda client: check_stable(client, answer, self.settings), uri)
+                golden = read_golden(self.settings, kind(uri, self.world)) or read_golden(self.settings, kind(uri, ""))
+                about = [found.other for found in find_differences(golden, value) if found.other is not MISSING]
+
+                async def ask_again(client: AnyClient) -> None:
+                    await check_stable(client, answer, self.settings, about=about)
+
+                converse(self.server, self.settings, ask_again, uri)
             raise
+
+    def _serialize(self, answer: Answer) -> Any:
+        """Return what a golden holds of the answer."""
+        volatile = self.settings.volatile_paths(answer.uri)
+        return serialize(self.to_golden(answer) if self.to_golden else answer.shorten(volatile))
+
+    def _is_pinned(self, answer: Answer) -> bool:
+        """Return whether a golden has the answer already, so that it was read before."""
+        kind = self.names.data if answer.contents is not None else self.names.error
+        goldens = (read_golden(self.settings, kind(answer.uri, world)) for world in (self.world, ""))
+        try:
+            return self.to_golden is None and any(are_equal(self._serialize(answer), one) for one in goldens)
+        except ContractError:  # a golden that is no JSON is written again
+            return False
 
     def check_lists(self) -> None:
         """Check that the lists equal the goldens, and that the tool lists the same resources."""
 
         async def ask(client: AnyClient) -> dict[str, Any]:
-            found: dict[str, Any] = {
-                "resources": _to_json(await get_list(client.list_resources)),
-                "resource-templates": _to_json(await get_list(client.list_resource_templates)),
-                "tools": _to_json(await get_list(client.list_tools)),
-            }
-            for name, key in (("resources", "uri"), ("resource-templates", "uriTemplate")):
-                found[name] = [one for one in found[name] if not self.settings.excludes(one[key])]
+            found: dict[str, Any] = {name: await get_list(client, name) for name in LISTS}
+            for name in ("resources", "resource-templates"):
+                found[name] = [one for one in found[name] if not self.settings.excludes(one[LISTS[name].key])]
+            if start := describe_start(client, self.settings.start):
+                found["server"] = start
             if await self._find_tool(client) == OWN_TOOL:
                 body = (await client.call_tool_mcp(OWN_TOOL, {})).structured_content or {}
                 found["get-resource"] = {key: value for key, value in body.items() if key != "timestamp"}
@@ -122,7 +247,7 @@ class Check:
             if not tool:
                 raise NothingToCheck("the server has no tool that reads resources")
             for row in self.rows:
-                if (uri := _misspell(row["uri"])) and not self.settings.excludes(uri):
+                if (uri := misspell(row["uri"])) and not self.settings.excludes(uri):
                     await observe(client, uri, self.settings, tool)
 
         converse(self.server, self.settings, ask, "misspelt URIs")
@@ -149,10 +274,7 @@ class Check:
             raise ContractError(f"there is no {shown}: {UPDATE}")
         if path.read_text(encoding="utf-8") == text:
             return
-        was, now = ({row["uri"] for row in rows} for rows in (self.rows, select_resources(live)))
-        gone = [f"  {uri}: in {shown}, but the server does not list it" for uri in sorted(was - now)]
-        new = [f"  {uri}: the server lists it, but it is not in {shown}" for uri in sorted(now - was)]
-        lines = gone + new or ["  a name, description, MIME type, example or tool has changed"]
+        lines = describe_changes(read_rows(self.settings), live, self.settings.columns, shown)
         lines = [f"{shown} is not what the server lists", *lines, f"If this is intended: {UPDATE}."]
         raise ContractError("\n".join(lines))
 
@@ -175,16 +297,16 @@ class Check:
         for one in self.settings.volatile:
             found = [row["example_uri"] for row in self.rows if fnmatchcase(row["example_uri"], one.pattern)]
             if not found:
-                unused.append(f"mcp_volatile: {' '.join(one)}: no such resource")
-            elif not any(has_mask(read_golden(self.settings, self.names.data(uri, "")), one.path) for uri in found):
-                unused.append(f"mcp_volatile: {' '.join(one)}: no golden has such a path")
+                unused.append(f"mcp_volatile: {one}: no such resource")
+            elif not any(has_mask(read_golden(self.settings, self.names.data(uri, "")), one.where) for uri in found):
+                unused.append(f"mcp_volatile: {one}: no golden has such a path")
         if unused:
             raise ContractError("\n".join(["lines of the configuration that apply to nothing:", *sorted(unused)]))
 
     async def _find_tool(self, client: AnyClient) -> str:
         """Return the tool that is the second surface; empty if there is none."""
         wanted = self.settings.tool or OWN_TOOL
-        if wanted in {tool.name for tool in await get_list(client.list_tools)}:
+        if wanted in {tool["name"] for tool in await get_list(client, "tools")}:
             return wanted
         if self.settings.tool:
             raise ContractError(f"mcp_tool = {wanted}: the server has no such tool")
@@ -223,8 +345,13 @@ class Check:
             golden = read_golden(self.settings, kind(subject, ""))
             about, shown = f"{about}: there is no {shown}, and the answer", self._show(kind(subject, ""))
         if golden is None:
-            raise ContractError(f"{about}: there is no {shown}: {UPDATE}\n  {describe_answer(value)}")
-        if differences := list(find_differences(golden, value)):
+            raise ContractError(
+                f"{self._about(subject)}: there is no {self._show(name)}: {UPDATE}\n  {describe_answer(value)}"
+            )
+        differences = list(find_differences(golden, value, subject if isinstance(value, list) else ""))
+        if isinstance(value, list) and isinstance(golden, list):
+            differences = [name_entry(one, subject, golden, value) for one in differences]
+        if differences:
             lines = describe(differences, "golden", "server")
             raise ContractError(f"{about} differs from {shown}\n{lines}\nIf this is intended: {UPDATE}.")
         if not matches:
@@ -250,11 +377,16 @@ def describe_answer(golden: Any) -> str:
     return f"the error is: {error['message']}" if error else "it is data"
 
 
-def _to_json(listed: list[Any]) -> list[dict[str, Any]]:
-    return [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in listed]
+def name_entry(found: Difference, subject: str, golden: list[Any], value: list[Any]) -> Difference:
+    """Return the difference of two lists with the name of the entry in the path, in place of its index."""
+    at = re.match(rf"{re.escape(subject)}\[(\d+)\]", found.path)
+    if at is None or subject not in LISTS:
+        return found
+    entry = (golden if found.other is MISSING and at[0] == found.path else value)[int(at[1])]
+    return found._replace(path=f"{subject}[{entry.get(LISTS[subject].key)}]{found.path[at.end() :]}")
 
 
-def _misspell(uri: str) -> str:
+def misspell(uri: str) -> str:
     """Return a URI that is probably unknown; empty if every text is a valid URI."""
     path = uri.partition("{")[0].rstrip("/")
     if not path or path.endswith(":"):

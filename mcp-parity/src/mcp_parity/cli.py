@@ -1,18 +1,17 @@
-"""The command `mcp-parity diff BASE [HEAD]`: what clients see differently after a change."""
+"""The command `mcp-parity`: `diff` says what clients see differently, and `check` what they meet at a server."""
 
 import argparse
+import os
+import shlex
 import sys
+import tempfile
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from mcp_parity.diff.change import Kind
-from mcp_parity.diff.changelog import read_announced
-from mcp_parity.diff.comparison import find_changes
-from mcp_parity.diff.contract import read_contract
-from mcp_parity.diff.markdown import write_summary
-from mcp_parity.diff.places import Places, Unreadable
-from mcp_parity.diff.review import write_page
-from mcp_parity.diff.revision import Revision, read_revision
+from mcp_parity.comparison import Kind, find_changes
+from mcp_parity.review import read_announced, write_page, write_summary
+from mcp_parity.revisions import Places, Revision, Unreadable, read_contract, read_revision
+from mcp_parity.settings import PAUSE, ContractError, Settings, parse_example
 
 CANNOT_COMPARE = 2
 
@@ -25,16 +24,16 @@ class _OneLineParser(argparse.ArgumentParser):
 
 
 def main(given: list[str] | None = None) -> int:
-    """Compare two revisions, print the summary, and return the exit status.
+    """Run a command, print what it found, and return the exit status.
 
-    It is 0 if there are no breaking changes or the changelog announces them, 1 if it does not, and 2 if the revisions
-    cannot be compared.
+    `diff` returns 0 if there are no breaking changes or the changelog announces them, 1 if it does not, and 2 if the
+    revisions cannot be compared. `check` returns 0 without errors, 1 with errors, and 2 if there is no connection.
 
     Args:
         given: the arguments; by default those of the process.
     """
     parser = _OneLineParser(prog="mcp-parity", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="diff", parser_class=_OneLineParser)
+    commands = parser.add_subparsers(required=True, metavar="diff|check", dest="command", parser_class=_OneLineParser)
     diff = commands.add_parser("diff", help="describe the changes between two git revisions for clients")
     diff.add_argument("base", help="the revision that clients use now")
     diff.add_argument("head", nargs="?", default="HEAD", help="the revision that they will use; default: HEAD")
@@ -43,7 +42,10 @@ def main(given: list[str] | None = None) -> int:
     diff.add_argument("--inventory", default="", help="the inventory; default: as each revision says")
     diff.add_argument("--changelog", default="CHANGELOG.md", help="the file that announces breaking changes")
     diff.add_argument("--first", action="store_true", help="the change introduces the contract: the base has none")
+    check = _add_check(commands)
     arguments = parser.parse_args(given)
+    if arguments.command == "check":
+        return _check(check, arguments)
     try:
         places = Places(arguments.golden, arguments.inventory, arguments.changelog)
         base, head = (read_revision(name, places) for name in (arguments.base, arguments.head))
@@ -54,6 +56,66 @@ def main(given: list[str] | None = None) -> int:
         diff.error(str(problem))
     sys.stdout.buffer.write(text.encode())  # always UTF-8, independent of the terminal's encoding
     return status
+
+
+def _add_check(commands: Any) -> argparse.ArgumentParser:
+    check: argparse.ArgumentParser = commands.add_parser("check", help="check a server without goldens")
+    check.add_argument("--tool", default="", help="the tool that reads resources; default: the one that is known")
+    check.add_argument("--example", action="append", default=[], help="a URI for a template: 'template = URI'")
+    check.add_argument("--header", action="append", default=[], help="a header for HTTP: 'Name: value'")
+    check.add_argument("--token", default="", help="a bearer token for HTTP; default: MCP_TOKEN of the environment")
+    check.add_argument("--protocol", default="auto", help="auto, legacy or a protocol version")
+    check.add_argument("--limit", type=float, default=10.0, help="the seconds that an answer may take; default: 10")
+    check.add_argument("--timeout", type=float, default=60.0, help="the seconds that the check may take; default: 60")
+    check.add_argument("--pause", type=float, default=PAUSE, help="the seconds between two reads; default: 1.1")
+    check.add_argument("--most", type=int, default=100, help="the most resources that are read; default: 100")
+    check.add_argument("--json", action="store_true", help="print all that was found as JSON")
+    check.add_argument("--html", type=Path, help="also write a page")
+    check.add_argument(
+        "server", nargs=argparse.REMAINDER, help="a command with its arguments, a URL, or module:attribute"
+    )
+    return check
+
+
+def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    # only `check` needs FastMCP: `diff` runs where nothing is installed
+    from mcp_parity.check import Checker, write_page, write_text  # noqa: PLC0415
+    from mcp_parity.serving import disconnect, open_server  # noqa: PLC0415
+
+    named = [one for one in arguments.server if one != "--"]
+    if not named:
+        parser.error("name a command, a URL or module:attribute; options stand before it")
+    try:
+        headers = dict(map(_parse_header, arguments.header))
+        token = arguments.token or os.environ.get("MCP_TOKEN", "")
+        headers |= {"Authorization": f"Bearer {token}"} if token else {}
+        settings = Settings(
+            root=Path.cwd(),
+            server=named[0] if len(named) == 1 else shlex.join(named),
+            tool=arguments.tool,
+            examples=dict(map(parse_example, arguments.example)),
+            protocol=arguments.protocol,
+            timeout=arguments.limit,
+            pause=arguments.pause,
+        )
+        with tempfile.TemporaryFile() as errors:
+            server = open_server(settings, headers, errors)
+            report = Checker(server, settings, arguments.timeout, arguments.most).run()
+            disconnect([server])
+    except ContractError as problem:
+        parser.error(str(problem))
+    if arguments.html:
+        arguments.html.write_text(write_page(report), encoding="utf-8")
+    sys.stdout.buffer.write((report.to_json() if arguments.json else write_text(report)).encode())
+    sys.stdout.flush()
+    return report.status
+
+
+def _parse_header(line: str) -> tuple[str, str]:
+    name, colon, value = line.partition(":")
+    if not colon or not name.strip():
+        raise ContractError(f"--header: {line!r} is not of the form `Name: value`")
+    return name.strip(), value.strip()
 
 
 def compare(base: Revision, head: Revision, *, first: bool = False) -> tuple[str, str, int]:

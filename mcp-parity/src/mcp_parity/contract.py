@@ -6,7 +6,7 @@ from typing import TypeVar
 import pytest
 
 from mcp_parity.checking import Check, NothingToCheck
-from mcp_parity.inventory import Row
+from mcp_parity.listing import Row
 from mcp_parity.settings import ContractError
 
 T = TypeVar("T")

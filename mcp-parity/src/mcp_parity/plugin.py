@@ -1,25 +1,29 @@
 """The pytest plugin: the configuration, the cases and the fixtures."""
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_parity.settings import COLUMNS, UI, ContractError, Settings, parse_example, parse_volatile
+from mcp_parity.settings import COLUMNS, PAUSE, START, UI, ContractError, Settings, parse_example, parse_volatile
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
+    from mcp_parity.answers import Answer
     from mcp_parity.checking import Check
-    from mcp_parity.inventory import Component, Row
-    from mcp_parity.observing import Answer
+    from mcp_parity.listing import Component, Row
 
+INVENTORY = "test_the_inventory_is_what_the_server_lists"
 EVERY_WORLD = ("test_both_surfaces_give_the_answer_of_the_golden", "test_the_lists_are_those_of_the_goldens")
 # Every pytest run in the environment loads this module, so functions import what only a contract needs.
 # ruff: noqa: PLC0415
 _UNDER_XDIST = "goldens of a contract cannot be updated in parallel: run pytest --snapshot-update -n 0"
 _settings = pytest.StashKey[Settings]()
 _worlds = pytest.StashKey[dict[str, list[str]]]()  # by module: a project can test several servers
+_opened = pytest.StashKey[dict[tuple[str, str, str], Any]]()
+_MOST_OPENED = 8
 _rows = pytest.StashKey["list[Row]"]()
 
 
@@ -28,13 +32,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("mcp_server", "the server: module:attribute (or a function that creates it), a command or a URL")
     parser.addini("mcp_tool", "the tool that reads resources; by default get_resource if the server has it")
     parser.addini("mcp_examples", "a URI for each template: template = URI", type="linelist", default=[])
-    parser.addini("mcp_volatile", "values that differ from read to read: URI path", type="linelist", default=[])
+    parser.addini(
+        "mcp_volatile", "values that differ: URI path, or URI path /part of a text/", type="linelist", default=[]
+    )
     parser.addini("mcp_exclude", "patterns of URIs without a contract", type="linelist", default=[UI])
     parser.addini("mcp_golden", "the directory of the goldens", default="golden")
     parser.addini("mcp_inventory", "the inventory; by default mcp-list.csv in the directory of the goldens")
+    parser.addini("mcp_start", "what a server says at its start that is pinned", type="args", default=list(START))
     parser.addini("mcp_columns", "the columns of the inventory", type="args", default=list(COLUMNS))
     parser.addini("mcp_other_goldens", "patterns of goldens of other tests", type="linelist", default=[])
     parser.addini("mcp_protocol", "the protocol era: auto, legacy or a version", default="auto")
+    parser.addini("mcp_pause", "the seconds before the second read of an answer that has times", default=str(PAUSE))
     parser.addini("mcp_timeout", "the seconds that an answer may take", default="60")
 
 
@@ -81,6 +89,8 @@ def _read_settings(config: pytest.Config) -> Settings:
         exclude=tuple(config.getini("mcp_exclude")),
         others=tuple(config.getini("mcp_other_goldens")),
         protocol=config.getini("mcp_protocol"),
+        start=tuple(config.getini("mcp_start")),
+        pause=float(config.getini("mcp_pause")),
         timeout=float(config.getini("mcp_timeout")),
     )
 
@@ -108,22 +118,24 @@ def _name_case(case: "Row | str") -> str:
 
 def _find_cases(config: pytest.Config) -> "list[Row] | list[str]":
     """Return the rows, or one text that says why there are none."""
-    from mcp_parity.inventory import read_rows
+    from mcp_parity.listing import read_rows, select_resources
 
     settings = config.stash[_settings]
     if _updates(config) and hasattr(config, "workerinput"):
         return [_UNDER_XDIST]
     try:
-        rows = _list_live(config) if _updates(config) and settings.server else read_rows(settings)
+        rows = _list_live(config) if _updates(config) and settings.server else select_resources(read_rows(settings))
     except ContractError as error:
         return [str(error)]
     config.stash[_rows] = rows
-    empty = f"{settings.show(settings.inventory)} was empty: run pytest --snapshot-update"
-    return rows or [f"{empty} {'again' if _updates(config) else 'and read the goldens'}"]
+    if rows or settings.inventory.exists() or (_updates(config) and settings.server):
+        return rows  # without resources, pytest skips the test
+    again = "again" if _updates(config) else "and read the goldens"
+    return [f"there was no {settings.show(settings.inventory)}: run pytest --snapshot-update {again}"]
 
 
 def _list_live(config: pytest.Config) -> "list[Row]":
-    from mcp_parity.inventory import list_components, select_resources
+    from mcp_parity.listing import list_components, select_resources
     from mcp_parity.serving import converse, load_server
 
     settings = config.stash[_settings]
@@ -135,14 +147,17 @@ def _list_live(config: pytest.Config) -> "list[Row]":
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what only applies to the home world. An update begins with this world: the others refer to it."""
+    """Deselect what only applies to the home world. An update begins with the inventory and this world.
+
+    An update that is cut off should leave an inventory, and the other worlds refer to the goldens of the first.
+    """
     away = [item for item in items if isinstance(item, pytest.Function) and _is_away(config, item)]
     contract = [item for item in away if item.function.__module__ == "mcp_parity.contract"]
     if needless := [item for item in contract if item.originalname not in EVERY_WORLD]:
         config.hook.pytest_deselected(items=needless)
         items[:] = [item for item in items if item not in needless]
     if _updates(config):
-        items.sort(key=lambda item: item in away)
+        items.sort(key=lambda item: (item in away, getattr(item, "originalname", "") != INVENTORY))
 
 
 def _is_away(config: pytest.Config, item: pytest.Function) -> bool:
@@ -158,13 +173,31 @@ def mcp_world() -> str:
 
 
 @pytest.fixture
-def mcp_parity_server(pytestconfig: pytest.Config, mcp_world: str) -> Any:
+def mcp_parity_server(request: pytest.FixtureRequest, mcp_world: str) -> Any:
     """The server under test in the world. Override it if `mcp_server` cannot name it."""
-    del mcp_world  # entered before the server is created
     from mcp_parity.contract import report
-    from mcp_parity.serving import load_server
+    from mcp_parity.serving import Command, Remote, disconnect, load_server
 
-    return report(lambda: load_server(pytestconfig.stash[_settings]))
+    # a process belongs to a module and a world, as long as it would be started with the same environment
+    environment = sorted(one for one in os.environ.items() if one[0] != "PYTEST_CURRENT_TEST")
+    key = (request.module.__name__, mcp_world, str(environment))
+    opened = request.config.stash.setdefault(_opened, {})
+    server = opened.pop(key, None) or report(lambda: load_server(request.config.stash[_settings]))
+    if isinstance(server, Command | Remote):
+        opened[key] = server
+        disconnect([opened.pop(oldest) for oldest in [*opened][:-_MOST_OPENED]])
+    return server
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Close the connections of a module after its last test."""
+    opened = item.config.stash.get(_opened, {})
+    if opened and getattr(nextitem, "module", None) is not getattr(item, "module", None):
+        from mcp_parity.serving import disconnect
+
+        disconnect(opened.values())
+        opened.clear()
 
 
 @pytest.fixture
@@ -182,7 +215,7 @@ def mcp_parity_worlds(request: pytest.FixtureRequest) -> list[str]:
 @pytest.fixture
 def mcp_golden(pytestconfig: pytest.Config, snapshot: "SnapshotAssertion") -> "SnapshotAssertion":
     """For the tests of `mcp_other_goldens`: `mcp_golden(name="errors/x")` is the file errors/x.json of the goldens."""
-    from mcp_parity.goldens import use_goldens
+    from mcp_parity.checking import use_goldens
 
     return use_goldens(snapshot, pytestconfig.stash[_settings])
 
@@ -198,7 +231,7 @@ def mcp_parity(
     """The checks of the contract in the world."""
     from mcp_parity.checking import Check
     from mcp_parity.contract import report
-    from mcp_parity.inventory import read_rows
+    from mcp_parity.listing import read_rows, select_resources
 
     config = request.config
     settings = config.stash[_settings]
@@ -207,7 +240,7 @@ def mcp_parity(
         settings=settings,
         server=mcp_parity_server,
         world="" if mcp_world == home else mcp_world,
-        rows=config.stash[_rows] if _rows in config.stash else report(lambda: read_rows(settings)),
+        rows=config.stash[_rows] if _rows in config.stash else report(lambda: select_resources(read_rows(settings))),
         snapshot=mcp_golden,
         update=_updates(config),
         to_golden=mcp_to_golden,

@@ -1,11 +1,19 @@
-"""The settings of a contract: the `mcp_…` lines of pytest's configuration."""
+"""The settings of a contract, the `mcp_…` lines of pytest's configuration, and the names of its goldens."""
 
+import hashlib
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
+from mcp_parity.values import Place
+
+START = ("name", "title", "instructions", "capabilities")
 UI = "ui://*"
+PAUSE = 1.1  # a clock of one second moves meanwhile
 COLUMNS = ("type", "uri", "name", "description", "mime_type", "is_template", "template_variables", "example_uri")
 
 
@@ -19,10 +27,21 @@ class Volatile(NamedTuple):
     Attributes:
         pattern: of the URIs that have it.
         path: where it is, such as `contents[].data.now`.
+        part: of the texts there; empty if the whole value differs.
     """
 
     pattern: str
     path: str
+    part: str = ""
+
+    def __str__(self) -> str:
+        """Return the line."""
+        return f"{self.pattern} {self.path}" + (f" /{self.part}/" if self.part else "")
+
+    @property
+    def where(self) -> Place:
+        """The path of the value, as `mask` takes it."""
+        return Place(self.path, re.compile(self.part) if self.part else None)
 
 
 @dataclass(frozen=True)
@@ -41,7 +60,9 @@ class Settings:
         exclude: patterns of URIs that the contract excludes.
         others: patterns of goldens that other tests compare.
         protocol: the protocol era, as FastMCP's client names it.
+        start: what is pinned of what the server says of itself at its start.
         timeout: the seconds that an answer may take.
+        pause: the seconds before the second read of an answer that has times.
     """
 
     root: Path
@@ -55,15 +76,17 @@ class Settings:
     exclude: tuple[str, ...] = (UI,)
     others: tuple[str, ...] = ()
     protocol: str = "auto"
+    start: tuple[str, ...] = START
     timeout: float = 60.0
+    pause: float = PAUSE
 
     def excludes(self, uri: str) -> bool:
         """Return whether the contract excludes the URI."""
         return any(fnmatchcase(uri, pattern) for pattern in self.exclude)
 
-    def volatile_paths(self, uri: str) -> list[str]:
-        """Return the paths of the values of a resource that are not pinned."""
-        return [one.path for one in self.volatile if fnmatchcase(uri, one.pattern)]
+    def volatile_paths(self, uri: str) -> list[Place]:
+        """Return where a resource has what is not pinned."""
+        return [one.where for one in self.volatile if fnmatchcase(uri, one.pattern)]
 
     def show(self, path: Path) -> str:
         """Return a path as a person in the project's directory writes it."""
@@ -83,12 +106,72 @@ def parse_example(line: str) -> tuple[str, str]:
 
 
 def parse_volatile(line: str) -> Volatile:
-    """Parse a line of the form `URI path`.
+    """Parse a line of the form `URI path` or `URI path /pattern of a part/`.
 
     Raises:
         ContractError: it has another form.
     """
-    pattern, space, path = line.strip().rpartition(" ")
-    if not space:
-        raise ContractError(f"mcp_volatile: {line!r} is not of the form `URI path`")
-    return Volatile(pattern.strip(), path)
+    found = re.fullmatch(r"(\S.*?)\s+(\S+?)(?:\s+/(.+)/)?", line.strip())
+    if not found:
+        raise ContractError(f"mcp_volatile: {line!r} is not of the form `URI path` or `URI path /pattern/`")
+    try:
+        re.compile(found[3] or "")
+    except re.error as error:
+        raise ContractError(f"mcp_volatile: {line!r}: the pattern is invalid: {error}") from error
+    return Volatile(found[1], found[2], found[3] or "")
+
+
+DIRECTORIES = ("data", "errors", "discovery")
+LISTINGS = ("resources", "resource-templates", "tools", "prompts", "server", "get-resource")
+_LONGEST_PART = 100
+_PLAIN = re.compile(r"[A-Za-z0-9]+([._-]+[A-Za-z0-9]+)*")
+
+
+class Names:
+    """The names of the goldens of all rows. Each is different, also on a disk that ignores case."""
+
+    def __init__(self, uris: Iterable[str]) -> None:
+        self._paths: dict[str, str] = {}
+        taken: dict[str, list[str]] = {}
+        for uri in uris:
+            taken.setdefault(_path(uri).casefold(), []).append(uri)
+        for group in taken.values():
+            for uri in group:
+                suffix = f"~{_hash(uri)}" if len(set(group)) > 1 else ""
+                self._paths[uri] = _path(uri) + suffix
+
+    def data(self, uri: str, world: str) -> str:
+        """Return the name of the golden of an answer with data. The home world is the empty text."""
+        return f"data/{self._paths[uri]}{_suffix(world)}"
+
+    def error(self, uri: str, world: str) -> str:
+        """Return the name of the golden of a refusal."""
+        return f"errors/{self._paths[uri]}{_suffix(world)}"
+
+    def all(self, worlds: Iterable[str]) -> set[str]:
+        """Return every name that a golden of a resource or a listing can have."""
+        lists = {f"discovery/{name}{_suffix(world)}" for name in LISTINGS for world in worlds}
+        return lists | {kind(uri, world) for kind in (self.data, self.error) for uri in self._paths for world in worlds}
+
+
+def _suffix(world: str) -> str:
+    return f"--{world}" if world else ""
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _path(uri: str) -> str:
+    scheme, separator, rest = uri.partition("://")
+    parts = map(_part, [scheme, *rest.split("/")] if separator else uri.lstrip("/").split("/"))
+    return "/".join(parts if separator else ["-", *parts])
+
+
+def _part(part: str) -> str:
+    if _PLAIN.fullmatch(part) and "--" not in part and len(part) <= _LONGEST_PART:
+        return part
+    # a name that is `.`, `..`, empty or looks like that of a world is written with escapes
+    safe = quote(part, safe="").replace("--", "-%2D").replace("~", "%7E")
+    safe = re.sub(r"^\.|\.$|^-$", lambda found: f"%{ord(found[0]):X}", safe) or "%"
+    return safe if len(safe) <= _LONGEST_PART else f"{safe[:_LONGEST_PART]}~{_hash(part)}"

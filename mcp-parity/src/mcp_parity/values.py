@@ -1,28 +1,48 @@
-"""Compares, masks and shortens JSON values."""
+"""Reads, compares, masks and shortens JSON values."""
 
 import hashlib
 import json
-from collections.abc import Iterator
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 MASK = "<differs>"
 LARGE = 100_000
 """The most characters of a content that a golden holds in full."""
 _MOST_PATHS = 300
+_MOST_ALIGNED = 2_000  # aligning takes quadratic time
 _LONGEST_VALUE = 80
+_LONGEST_ITEM = 300
+_BEFORE = 20  # characters that are shown before the first difference
 _MOST_LINES = 12
 TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "number", float: "number"}
 
 
 class Difference(NamedTuple):
-    """Two values that differ at a path. A value that does not exist is `MISSING`."""
+    """Two values that differ at a path, such as `contents[0].data.orders`. A value that does not exist is `MISSING`."""
 
     path: str
     one: Any
     other: Any
 
+    @property
+    def volatile(self) -> str:
+        """The path for `mcp_volatile`: without indexes, and the whole list if its length differs."""
+        path = re.sub(r"\[\d+\]$", "", self.path) if MISSING in (self.one, self.other) else self.path
+        return re.sub(r"\[\d+\]", "[]", path)
+
 
 MISSING: Any = ...
+
+
+class Place(NamedTuple):
+    """Where a volatile value is: a path such as `contents[].data.now`, and the part of its texts; None if all of it."""
+
+    path: str
+    part: re.Pattern[str] | None = None
 
 
 def to_text(value: Any) -> str:
@@ -43,46 +63,95 @@ def find_differences(one: Any, other: Any, path: str = "") -> Iterator[Differenc
         for name in sorted(one.keys() | other.keys()):
             inner = f"{path}.{name}" if path else name
             yield from find_differences(one.get(name, MISSING), other.get(name, MISSING), inner)
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for left, right in zip(one, other, strict=True):
-            yield from find_differences(left, right, f"{path}[]")
+    elif isinstance(one, list) and isinstance(other, list):
+        yield from _list_differences(one, other, path)
     else:
         yield Difference(path, one, other)
 
 
+def _list_differences(one: list[Any], other: list[Any], path: str) -> Iterator[Difference]:
+    """Yield the items that were changed, added or removed. The index is that of the list that has the item."""
+    for start, end, first, last in _find_moved(one, other):
+        for at in range(max(end - start, last - first)):
+            left = one[start + at] if start + at < end else MISSING
+            right = other[first + at] if first + at < last else MISSING
+            yield from find_differences(left, right, f"{path}[{start + at if right is MISSING else first + at}]")
+
+
+def _find_moved(one: list[Any], other: list[Any]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the ranges of both lists that differ. What is alike at both ends of long lists is not compared again."""
+    lines, others = list(map(to_text, one)), list(map(to_text, other))
+    least = min(len(one), len(other))
+    head = next((at for at in range(least) if lines[at] != others[at]), least)
+    tail = next((at for at in range(least - head) if lines[-1 - at] != others[-1 - at]), least - head)
+    ends = len(one) - tail, len(other) - tail
+    if max(ends[0] - head, ends[1] - head) > _MOST_ALIGNED or len(one) == len(other) == head + tail + 1:
+        yield head, ends[0], head, ends[1]
+        return
+    matcher = SequenceMatcher(None, lines[head : ends[0]], others[head : ends[1]], autojunk=False)
+    for what, start, end, first, last in matcher.get_opcodes():
+        if what != "equal":
+            yield head + start, head + end, head + first, head + last
+
+
 def describe(differences: list[Difference], one: str, other: str) -> str:
     """Return a line for each difference. `one` and `other` say where the values are from."""
-    lines = [f"  {path}: {one}: {_show(left)}; {other}: {_show(right)}" for path, left, right in differences]
-    more = [f"  … and {len(lines) - _MOST_LINES} more differences"] if len(lines) > _MOST_LINES else []
-    return "\n".join(lines[:_MOST_LINES] + more)
+    lines = []
+    for path, left, right in differences[:_MOST_LINES]:
+        was, now = _show(left, right)
+        lines.append(f"  {path or 'the whole value'}: {one}: {was}; {other}: {now}")
+    more = [f"  … and {len(differences) - _MOST_LINES} more differences"] if len(differences) > _MOST_LINES else []
+    return "\n".join(lines + more)
 
 
-def _show(value: Any) -> str:
-    text = "nothing" if value is MISSING else json.dumps(value, ensure_ascii=True)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+def _show(one: Any, other: Any) -> tuple[str, str]:
+    """Return both values as short texts. What long texts have in common at their start is left out."""
+    texts = ["nothing" if value is MISSING else json.dumps(value, ensure_ascii=True) for value in (one, other)]
+    same = next((at for at, (left, right) in enumerate(zip(*texts, strict=False)) if left != right), 0)
+    start = same - _BEFORE if same > _LONGEST_VALUE - _BEFORE else 0
+    longest = _LONGEST_VALUE if MISSING not in (one, other) else _LONGEST_ITEM
+    was, now = (_cut(f"…{text[start:]}" if start else text, longest) for text in texts)
+    return was, now
 
 
-def mask(value: Any, paths: list[str], placeholder: str | None = MASK) -> Any:
-    """Return a copy in which the values at the paths are replaced with a placeholder."""
-    for path in paths:
-        value = _mask(value, path.replace("[]", ".[]").split("."), placeholder)
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def mask(value: Any, paths: Iterable[Place], placeholder: str | None = MASK) -> Any:
+    """Return a copy in which the values at the paths, or parts of their texts, are replaced with a placeholder."""
+    for path, part in paths:
+        value = _mask(value, path.replace("[]", ".[]").strip(".").split("."), part, placeholder)
     return value
 
 
-def _mask(value: Any, path: list[str], placeholder: str | None) -> Any:
+def _mask(value: Any, path: list[str], part: re.Pattern[str] | None, placeholder: str | None) -> Any:
     if not path:
-        return placeholder
+        return _mask_part(value, part, placeholder) if part else placeholder
     head, *rest = path
     if head == "[]" and isinstance(value, list):
-        return [_mask(one, rest, placeholder) for one in value]
+        return [_mask(one, rest, part, placeholder) for one in value]
     if isinstance(value, dict) and head in value:
-        return value | {head: _mask(value[head], rest, placeholder)}
+        return value | {head: _mask(value[head], rest, part, placeholder)}
     return value
 
 
-def has_mask(value: Any, path: str) -> bool:
-    """Return whether a golden has the placeholder at the path."""
-    return any(found.one == MASK for found in find_differences(value, mask(value, [path], None)))
+def _mask_part(value: Any, part: re.Pattern[str], placeholder: str | None) -> Any:
+    """Return the value with the parts of all its texts replaced."""
+    if isinstance(value, str):
+        return part.sub(lambda _: placeholder or "", value)
+    if isinstance(value, list):
+        return [_mask_part(one, part, placeholder) for one in value]
+    if isinstance(value, dict):
+        return {name: _mask_part(one, part, placeholder) for name, one in value.items()}
+    return value
+
+
+def has_mask(value: Any, place: Place) -> bool:
+    """Return whether a golden has the placeholder at the path, or in a text there if only a part is volatile."""
+    if place.part is not None:
+        place = Place(place.path, re.compile(re.escape(MASK)))
+    return any(MASK in str(found.one) for found in find_differences(value, mask(value, [place], None)))
 
 
 def shorten(content: dict[str, Any]) -> dict[str, Any]:
@@ -112,3 +181,47 @@ def _add_shape(value: Any, path: str, shape: dict[str, set[str]]) -> None:
     elif isinstance(value, list):
         for item in value:
             _add_shape(item, f"{path}[]", shape)
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: it is not JSON, or clients read it differently: NaN, infinity, 1e400, or a key that occurs twice.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_read_object, parse_constant=_refuse, parse_float=_read_float)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise ValueError(f"the key {json.dumps(twice)} occurs twice in an object")
+    return found
+
+
+def _refuse(number: str) -> None:
+    raise ValueError(f"{number} is not a number of JSON")
+
+
+def _read_float(number: str) -> float:
+    found = float(number)
+    if math.isinf(found):
+        raise ValueError(f"{number[:20]} is too large for clients")
+    return found
+
+
+def parse_json(text: str) -> Any:
+    """Return the object or array that the text contains, or None.
+
+    The MIME type is not considered: FastMCP announces a dict as text/plain by default.
+    """
+    if text[:1] not in "{[" and text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return read_json(text)
+    except ValueError:
+        return None

@@ -1,5 +1,5 @@
 from datawrapper_mcp.server import mcp
 
-from mcp_parity import add_get_resource
+from fastmcp.server.transforms import ResourcesAsTools
 
-add_get_resource(mcp)
+mcp.add_transform(ResourcesAsTools(mcp))

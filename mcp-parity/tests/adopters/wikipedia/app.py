@@ -1,6 +1,6 @@
 from wikipedia_mcp.server import create_server
 
-from mcp_parity import add_get_resource
+from fastmcp.server.transforms import ResourcesAsTools
 
 mcp = create_server()
-add_get_resource(mcp)
+mcp.add_transform(ResourcesAsTools(mcp))

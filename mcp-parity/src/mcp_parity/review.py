@@ -1,20 +1,104 @@
-"""Writes the page for a review: one HTML file without scripts and without other files. Every value is text."""
+"""Describes changes for a review: in Markdown, and as one HTML page without scripts. Every value is text."""
 
 import difflib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from typing import Any
 
-from mcp_parity.diff.change import Change, Finding, Kind
-from mcp_parity.diff.contract import Contract
-from mcp_parity.diff.markdown import group_findings, worst, write_verdict
+from mcp_parity.comparison import Change, Finding, Kind, code
+from mcp_parity.revisions import Contract
 from mcp_parity.values import are_equal
 
-_TEMPLATE = files("mcp_parity.diff").joinpath("review.html")
+
+def read_announced(changelog: str) -> set[str]:
+    """Return the names in backticks in the entries under `### Breaking` of the section [Unreleased]."""
+    text = re.sub(r"<!--.*?-->|^```.*?^```", "", changelog, flags=re.DOTALL | re.MULTILINE)
+    unreleased = _below(r"## \[Unreleased\][^\n]*", r"##? ", text)
+    breaking = _below(r"### Breaking *", r"#{1,3} ", unreleased)
+    entries = re.findall(r"^[-*] .*(?:\n(?![-*] |\n).*)*", breaking, re.MULTILINE)
+    return {name for entry in entries for name in re.findall(r"`([^`\n]+)`", entry)}
+
+
+def _below(heading: str, end: str, text: str) -> str:
+    """Return the lines between a heading and the end of its section."""
+    found = re.search(rf"^{heading}$\n(.*?)(?=^{end}|\Z)", text, re.DOTALL | re.MULTILINE)
+    return found[1] if found else ""
+
+
+LONGEST_LIST = 20
+MOST_PLACES = 4
+ORDER = list(Kind)
+
+
+def write_summary(findings: Iterable[Finding], unannounced: list[str], changelog: str) -> str:
+    """Return the whole text.
+
+    Args:
+        findings: the differences.
+        unannounced: the subjects of breaking changes that the changelog does not name.
+        changelog: the name of the changelog.
+    """
+    groups = group_findings(findings)
+    if not groups:
+        return "No changes for clients.\n"
+    parts = ["## Changes for clients", write_verdict(groups, unannounced, changelog)]
+    for subject in groups:
+        parts += [f"### {code(subject)}", "\n".join(_lines(groups[subject]))]
+    return "\n\n".join(parts) + "\n"
+
+
+def group_findings(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    """Return the findings by subject, the worst subject first."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.subject, []).append(finding)
+    return dict(sorted(groups.items(), key=lambda group: (ORDER.index(worst(group[1])), group[0])))
+
+
+def write_verdict(groups: dict[str, list[Finding]], unannounced: list[str], changelog: str) -> str:
+    """Return one line: whether a breaking change is not announced."""
+    if unannounced:
+        names = ", ".join(map(code, unannounced))
+        return f"**Do not merge yet:** no entry under `### Breaking` of [Unreleased] in {changelog} names {names}."
+    if any(worst(group) is Kind.BREAKING for group in groups.values()):
+        return f"{changelog} announces all breaking changes."
+    return "No breaking changes."
+
+
+def worst(group: list[Finding]) -> Kind:
+    """Return the kind of the most severe change."""
+    return min((finding.change.kind for finding in group), key=ORDER.index)
+
+
+def _lines(group: list[Finding]) -> Iterator[str]:
+    """Yield one line per change, for all worlds that have it. Lines beyond the limit are only counted."""
+    changes: dict[Change, list[Finding]] = {}
+    for finding in group:
+        changes.setdefault(finding.change.generalize(), []).append(finding)
+    for kind in ORDER:
+        lines = [_line(change, seen) for change, seen in changes.items() if change.kind is kind]
+        yield from lines[:LONGEST_LIST]
+        if len(lines) > LONGEST_LIST:
+            yield f"- *{kind}*: … and {len(lines) - LONGEST_LIST} more"
+
+
+def _line(change: Change, seen: list[Finding]) -> str:
+    text = f"- *{change.kind}*: {change.thing} {change.what}"
+    values = {finding.change.values for finding in seen}
+    if len(values) == 1 and values != {""}:
+        text += f": {values.pop()}"
+    places = list(dict.fromkeys(finding.where for finding in seen if finding.where))
+    if places:
+        more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
+        text += f" ({', '.join(map(code, places[:MOST_PLACES]))}{more})"
+    return text
+
+
+_TEMPLATE = files("mcp_parity").joinpath("review.html")
 _MOST_LINES = 400
 _IMAGE = re.compile(r'("image": ")[^"]+')
 

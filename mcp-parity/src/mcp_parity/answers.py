@@ -1,0 +1,308 @@
+"""Reads a resource on both surfaces, checks that the answers agree, and shows them as a golden holds them."""
+
+import asyncio
+import base64
+import hashlib
+import json
+import re
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    EmbeddedResource,
+    ImageContent,
+    ReadResourceRequest,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    TextContent,
+    TextResourceContents,
+)
+
+from mcp_parity.serving import AnyClient
+from mcp_parity.settings import ContractError, Settings
+from mcp_parity.values import Place, are_equal, describe, find_differences, mask, parse_json, read_json, shorten
+
+MOST_CHARACTERS = 50_000_000
+LARGEST_IMAGE = 50_000
+
+
+def show_content(uri: str, content: Any) -> dict[str, Any]:
+    """Return a content of resources/read as a golden holds it.
+
+    Raises:
+        ContractError: it cannot be pinned.
+    """
+    shown: dict[str, Any] = {"mime_type": content.mime_type}
+    if content.uri != uri:
+        shown["uri"] = content.uri
+    if content.meta:
+        shown["meta"] = content.meta
+    if not isinstance(content, TextResourceContents):
+        return shown | show_blob(content.blob, content.mime_type)
+    if len(content.text) > MOST_CHARACTERS:
+        raise ContractError(f"{uri}: {len(content.text):,} characters are too many to compare; add it to mcp_exclude")
+    shown |= show_text(content.text)
+    announced = (content.mime_type or "").partition(";")[0]
+    if "lines" in shown and (announced == "application/json" or announced.endswith("+json")):
+        try:
+            read_json(content.text)
+        except ValueError as error:
+            raise ContractError(f"{uri}: announced as {announced}, but the text is not JSON: {error}") from error
+    return shown
+
+
+def show_text(text: str) -> dict[str, Any]:
+    """Return a text as a golden holds it: JSON as JSON, else its lines."""
+    parsed = parse_json(text)
+    return {"lines": text.split("\n")} if parsed is None else {"data": parsed}
+
+
+def show_blob(blob: str, mime_type: str | None) -> dict[str, Any]:
+    """Return base64 text as a golden holds it: by size and hash. A review shows the small images."""
+    raw = base64.b64decode(blob)
+    shown = {"bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
+    image = {"image": blob} if (mime_type or "").startswith("image/") and len(raw) <= LARGEST_IMAGE else {}
+    return {"blob": shown | image}
+
+
+@dataclass(frozen=True)
+class ToolAnswer:
+    """The tool's answer.
+
+    Attributes:
+        refused: whether it is an error.
+        message: the error's text.
+        contents: in the form of a golden.
+        body: the structured content, if the tool answers with `success` and `uri`.
+    """
+
+    refused: bool
+    message: str
+    contents: list[dict[str, Any]]
+    body: dict[str, Any] | None
+
+    def trim(self, contents: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+        """Return the contents of resources/read with only the fields that the tool tells."""
+        kept = {"data", "lines", "blob"} | ({"mime_type"} if self.body is not None else set())
+        return [{name: value for name, value in one.items() if name in kept} for one in contents or []]
+
+
+async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[str, Any]] | None) -> ToolAnswer:
+    """Call the tool with the URI. `contents` is what resources/read answers.
+
+    Raises:
+        ContractError: the parts of the answer contradict each other.
+    """
+    result = await client.call_tool_mcp(tool, {"uri": uri})
+    body = result.structured_content
+    texts = [block.text for block in result.content if isinstance(block, TextContent)]
+    message = " ".join(texts)[:200]
+    if not (isinstance(body, dict) and {"success", "uri"} <= body.keys()):
+        refused = bool(result.is_error)
+        return ToolAnswer(refused, message, [] if refused else _show_blocks(result.content, texts, contents), None)
+    if not are_equal([json.loads(text) if text[:1] == "{" else None for text in texts], [body]):
+        raise ContractError(f"{uri}: the text and the structured content of {tool} differ")
+    if result.is_error is not (not body["success"]):
+        raise ContractError(f"{uri}: {tool} has success {body['success']}, but isError {result.is_error}")
+    body.pop("timestamp", None)
+    if result.is_error:
+        return ToolAnswer(refused=True, message=str(body.get("message")), contents=[], body=body)
+    images = [block.data for block in result.content if isinstance(block, ImageContent)]
+    return ToolAnswer(refused=False, message="", contents=_show_body(body, images), body=body)
+
+
+def _show_body(body: dict[str, Any], images: list[str]) -> list[dict[str, Any]]:
+    return [{"mime_type": one.get("mime_type")} | _show_part(one, images) for one in body.get("contents", [body])]
+
+
+def _show_part(part: dict[str, Any], images: list[str]) -> dict[str, Any]:
+    if "data" in part:
+        return {"data": part["data"]}
+    if "text" in part:
+        return show_text(part["text"])
+    if "blob" in part or images:
+        return show_blob(part["blob"] if "blob" in part else images.pop(0), part.get("mime_type"))
+    return {}
+
+
+def _show_blocks(blocks: list[Any], texts: list[str], contents: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """Return the answer of a tool of any form: a text, a list of contents as JSON text, or a block per content."""
+    expected = contents or []
+    if len(blocks) == len(expected):
+        return [_show_block(block, one) for block, one in zip(blocks, expected, strict=True)]
+    listed = parse_json(texts[0]) if len(texts) == 1 else None
+    if isinstance(listed, list) and len(listed) == len(expected):
+        values = [one.get("content") if isinstance(one, dict) else None for one in listed]
+        return [_show_value(str(value), one) for value, one in zip(values, expected, strict=True)]
+    return [_show_block(block, {}) for block in blocks]
+
+
+def _show_block(block: Any, expected: dict[str, Any]) -> dict[str, Any]:
+    found = block.resource if isinstance(block, EmbeddedResource) else block
+    if isinstance(found, TextContent | TextResourceContents):
+        return _show_value(found.text, expected)
+    return _show_value(str(getattr(found, "blob", getattr(found, "data", ""))), {"blob": {}} | expected)
+
+
+def _show_value(text: str, expected: dict[str, Any]) -> dict[str, Any]:
+    if "blob" in expected:
+        with suppress(ValueError):
+            return show_blob(text, expected.get("mime_type"))
+    return show_text(text)
+
+
+_INVALID_PARAMS = -32602
+_UNMASKED = re.compile(r"Error reading resource '.*': ", re.DOTALL)  # what FastMCP writes unless it masks errors
+_SECRET = re.compile(
+    r"\b(sk-[\w-]{6,}|gh[pousr]_\w{20,}|AKIA[0-9A-Z]{16}|xox[bap]-[\w-]{10,}|eyJ[\w-]{10,}\.[\w-]{10,}\."
+    r"|\w+://\w+:[^\s/@]+@|BEGIN [A-Z ]*PRIVATE KEY|Bearer [\w.~+/-]{16,})"
+)
+
+_TIMES = (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*", r"\d\d?:\d\d:\d\d( [AP]M)?", r"\d{4}-\d\d-\d\d")
+_TIME = re.compile(
+    "|".join(_TIMES) + r"|\b1[6-9]\d{8}|(?i:time|date|clock|stamp|second|elapsed|\bnow\b|\bage\b|_at\b|seen|\bago\b)"
+)
+"""A time, or a name of one."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server answers for a URI.
+
+    Attributes:
+        uri: the URI.
+        contents: the contents of resources/read; None if it refuses.
+        error: the JSON-RPC error of resources/read; None if it answers.
+        body: the structured content of the tool; None without one.
+        refusal: the tool's refusal of an answer that exceeds its `max_bytes`.
+    """
+
+    uri: str
+    contents: list[dict[str, Any]] | None
+    error: dict[str, Any] | None
+    body: dict[str, Any] | None = None
+    refusal: dict[str, Any] | None = None
+
+    def to_golden(self) -> dict[str, Any]:
+        """Return what a golden holds."""
+        if self.contents is None:
+            return {"resource": self.error}
+        return {"contents": self.contents} | ({"tool": self.refusal} if self.refusal else {})
+
+    def shorten(self, volatile: list[Place]) -> dict[str, Any]:
+        """Return what a golden holds, without volatile values, and large contents by shape and hash."""
+        golden: dict[str, Any] = mask(self.to_golden(), volatile)
+        if "contents" in golden:
+            golden["contents"] = [shorten(content) for content in golden["contents"]]
+        return golden
+
+    def find_leaks(self) -> list[str]:
+        """Return sentences about texts of an error that look as if clients should not see them."""
+        message = str((self.error or {}).get("message", ""))
+        found = {
+            "the text of an exception; use FastMCP(mask_error_details=True)": _UNMASKED.match(message),
+            "what looks like a secret": _SECRET.search(str(self.error or "")),
+        }
+        return [f"{self.uri}: the error contains {what}" for what, match in found.items() if match]
+
+
+async def read(client: AnyClient, uri: str) -> Answer:
+    """Read the URI with resources/read.
+
+    Raises:
+        ContractError: the answer cannot be pinned.
+    """
+    # A plain request, because FastMCP's method normalises the URI and refuses some before they are sent.
+    request = ReadResourceRequest(params=ReadResourceRequestParams(uri=uri))
+    try:
+        contents = (await client.session.send_request(request, ReadResourceResult)).contents
+    except MCPError as refused:
+        if refused.error.code == CONNECTION_CLOSED:  # the client says this, not the server
+            raise
+        return Answer(uri, None, refused.error.model_dump(mode="json", exclude_none=True))
+    return Answer(uri, [show_content(uri, one) for one in contents], None)
+
+
+async def observe(client: AnyClient, uri: str, settings: Settings, tool: str) -> Answer:
+    """Read the URI on both surfaces. Without a tool only with resources/read.
+
+    Raises:
+        ContractError: the surfaces differ.
+    """
+    native = await read(client, uri)
+    if not tool:
+        return native
+    reply = await ask_tool(client, tool, uri, native.contents)
+    if reply.refused != (native.contents is None):
+        return _settle_refusal(native, reply, tool)
+    if reply.refused and reply.body is None:
+        return native
+    one: dict[str, Any] = {"contents": reply.trim(native.contents)}
+    other: dict[str, Any] = {"contents": reply.contents}
+    if native.error is not None:
+        one = {"resource": {name: native.error.get(name) for name in ("message", "data")}}
+        other = {"resource": {"message": reply.message, "data": reply.body}}
+    volatile = settings.volatile_paths(uri)
+    if differences := list(find_differences(mask(one, volatile), mask(other, volatile))):
+        again = await read(client, uri)
+        moved = {found.volatile for found in find_differences(native.to_golden(), again.to_golden())}
+        if {found.volatile for found in differences} <= moved:
+            raise ContractError(describe_volatile(uri, moved, native))
+        verb = "refuses differently" if reply.refused else "lies: it differs"
+        lines = describe(differences, "resources/read", tool)
+        raise ContractError(f"{uri}: {tool} {verb} from resources/read\n{lines}")
+    return replace(native, body=reply.body)
+
+
+def _settle_refusal(native: Answer, reply: ToolAnswer, tool: str) -> Answer:
+    if not reply.refused:
+        reason = (native.error or {}).get("message")
+        raise ContractError(f"{native.uri}: {tool} answers with data, but resources/read refuses: {reason}")
+    if reply.body is not None and reply.body.get("error") == "TooLarge":  # the tool's limit is a part of the contract
+        return Answer(native.uri, native.contents, None, reply.body, reply.body)
+    raise ContractError(f"{native.uri}: resources/read answers with data, but {tool} refuses: {reply.message}")
+
+
+def describe_volatile(uri: str, paths: set[str], answer: Answer) -> str:
+    """Return which lines declare values that differ from read to read."""
+    lines = "".join(f'\n    "{uri} {path}{_propose_part(answer, path)}",' for path in sorted(paths))
+    advice = "Make it stable, or declare what changes:"
+    return f"{uri}: the answer changes between two reads. {advice}\nmcp_volatile = [{lines}\n]"
+
+
+def _propose_part(answer: Answer, path: str) -> str:
+    """Return a pattern for a time in a line of a text, so that the other lines stay pinned."""
+    if not path.endswith(".lines[]"):
+        return ""
+    lines = "\n".join(line for one in answer.contents or [] for line in one.get("lines", []))
+    found = next((one for one in _TIMES if re.search(one, lines)), None)
+    return f" /{found}/".replace("\\", "\\\\") if found else ""
+
+
+async def check_stable(client: AnyClient, first: Answer, settings: Settings, *, about: Any) -> None:
+    """Read a URI again. If there is a sign of a time in `about`, a clock of one second moves before.
+
+    Raises:
+        ContractError: the answer differs from the first in what is not declared as volatile.
+    """
+    if _TIME.search(json.dumps(about, default=str)):
+        await asyncio.sleep(settings.pause)
+    paths = settings.volatile_paths(first.uri)
+    answers = (replace(first, refusal=None), await read(client, first.uri))
+    one, other = [mask(answer.to_golden(), paths) for answer in answers]
+    if moved := {found.volatile for found in find_differences(one, other)}:
+        raise ContractError(describe_volatile(first.uri, moved, first))
+
+
+def check_listed(answer: Answer) -> None:
+    """Check that a resource that the server lists is known to resources/read.
+
+    Raises:
+        ContractError: it is not.
+    """
+    if (answer.error or {}).get("code") == _INVALID_PARAMS:
+        message = (answer.error or {}).get("message")
+        raise ContractError(f"{answer.uri}: the server lists it, but resources/read does not know it: {message}")

@@ -1,0 +1,329 @@
+"""Checks any server without goldens: whether clients can use what it offers. `mcp-parity check` prints the report."""
+
+import json
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from html import escape
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from mcp_parity.answers import Answer, observe, read
+from mcp_parity.checking import misspell
+from mcp_parity.listing import LISTS, describe_start, find_example, get_list, get_pages
+from mcp_parity.serving import AnyClient, Command, Unanswered, ask
+from mcp_parity.settings import START, ContractError, Settings
+from mcp_parity.values import find_differences
+
+T = TypeVar("T")
+ERROR, WARNING, NOTE = "error", "warning", "note"
+READERS = ("get_resource", "read_resource")
+"""Tools that read resources: those of this name that take a `uri`, as FastMCP's `ResourcesAsTools` has."""
+MOST_LINES = 14
+MOST_NAMES = 3
+LARGE = 1_000_000
+LONGEST = 240
+_CHARACTERS_PER_TOKEN = 4
+_UNKNOWN_CODES = {-32602, -32002, -32003}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that clients will meet.
+
+    Attributes:
+        level: `error`, `warning` or `note`.
+        about: the URI, list or tool.
+        text: what it is.
+    """
+
+    level: str
+    about: str
+    text: str
+
+
+@dataclass
+class Report:
+    """What was found.
+
+    Attributes:
+        server: the command or URL.
+        name: what the server calls itself, with its version.
+        protocol: the version that was spoken; empty if there was no connection.
+        counts: the entries of each list.
+        pages: the pages of each list that has more than one.
+        tokens: about how many tokens a model pays for each list, at four characters a token.
+        read: the URIs that were read.
+        tool: the tool that reads resources; empty if there is none.
+        findings: what clients will meet.
+        seconds: how long the check took.
+    """
+
+    server: str
+    name: str = ""
+    protocol: str = ""
+    counts: dict[str, int] = field(default_factory=dict)
+    pages: dict[str, int] = field(default_factory=dict)
+    tokens: dict[str, int] = field(default_factory=dict)
+    read: list[str] = field(default_factory=list)
+    tool: str = ""
+    findings: list[Finding] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def status(self) -> int:
+        """The exit status: 0 without errors, 1 with errors, 2 if there was no connection."""
+        if not self.protocol:
+            return 2
+        return 1 if any(one.level == ERROR for one in self.findings) else 0
+
+    def to_json(self) -> str:
+        """Return everything as JSON text."""
+        return json.dumps({"status": self.status, **asdict(self)}, indent=2) + "\n"
+
+
+class Checker:
+    """The check of one server within a time limit."""
+
+    def __init__(self, server: Any, settings: Settings, seconds: float, most: int) -> None:
+        """Prepare the check.
+
+        Args:
+            server: what `load_server` returned.
+            settings: with the seconds that one answer may take.
+            seconds: how long the check may take.
+            most: the most resources that are read.
+        """
+        self._server = server
+        self._settings = settings
+        self._end = time.monotonic() + seconds
+        self._most = most
+        self.report = Report(settings.server)
+
+    def run(self) -> Report:
+        """Check the server."""
+        began = time.monotonic()
+        if self._ask("connection", self._connect) is not None:
+            lists = {name: self._list(name) for name in LISTS}
+            tools = {tool["name"]: tool for tool in lists["tools"]}
+            self.report.tool = self._settings.tool or next((name for name in READERS if _reads(tools.get(name))), "")
+            if self.report.tool and self.report.tool not in tools:
+                self._add(ERROR, self.report.tool, "the server has no such tool")
+                self.report.tool = ""
+            self._read_all({one["uri"]: one for one in lists["resources"]} | self._find_examples(lists))
+            self._misspell(lists)
+        if isinstance(self._server, Command):
+            lines = sorted(set(self._server.all_noise))
+            for line in lines[:MOST_NAMES]:
+                self._add(ERROR, "stdout", f"a line that is no message of MCP: {line[:120]!r}; log to stderr instead")
+            if len(lines) > MOST_NAMES:
+                self._add(ERROR, "stdout", f"{len(lines) - MOST_NAMES} more such lines")
+        self.report.seconds = round(time.monotonic() - began, 1)
+        return self.report
+
+    def _add(self, level: str, about: str, text: str) -> None:
+        finding = Finding(level, about, text.removeprefix(f"{about}: "))
+        if finding not in self.report.findings:
+            self.report.findings.append(finding)
+
+    def _ask(self, about: str, talk: Callable[[AnyClient], Coroutine[Any, Any, T]]) -> T | None:
+        """Return what the talk returns; None after what went wrong was added to the findings."""
+        left = self._end - time.monotonic()
+        if left <= 0:
+            self._add(ERROR, "time", "the time for the check is over: what follows was not checked")
+            return None
+        settings = replace(self._settings, timeout=min(left, self._settings.timeout))
+        try:
+            return ask(self._server, settings, talk, about)
+        except Unanswered as error:
+            self._add(ERROR, about, str(error).replace(" (mcp_timeout)", ""))
+        except ContractError as error:
+            for line in str(error).splitlines() if about in LISTS else [str(error)]:
+                self._add(WARNING if "changes between two reads" in line else ERROR, about, _shorten(line))
+        return None
+
+    async def _connect(self, client: AnyClient) -> bool:
+        start = describe_start(client, (*START, "version"))
+        self.report.name = " ".join(str(start[name]) for name in ("name", "version") if name in start)
+        self.report.protocol = client.protocol_version or ""
+        return True
+
+    def _list(self, name: str) -> list[dict[str, Any]]:
+        """Return the entries of a list, which is asked for twice."""
+
+        async def talk(client: AnyClient) -> list[dict[str, Any]]:
+            pages = await get_pages(client, name)
+            if len(pages) > 1:
+                self.report.pages[name] = len(pages)
+            entries = await get_list(client, name)
+            if list(find_differences([one for page in pages for one in page], entries)):
+                self._add(WARNING, name, "the list differs between two requests")
+            return entries
+
+        entries = self._ask(name, talk) or []
+        self.report.counts[name] = len(entries)
+        if entries:
+            self.report.tokens[name] = len(json.dumps(entries, ensure_ascii=False)) // _CHARACTERS_PER_TOKEN
+        return entries
+
+    def _find_examples(self, lists: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+        """Return the entries of the templates by a URI that the server completes."""
+        found = {}
+        for entry in lists["resource-templates"][: self._most]:
+            template = entry["uriTemplate"]
+            uri = self._settings.examples.get(template) or self._ask(
+                template, partial(find_example, uri=template, server=self._server)
+            )
+            if uri:
+                found[uri] = entry
+            else:
+                self._add(NOTE, template, "not read: the server completes no value; name one with --example")
+        return found
+
+    def _read_all(self, entries: dict[str, dict[str, Any]]) -> None:
+        """Read each resource once, and then each again, so that a clock moves between."""
+        chosen = [uri for uri in entries if not self._settings.excludes(uri)][: self._most]
+        if len(entries) > self._most:
+            self._add(NOTE, "resources", f"only {self._most} of {len(entries)} are read; --most names another number")
+        first = {uri: self._read(uri, entries[uri]) for uri in chosen}
+        answered = {uri: answer for uri, answer in first.items() if answer is not None}
+        if answered and time.monotonic() < self._end:
+            time.sleep(min(self._settings.pause, max(0, self._end - time.monotonic())))
+        for uri, answer in answered.items():
+            self._read_again(uri, answer)
+
+    def _read(self, uri: str, entry: dict[str, Any]) -> Answer | None:
+        answer = self._ask(uri, lambda client: read(client, uri))
+        if answer is None:
+            return None
+        self.report.read.append(uri)
+        for level, text in _judge(answer, entry):
+            self._add(level, uri, text)
+        return replace(answer, contents=answer.shorten([])["contents"]) if answer.contents is not None else answer
+
+    def _observe(self, uri: str) -> Answer | None:
+        return self._ask(uri, lambda client: observe(client, uri, self._settings, self.report.tool))
+
+    def _read_again(self, uri: str, first: Answer) -> None:
+        again = self._observe(uri)
+        if again is None:
+            return
+        other = again.shorten([]) if again.contents is not None else again.to_golden()
+        if moved := sorted({one.volatile for one in find_differences(first.to_golden(), other)}):
+            self._add(WARNING, uri, f"the answer changes between two reads: {', '.join(moved[:MOST_NAMES])}")
+
+    def _misspell(self, lists: dict[str, list[dict[str, Any]]]) -> None:
+        """Ask for URIs that the server should not know."""
+        uris = {one["uri"] for one in lists["resources"]}
+        candidates = {misspell(uri) for uri in sorted(uris)[:1]} | {"nothing://here"}
+        for uri in sorted(candidates - uris - {""} if self.report.read else ()):
+            answer = self._observe(uri)
+            if answer is None:
+                continue
+            if answer.error is None:
+                self._add(ERROR, uri, "an unknown URI is answered with data")
+            elif answer.error["code"] not in _UNKNOWN_CODES:
+                text = f"an unknown URI is refused with the code {answer.error['code']}, as a failure of the server is"
+                self._add(WARNING, uri, text)
+            for leak in answer.find_leaks():
+                self._add(WARNING, uri, leak)
+
+
+def _reads(tool: dict[str, Any] | None) -> bool:
+    return tool is not None and "uri" in tool.get("inputSchema", {}).get("properties", {})
+
+
+def _shorten(text: str) -> str:
+    """Return a message of the contract without its advice about the configuration."""
+    return text.partition(" Make it stable")[0].partition("; add it to mcp_exclude")[0]
+
+
+def _judge(answer: Answer, entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with an answer: with itself, and beside the entry of the list."""
+    yield from ((WARNING, leak) for leak in answer.find_leaks())
+    if answer.error is not None:
+        yield ERROR, f"it is listed, but refused: {answer.error.get('message')} (code {answer.error.get('code')})"
+        return
+    contents = answer.contents or []
+    if not contents:
+        yield WARNING, "the answer has no contents"
+    announced, types = entry.get("mimeType"), [one["mime_type"] for one in contents]
+    if announced and len(types) == 1 and types[0] != announced:
+        yield WARNING, f"the list announces {announced}, but the answer is {types[0]}"
+    size = sum(_measure(one) for one in contents)
+    has_bytes = all("lines" in one or "blob" in one for one in contents)  # JSON is parsed: its size is another
+    if has_bytes and size != entry.get("size", size):
+        yield WARNING, f"the list announces {entry['size']} bytes, but the answer has {size}"
+    if size > LARGE:
+        yield WARNING, f"it has {size:,} characters or bytes: more than most clients can use"
+
+
+def _measure(content: dict[str, Any]) -> int:
+    if "blob" in content:
+        return int(content["blob"]["bytes"])
+    if "lines" in content:
+        return len("\n".join(content["lines"]).encode(errors="surrogatepass"))
+    return len(json.dumps(content.get("data"), ensure_ascii=False))
+
+
+def write_text(report: Report) -> str:
+    """Return the report on one screen. What cannot be seen is written as an escape."""
+    lines = [_plain(line) for line in _headline(report)]
+    merged = _merge(report.findings)
+    shown = [f"  {level:<8} {_plain(about)}: {_plain(text)}" for level, about, text in merged[:MOST_LINES]]
+    more = [f"  … and {len(merged) - MOST_LINES} more; --json has all"] if len(merged) > MOST_LINES else []
+    return "\n".join([*lines, *shown, *more, _verdict(report)]) + "\n"
+
+
+def _headline(report: Report) -> Iterator[str]:
+    if not report.protocol:
+        yield f"{report.server}: nothing could be checked"
+        return
+    yield f"{report.name or report.server} (protocol {report.protocol}, {report.seconds} s)"
+    yield "  offers   " + ", ".join(f"{count} {name.replace('-', ' ')}" for name, count in report.counts.items())
+    if report.tokens:
+        costs = ", ".join(f"{name.replace('-', ' ')} {count:,}" for name, count in report.tokens.items())
+        yield f"  costs    about {sum(report.tokens.values()):,} tokens for the lists ({costs})"
+    if report.pages:
+        yield "  pages    " + ", ".join(f"{name} {count}" for name, count in report.pages.items())
+    if report.read:
+        tool = f", and with the tool {report.tool}" if report.tool else ""
+        yield f"  read     {len(report.read)} resources twice{tool}"
+
+
+def _verdict(report: Report) -> str:
+    counts = {level: sum(one.level == level for one in report.findings) for level in (ERROR, WARNING, NOTE)}
+    found = [f"{count} {level}{'s' if count > 1 else ''}" for level, count in counts.items() if count]
+    return f"{', '.join(found)}." if found else "Nothing is wrong."
+
+
+def _merge(findings: list[Finding]) -> list[tuple[str, str, str]]:
+    """Return the level, the names and the text of the findings; those with the same text are one."""
+    merged: dict[tuple[str, str], list[str]] = {}
+    for one in sorted(findings, key=lambda one: (ERROR, WARNING, NOTE).index(one.level)):
+        merged.setdefault((one.level, one.text), []).append(one.about)
+    return [
+        (level, names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more", text)
+        for (level, text), names in merged.items()
+    ]
+
+
+def _plain(text: str) -> str:
+    """Return a text as one line of what a terminal can show."""
+    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"
+
+
+def write_page(report: Report) -> str:
+    """Return the report as a page without scripts. Every value is text."""
+    style = files("mcp_parity").joinpath("review.html").read_text("utf-8").partition("<h1>")[0]
+    kinds = {ERROR: "breaking", WARNING: "value", NOTE: "compatible"}
+    rows = [
+        f'<li><span class="kind {kinds[level]}">{level}</span>'
+        f"<code>{escape(_plain(about))}</code> {escape(_plain(text))}</li>"
+        for level, about, text in _merge(report.findings)
+    ]
+    head = "".join(f"<p>{escape(_plain(line))}</p>" for line in _headline(report))
+    title = style.replace("Changes for clients", "Check of a server")
+    return f"{title}<h1>Check of a server</h1>\n{head}\n<ul>{''.join(rows)}</ul>\n<p>{_verdict(report)}</p>\n</html>\n"

@@ -1,1 +1,0 @@
-"""Describes the differences between the goldens of two git revisions."""

@@ -1,0 +1,269 @@
+"""What a server lists and says of itself, and the inventory: a CSV file with a row for each entry."""
+
+import csv
+import io
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from fastmcp import FastMCP
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    METHOD_NOT_FOUND,
+    ListPromptsRequest,
+    ListResourcesRequest,
+    ListResourceTemplatesRequest,
+    ListToolsRequest,
+    PaginatedRequest,
+    PaginatedRequestParams,
+    ResourceTemplateReference,
+)
+from pydantic import TypeAdapter
+
+from mcp_parity.serving import AnyClient
+from mcp_parity.settings import UI, ContractError, Settings
+from mcp_parity.values import are_equal, describe, find_differences
+
+Row = dict[str, str]
+MOST_PAGES = 1_000
+_ANSWER: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
+_PATH_VARIABLE = re.compile(r"\{(\w+)\*?\}")
+_BLOCK = re.compile(r"\{[?&]?([\w,*]+)\}")
+
+
+class Listing(NamedTuple):
+    """A list of the server: its request, the field of the answer, and the field that names an entry."""
+
+    request: type[PaginatedRequest[Any]]
+    field: str
+    key: str
+
+
+LISTS = {
+    "resources": Listing(ListResourcesRequest, "resources", "uri"),
+    "resource-templates": Listing(ListResourceTemplatesRequest, "resourceTemplates", "uriTemplate"),
+    "tools": Listing(ListToolsRequest, "tools", "name"),
+    "prompts": Listing(ListPromptsRequest, "prompts", "name"),
+}
+
+
+@dataclass(frozen=True)
+class Component:
+    """A row, and the entry of the list, as the server sends it."""
+
+    row: Row
+    listed: dict[str, Any]
+
+
+async def get_list(client: AnyClient, name: str) -> list[dict[str, Any]]:
+    """Return the entries of a list as the server sends them; none if it does not know the request.
+
+    Raises:
+        ContractError: an entry or a page occurs twice, or the pages do not end.
+    """
+    entries = [entry for page in await get_pages(client, name) for entry in page]
+    counts = Counter(str(entry[LISTS[name].key]) for entry in entries)
+    if twice := sorted(one for one, count in counts.items() if count > 1):
+        raise ContractError("\n".join(f"{name}: {one} is listed more than once" for one in twice))
+    return entries
+
+
+async def get_pages(client: AnyClient, name: str) -> list[list[dict[str, Any]]]:
+    """Return the entries of each page of a list.
+
+    Raises:
+        ContractError: a page occurs twice, or the pages do not end.
+    """
+    request, field, _ = LISTS[name]
+    cursors: list[str] = []
+    pages: list[list[dict[str, Any]]] = []
+    cursor = None
+    while cursor not in cursors:
+        cursors += [cursor] if cursor is not None else []
+        try:
+            page = await client.session.send_request(request(params=PaginatedRequestParams(cursor=cursor)), _ANSWER)
+        except MCPError as error:
+            if error.error.code == METHOD_NOT_FOUND and not pages:
+                return []
+            raise
+        if page[field] and page[field] in pages:
+            raise ContractError(f"{name}: page {len(pages) + 1} repeats page {pages.index(page[field]) + 1}")
+        pages.append(page[field])
+        cursor = page.get("nextCursor")
+        if cursor is None:
+            return pages
+        if len(pages) == MOST_PAGES:
+            raise ContractError(f"{name}: the list does not end after {MOST_PAGES:,} pages")
+    raise ContractError(f"{name}: page {len(pages)} names the next page {cursor!r}, which was read before")
+
+
+def describe_start(client: AnyClient, fields: tuple[str, ...]) -> dict[str, Any]:
+    """Return what the server says of itself when a client connects: the fields that are wanted.
+
+    Nothing is asked, and nothing returned, if `mcp_protocol` names a protocol version without a start.
+    """
+    info, capabilities = client.server_info, client.server_capabilities
+    if info is None or not info.name:
+        return {}
+    said = {
+        **info.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "instructions": client.instructions,
+        "capabilities": capabilities.model_dump(mode="json", by_alias=True, exclude_none=True) if capabilities else {},
+    }
+    return {name: said[name] for name in fields if said.get(name) is not None}
+
+
+def read_rows(settings: Settings) -> list[Row]:
+    """Return the rows of the inventory, or none if there is no file.
+
+    Raises:
+        ContractError: the file is no CSV file in UTF-8, or it lacks a column that is needed.
+    """
+    if not settings.inventory.exists():
+        return []
+    shown = settings.show(settings.inventory)
+    try:
+        rows = list(csv.DictReader(io.StringIO(settings.inventory.read_text(encoding="utf-8"))))
+    except (ValueError, csv.Error) as error:
+        raise ContractError(f"{shown} cannot be read: {error}; restore it, or delete it and update") from error
+    if any(None in (row.get("type"), row.get("uri"), row.get("example_uri")) for row in rows):
+        raise ContractError(f"{shown} has a row without type, uri or example_uri: run pytest --snapshot-update")
+    return rows
+
+
+def select_resources(rows: list[Row]) -> list[Row]:
+    """Return the rows of resources and templates."""
+    return [row for row in rows if row["type"] != "tool"]
+
+
+def describe_changes(before: list[Row], after: list[Row], columns: tuple[str, ...], shown: str) -> list[str]:
+    """Return a line for each row that only one inventory has, and for each value that differs."""
+    was, now = ({(row["type"], row["uri"] or row["name"]): row for row in rows} for rows in (before, after))
+    lines = [f"  {name}: in {shown}, but the server does not list it" for _, name in sorted(was.keys() - now.keys())]
+    lines += [f"  {name}: the server lists it, but it is not in {shown}" for _, name in sorted(now.keys() - was.keys())]
+    for key in sorted(was.keys() & now.keys()):
+        one, other = ({name: row.get(name, "") for name in columns} for row in (was[key], now[key]))
+        lines += describe(list(find_differences(one, other, key[1])), shown, "server").splitlines()
+    return lines or ["  the rows are in another order, or the columns are others"]
+
+
+def write_rows(rows: list[Row], columns: tuple[str, ...]) -> str:
+    """Return the text of the CSV file."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+async def list_components(client: AnyClient, settings: Settings, server: Any) -> list[Component]:
+    """Return everything that the server lists: resources, then templates, then tools, sorted by URI or name.
+
+    Raises:
+        ContractError: a pattern of `mcp_exclude` matches nothing.
+    """
+    resources = await get_list(client, "resources")
+    found = [Component(_resource_row("resource", one, one["uri"], [], one["uri"]), one) for one in resources]
+    for template in await get_list(client, "resource-templates"):
+        uri = template["uriTemplate"]
+        variables = [name.rstrip("*") for block in _BLOCK.findall(uri) for name in block.split(",")]
+        example = settings.examples.get(uri) or await find_example(client, uri, server)
+        found.append(Component(_resource_row("resource_template", template, uri, variables, example), template))
+    for pattern in settings.exclude:
+        if pattern != UI and not any(fnmatchcase(one.row["uri"], pattern) for one in found):
+            raise ContractError(f"mcp_exclude: {pattern}: the server lists no such URI")
+    found = [one for one in found if not settings.excludes(one.row["uri"])]
+    found.sort(key=lambda one: (one.row["type"], one.row["uri"]))
+    tools = sorted(await get_list(client, "tools"), key=itemgetter("name"))
+    return found + [Component(_tool_row(tool), tool) for tool in tools]
+
+
+def _resource_row(kind: str, listed: dict[str, Any], uri: str, variables: list[str], example: str) -> Row:
+    return {
+        **_meta_columns(listed),
+        "type": kind,
+        "uri": uri,
+        "name": listed["name"],
+        "description": " ".join((listed.get("description") or "").split()),
+        "mime_type": listed.get("mimeType") or "",
+        "is_template": "true" if variables else "false",
+        "template_variables": " ".join(variables),
+        "example_uri": example,
+    }
+
+
+def _tool_row(tool: dict[str, Any]) -> Row:
+    """Return a tool's row. The description is the first line: the rest can name every resource."""
+    row = {"type": "tool", "uri": "", "name": tool["name"], "is_template": "false"}
+    return {**_meta_columns(tool), **row, "description": (tool.get("description") or "").split("\n")[0]}
+
+
+def _meta_columns(listed: dict[str, Any]) -> Row:
+    """Return the plain values of the component's `_meta`. `mcp_columns` can name them."""
+    plain = {name: value for name, value in (listed.get("_meta") or {}).items() if isinstance(value, str | int | float)}
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in plain.items()}
+
+
+async def find_example(client: AnyClient, uri: str, server: Any) -> str:
+    """Return the template with values that the server proposes, without parameters; empty if there are none."""
+    example = uri.partition("{?")[0]
+    for name in _PATH_VARIABLE.findall(example):
+        value = await _complete(client, uri, name) or await _find_documented(server, uri, name)
+        if not value:
+            return ""
+        # mypy cannot infer the type of a lambda with a default value
+        example = re.sub(rf"\{{{name}\*?\}}", lambda _, value=value: value, example)  # type: ignore[misc]  # mypy cannot infer a default of a lambda
+    return example
+
+
+async def _complete(client: AnyClient, uri: str, name: str) -> str:
+    reference = ResourceTemplateReference(type="ref/resource", uri=uri)
+    try:
+        values = (await client.complete(reference, {"name": name, "value": ""})).values
+    except MCPError:  # the server completes nothing
+        return ""
+    return values[0] if values else ""
+
+
+async def _find_documented(server: Any, uri: str, name: str) -> str:
+    """Return the first of `Field(examples=[…])`. Only a server in this process tells them."""
+    if not isinstance(server, FastMCP):
+        return ""
+    parameters = {one.uri_template: one.parameters for one in await server.list_resource_templates()}
+    values = parameters.get(uri, {}).get("properties", {}).get(name, {}).get("examples")
+    return str(values[0]) if values else ""
+
+
+OWN_TOOL = "get_resource"
+
+
+def check_discovery(found: dict[str, Any]) -> None:
+    """Check that the tool lists the resources of both lists. A template stands for the resources that match it.
+
+    Raises:
+        ContractError: it does not, or it describes one differently.
+    """
+    data = found["get-resource"].get("data", {})
+    shown = {row["uri"]: row for rows in data.values() for row in rows}
+    templates = [re.sub(r"\\\{.*?\\\}", ".+", re.escape(uri.partition("{?")[0])) for uri in shown if "{" in uri]
+    listed = {one["uri"]: one for one in found["resources"]}
+    listed |= {one["uriTemplate"]: one for one in found["resource-templates"]}
+    missing = [uri for uri in listed.keys() - shown.keys() if not any(re.fullmatch(one, uri) for one in templates)]
+    lines = [f"  {uri}: listed by resources/list, not by {OWN_TOOL}()" for uri in sorted(missing)]
+    lines += [f"  {uri}: listed by {OWN_TOOL}(), not by resources/list" for uri in sorted(shown.keys() - listed.keys())]
+    both = sorted(shown.keys() & listed.keys())
+    lines += [line for uri in both for line in _describe_row(uri, shown[uri], listed[uri])]
+    if lines:
+        raise ContractError("\n".join([f"{OWN_TOOL}() and resources/list differ", *lines]))
+
+
+def _describe_row(uri: str, shown: dict[str, Any], listed: dict[str, Any]) -> list[str]:
+    """Return a line for each field of a resource that both lists have, with different values."""
+    fields = {**listed.get("_meta", {}), "description": "", "mime_type": listed.get("mimeType"), **listed}
+    wrong = [name for name in shown.keys() & fields.keys() if not are_equal(shown[name], fields[name])]
+    pairs = ((name, json.dumps(fields[name]), json.dumps(shown[name])) for name in sorted(wrong))
+    return [f"  {uri}: {name}: resources/list: {one}; {OWN_TOOL}(): {other}" for name, one, other in pairs]

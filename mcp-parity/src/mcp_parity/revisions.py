@@ -1,0 +1,245 @@
+"""Reads the contract of a git revision: where its own configuration of pytest says."""
+
+import csv
+import io
+import json
+import posixpath
+import subprocess
+import tomllib
+from configparser import ConfigParser, Error
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from mcp_parity.settings import Names
+
+# The files that can configure pytest, in the order in which it looks for them in each directory.
+NAMES = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+_TABLES = {"pyproject.toml": ("tool", "pytest"), "setup.cfg": ("tool:pytest",)}
+
+
+class Unreadable(Exception):
+    """A revision, or a file in it, cannot be read; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a repository has its contract, as paths from its root.
+
+    Attributes:
+        golden: the directory of the goldens.
+        rows: the inventory.
+        changelog: the file that announces breaking changes.
+    """
+
+    golden: str = "golden"
+    rows: str = "golden/mcp-list.csv"
+    changelog: str = "CHANGELOG.md"
+
+
+def find_places(candidates: dict[str, str], given: Places, revision: str) -> Places:
+    """Return the given places, and the configured ones where an empty path is given.
+
+    Args:
+        candidates: the texts of the files that can configure pytest, by path, the first first.
+        given: the places that the command line names.
+        revision: the name of the revision that has the files.
+
+    Raises:
+        Unreadable: the configuration cannot be parsed.
+    """
+    found = ((posixpath.dirname(path), _read_options(path, text, revision)) for path, text in candidates.items())
+    default: tuple[str, Any] = ("", {})
+    folder, options = next((one for one in found if one[1] is not None), default)
+    golden = given.golden or posixpath.join(folder, str(options.get("mcp_golden", "golden")))
+    inventory = str(options.get("mcp_inventory", ""))
+    rows = given.rows or posixpath.join(*((folder, inventory) if inventory else (golden, "mcp-list.csv")))
+    return Places(posixpath.normpath(golden), posixpath.normpath(rows), given.changelog)
+
+
+def _read_options(path: str, text: str, revision: str) -> Any:
+    """Return the options of pytest that a file has, or None if pytest goes on to the next file."""
+    name = posixpath.basename(path)
+    document: Any = ConfigParser(interpolation=None)
+    try:
+        if name.endswith(".toml"):
+            document = tomllib.loads(text)
+        else:
+            document.read_string(text.removeprefix("\ufeff"))
+    except (ValueError, Error) as error:
+        raise Unreadable(f"{path} at {revision} cannot be read: {' '.join(str(error).split())}") from error
+    for table in _TABLES.get(name, ("pytest",)):
+        if table not in document:
+            return {} if "pytest." in name else None
+        document = document[table]
+    return document.get("ini_options", document)
+
+
+@dataclass(frozen=True)
+class Revision:
+    """The files of a revision that describe what clients see.
+
+    Attributes:
+        name: as it was passed to `read_revision`.
+        files: their texts by path.
+        places: where the contract is.
+    """
+
+    name: str
+    files: dict[str, str]
+    places: Places
+
+    @property
+    def goldens(self) -> list[str]:
+        """The paths of the goldens."""
+        folder = "" if self.places.golden == "." else f"{self.places.golden}/"
+        return sorted(path for path in self.files if path.startswith(folder) and path.endswith(".json"))
+
+    def find_lacking(self, *, goldens: bool = False) -> str:
+        """Return a sentence about an inventory that does not exist, or goldens if some are needed; else nothing."""
+        outcome = f"at {self.name}: nothing was compared"
+        if self.places.rows not in self.files:
+            return f"there is no inventory {outcome} (looked for {self.places.rows})"
+        if goldens and not self.goldens:
+            return f"there are no goldens {outcome} (looked in {self.places.golden})"
+        return ""
+
+    def json(self, path: str) -> Any:
+        """Return the content of a JSON file.
+
+        Raises:
+            Unreadable: it is not valid JSON.
+        """
+        try:
+            return json.loads(self.files[path])
+        except json.JSONDecodeError as error:
+            raise Unreadable(f"{path} at {self.name} is not valid JSON: {error}") from error
+
+    def rows(self) -> list[dict[str, str]]:
+        """Return the rows of the inventory, or none if there is no such file.
+
+        Raises:
+            Unreadable: a column that is needed here is missing.
+        """
+        path = self.places.rows
+        reader = csv.DictReader(io.StringIO(self.files.get(path, ""), newline=""))
+        rows = list(reader)
+        header = dict.fromkeys(reader.fieldnames or (), "")  # checked too: an empty file is no empty inventory
+        lines = [header, *rows] if path in self.files else []
+        if any(None in (line.get("type"), line.get("uri"), line.get("example_uri")) for line in lines):
+            raise Unreadable(f"{path} at {self.name} is empty, or has a row without type, uri or example_uri")
+        return rows
+
+
+def read_revision(name: str, given: Places) -> Revision:
+    """Read a revision of the repository that the current directory is in.
+
+    Args:
+        name: the revision.
+        given: the places that the command line names; the configuration of the revision names the others.
+
+    Raises:
+        Unreadable: git does not know it, or its configuration cannot be parsed.
+    """
+    tree = _git("rev-parse", "--verify", "-q", "--end-of-options", f"{name}^{{commit}}", about=name).decode().strip()
+    here = PurePosixPath(_git("rev-parse", "--show-prefix", about=name).decode(errors="replace").rstrip("\n"))
+    paths = [str(folder / one) for folder in (here, *here.parents) for one in NAMES]
+    found = {} if given.golden and given.rows else _read_files(tree, paths, name)
+    places = find_places({path: found[path] for path in paths if path in found}, given, name)
+    return Revision(name, _read_files(tree, [places.golden, places.rows, places.changelog], name), places)
+
+
+def _read_files(tree: str, paths: list[str], about: str) -> dict[str, str]:
+    """Return the texts of the files at the paths, and below them, by path."""
+    listed = _git("ls-tree", "-r", "-z", "--full-tree", tree, "--", *paths, about=about)
+    entries = [entry.partition("\t") for entry in listed.decode(errors="replace").split("\0") if entry]
+    blobs = {path: meta.split()[2] for meta, _, path in entries}
+    output = io.BytesIO(_git("cat-file", "--batch", about=about, stdin="\n".join([*blobs.values(), ""]).encode()))
+    files = {}
+    for path in blobs:
+        size = int(output.readline().split()[2])
+        files[path] = output.read(size).decode(errors="replace")
+        output.readline()
+    return files
+
+
+def _git(*arguments: str, about: str, stdin: bytes = b"") -> bytes:
+    command = ["git", *arguments]
+    try:
+        done = subprocess.run(command, input=stdin, capture_output=True, check=True)  # noqa: S603 - git, and no shell
+    except FileNotFoundError as error:
+        raise Unreadable("git is not installed") from error
+    except subprocess.CalledProcessError as error:
+        reason = error.stderr.decode(errors="replace").strip().partition("\n")[0] or "no such commit"
+        raise Unreadable(f"git cannot read {about!r}: {reason}") from error
+    return done.stdout
+
+
+HOME = "home"  # its goldens have no suffix; other worlds use them where they have none of their own
+LISTINGS = {"resources": ("resources/list", "uri"), "resource-templates": ("resources/templates/list", "uriTemplate")}
+
+
+@dataclass(frozen=True)
+class Contract:
+    """The rows of the inventory and the goldens of one revision.
+
+    Attributes:
+        resources: the row of each URI.
+        tools: the entries of tools/list, by name.
+        listings: the entry of each URI, by listing.
+        answers: the goldens, by URI and world.
+        others: the goldens that belong to no resource, such as those of malformed URIs, by name.
+    """
+
+    resources: dict[str, dict[str, str]]
+    tools: dict[str, Any]
+    listings: dict[str, dict[str, Any]]
+    answers: dict[tuple[str, str], Any]
+    others: dict[str, Any]
+
+    @property
+    def worlds(self) -> set[str]:
+        """The worlds that have goldens."""
+        return {world for _, world in self.answers}
+
+    def answer(self, uri: str, world: str) -> Any:
+        """Return the golden that applies in a world, or None."""
+        return self.answers.get((uri, world), self.answers.get((uri, HOME)))
+
+
+def read_contract(revision: Revision) -> Contract:
+    """Read the contract from a revision's files.
+
+    Raises:
+        Unreadable: a golden is not valid JSON, or the inventory lacks a column.
+    """
+    folder = revision.places.golden
+    goldens = {posixpath.relpath(path, folder)[: -len(".json")]: revision.json(path) for path in revision.goldens}
+    listed = {name: goldens.pop(f"discovery/{name}", []) for name in ("tools", *LISTINGS)}
+    discovery = goldens.get("discovery/get-resource", {})  # without `data`, it is compared like the other goldens
+    by_category = discovery.pop("data", {})
+    resources = {row["uri"]: row for row in revision.rows() if row["type"] != "tool"}
+    names = Names(row["example_uri"] for row in resources.values() if row["example_uri"])
+    homes = {row["example_uri"]: uri for uri, row in resources.items() if row["example_uri"]}
+    paths = {names.data(example, "").removeprefix("data/"): uri for example, uri in homes.items()}
+    cases = {name: _case(name, paths) for name in goldens}
+    return Contract(
+        resources=resources,
+        tools={tool["name"]: tool for tool in listed["tools"]},
+        listings={label: {entry[key]: entry for entry in listed[name]} for name, (label, key) in LISTINGS.items()}
+        | {"get_resource()": {entry["uri"]: entry for entries in by_category.values() for entry in entries}},
+        # errors/ is sorted after data/: a refusal replaces data that should have been deleted
+        answers={case: goldens[name] for name, case in cases.items() if case},
+        others={name: goldens[name] for name, case in cases.items() if not case},
+    )
+
+
+def _case(name: str, paths: dict[str, str]) -> tuple[str, str] | None:
+    """Return the URI and the world of a golden, or None if it belongs to no resource."""
+    kind, _, path = name.partition("/")
+    if kind not in {"data", "errors"}:
+        return None
+    if path in paths:
+        return paths[path], HOME
+    path, _, world = path.rpartition("--")
+    return (paths[path], world) if path in paths else None

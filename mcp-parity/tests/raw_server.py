@@ -1,0 +1,179 @@
+"""A server without an SDK, which speaks over stdio: `python raw_server.py`. The variable FAULT names a fault of it."""
+
+import base64
+import json
+import os
+import sys
+import time
+from typing import Any
+
+FAULT = os.environ.get("FAULT", "")
+ROWS = [{"id": number, "price": number / 2} for number in range(30)]
+IS_NEW = FAULT == "speaks only the newest protocol"
+HINTS: dict[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if IS_NEW else {}
+LARGEST = 60_000_000
+
+
+def say(message: object) -> None:
+    """Write a line to stdout."""
+    sys.stdout.write(f"{message if isinstance(message, str) else json.dumps(message)}\n")
+    sys.stdout.flush()
+
+
+def start(params: dict[str, Any]) -> dict[str, Any]:
+    """Answer `initialize`."""
+    if FAULT == "hangs at its start":
+        time.sleep(600)
+    if FAULT == "prints at its start":
+        say("Hello")
+    capabilities = {"resources": {"subscribe": True} if FAULT == "can subscribe" else {}, "tools": {}, "prompts": {}}
+    return {
+        "protocolVersion": params["protocolVersion"],
+        "capabilities": capabilities,
+        "serverInfo": {"name": "other" if FAULT == "another name" else "raw", "version": "1"},
+        "instructions": "Other." if FAULT == "other instructions" else "Read it.",
+    }
+
+
+def discover(_: dict[str, Any]) -> dict[str, Any]:
+    """Answer `server/discover`, which the newest protocol has in place of `initialize`."""
+    said = start({"protocolVersion": ""})
+    return {
+        "supportedVersions": ["2026-07-28"],
+        **{name: said[name] for name in ("capabilities", "serverInfo", "instructions")},
+    }
+
+
+def list_resources(params: dict[str, Any]) -> dict[str, Any]:
+    """Answer `resources/list`, in two pages."""
+    names = ["raw://rows", "raw://text", "raw://blob"]
+    names += {"lists a URI twice": ["raw://rows"], "changes its list": [f"raw://{time.monotonic_ns()}"]}.get(FAULT, [])
+    entries: list[dict[str, Any]] = [{"uri": uri, "name": uri} for uri in names]
+    if FAULT == "announces another type":
+        entries[1]["mimeType"] = "text/html"
+    if FAULT == "announces another size":
+        entries[1]["size"] = 3
+    if FAULT == "has an unknown field":
+        entries[0]["owner"] = "Ada"
+    page = int(params.get("cursor") or 0)
+    if FAULT == "has pages without end":
+        return {"resources": [{"uri": f"raw://{page}", "name": "x"}], "nextCursor": str(page + 1)}
+    if FAULT == "repeats a page":
+        return {"resources": entries, "nextCursor": str(page + 1)}
+    if FAULT == "repeats a cursor":
+        return {"resources": [{"uri": f"raw://{time.monotonic_ns()}", "name": "x"}], "nextCursor": "1"}
+    if FAULT == "loses a page" or page:
+        return {"resources": entries[2:] if page else entries[:2]}
+    return {"resources": entries[:2], "nextCursor": "1"}
+
+
+def list_prompts(_: dict[str, Any]) -> dict[str, Any]:
+    """Answer `prompts/list`."""
+    arguments = [{"name": "who", "required": FAULT == "requires an argument"}]
+    return {"prompts": [] if FAULT == "has no prompt" else [{"name": "greet", "arguments": arguments}]}
+
+
+def list_tools(_: dict[str, Any]) -> dict[str, Any]:
+    """Answer `tools/list`."""
+    return {"tools": [] if FAULT == "has no tool" else [{"name": "sum", "inputSchema": {"type": "object"}}]}
+
+
+def fail() -> None:
+    """Do what no server should do when it reads."""
+    if FAULT == "prints when it reads":
+        say("reading\u001b[31m")
+    if FAULT == "answers with invalid JSON":
+        say('{"jsonrpc": "2.0", "id":')
+    if FAULT == "ends when it reads":
+        sys.exit(3)
+    if FAULT == "hangs when it reads":
+        time.sleep(600)
+    if FAULT == "refuses with an exception":
+        raise RuntimeError("Traceback")
+    if FAULT == "has a hostile error":
+        raise RuntimeError("</pre><script>alert(1)</script>\n# `x`\u001b[31mred\u202e")
+    while FAULT == "floods":
+        say("x" * 1000)
+    while FAULT == "floods without a line":
+        sys.stdout.write("x" * 100_000)
+
+
+def read(params: dict[str, Any]) -> dict[str, Any]:
+    """Answer `resources/read`."""
+    fail()
+    uri = params["uri"]
+    content = {"uri": uri, "mimeType": "application/json"}
+    if uri == "raw://rows":
+        return {"contents": read_rows(content)}
+    if uri == "raw://text":
+        return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": read_text()}]}
+    if uri == "raw://blob":
+        return {"contents": [content | {"mimeType": "image/png", "blob": base64.b64encode(b"\x89PNG").decode()}]}
+    if FAULT == "answers unknown URIs":
+        return {"contents": [content | {"text": "{}"}]}
+    raise LookupError(uri)
+
+
+def read_rows(content: dict[str, Any]) -> list[Any]:
+    """Return the contents of the resource with rows."""
+    rows = {
+        "loses a row": ROWS[:5] + ROWS[6:],
+        "repeats a row": ROWS[:6] + ROWS[5:],
+        "changes a row": [row | {"price": 99.0} if row["id"] == 17 else row for row in ROWS],
+    }.get(FAULT, ROWS)
+    texts = {
+        "has a key twice": '{"id": 1, "id": 2}',
+        "has a number that is too large": '{"id": 1e400}',
+        "announces JSON": "host: x",
+        "is huge": json.dumps("x" * LARGEST),
+    }
+    found = [content | {"text": texts.get(FAULT, json.dumps(rows))}]
+    return found * 2 if FAULT == "repeats a content" else found
+
+
+def read_text() -> str:
+    """Return the text of the other resource."""
+    return {
+        "has a line more": "one\nmore\ntwo",
+        "ends with a line": "one\ntwo\n",
+        "has a clock": f"one\ncreated at {time.strftime('%H:%M:%S')}\ntwo",
+        "is hostile": "</pre><script>alert(1)</script>\n# `x` [y](javascript:z)\n\u001b[31mred\u202e",
+    }.get(FAULT, "one\ntwo")
+
+
+METHODS = {
+    "initialize": start,
+    "resources/list": list_resources,
+    "resources/templates/list": lambda _: {"resourceTemplates": []},
+    "prompts/list": list_prompts,
+    "tools/list": list_tools,
+    "resources/read": read,
+}
+
+
+def main() -> None:
+    """Answer until stdin ends."""
+    if FAULT == "ends at its start":
+        sys.exit("set API_KEY")
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "id" not in request:
+            continue
+        answer = {"jsonrpc": "2.0", "id": request["id"]}
+        method = METHODS.get(request["method"])
+        if IS_NEW:
+            method = {"server/discover": discover, "initialize": None}.get(request["method"], method)
+        try:
+            if method is None:
+                answer["error"] = {"code": -32601, "message": "Method not found"}
+            else:
+                answer["result"] = HINTS | method(request.get("params") or {})
+        except RuntimeError as error:
+            answer["error"] = {"code": -32603, "message": str(error)}
+        except LookupError as error:
+            answer["error"] = {"code": -32002, "message": f"no resource {error}"}
+        say(answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""`mcp-parity check`: true for any server, and it ends."""
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_parity.cli import main
+from tests.project import SERVER
+from tests.serving import serve
+
+RAW = f"{shlex.quote(sys.executable)} {shlex.quote(str(Path(__file__).parent / 'raw_server.py'))}"
+QUICK = ["--pause", "0"]
+FAULTS = {
+    "prints at its start": (1, "error    stdout: a line that is no message of MCP: 'Hello'; log to stderr instead"),
+    "prints when it reads": (1, r"error    stdout: a line that is no message of MCP: 'reading\x1b[31m'"),
+    "answers with invalid JSON": (1, """no message of MCP: '{"jsonrpc": "2.0", "id":'"""),
+    "lists a URI twice": (1, "error    resources: raw://rows is listed more than once"),
+    "repeats a page": (1, "error    resources: page 2 repeats page 1"),
+    "repeats a cursor": (1, "error    resources: page 2 names the next page '1', which was read before"),
+    "has pages without end": (1, "error    resources: the list does not end after 1,000 pages"),
+    "changes its list": (1, "warning  resources: the list differs between two requests"),
+    "has a key twice": (
+        1,
+        'error    raw://rows: announced as application/json, but the text is not JSON: the key "id"',
+    ),
+    "announces JSON": (1, "error    raw://rows: announced as application/json, but the text is not JSON: "),
+    "is huge": (1, "error    raw://rows: 60,000,002 characters are too many to compare"),
+    "ends when it reads": (1, "(the process has ended with status 3)"),
+    "ends at its start": (2, "the last line of stderr: set API_KEY"),
+    "floods": (1, "error    stdout: a line that is no message of MCP: 'xxx"),
+    "floods without a line": (1, "error    stdout: a line that is no message of MCP: 'a line of more than"),
+    "refuses with an exception": (
+        1,
+        "error    raw://rows and 2 more: it is listed, but refused: Traceback (code -32603)",
+    ),
+    "answers unknown URIs": (1, "error    nothing://here and 1 more: an unknown URI is answered with data"),
+    "speaks only the newest protocol": (0, "(protocol 2026-07-28"),
+    "announces another type": (0, "warning  raw://text: the list announces text/html, but the answer is text/plain"),
+    "announces another size": (0, "warning  raw://text: the list announces 3 bytes, but the answer has 7"),
+}
+
+
+def check(capsysbinary: pytest.CaptureFixture[bytes], *arguments: str) -> tuple[int, str]:
+    """Return the exit status and what is printed."""
+    status = main(["check", *arguments])
+    return status, capsysbinary.readouterr().out.decode()
+
+
+def test_a_server_without_faults(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    status, text = check(capsysbinary, *QUICK, RAW)
+    assert (status, text.splitlines()[-1]) == (0, "Nothing is wrong.")
+    assert text.startswith("raw 1 (protocol 2025-11-25, ")
+    assert "  offers   3 resources, 0 resource templates, 1 tools, 1 prompts" in text
+    assert "  pages    resources 2" in text
+    assert "tokens for the lists (resources 33, tools 13, prompts 17)" in text
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named_on_one_screen(
+    fault: str, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", fault)
+    expected, message = FAULTS[fault]
+    status, text = check(capsysbinary, *QUICK, RAW)
+    assert message in text
+    assert status == expected
+    assert len(text.splitlines()) <= 24
+
+
+def test_a_clock_of_one_second_is_seen(
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", "has a clock")
+    status, text = check(capsysbinary, RAW)
+    assert status == 0
+    assert "warning  raw://text: the answer changes between two reads: contents[].lines[]" in text
+
+
+@pytest.mark.parametrize("fault", ["hangs at its start", "hangs when it reads"])
+def test_the_check_of_a_server_that_hangs_ends(
+    fault: str, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAULT", fault)
+    # a server that hangs never answers, so a short limit makes no difference
+    status, text = check(capsysbinary, *QUICK, "--limit", "0.5", "--timeout", "1", RAW)
+    assert status == (2 if fault == "hangs at its start" else 1)
+    assert "the server does not answer within 0.5 s" in text
+
+
+def test_hostile_texts_stay_texts(
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FAULT", "has a hostile error")
+    page = tmp_path / "check.html"
+    status, text = check(capsysbinary, *QUICK, "--html", str(page), RAW)
+    assert status == 1
+    assert r"</pre><script>alert(1)</script>\n# `x`\x1b[31mred\u202e" in text
+    html = page.read_text(encoding="utf-8")
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    assert "\u202e" not in html
+
+
+def test_everything_is_in_the_json(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULT", "announces JSON")
+    status, text = check(capsysbinary, *QUICK, "--json", RAW)
+    report = json.loads(text)
+    assert (status, report["status"], report["counts"]["resources"]) == (1, 1, 3)
+    assert [(one["level"], one["about"]) for one in report["findings"]] == [("error", "raw://rows")]
+
+
+LYING = """
+class Lie(Middleware):
+    async def on_call_tool(self, context, call_next):
+        result = await call_next(context)
+        result.content[0].text = result.content[0].text.replace("3", "4")
+        return result
+
+
+mcp.add_middleware(Lie())
+"""
+AS_TOOLS = "from fastmcp.server.transforms import ResourcesAsTools\nmcp.add_transform(ResourcesAsTools(mcp))"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of a FastMCP server that reads resources with a tool, in the current directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "checked_shop.py"
+    file.write_text(SERVER.replace("\nadd_get_resource(mcp)", f"\n{AS_TOOLS}"), encoding="utf-8")
+    yield file
+    sys.modules.pop("checked_shop", None)
+
+
+def test_a_tool_that_reads_resources_is_compared(shop: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    arguments = (*QUICK, "--example", "shop://orders/{number} = shop://orders/7", "checked_shop:mcp")
+    status, text = check(capsysbinary, *arguments)
+    assert "  read     5 resources twice, and with the tool read_resource" in text
+    assert "error    shop://licence: it is listed, but refused: no licence (code -32603)" in text or status == 1
+    shop.write_text(shop.read_text(encoding="utf-8").replace("# more", LYING), encoding="utf-8")
+    sys.modules.pop("checked_shop")
+    status, text = check(capsysbinary, *arguments)
+    assert status == 1
+    assert "error    shop://status: read_resource lies: it differs from resources/read" in text
+
+
+def test_a_server_that_wants_a_token(shop: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    with serve(shop, token="abc") as url:
+        status, text = check(capsysbinary, *QUICK, url)
+        assert (status, "HTTP 401 Unauthorized; give it a token or headers" in text) == (2, True), text
+        for options in (["--token", "abc"], ["--header", "Authorization: Bearer abc"]):
+            status, text = check(capsysbinary, *QUICK, *options, url)
+            assert "  read     4 resources twice, and with the tool read_resource" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "name a command, a URL or module:attribute"),
+        (["--header", "x", "http://127.0.0.1:9"], "--header: 'x' is not of the form `Name: value`"),
+        (["no_such_module_here:mcp"], "ModuleNotFoundError"),
+    ],
+)
+def test_mistakes_are_reported_in_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["check", *arguments])
+    assert ended.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_a_command_that_does_not_exist_and_a_url_without_a_server(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    status, text = check(capsysbinary, "no-such-command-here", "--flag")
+    assert (status, "No such file or directory" in text) == (2, True), text
+    status, text = check(capsysbinary, "http://127.0.0.1:9/mcp")
+    assert (status, "no answer: " in text) == (2, True), text

@@ -1,0 +1,137 @@
+"""Faults that only a server without an SDK can have: each fails with a message that names the fault."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.project import FEW, PLUGINS, Project
+
+RAW = Path(__file__).parent / "raw_server.py"
+ROWS = "raw://rows"
+TWICE = "is listed more than once"
+FAULTS = {
+    "loses a row": ('contents[0].data[5]: golden: {"id": 5, "price": 2.5}; server: nothing',),
+    "repeats a row": ('contents[0].data[6]: golden: nothing; server: {"id": 5, "price": 2.5}',),
+    "changes a row": ("contents[0].data[17].price: golden: 8.5; server: 99.0",),
+    "repeats a content": ("contents[1]: golden: nothing; server: {",),
+    "has a line more": ('contents[0].lines[1]: golden: nothing; server: "more"',),
+    "ends with a line": ('contents[0].lines[2]: golden: nothing; server: ""',),
+    "has a key twice": (f'{ROWS}: announced as application/json, but the text is not JSON: the key "id" occurs twice',),
+    "has a number that is too large": (f"{ROWS}: announced as application/json, but the text is not JSON: 1e400",),
+    "has a clock": ("raw://text: the answer changes between two reads", "raw://text contents[].lines[] /\\\\d"),
+    "prints when it reads": ("the server writes to stdout what is no message of MCP: 'reading\\x1b[31m'",),
+    "prints at its start": ("the server writes to stdout what is no message of MCP: 'Hello'",),
+    "lists a URI twice": (f"resources: {ROWS} {TWICE}",),
+    "repeats a page": ("resources: page 2 repeats page 1",),
+    "repeats a cursor": ("resources: page 2 names the next page '1', which was read before",),
+    "loses a page": ("resources[raw://blob]: golden: {", "server: nothing"),
+    "has an unknown field": ('resources[raw://rows].owner: golden: nothing; server: "Ada"',),
+    "has no tool": ('tools[sum]: golden: {"inputSchema": {"type": "object"}, "name": "sum"}; server: nothing',),
+    "has no prompt": ("prompts[greet]: golden: {", "server: nothing"),
+    "requires an argument": ("prompts[greet].arguments[0].required: golden: false; server: true",),
+    "can subscribe": ("server", "capabilities.resources.subscribe: golden: nothing; server: true"),
+    "another name": ('name: golden: "raw"; server: "other"',),
+    "other instructions": ('instructions: golden: "Read it."; server: "Other."',),
+}
+WORLD = """
+import pytest
+from mcp_parity.contract import *
+
+@pytest.fixture(params=["home", "away"])
+def mcp_world(request, monkeypatch):
+    monkeypatch.setenv("FAULT", "{fault}" if request.param == "{world}" else "")
+    return request.param
+"""
+
+
+@pytest.fixture
+def raw(project: Project) -> Project:
+    """A project that pins the raw server, with goldens."""
+    project.write("pyproject.toml", f'[tool.pytest.ini_options]\nmcp_server = "{sys.executable} {RAW}"\n')
+    status, output = project.update()
+    assert status == 0, output
+    return project
+
+
+def test_a_server_without_faults_passes_and_its_lists_are_pinned(raw: Project) -> None:
+    status, output = raw.run()
+    assert status == 0, output
+    assert raw.golden("discovery/server")["instructions"] == "Read it."
+    assert "version" not in raw.golden("discovery/server")
+    assert [prompt["name"] for prompt in raw.golden("discovery/prompts")] == ["greet"]
+
+
+def find_unnamed(raw: Project, world: str) -> list[str]:
+    """Run the tests with each fault in the world. Return the faults of which a message is missing, and the messages."""
+    for number, fault in enumerate(FAULTS):
+        raw.write(f"tests/test_{number}.py", WORLD.format(fault=fault, world=world))
+    modules = [f"tests/test_{number}.py" for number in range(len(FAULTS))]
+    ran = raw.pytester.inline_run(
+        *FEW, "-W", "default", "-k", f"{world} and (answer or lists or inventory)", *modules, plugins=PLUGINS
+    )
+    found = dict.fromkeys(modules, "")
+    for one in ran.getreports("pytest_runtest_logreport"):
+        found[one.nodeid.partition("::")[0]] += one.longreprtext if one.failed else ""
+    pairs = zip(FAULTS, found.values(), strict=True)
+    return [f"{fault}: {text}" for fault, text in pairs if not all(one in text for one in FAULTS[fault])]
+
+
+def test_each_fault_is_named_with_its_place(raw: Project) -> None:
+    assert find_unnamed(raw, "home") == []
+
+
+def test_each_fault_in_another_world_is_named_where_goldens_have_moved(raw: Project) -> None:
+    (raw.root / "golden").rename(raw.root / "contract")
+    raw.set('mcp_golden = "contract"')
+    assert find_unnamed(raw, "away") == []
+
+
+def test_a_part_of_a_text_can_be_volatile(raw: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAULT", "has a clock")
+    status, output = raw.update("-k", "text")
+    assert status == 1
+    assert r'"raw://text contents[].lines[] /\\d\\d?:\\d\\d:\\d\\d( [AP]M)?/",' in output
+    raw.set(r'mcp_volatile = ["raw://text contents[].lines[] /\\d\\d?:\\d\\d:\\d\\d( [AP]M)?/"]')
+    status, output = raw.update("-k", "text")
+    assert status == 0, output
+    assert raw.golden("data/raw/text")["contents"][0]["lines"] == ["one", "created at <differs>", "two"]
+    status, output = raw.run("-k", "text or configuration")
+    assert status == 0, output
+    raw.set('mcp_pause = "0"')
+    monkeypatch.setenv("FAULT", "has a line more")
+    assert 'contents[0].lines[1]: golden: "created at <differs>"; server: "more"' in raw.fail("-k", "text")
+
+
+def test_a_server_without_resources_is_pinned(project: Project) -> None:
+    project.write("server.py", "from fastmcp import FastMCP\n\nmcp = FastMCP('none')\n\n@mcp.tool\ndef add(): ...\n")
+    project.write("pyproject.toml", '[tool.pytest.ini_options]\nmcp_server = "server:mcp"\n')
+    status, output = project.update()
+    assert status == 0, output
+    status, output = project.run()
+    assert status == 0, output
+    assert "4 passed, 2 skipped" in output
+    project.change("def add()", "def sum()")
+    output = project.fail()
+    assert "add: in golden/mcp-list.csv, but the server does not list it" in output
+    assert 'tools[sum].name: golden: "add"; server: "sum"' in output
+
+
+def test_one_process_serves_all_tests_of_a_module(raw: Project) -> None:
+    raw.write(
+        "counted.py",
+        "import pathlib, runpy\npathlib.Path('starts').open('a').write('x')\n"
+        f"runpy.run_path({str(RAW)!r}, run_name='__main__')\n",
+    )
+    raw.change(str(RAW), "counted.py", "pyproject.toml")
+    status, output = raw.run()
+    assert status == 0, output
+    assert (raw.root / "starts").read_text() == "x"
+
+
+def test_an_update_that_is_cut_off_leaves_an_inventory(raw: Project) -> None:
+    (raw.root / "golden/mcp-list.csv").unlink()
+    status, output = raw.update("-x", "--maxfail=1", "--collect-only", "-q")
+    assert status == 0, output
+    first = next(line for line in output.splitlines() if "::" in line)
+    assert first.endswith("::test_the_inventory_is_what_the_server_lists")
