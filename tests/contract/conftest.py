@@ -8,10 +8,10 @@ import pytest
 from mcp_parity.listing import Component
 from mcp_parity.settings import Names
 
-from quilt_mcp.commands.demo.worlds import WORLDS
 from quilt_mcp.core.registry import path_of
 from tests.contract.cases import GOLDENS, HOME, RESOURCES
 from tests.contract.identities import Recorder
+from tests.worlds.table import WORLDS
 
 RARE_WORLDS = {
     *("athena_throttled", "aws_throttled", "many_buckets"),  # large

@@ -2,9 +2,9 @@
 
 import pytest
 
-from quilt_mcp.commands.demo.worlds import WORLDS
 from tests.contract.cases import HOME
 from tests.contract.conftest import worlds_of
+from tests.worlds.table import WORLDS
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 100])

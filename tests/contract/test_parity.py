@@ -21,7 +21,6 @@ from mcp_parity.contract import (  # noqa: F401 - the tests
 
 from quilt_mcp.commands.demo.records import ACCOUNT_ID
 from quilt_mcp.commands.demo.world import World
-from quilt_mcp.commands.demo.worlds import WORLDS
 from quilt_mcp.server import QuiltServer
 from tests.contract.canaries import leaks, secrets_of
 from tests.contract.cases import HOME, OF_QUILT
@@ -29,6 +28,7 @@ from tests.contract.identities import Recorder, Used, find_expected
 from tests.contract.scrub import scrub
 from tests.contract.surfaces import Answer, convert
 from tests.support.worlds import enter_stopped
+from tests.worlds.table import WORLDS
 
 ERRORS = {
     "InvalidURI",

@@ -15,9 +15,6 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from quilt_mcp.app import App
-from quilt_mcp.commands.demo import failing_aws
-from quilt_mcp.commands.demo.aws_worlds import AWS_WORLDS
-from quilt_mcp.commands.demo.failing_aws import Error
 from quilt_mcp.commands.demo.moto_gaps.athena import AthenaAnswers
 from quilt_mcp.commands.demo.moto_gaps.s3 import S3Answers
 from quilt_mcp.core.errors import ResourceFailure
@@ -27,6 +24,9 @@ from tests.contract.cases import RESOURCES
 from tests.support.aws_operations import UnknownOperationError, find_operations
 from tests.support.aws_validation import SERVICES, Validation, find_faults, validate_aws
 from tests.support.worlds import enter_stopped
+from tests.worlds import failing_aws
+from tests.worlds.aws_worlds import AWS_WORLDS
+from tests.worlds.failing_aws import Error
 
 FAILING = ("aws_denied", "aws_expired", "aws_throttled", "aws_broken")
 SIZES = ("member", "empty")

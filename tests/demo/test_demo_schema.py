@@ -31,8 +31,8 @@ from quilt_mcp.commands.demo.people import ADMIN, MEMBER, NEWCOMER
 from quilt_mcp.commands.demo.schema import Age, load_schema
 from quilt_mcp.commands.demo.stack import Grant
 from quilt_mcp.commands.demo.world import World
-from quilt_mcp.commands.demo.worlds import WORLDS
 from tests.support.worlds import enter_stopped
+from tests.worlds.table import WORLDS
 
 SERVICES = Path(str(import_module("quilt_mcp.services").__file__)).parent
 # private, because quilt3 has no public name for its queries

@@ -41,6 +41,7 @@ from quilt_mcp.workflows import service as workflow_service
 from quilt_mcp.workflows.stores import Workflows
 from tests.support import apps
 from tests.support.worlds import NOW, enter_stopped
+from tests.worlds.table import WORLDS
 
 BUCKETS = {
     "acme-raw-sequencing": {"admin": "read write", "member": "read"},
@@ -622,7 +623,7 @@ def read_workflows(app: App) -> list[object]:
 
 @pytest.mark.parametrize("name", ["admin", "member", "no_role", "empty", "stack_2022", "signed_out"])
 def test_a_world_of_the_tests_has_the_login_that_quilt3_stores(name: str) -> None:
-    with time_machine.travel(NOW, tick=False), demo_world(name) as world:
+    with time_machine.travel(NOW, tick=False), demo_world(name, plans=WORLDS) as world:
         expected = describe_login(world)
     for _ in range(2):
         with enter_stopped(name) as world:

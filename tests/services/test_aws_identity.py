@@ -21,10 +21,8 @@ import quilt3.util
 
 from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
-from quilt_mcp.commands.demo.failing_aws import FailingAWS
 from quilt_mcp.commands.demo.graphql import Endpoint
 from quilt_mcp.commands.demo.http_server import Answer
-from quilt_mcp.commands.demo.mishaps import CLOSED_PORT
 from quilt_mcp.commands.demo.records import User
 from quilt_mcp.commands.demo.stack import Grant
 from quilt_mcp.commands.demo.world import World
@@ -41,6 +39,8 @@ from quilt_mcp.services.stack.sign_in import AWSKeys, LocalSignIn
 from quilt_mcp.settings import Settings
 from quilt_mcp.tools.resource_access import get_resource
 from tests.support import apps
+from tests.worlds.failing_aws import FailingAWS
+from tests.worlds.mishaps import CLOSED_PORT
 
 GET_CREDENTIALS = "/api/auth/get_credentials"
 FIRST, SECOND = "DataPlatform", "FinanceAudit"

@@ -33,6 +33,7 @@ from quilt_mcp.settings import Settings
 from tests.support import apps
 from tests.support.quilt_fakes import answer_queries
 from tests.support.scripted_s3 import ScriptedS3
+from tests.worlds.table import WORLDS
 
 WRITABLE = Statement("role R: READ_WRITE", "READ_WRITE", can_write=True)
 READ_ONLY = Statement("collaborators: READ for ann", "READ", source="collaborators")
@@ -278,14 +279,14 @@ def test_an_arn_is_parsed(resource: str, user_type: str, user_name: str | None, 
 
 
 def test_a_user_with_a_prefix_policy_gets_the_bucket_of_the_prefix() -> None:
-    with demo_world("prefix_policy"):
+    with demo_world("prefix_policy", plans=WORLDS):
         found = bucket_recommendations_get()["recommendations"]
     assert [row["bucket_name"] for row in found["primary_recommendations"]] == ["acme-raw-sequencing"]
     assert found["note"] is None
 
 
 def test_a_user_to_whom_no_bucket_is_listed_learns_how_to_read_one() -> None:
-    with demo_world("prefix_policy_hidden"):
+    with demo_world("prefix_policy_hidden", plans=WORLDS):
         found = bucket_recommendations_get()["recommendations"]
     assert found["primary_recommendations"] == []
     assert "permissions://buckets/{bucket}/access" in str(found["note"])
@@ -340,7 +341,7 @@ def test_no_candidate_is_only_claimed_if_every_bucket_was_probed() -> None:
 
 
 def test_a_put_does_not_prove_a_right_under_a_kms_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    with demo_world("denied_by_kms"):
+    with demo_world("denied_by_kms", plans=WORLDS):
         monkeypatch.setenv("QUILT_MCP_PROBE_WRITES", "true")
         apps.use_settings(Settings())
         rows = read_rows()

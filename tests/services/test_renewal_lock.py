@@ -12,7 +12,6 @@ from typing import IO
 import pytest
 import quilt3.session
 
-from quilt_mcp.commands.demo.sign_in_mishaps import add_login
 from quilt_mcp.commands.demo.world import World, demo_world
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.services.governance_service import admin_users_list
@@ -23,6 +22,7 @@ from quilt_mcp.services.stack.session import NAME, hold_lock
 from quilt_mcp.services.stack.sign_in import LocalSignIn
 from quilt_mcp.settings import Settings
 from tests.support.waiting import until
+from tests.worlds.sign_in_mishaps import add_login
 
 SECONDS = 60
 PROCESSES, ROUNDS = 2, 20

@@ -14,7 +14,6 @@ import requests
 
 from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
-from quilt_mcp.commands.demo.failing_aws import FailingAWS
 from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.commands.demo.stack import Grant
 from quilt_mcp.commands.demo.world import World
@@ -33,6 +32,7 @@ from quilt_mcp.services.stack.login import Stack
 from quilt_mcp.services.stack.session import open_session
 from quilt_mcp.settings import Settings
 from tests.support import apps
+from tests.worlds.failing_aws import FailingAWS
 
 ANN, BOB = Identity("ann", "https://idp.example"), Identity("bob", "https://idp.example")
 TOKEN = "qk_S3CRET"

@@ -18,7 +18,6 @@ from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.commands.demo.addresses import FOREIGN, NORTHWIND_REGISTRY
 from quilt_mcp.commands.demo.http_server import Answer
-from quilt_mcp.commands.demo.sign_in_mishaps import FAR_FUTURE, add_login
 from quilt_mcp.commands.demo.stack import Grant
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure, Unavailable
@@ -33,6 +32,7 @@ from quilt_mcp.settings import Settings, describe_setting
 from tests.support import apps
 from tests.support.silent_server import SilentServer
 from tests.support.worlds import enter_stopped
+from tests.worlds.sign_in_mishaps import FAR_FUTURE, add_login
 
 KEY = "qk_L0CAL"
 THREADS = 10

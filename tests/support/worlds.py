@@ -28,6 +28,7 @@ from quilt_mcp.commands.demo.world import World, demo_world
 from quilt_mcp.services.stack import sign_in as local_sign_in
 from quilt_mcp.settings import Settings
 from quilt_mcp.workflows.settings import FILE_NAME
+from tests.worlds.table import WORLDS
 
 NOW = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 """The time in every world."""
@@ -71,7 +72,7 @@ def enter_stopped(name: str) -> Iterator[World]:
         patch.object(demo, "log_in", _write_login),
         patch.object(requirements_sample, "zlib", SimpleNamespace(decompress=_decompress_once)),
         patch.object(demo, "write_workflows", _copy_workflows),
-        demo_world(name) as world,
+        demo_world(name, plans=WORLDS) as world,
     ):
         yield world
 

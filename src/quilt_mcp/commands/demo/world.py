@@ -3,7 +3,7 @@
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,7 +22,7 @@ from quilt_mcp.commands.demo.records import Company, User
 from quilt_mcp.commands.demo.requirements_sample import refresh_sample, write_sample
 from quilt_mcp.commands.demo.stack import FakeStack
 from quilt_mcp.commands.demo.workflow_sample import write_workflows
-from quilt_mcp.commands.demo.worlds import WORLDS, Plan
+from quilt_mcp.commands.demo.worlds import PEOPLE, Plan
 from quilt_mcp.settings import Settings
 
 _occupied = threading.Lock()
@@ -33,7 +33,7 @@ class World:
     """A world that has been entered.
 
     Attributes:
-        name: one of worlds.WORLDS.
+        name: that of its plan.
         company: the data of its stack and account.
         user: who is signed in, or None.
         stack: the Quilt stack.
@@ -60,35 +60,37 @@ class World:
 
 
 @contextmanager
-def demo_world(name: str = "admin", *, now: datetime | None = None) -> Iterator[World]:
+def demo_world(
+    name: str = "admin", *, now: datetime | None = None, plans: Mapping[str, Plan] = PEOPLE
+) -> Iterator[World]:
     """Put this process into a world until the context ends. Then everything is restored.
 
     In the world, the environment, quilt3's files and AWS are those of the world, and so is the default app. A process
     can be in one world at a time. A server that is created in the world has its own app, and keeps it.
 
     Args:
-        name: one of worlds.WORLDS.
+        name: one of the plans.
         now: the time of a demo for people: the last change of its requirements is an hour before, and its
             administrator is the user `me` of filters, if there is one. Without it, the times are those of the sample.
+        plans: the worlds by name.
 
     Raises:
         ValueError: there is no such world.
         RuntimeError: this process is already in a world.
     """
-    if name not in WORLDS:
-        raise ValueError(f"There is no world {name!r}. The worlds are {', '.join(WORLDS)}.")
+    if name not in plans:
+        raise ValueError(f"There is no world {name!r}. The worlds are {', '.join(plans)}.")
     if not _occupied.acquire(blocking=False):
         raise RuntimeError("This process is already in a demo world. Leave it before you enter another.")
     try:
-        with _enter(name, now) as world:
+        with _enter(name, plans[name], now) as world:
             yield world
     finally:
         _occupied.release()
 
 
 @contextmanager
-def _enter(name: str, now: datetime | None) -> Iterator[World]:
-    plan = WORLDS[name]
+def _enter(name: str, plan: Plan, now: datetime | None) -> Iterator[World]:
     company = plan.company
     user = company.find_user(plan.user) if plan.user else None
     with ExitStack() as stack:

@@ -1,29 +1,23 @@
 """The failures of AWS, of the stack as a whole, and of the database, for the table of the worlds."""
 
 import os
-from collections.abc import Callable
 from contextlib import ExitStack
 from http import HTTPStatus
 
 import quilt3.util
 
 from quilt_mcp.commands.demo.aws import Account
-from quilt_mcp.commands.demo.failing_aws import FailingAWS, Outage
 from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.commands.demo.stack import FakeStack
+from quilt_mcp.commands.demo.worlds import Mishap
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.settings import Settings
+from tests.worlds.failing_aws import FailingAWS, Outage
 
 STACK_PATHS = ("/graphql", "/config.json", "/api/token", "/api/auth/get_credentials")
 HTML = b"<!doctype html><title>Bad gateway</title>"
 CLOSED_PORT = "http://127.0.0.1:9"
 TIMEOUT_SECONDS, SLOW_SECONDS = "0.2", 3.0
-
-Mishap = Callable[[FakeStack, Account, ExitStack], None]
-"""Causes the failure in the stack or the account, and registers on the exit stack what must be undone.
-
-The world restores environment variables.
-"""
 
 
 def expire(stack: FakeStack, *_: object) -> None:

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from quilt_mcp.commands.demo.aws import Account
 from quilt_mcp.commands.demo.company import ACME
-from quilt_mcp.commands.demo.mishaps import Mishap
 from quilt_mcp.commands.demo.moto_gaps.behaviour import Expiry, Throttle
 from quilt_mcp.commands.demo.people import ADMIN, MEMBER, QUERY_RESULTS
 from quilt_mcp.commands.demo.records import (
@@ -30,6 +29,7 @@ from quilt_mcp.commands.demo.records import (
     WorkGroup,
 )
 from quilt_mcp.commands.demo.stack import FakeStack
+from quilt_mcp.commands.demo.worlds import Mishap
 
 RAW, RESULTS = "acme-raw-sequencing", "acme-analysis-results"
 CALLS_UNTIL_EXPIRY = 3

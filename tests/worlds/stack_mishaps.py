@@ -7,8 +7,8 @@ from http import HTTPStatus
 
 from quilt_mcp.commands.demo.addresses import FOREIGN
 from quilt_mcp.commands.demo.http_server import Answer
-from quilt_mcp.commands.demo.mishaps import TIMEOUT_SECONDS
 from quilt_mcp.commands.demo.stack import FakeStack
+from tests.worlds.mishaps import TIMEOUT_SECONDS
 
 CALLERS_PATHS = ("/graphql", "/api/auth/get_credentials")
 CHUNK = b" " * 65_536

@@ -1,0 +1,1 @@
+"""The worlds of the contract, beside those of the demo."""

@@ -1,0 +1,88 @@
+"""The worlds of the contract: those of the demo, and more: who is signed in, to which stack, and what goes wrong.
+
+A world is one row of WORLDS. Add a world here; the contract's tests then read every resource in it.
+"""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from quilt_mcp.commands.demo.company import NEW_ROLE_TYPE, SWITCHED
+from quilt_mcp.commands.demo.graphql import Endpoint
+from quilt_mcp.commands.demo.people import MEMBER, NEWCOMER
+from quilt_mcp.commands.demo.worlds import PEOPLE, Mishap, Plan
+from tests.worlds import aws_worlds, mishaps, sign_in_mishaps, stack_mishaps
+
+
+def _fail(mishap: Mishap) -> Plan:
+    return Plan(mishap=mishap)
+
+
+_HTML = mishaps.HTML
+_BAD_REQUEST = HTTPStatus.BAD_REQUEST
+
+SIGN_INS: Mapping[str, Plan] = {
+    "expired": _fail(mishaps.expire),
+    "revoked": _fail(mishaps.revoke),
+    "two_stacks": _fail(sign_in_mishaps.sign_in_to_two_stacks),
+    "role_switched": Plan(company=SWITCHED, mishap=sign_in_mishaps.switch_role),
+    "no_role": Plan(user=NEWCOMER),
+    "api_key": _fail(sign_in_mishaps.use_api_key),
+    "renewal_race": _fail(sign_in_mishaps.lose_renewal_race),
+    "foreign_registry": _fail(sign_in_mishaps.name_foreign_registry),
+}
+
+STACKS: Mapping[str, Plan] = {
+    "stack_2022": Plan(endpoint=Endpoint("2022")),
+    "stack_2022_400": Plan(endpoint=Endpoint("2022", _BAD_REQUEST)),
+    "stack_2023": Plan(endpoint=Endpoint("2023")),
+    "stack_2023_400": Plan(endpoint=Endpoint("2023", _BAD_REQUEST)),
+    "stack_2024_06": Plan(endpoint=Endpoint("2024-06")),
+    "stack_2024_06_400": Plan(endpoint=Endpoint("2024-06", _BAD_REQUEST)),
+    "stack_2024_10": Plan(endpoint=Endpoint("2024-10")),
+    "stack_2024_10_400": Plan(endpoint=Endpoint("2024-10", _BAD_REQUEST)),
+    "stack_2024_12": Plan(endpoint=Endpoint("2024-12")),
+    "stack_2024_12_400": Plan(endpoint=Endpoint("2024-12", _BAD_REQUEST)),
+    "stack_2026_06": Plan(endpoint=Endpoint("2026-06")),
+    "stack_2026_06_400": Plan(endpoint=Endpoint("2026-06", _BAD_REQUEST)),
+    "graphql_400": Plan(endpoint=Endpoint(invalid_status=_BAD_REQUEST)),
+    "collaborators_without_caller": Plan(user=MEMBER, endpoint=Endpoint(names_caller=False)),
+    "new_role_type": Plan(company=NEW_ROLE_TYPE, endpoint=Endpoint(has_new_role_type=True)),
+    "stack_forbidden": _fail(stack_mishaps.forbid),
+    "stack_forbidden_graphql": _fail(stack_mishaps.forbid_queries),
+    "stack_partial": _fail(stack_mishaps.fail_in_parts),
+    "stack_redirects": _fail(stack_mishaps.redirect),
+    "stack_endless": _fail(stack_mishaps.never_end),
+    "stack_refused": _fail(mishaps.stop_stack),
+    "stack_error_json": _fail(
+        mishaps.make_stack_return(HTTPStatus.INTERNAL_SERVER_ERROR, {"message": "Internal server error"})
+    ),
+    "stack_error_html": _fail(mishaps.make_stack_return(HTTPStatus.BAD_GATEWAY, _HTML)),
+    "stack_error_not_json": _fail(mishaps.make_stack_return(HTTPStatus.OK, _HTML)),
+    "stack_error_graphql": _fail(
+        mishaps.make_stack_return(HTTPStatus.OK, {"errors": [{"message": "Internal error", "path": ["x"]}]})
+    ),
+    "stack_error_without_path": _fail(
+        mishaps.make_stack_return(HTTPStatus.OK, {"errors": [{"message": "Internal server error"}]})
+    ),
+    "stack_slow": _fail(mishaps.slow_stack),
+}
+
+ACCOUNTS: Mapping[str, Plan] = {
+    "aws_denied": _fail(mishaps.deny_aws),
+    "aws_expired": _fail(mishaps.make_aws_fail("expired")),
+    "aws_throttled": _fail(mishaps.make_aws_fail("throttled")),
+    "aws_broken": _fail(mishaps.make_aws_fail("broken")),
+    "aws_unreachable": _fail(mishaps.disconnect_aws),
+    "no_region": _fail(mishaps.remove_region),
+}
+
+RIGHTS: Mapping[str, Plan] = {
+    name: Plan(world.user, world.company, mishap=world.mishap) for name, world in aws_worlds.AWS_WORLDS.items()
+}
+
+DATABASES: Mapping[str, Plan] = {
+    "database_unreachable": _fail(mishaps.disconnect_database),
+    "database_damaged": _fail(mishaps.damage_database),
+}
+
+WORLDS: Mapping[str, Plan] = {**PEOPLE, **SIGN_INS, **STACKS, **ACCOUNTS, **RIGHTS, **DATABASES}
