@@ -12,7 +12,7 @@ from quilt_mcp.settings import Settings
 from tests.support.client_home import remove_home
 
 LINE = "quilt-mcp: You have no home directory. Set HOME to the absolute path of a directory that you may write.\n"
-WORDS = {"get": ["workflow://x"], "install": ["cursor"], "requirements": ["status"], "workflows": ["backup", "x"]}
+WORDS = {"get": ["workflow://x"], "install": ["cursor"], "requirements": ["status"]}
 PROGRAM = """
 import pwd, sys
 from quilt_mcp.commands.entry import main

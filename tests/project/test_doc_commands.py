@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quilt_mcp.app import default_app
 from quilt_mcp.commands.cli import main
-from quilt_mcp.workflows.service import workflow_create
 from tests.support.demo_picture import READ, output_of, terminal_lines
 from tests.support.docs import COMMAND, LIVE_SECTIONS, PICTURE, documents, find_outdated
 from tests.support.pages import shell_lines
@@ -42,10 +40,6 @@ def test_a_command_runs(
     if command[0] == "requirements":
         for file in ("records.jsonl", "records.csv"):
             assert main(["requirements", "export", file]) == 0  # the files that are imported
-    if command[0] == "workflows":
-        with default_app.get().active():
-            workflow_create("example", "Example")
-        assert main(["workflows", "backup", "workflows-backup.sqlite3"]) == 0  # the file that is restored
     assert main(command) == 0
     assert capsys.readouterr().out
 

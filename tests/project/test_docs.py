@@ -148,7 +148,7 @@ def test_every_command_in_a_sentence_exists_with_its_options(page: Path) -> None
         elif span.startswith("make "):
             check_command(shlex.split(span))
         elif span.startswith("--") and page.name == "deploy.md":
-            assert span.split()[0] in options_of("serve") | options_of("workflows"), span
+            assert span.split()[0] in options_of("serve"), span
 
 
 def check_command(words: list[str]) -> None:
@@ -192,9 +192,6 @@ def check_options(words: list[str]) -> None:
 def options_of(command: str) -> set[str]:
     if command == "requirements" or command.startswith("--"):
         return set()
-    if command == "workflows":
-        collections = [create_app()[command][name].assemble_argument_collection() for name in ("backup", "restore")]
-        return {name for collection in collections for argument in collection for name in argument.names}
     return {name for argument in create_app()[command].assemble_argument_collection() for name in argument.names}
 
 

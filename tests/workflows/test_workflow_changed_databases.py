@@ -64,3 +64,14 @@ def test_tables_of_a_newer_version_are_refused_until_they_are_back(file: Path) -
         names()
     set_revision("0001")
     assert names() == ["old"]
+
+
+def test_a_copy_that_sqlite_restores_into_the_open_file_is_read_next(file: Path, tmp_path: Path) -> None:
+    """As `sqlite3 workflows.sqlite3 ".restore copy"` does, which the documentation names."""
+    copy = copy_of(file, tmp_path)
+    workflow_create("new", "Title")
+    with closing(sqlite3.connect(copy)) as source, closing(sqlite3.connect(file)) as target:
+        source.backup(target)
+    assert names() == ["old"]
+    workflow_create("newer", "Title")
+    assert set(names()) == {"old", "newer"}

@@ -22,7 +22,6 @@ COMMANDS = {
     "doctor": ("doctor:doctor", "Check configuration, sign-in and network, and suggest fixes."),
     "install": ("install:install", "Print or write the configuration of an MCP client for this server."),
     "requirements": ("requirements:app", "Import, export, migrate and inspect the requirements database."),
-    "workflows": ("workflows:app", "Back up and restore the workflow file."),
 }
 WITHOUT_DATA_DIRECTORY = {"install"}
 """The commands that import neither FastMCP nor quilt3. The imports of these look for the user's data directory."""
