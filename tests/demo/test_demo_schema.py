@@ -26,9 +26,8 @@ from graphql import (
 )
 from pydantic import BaseModel
 
-from quilt_mcp.commands.demo.graphql import Endpoint
+from quilt_mcp.commands.demo.graphql import Age, Endpoint, load_schema
 from quilt_mcp.commands.demo.people import ADMIN, MEMBER, NEWCOMER
-from quilt_mcp.commands.demo.schema import Age, load_schema
 from quilt_mcp.commands.demo.stack import Grant
 from quilt_mcp.commands.demo.world import World
 from tests.support.worlds import enter_stopped

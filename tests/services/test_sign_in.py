@@ -16,8 +16,7 @@ from pydantic import ValidationError
 
 from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
-from quilt_mcp.commands.demo.addresses import FOREIGN, NORTHWIND_REGISTRY
-from quilt_mcp.commands.demo.http_server import Answer
+from quilt_mcp.commands.demo.http_server import FOREIGN, NORTHWIND_REGISTRY, Answer
 from quilt_mcp.commands.demo.stack import Grant
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure, Unavailable

@@ -8,10 +8,9 @@ from http import HTTPStatus
 import quilt3.session
 import quilt3.util
 
-from quilt_mcp.commands.demo.addresses import FOREIGN, NORTHWIND_REGISTRY
 from quilt_mcp.commands.demo.aws import Account
 from quilt_mcp.commands.demo.company import ACME, NORTHWIND
-from quilt_mcp.commands.demo.http_server import Answer
+from quilt_mcp.commands.demo.http_server import FOREIGN, NORTHWIND_REGISTRY, Answer
 from quilt_mcp.commands.demo.people import ADMIN
 from quilt_mcp.commands.demo.records import User
 from quilt_mcp.commands.demo.stack import FakeStack

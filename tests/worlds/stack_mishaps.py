@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from http import HTTPStatus
 
-from quilt_mcp.commands.demo.addresses import FOREIGN
-from quilt_mcp.commands.demo.http_server import Answer
+from quilt_mcp.commands.demo.http_server import FOREIGN, Answer
 from quilt_mcp.commands.demo.stack import FakeStack
 from tests.worlds.mishaps import TIMEOUT_SECONDS
 

@@ -1,19 +1,215 @@
-"""`quilt-mcp doctor`: check the configuration, the sign-in and the network, and suggest fixes."""
+"""`quilt-mcp doctor`: check the configuration, the sign-in and the network, and suggest fixes; show the settings.
+
+Each check evaluates what get_resource returned for a resource.
+"""
 
 import os
-from typing import Annotated
+import platform
+import re
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Annotated, Literal, TypedDict
+from urllib.parse import urlsplit
 
 from cyclopts import Parameter
+from pydantic import SecretStr
 from rich.table import Table
 from rich.text import Text
 
-from quilt_mcp.commands import checks
-from quilt_mcp.commands.checks import Check
-from quilt_mcp.commands.effective_settings import EffectiveSetting, describe_settings
+from quilt_mcp import __version__
+from quilt_mcp.app.build import advise_extra
+from quilt_mcp.app.secret_files import Variables, find_file, list_variables, name_variables
 from quilt_mcp.commands.options import AsJSON, Demo
 from quilt_mcp.commands.output import show, show_json, waiting
-from quilt_mcp.commands.session import ServerClient, call_tool, run_session
+from quilt_mcp.commands.session import Body, ServerClient, call_tool, run_session
 from quilt_mcp.settings import Settings
+
+State = Literal["ok", "failed", "skipped", "info"]
+
+
+class Check(TypedDict):
+    """One line of the checklist."""
+
+    name: str
+    state: State
+    detail: str
+    fix: str | None
+    """How to fix a failure; None otherwise."""
+
+
+def describe_installation() -> list[Check]:
+    """Return the versions, and whether the demo world is installed."""
+    missing = f"not installed; {advise_extra('demo')}"
+    return [
+        _check("quilt-mcp", "info", __version__),
+        _check("Python", "info", f"{platform.python_version()} on {platform.system()}"),
+        _check("demo world", "info", "installed" if find_spec("moto") else missing),
+    ]
+
+
+def check_directories(body: Body) -> Check:
+    """Check that Quilt and the workflows can write their directories. They do not use the current directory."""
+    name = "directories"
+    if not body["success"]:
+        return _fail(name, body)
+    needed = {key: one for key, one in body["data"]["directories"].items() if key != "current"}
+    read_only = [f"{key} at {one['path']}" for key, one in needed.items() if not one["writable"]]
+    if read_only:
+        fix = "Make them writable for your user. QUILT_MCP_DATA_DIR sets the directory of the workflows."
+        return _check(name, "failed", f"not writable: {', '.join(read_only)}", fix)
+    return _check(name, "ok", f"{len(needed)} writable")
+
+
+def check_catalog(catalog: Body) -> Check:
+    """Check that a catalog is configured."""
+    name = "catalog"
+    if not catalog["success"]:
+        return _fail(name, catalog)
+    url = catalog["data"]["navigator_url"] or catalog["data"]["registry_url"]
+    if url is None:
+        return _check(name, "failed", "not configured", "Run `quilt3 config https://<your catalog>` in a terminal.")
+    return _check(name, "ok", url)
+
+
+def check_network(catalog: Body) -> Check:
+    """Check that the catalog responds."""
+    name = "network"
+    if not catalog["success"]:
+        return _fail(name, catalog)
+    data = catalog["data"]
+    if data["config_json"] == "not_configured":
+        return _check(name, "skipped", "no catalog is configured")
+    if data["config_json"] != "read":
+        fix = f"Check that {data['navigator_url']} opens in a browser, and the network, VPN and proxy of this machine."
+        return _check(name, "failed", f"the catalog's config.json is {data['config_json']}", fix)
+    return _check(name, "ok", f"the catalog responds; stack version {data['stack_version'] or 'not published'}")
+
+
+def check_sign_in(status: Body, network: Check) -> Check:
+    """Check that the catalog accepts the sign-in."""
+    name = "sign-in"
+    if not status["success"]:
+        return _fail(name, status)
+    data, user = status["data"], status["data"]["user_info"]
+    if data["status"] == "not_configured":
+        return _check(name, "skipped", "no catalog is configured")
+    if data["status"] == "unreachable" and network["state"] == "failed":
+        return _check(name, "skipped", "needs the network")
+    if user is None and data["authenticated"]:
+        return _check(name, "ok", f"{data['message']} {data['details']}")
+    if user is None:
+        return _check(name, "failed", data["message"], " ".join(data["suggested_actions"]))
+    rank = "administrator" if user["is_admin"] else "not an administrator"
+    return _check(name, "ok", f"{user['username']}, role {user['role'] or 'none'}, {rank}")
+
+
+def check_aws_identity(access: Body, sign_in: Check) -> Check:
+    """Check that AWS accepts the caller's credentials. Without a sign-in, a failure is expected."""
+    name = "AWS identity"
+    if access["success"]:
+        who = access["data"]["user_identity"]
+        return _check(name, "ok", " at ".join(filter(None, (who["arn"], who["aws_endpoint"]))))
+    return _fail(name, access) if sign_in["state"] == "ok" else _check(name, "skipped", "needs the sign-in")
+
+
+def check_buckets(access: Body) -> Check:
+    """Check that the names of buckets can be listed, and that some buckets can be read."""
+    name = "buckets"
+    if not access["success"]:
+        return _check(name, "skipped", "needs an AWS identity")
+    data = access["data"]
+    unread = {source: state for source, state in data["sources"].items() if state != "read"}
+    if len(unread) == len(data["sources"]):
+        reasons = "; ".join(f"{source}: {state}" for source, state in unread.items())
+        return _check(name, "failed", reasons, "Sign in with `quilt3 login`, or request s3:ListAllMyBuckets.")
+    readable, total = sum(bool(one["can_read"]) for one in data["bucket_permissions"]), len(data["bucket_permissions"])
+    detail = f"{readable} of {total} readable"
+    if total and not readable:
+        return _check(name, "failed", detail, "Ask a Quilt administrator to give your role access to a bucket.")
+    return _check(name, "ok", detail)
+
+
+def check_athena(workgroups: Body, access: Body) -> Check:
+    """Check that Athena responds."""
+    name = "Athena"
+    if not access["success"]:
+        return _check(name, "skipped", "needs an AWS identity")
+    if not workgroups["success"]:
+        return _fail(name, workgroups)
+    return _check(name, "ok", f"{workgroups['data']['count']} workgroups in {workgroups['data']['region']}")
+
+
+def _fail(name: str, body: Body) -> Check:
+    detail = body["message"] + (f" ({body['details']})" if body["details"] else "")
+    actions = [action for action in body["suggested_actions"] if "quilt-mcp doctor" not in action]
+    return _check(name, "failed", detail, next(iter(actions), "Report this problem with the lines above."))
+
+
+def _check(name: str, state: State, detail: str, fix: str | None = None) -> Check:
+    return {"name": name, "state": state, "detail": detail, "fix": fix}
+
+
+MASK = "********"
+"""Replaces every secret, regardless of its length."""
+LOGIN = re.compile(r"(?<=://)[^/?#]*@")
+
+
+class EffectiveSetting(TypedDict):
+    """One setting.
+
+    `value` is null if it is unset, and does not contain secrets. `variable` is the environment variable that sets it,
+    or could. `file` is the name of the file that contains it, if `source` is `file`.
+    """
+
+    variable: str
+    value: str | None
+    source: Literal["default", "environment", "file"]
+    file: str | None
+
+
+def describe_settings(settings: Settings, environment: Mapping[str, str]) -> list[EffectiveSetting]:
+    """Return all settings, sorted by their variables.
+
+    Args:
+        settings: as they were read from the environment.
+        environment: the environment variables.
+    """
+    given = list_variables(environment)
+    return sorted((_describe(settings, name, given) for name in Settings.model_fields), key=_by_variable)
+
+
+def _describe(settings: Settings, name: str, variables: Variables) -> EffectiveSetting:
+    file = find_file(Settings, name, variables)
+    known = name_variables(Settings, name)
+    given = next((one for one in known if one in variables), None)
+    value = _mask(getattr(settings, name))
+    if file:
+        return {"variable": file[0], "value": value, "source": "file", "file": file[1]}
+    return {
+        "variable": given or known[0],
+        "value": value,
+        "source": "environment" if given else "default",
+        "file": None,
+    }
+
+
+def _mask(value: object) -> str | None:
+    match value:
+        case None:
+            return None
+        case SecretStr():
+            return MASK if value.get_secret_value() else None
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return ", ".join(map(str, value))
+        case _:
+            return LOGIN.sub(f"{MASK}@", str(value)) if urlsplit(str(value)).netloc else str(value)
+
+
+def _by_variable(setting: EffectiveSetting) -> str:
+    return setting["variable"]
+
 
 STYLES = {"ok": "green", "failed": "bold red", "skipped": "dim", "info": "dim"}
 
@@ -58,17 +254,17 @@ async def _run_checks(client: ServerClient) -> list[Check]:
             "athena://workgroups",
         )
     ]
-    network = checks.check_network(catalog)
-    sign_in = checks.check_sign_in(status, network)
+    network = check_network(catalog)
+    sign_in = check_sign_in(status, network)
     return [
-        *checks.describe_installation(),
-        checks.check_directories(directories),
-        checks.check_catalog(catalog),
+        *describe_installation(),
+        check_directories(directories),
+        check_catalog(catalog),
         network,
         sign_in,
-        checks.check_aws_identity(access, sign_in),
-        checks.check_buckets(access),
-        checks.check_athena(workgroups, access),
+        check_aws_identity(access, sign_in),
+        check_buckets(access),
+        check_athena(workgroups, access),
     ]
 
 

@@ -8,8 +8,7 @@ from rich.table import Table
 from quilt_mcp.commands.options import AsJSON, Demo
 from quilt_mcp.commands.output import complain, show, show_json, waiting
 from quilt_mcp.commands.session import Body, call_tool, run_session
-from quilt_mcp.commands.tables import document, table_of
-from quilt_mcp.commands.trace_tree import is_trace, trace_tree
+from quilt_mcp.commands.tables import document, is_trace, table_of, trace_tree
 from quilt_mcp.core.registry import path_variables
 
 URI = Annotated[str | None, Parameter(help="The URI, with values instead of {variables}. By default, list all.")]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.progress import DownloadColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID
 from rich.text import Text
 
-from quilt_mcp.commands.cells import VISIBLE
 from quilt_mcp.commands.output import complain, console_on, show
+from quilt_mcp.commands.tables import VISIBLE
 
 if TYPE_CHECKING:
     from quilt_mcp.requirements.transfer.changes import Change, Changes

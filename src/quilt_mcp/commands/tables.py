@@ -1,16 +1,87 @@
-"""Tables for JSON objects of any shape."""
+"""Answers as texts for people: tables for JSON objects of any shape, and trees for what contains more of them.
+
+Data must not control the terminal.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+from rich.tree import Tree
 
-from quilt_mcp.commands.cells import cell
-from quilt_mcp.commands.trees import is_tree, tree_of
+EMPTY: tuple[object, ...] = (None, "", [], {})
+# Data must not control the terminal: control characters become symbols, except for tab and newline.
+VISIBLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | dict.fromkeys(
+    range(127, 160), "\ufffd"
+)
+
+
+def cell(value: object) -> Text:
+    """Return a value as text. A list has one line per element."""
+    return Text(_format(value).translate(VISIBLE), overflow="fold")
+
+
+def _format(value: object) -> str:
+    if value in EMPTY:
+        return "-"
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case dict():
+            return ", ".join(f"{key}: {_format(one)}" for key, one in value.items())
+        case list():
+            return "\n".join(_format(one) for one in value)
+    return str(value)
+
+
+MAX_LABEL = 120
+"""Maximum length of a text in a label. `--json` prints all of it."""
+_NAMES = ("reference_id", "title", "name", "description")
+"""The fields of a label, in this order: a description only if there is no title or name."""
+
+
+def is_tree(value: object) -> TypeGuard[list[object]]:
+    """Return whether it is a list of objects that have reference IDs, and some of them contain lists of objects."""
+    rows = _objects(value)
+    return all("reference_id" in row for row in rows) and any(map(_branches, rows))
+
+
+def tree_of(rows: list[object]) -> Tree:
+    """Return a tree with a node for each object, and below it a branch for each of its lists of objects."""
+    root = Tree("", hide_root=True, guide_style="dim")
+    _grow(root, rows)
+    return root
+
+
+def _grow(parent: Tree, rows: object) -> None:
+    for row in _objects(rows):
+        node = parent.add(_label(row))
+        for key, below in _branches(row).items():
+            _grow(node.add(Text(_heading(key, below, row.get(f"{key}_count")), "bold")), below)
+
+
+def _objects(value: object) -> list[Mapping[str, object]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _branches(row: Mapping[str, object]) -> dict[str, list[Mapping[str, object]]]:
+    return {key: objects for key, value in row.items() if (objects := _objects(value))}
+
+
+def _heading(key: str, below: list[Mapping[str, object]], total: object) -> str:
+    return f"{key}: {len(below)} of {total}" if isinstance(total, int) and total > len(below) else key
+
+
+def _label(row: Mapping[str, object]) -> Text:
+    named = [str(row[key]) for key in _NAMES if row.get(key)][:2] or [f"{key}: {row[key]}" for key in row]
+    text = "  ".join(" ".join(one.split()) for one in named)
+    label = cell(text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…")
+    return label.append(f"  {row['status']}", "dim") if row.get("status") else label
+
 
 UNLIMITED = 10_000  # columns if the output is not a terminal: nothing is wrapped
 MAX_TABLE = 200  # columns; wider tables are hard to read even if they fit
@@ -97,3 +168,52 @@ def _fields(fields: JSONObject) -> Table:
     for key, value in fields.items():
         grid.add_row(Text(key), cell(value))
     return grid
+
+
+_ARROWS = {"outgoing": "→", "incoming": "←"}
+
+
+Traced = Mapping[str, Any]
+
+
+def is_trace(data: Traced) -> bool:
+    """Return whether it is the answer of a trace."""
+    return {"start", "links", "cycles"} <= data.keys()
+
+
+def trace_tree(data: Traced) -> RenderableType:
+    """Return the links of a page of a trace as a tree, followed by its cycles and its other fields."""
+    start = data["start"]
+    tree = Tree(_name(start), guide_style="dim")
+    nodes = {start["reference_id"]: tree}
+    for link in data["links"]:
+        source = link["from_reference_id"]
+        if source not in nodes:  # it is on an earlier page
+            nodes[source] = tree.add(cell(source))
+        node = nodes[source].add(_label_link(link))
+        if not link["is_repeated"]:
+            nodes[link["entity"]["reference_id"]] = node
+    rest = {key: value for key, value in data.items() if key not in {"start", "links", "cycles"}}
+    return Group(tree, "", *map(_cycle, data["cycles"]), document(rest))
+
+
+def _label_link(link: Traced) -> Text:
+    kind = f"{link['relationship_type']} {_ARROWS[link['direction']]}" if link["direction"] else link["link"]
+    label = cell(kind)
+    label.stylize("dim")
+    return label.append(" ").append_text(_name(link["entity"], is_repeated=link["is_repeated"]))
+
+
+def _name(entity: Traced, *, is_repeated: bool = False) -> Text:
+    label = cell(f"{entity['reference_id']} {' '.join(entity['title'].split())}")
+    if is_repeated:
+        label.append("  (see above)", "dim")
+    elif entity["continue_at"]:
+        label.append(f"  … {entity['continue_at']}", "dim")
+    return label
+
+
+def _cycle(cycle: Traced) -> Text:
+    steps = zip(cycle["relationship_types"], cycle["path"][1:], strict=True)
+    rest = "" if cycle["is_complete"] else f" … ({cycle['length']} relationships)"
+    return cell(f"cycle: {cycle['path'][0]}{''.join(f' {name} → {target}' for name, target in steps)}{rest}")

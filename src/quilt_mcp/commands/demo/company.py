@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from quilt_mcp.commands.demo import schema
+from quilt_mcp.commands.demo import graphql
 from quilt_mcp.commands.demo.data_lake import BUCKETS, DATABASES, PRIMARY, QUERIES, WORK_GROUPS
 from quilt_mcp.commands.demo.people import ADMIN, ROLES, SSO, SWITCHED_USERS, USERS
 from quilt_mcp.commands.demo.records import Company, Policy, Role, Step, User, Workflow
@@ -60,7 +60,7 @@ SWITCHED = replace(ACME, users=SWITCHED_USERS)
 NEW_ROLE_TYPE = replace(
     ACME,
     roles=tuple(
-        replace(role, kind=schema.NEW_ROLE_TYPE) if role.name == ACME.find_user(ADMIN).role else role
+        replace(role, kind=graphql.NEW_ROLE_TYPE) if role.name == ACME.find_user(ADMIN).role else role
         for role in ACME.roles
     ),
 )

@@ -14,7 +14,7 @@ import quilt3.session
 import quilt3.telemetry
 import quilt3.util
 
-from quilt_mcp.commands.demo.certificates import Certificate
+from quilt_mcp.commands.demo.http_server import Certificate
 from quilt_mcp.commands.demo.records import REGION
 
 LOOPBACK = "127.0.0.1,localhost"

@@ -1,7 +1,8 @@
 """A small HTTP/1.1 server on 127.0.0.1. It stops immediately, and leaves no socket and no thread.
 
-With a certificate, it is also the proxy through which clients reach the hosts of the certificate. It serves them
-itself.
+With a certificate, it is also the proxy through which clients reach the hosts of the certificate, and it serves them
+itself. The certificate is one for all hosts of the demo, from an authority that is thrown away. The addresses are the
+same in each run, so that answers are too.
 """
 
 import json
@@ -11,12 +12,63 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple, cast
 from urllib.parse import parse_qsl, urlsplit
 
-from quilt_mcp.commands.demo.certificates import Certificate
+import trustme
+
+
+class Addresses(NamedTuple):
+    """Where the parts of a Quilt stack are."""
+
+    catalog: str
+    registry: str
+    s3_proxy: str
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names of the hosts, without ports."""
+        return frozenset(get_host(url) for url in self)
+
+
+def get_host(url: str) -> str:
+    """Return the name of the host in a URL, without the port."""
+    return urlsplit(url).hostname or ""
+
+
+ACME = Addresses(
+    "https://quilt.acme.example.com",
+    "https://quilt-registry.acme.example.com",
+    "https://quilt-s3-proxy.acme.example.com",
+)
+
+NORTHWIND_REGISTRY = "https://quilt-registry.northwind.example.org"
+"""The stack of another company. It records what it is sent, and does nothing else."""
+
+FOREIGN = "https://quilt-registry.elsewhere.example.net"
+"""A host on another domain. It records what it is sent, and is not a stack."""
+
+
+class Certificate(NamedTuple):
+    """The hosts that a server can prove to be, and what a client needs to believe it."""
+
+    hosts: frozenset[str]
+    context: ssl.SSLContext
+    authority: bytes
+    """The certificate of the authority, in PEM."""
+
+
+@cache
+def make_certificate() -> Certificate:
+    """Make the certificate for the demo's hosts. A process makes it once."""
+    hosts = ACME.hosts | {get_host(url) for url in (FOREIGN, NORTHWIND_REGISTRY)}
+    authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(*sorted(hosts)).configure_cert(context)
+    return Certificate(hosts, context, authority.cert_pem.bytes())
+
 
 JOIN_SECONDS = 5
 

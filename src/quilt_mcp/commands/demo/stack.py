@@ -14,12 +14,9 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from quilt_mcp.commands.demo.addresses import Addresses, get_host
-from quilt_mcp.commands.demo.certificates import Certificate
-from quilt_mcp.commands.demo.graphql import TODAY, Endpoint, Query
-from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
+from quilt_mcp.commands.demo.graphql import TODAY, VERSIONS, Endpoint, Query
+from quilt_mcp.commands.demo.http_server import Addresses, Answer, Certificate, LoopbackServer, Request, get_host
 from quilt_mcp.commands.demo.records import REGION, Company, User
-from quilt_mcp.commands.demo.schema import VERSIONS
 from quilt_mcp.commands.demo.stack_data import Viewer
 
 ACCESS_SECONDS = 12 * 3600

@@ -13,11 +13,10 @@ import quilt3.session
 import quilt3.util
 
 from quilt_mcp.app import App, default_app
-from quilt_mcp.commands.demo.addresses import ACME
 from quilt_mcp.commands.demo.aws import Account, open_account
-from quilt_mcp.commands.demo.certificates import make_certificate
 from quilt_mcp.commands.demo.company import EMPTY
 from quilt_mcp.commands.demo.environment import isolate, route_to
+from quilt_mcp.commands.demo.http_server import ACME, make_certificate
 from quilt_mcp.commands.demo.records import Company, User
 from quilt_mcp.commands.demo.requirements_sample import refresh_sample, write_sample
 from quilt_mcp.commands.demo.stack import FakeStack
