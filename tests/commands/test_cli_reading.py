@@ -78,7 +78,7 @@ def test_a_trace_is_shown_as_a_tree(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_cycles_of_a_trace_are_shown_with_their_types() -> None:
-    start = {"reference_id": "REQ-001", "title": "A", "continue_at": None}
+    start = {"reference_id": "REQ-001", "title": "A"}
     cycle = {
         "path": ["REQ-001", "REQ-002", "REQ-001"],
         "relationship_types": ["blocks", "depends_on"],

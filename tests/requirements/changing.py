@@ -7,12 +7,33 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quilt_mcp.requirements import tables
-from quilt_mcp.requirements.kinds import DEFAULT_PROJECT_ID, Kind
+from quilt_mcp.requirements.kinds import DEFAULT_PROJECT_ID, KINDS, Kind
+from quilt_mcp.requirements.schema_state import MIGRATIONS
+from quilt_mcp.requirements.search.index import index_entries
 from quilt_mcp.requirements.tables import Values
-from quilt_mcp.requirements.writing import create_entities, make_times, new_id, reindex
+from quilt_mcp.requirements.writing import create_entities, make_entry, make_times, new_id
 
 END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'quilt-mcp'"
 """Ends all connections of this project to a PostgreSQL server."""
+
+
+async def reindex(connection: AsyncConnection) -> None:
+    """Write the search entries of all entities again, in the order of their IDs."""
+    for kind in KINDS:
+        table = tables.BY_KIND[kind.name]
+        rows = (await connection.execute(select(table).order_by(table.c.id))).all()
+        await index_entries(connection, [make_entry(kind, row._asdict()) for row in rows])
+
+
+async def remove_tables(connection: AsyncConnection) -> None:
+    """Remove all tables, over a connection of `Database.migrating`."""
+    if connection.dialect.name == "postgresql":
+        await connection.exec_driver_sql("DROP SCHEMA public CASCADE")
+        await connection.exec_driver_sql("CREATE SCHEMA public")
+        return
+    await connection.run_sync(tables.metadata.drop_all)
+    for name in ("search_words", "search_entries", MIGRATIONS.version_table):
+        await connection.exec_driver_sql(f"DROP TABLE {name}")
 
 
 async def create_entity(connection: AsyncConnection, kind: Kind, **values: object) -> Values:

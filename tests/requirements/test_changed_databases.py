@@ -17,7 +17,7 @@ from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.schema_state import MIGRATIONS
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
-from tests.requirements.changing import create_project
+from tests.requirements.changing import create_project, remove_tables
 from tests.requirements.client import connect, read, read_failure
 from tests.requirements.conftest import Contents, opened
 from tests.requirements.reading import epics, failure_of, file_of
@@ -331,26 +331,11 @@ async def test_tables_of_a_newer_version_are_refused_by_the_next_read(settings_w
         assert await count(client) == SAMPLE
 
 
-async def test_tables_of_an_older_version_are_refused_or_migrated_by_the_next_read(
-    settings_with_sample: Settings, dialect: str
-) -> None:
-    async with connect(settings_with_sample) as client:
-        assert await count(client) == SAMPLE
-        async with opened(settings_with_sample) as database:
-            await migrating.downgrade(database, "0001")
-        if dialect == "postgresql":  # which a server never migrates
-            assert "older version" in (await read_failure(client, "epics")).body["message"]
-            async with opened(settings_with_sample) as database:
-                await migrating.upgrade(database)
-        assert await count(client) == SAMPLE
-        assert (await read(client, "search/catalog"))["count"]
-
-
 async def test_tables_that_are_removed_and_created_again(settings_with_sample: Settings, dialect: str) -> None:
     async with connect(settings_with_sample) as client:
         assert await count(client) == SAMPLE
-        async with opened(settings_with_sample) as database:
-            await migrating.downgrade(database)
+        async with opened(settings_with_sample) as database, database.migrating() as connection:
+            await remove_tables(connection)
         if dialect == "postgresql":
             assert "no tables" in (await read_failure(client, "epics")).body["message"]
             async with opened(settings_with_sample) as database:

@@ -1,5 +1,6 @@
-"""The migrations, up and down, and the commands `migrate` and `status`."""
+"""The migrations, and the commands `migrate` and `status`."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,16 +11,15 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from pydantic import SecretStr
-from sqlalchemy import Connection, inspect, select, text
+from sqlalchemy import Connection, inspect, select
 
 from quilt_mcp.commands.cli import main
-from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements import migrating, tables
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.schema_state import MIGRATE, MIGRATIONS
 from quilt_mcp.settings import Settings
 from tests.requirements.conftest import opened
-from tests.requirements.reading import PASSWORD, epics, failure_of
+from tests.requirements.reading import PASSWORD, epics
 from tests.support import apps
 
 
@@ -82,42 +82,6 @@ def test_the_list_of_revisions_is_complete() -> None:
     assert tuple(reversed([script.revision for script in scripts.walk_revisions()])) == MIGRATIONS.revisions
 
 
-async def test_downgrade_to_nothing_and_upgrade(database: Database) -> None:
-    await migrating.downgrade(database)
-    assert (await database.schema()).state == "empty"
-    async with database.migrating() as connection:
-        assert await connection.run_sync(names) == {MIGRATIONS.version_table}
-    await migrating.upgrade(database)
-    assert await epics(database) == 0
-
-
-async def test_an_older_version_keeps_its_rows_and_gets_a_search_index(database: Database) -> None:
-    await migrating.downgrade(database, "0001")
-    assert (await database.schema()).state == "outdated"
-    async with database.migrating() as connection:
-        assert await connection.scalar(text("SELECT count(*) FROM requirements")) == 180
-        assert not {name for name in await connection.run_sync(names) if name.startswith("search_")}
-    before = await migrating.upgrade(database)
-    assert before.revision == "0001"
-    async with database.reading() as connection:
-        assert await connection.scalar(text("SELECT count(*) FROM search_entries")) == 297
-
-
-async def test_a_read_migrates_an_older_file_but_not_postgresql(
-    settings_with_sample: Settings,
-) -> None:
-    async with opened(settings_with_sample) as database:
-        await migrating.downgrade(database, "0001")
-    async with opened(settings_with_sample) as database:
-        if database.dialect == "sqlite":
-            assert await epics(database) == 9
-            assert (await database.schema()).state == "current"
-        else:
-            failure = await failure_of(database)
-            assert "older version" in failure.message
-            assert failure.details == "schema 0001; this version needs 0005"
-
-
 async def test_a_migration_that_fails_changes_nothing(
     settings_without_tables: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,10 +103,54 @@ async def test_a_migration_that_fails_changes_nothing(
         assert await epics(database) == 0
 
 
-async def test_an_empty_database_cannot_be_downgraded(settings_without_tables: Settings) -> None:
-    async with opened(settings_without_tables) as database:
-        with pytest.raises(ResourceExecutionError, match="no tables"):
-            await migrating.downgrade(database)
+async def test_a_migration_continues_after_the_read_that_started_it_was_cancelled(
+    make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, may_continue = asyncio.Event(), asyncio.Event()
+    runs = 0
+    upgrade = migrating.upgrade
+
+    async def wait_and_upgrade(database: Database) -> object:
+        nonlocal runs
+        runs += 1
+        started.set()
+        await may_continue.wait()
+        return await upgrade(database)
+
+    monkeypatch.setattr(migrating, "upgrade", wait_and_upgrade)
+    async with opened(make_settings("sqlite", "nothing")) as database:
+        first = asyncio.create_task(epics(database))
+        await started.wait()
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        second = asyncio.create_task(epics(database))
+        may_continue.set()
+        assert await second == 0
+        assert runs == 1
+        assert (await database.schema()).revision == MIGRATIONS.newest
+
+
+async def test_closing_ends_a_migration(
+    make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = asyncio.Event()
+
+    async def wait_for_ever(_: Database) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    settings = make_settings("sqlite", "nothing")
+    with monkeypatch.context() as patch:
+        patch.setattr(migrating, "upgrade", wait_for_ever)
+        async with opened(settings) as database:
+            reading = asyncio.create_task(epics(database))
+            await started.wait()
+            await database.close()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+    async with opened(settings) as database:
+        assert await epics(database) == 0
 
 
 async def test_every_database_starts_with_a_project_and_types(empty_database: Database) -> None:
@@ -180,11 +188,11 @@ def test_migrate_and_status(
     assert f"next step {step}" in " ".join(capsys.readouterr().out.split())
     assert str(before["database"]).startswith("/" if dialect == "sqlite" else "postgresql:///")
     assert main(["requirements", "migrate"]) == 0
-    assert "was migrated from nothing; its schema is 0005." in capsys.readouterr().out
+    assert "was migrated from nothing; its schema is 0001." in capsys.readouterr().out
     assert main(["requirements", "migrate"]) == 0
-    assert "is up to date; its schema is 0005." in capsys.readouterr().out
+    assert "is up to date; its schema is 0001." in capsys.readouterr().out
     after = status(capsys, well=True)
-    assert (after["state"], after["revision"], after["next_steps"]) == ("current", "0005", [])
+    assert (after["state"], after["revision"], after["next_steps"]) == ("current", "0001", [])
     assert after["rows"] == {
         "users": 0,
         "projects": 1,

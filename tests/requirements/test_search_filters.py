@@ -16,9 +16,9 @@ from quilt_mcp.requirements.filters import SEARCH_FILTERS, FilterTexts, list_par
 from quilt_mcp.requirements.search.facets import make_facets
 from quilt_mcp.requirements.store import RequirementsStore
 from quilt_mcp.requirements.thresholds import DEFAULT, Thresholds
-from quilt_mcp.requirements.writing import reindex
 from quilt_mcp.settings import Settings
 from tests.requirements import generated
+from tests.requirements.changing import reindex
 from tests.requirements.client import connect, read, read_failure
 from tests.requirements.conftest import opened
 from tests.requirements.generated import Form

@@ -3,9 +3,12 @@
 IDs and times are as in `answers.py`.
 """
 
-from typing import Literal
+from typing import (
+    Literal,
+    NotRequired,  # pydantic needs it before Python 3.12
+)
 
-from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
+from typing_extensions import TypedDict
 
 from quilt_mcp.requirements.answers import Counted
 
@@ -30,11 +33,11 @@ class BriefEntity(TypedDict):
 class TracedEntity(BriefEntity):
     """An entity of a trace."""
 
-    continues: bool | None
-    """Whether the entity has links that belong to the trace but are left out, because the depth or the maximum number
-    of links is reached. Null if this was not read because there are too many links."""
-    continue_at: str | None
-    """The URI of a trace that starts here; null if the entity does not continue."""
+    continues: NotRequired[bool | None]
+    """True if the entity has links that belong to the trace but are left out, because the depth or the maximum number
+    of links is reached. Null if this was not read because there are too many links. Absent if it has none."""
+    continue_at: NotRequired[str]
+    """With `continues`: the URI of a trace that starts here."""
 
 
 class TraceLink(TypedDict):
@@ -47,16 +50,16 @@ class TraceLink(TypedDict):
     link: Literal["parent", "criterion", "child", "requirement", "relationship"]
     """What `entity` is to the entity from which the link was followed: its parent, its child, the acceptance criterion
     that it refers to, a requirement that refers to it, or a requirement that it has a relationship with."""
-    direction: Literal["outgoing", "incoming"] | None
-    """For a relationship: `outgoing` if `entity` is its target, `incoming` if `entity` is its source. Else null."""
-    relationship_type: str | None
-    """For a relationship: the name of its type, such as depends_on. Null for other links."""
-    relationship_id: str | None
-    """For a relationship: its ID. Null for other links."""
+    direction: NotRequired[Literal["outgoing", "incoming"]]
+    """Only for a relationship: `outgoing` if `entity` is its target, `incoming` if `entity` is its source."""
+    relationship_type: NotRequired[str]
+    """Only for a relationship: the name of its type, such as depends_on."""
+    relationship_id: NotRequired[str]
+    """Only for a relationship: its ID."""
     entity: TracedEntity
     """The entity to which the link leads."""
-    is_repeated: bool
-    """True if an earlier link leads to the same entity. What follows it is listed once, with the first link."""
+    is_repeated: NotRequired[Literal[True]]
+    """Present if an earlier link leads to the same entity. What follows it is listed once, with the first link."""
 
 
 class Cycle(TypedDict):

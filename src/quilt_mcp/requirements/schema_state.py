@@ -13,7 +13,7 @@ from quilt_mcp.requirements.failures import FAILURES
 MIGRATIONS = Migrations(
     folder=Path(__file__).parent / "migrations",
     version_table="requirements_schema_version",
-    revisions=("0001", "0002", "0003", "0004", "0005"),
+    revisions=("0001",),
 )
 MIGRATE = "Run `quilt-mcp requirements migrate` in a terminal, with the same QUILT_MCP_DATABASE_URL."
 CREATED_BY_USE = "Nothing: the first read or import creates the tables."

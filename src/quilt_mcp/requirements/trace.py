@@ -168,8 +168,11 @@ def _make_relation(link: Link) -> Relation:
 
 
 def _describe(node: Node, continues: Mapping[str, bool | None]) -> TracedEntity:
-    goes_on = continues.get(node.id, False)
-    return {**node.brief, "continues": goes_on, "continue_at": None if goes_on is False else _name_trace(node)}
+    described: TracedEntity = {**node.brief}  # type: ignore[typeddict-item]  # mypy misses what is not required
+    if node.id in continues:
+        described["continues"] = continues[node.id]
+        described["continue_at"] = _name_trace(node)
+    return described
 
 
 def _name_trace(node: Node) -> str:
@@ -184,16 +187,19 @@ def _make_uri(start: Node, depth: int, after: str, tag: str) -> str:
 
 def _describe_step(step: Step, continues: Mapping[str, bool | None]) -> TraceLink:
     link = step.link
-    return {
+    described: TraceLink = {
         "distance": step.distance,
         "from_reference_id": link.source.brief["reference_id"],
         "link": link.name,
-        "direction": link.direction,
-        "relationship_type": link.relationship_type,
-        "relationship_id": link.relationship_id,
         "entity": _describe(link.target, continues),
-        "is_repeated": step.is_repeated,
     }
+    if link.direction and link.relationship_type and link.relationship_id:
+        described["direction"] = link.direction
+        described["relationship_type"] = link.relationship_type
+        described["relationship_id"] = link.relationship_id
+    if step.is_repeated:
+        described["is_repeated"] = True
+    return described
 
 
 def _describe_cycle(cycle: list[Relation], nodes: Mapping[str, Node]) -> Cycle:

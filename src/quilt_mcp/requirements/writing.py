@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements import kinds, tables
-from quilt_mcp.requirements.kinds import DEFAULT_PROJECT_ID, KINDS, LAST_NUMBER, Kind, format_reference
+from quilt_mcp.requirements.kinds import DEFAULT_PROJECT_ID, LAST_NUMBER, Kind, format_reference
 from quilt_mcp.requirements.search.facets import make_facets
 from quilt_mcp.requirements.search.index import Entry, index_entries
 from quilt_mcp.requirements.tables import Values
@@ -60,7 +60,7 @@ async def create_entities(
     await _set_projects(connection, kind, complete)
     await _set_references(connection, kind, complete)
     await connection.execute(insert(tables.BY_KIND[kind.name]), complete)
-    await index_entries(connection, [_make_entry(kind, row) for row in complete])
+    await index_entries(connection, [make_entry(kind, row) for row in complete])
     return complete
 
 
@@ -91,20 +91,7 @@ async def update_entities(connection: AsyncConnection, kind: Kind, changed: Iter
         new: Values = {name: bindparam(f"new_{name}") for name in names}
         await connection.execute(update(table).where(table.c.id == bindparam("row")).values(new), group)
     indexed = [row for row, values in rows if not _INDEXED.isdisjoint(values)]
-    await index_entries(connection, [_make_entry(kind, row) for row in indexed])
-
-
-async def reindex(connection: AsyncConnection) -> None:
-    """Write the search entries of all entities again."""
-    for kind in KINDS:
-        table, after = tables.BY_KIND[kind.name], ""
-        while True:
-            statement = select(table).order_by(table.c.id).limit(_BATCH)
-            rows = (await connection.execute(statement.where(table.c.id > after) if after else statement)).all()
-            if not rows:
-                break
-            await index_entries(connection, [_make_entry(kind, row._asdict()) for row in rows])
-            after = rows[-1].id
+    await index_entries(connection, [make_entry(kind, row) for row in indexed])
 
 
 def _fill_defaults(kind: Kind, row: Mapping[str, object]) -> Values:
@@ -165,7 +152,8 @@ async def _set_references(connection: AsyncConnection, kind: Kind, rows: list[Va
         row["reference_id"] = format_reference(kind, number)
 
 
-def _make_entry(kind: Kind, row: Values) -> Entry:
+def make_entry(kind: Kind, row: Values) -> Entry:
+    """Return the entry of the search index for a row."""
     return Entry(
         kind=kind.name,
         entity_id=row["id"],

@@ -136,5 +136,5 @@ def _migrate(connection: Connection) -> None:
         return
     if connection.dialect.name == "postgresql" and not inspect(connection).has_schema(SCHEMA):
         connection.execute(CreateSchema(SCHEMA))
-    import_module("quilt_mcp.app.database.migrating").upgrade(connection, MIGRATIONS, MIGRATIONS.newest)
+    import_module("quilt_mcp.app.database.migrating").upgrade(connection, MIGRATIONS)
     logger.info("workflow database migrated from %s to %s", schema.state, MIGRATIONS.newest)

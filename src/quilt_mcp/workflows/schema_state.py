@@ -14,13 +14,6 @@ MIGRATIONS = Migrations(
     revisions=("0001",),
 )
 _COLUMNS = {table.name: set(table.columns.keys()) for table in metadata.sorted_tables}
-_MARKS = {
-    "sqlite": "PRAGMA user_version",
-    "postgresql": f"SELECT max(number) FROM {SCHEMA}.schema_version",  # noqa: S608 - a constant
-}
-"""The statements that read the schema version of tables that were created without Alembic."""
-_EXISTING = {"sqlite": 2, "postgresql": 1}
-"""The last such version. It had the tables of revision 0001."""
 
 
 def examine(connection: Connection) -> Schema:
@@ -29,9 +22,8 @@ def examine(connection: Connection) -> Schema:
     Raises:
         ResourceExecutionError: the tables are of a newer version or another program.
     """
-    dialect = connection.dialect.name
     # Named, because the search path leaves out a schema that the user may not use.
-    schema = SCHEMA if dialect == "postgresql" else None
+    schema = SCHEMA if connection.dialect.name == "postgresql" else None
     inspector = inspect(connection)
     tables = inspector.get_table_names(schema)
     if found := MIGRATIONS.find_schema(connection, tables, schema):
@@ -40,13 +32,5 @@ def examine(connection: Connection) -> Schema:
         return found
     if not set(tables) - {MIGRATIONS.version_table}:
         return Schema("empty")
-    has_mark = dialect == "sqlite" or "schema_version" in tables
-    mark = connection.exec_driver_sql(_MARKS[dialect]).scalar() if has_mark else 0
-    if "workflows" in tables and mark and mark > _EXISTING[dialect]:
-        raise FAILURES.make_newer(str(mark), str(_EXISTING[dialect]))
-    without_owners = mark == 1 and dialect == "sqlite"
-    expected = {name: columns - ({"owner"} if without_owners else set()) for name, columns in _COLUMNS.items()}
-    missing = missing_columns(inspector, expected, schema)
-    if missing or not mark:
-        raise FAILURES.make_foreign(", ".join(missing) or "the schema version")
-    return Schema("outdated" if without_owners else "existing")
+    missing = missing_columns(inspector, _COLUMNS, schema)
+    raise FAILURES.make_foreign(", ".join(missing) or "the schema version")

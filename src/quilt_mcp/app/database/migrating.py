@@ -14,23 +14,12 @@ from sqlalchemy import Connection
 from quilt_mcp.app.database.schema import Migrations
 
 
-def upgrade(connection: Connection, migrations: Migrations, revision: str) -> None:
-    """Migrate to a later revision, in the transaction of the connection."""
+def upgrade(connection: Connection, migrations: Migrations) -> None:
+    """Migrate to the newest revision, in the transaction of the connection."""
 
     def find_steps(heads: tuple[str, ...], _: MigrationContext) -> list[RevisionStep]:
-        found = list(scripts.iterate_revisions(revision, heads or "base"))
+        found = list(scripts.iterate_revisions(migrations.newest, heads or "base"))
         return [MigrationStep.upgrade_from_script(scripts.revision_map, script) for script in reversed(found)]
-
-    scripts = _open(migrations)
-    _run(connection, migrations, find_steps)
-
-
-def downgrade(connection: Connection, migrations: Migrations, revision: str) -> None:
-    """Migrate back to an earlier revision, or `base`, in the transaction of the connection."""
-
-    def find_steps(heads: tuple[str, ...], _: MigrationContext) -> list[RevisionStep]:
-        found = scripts.iterate_revisions(heads, revision)
-        return [MigrationStep.downgrade_from_script(scripts.revision_map, script) for script in found]
 
     scripts = _open(migrations)
     _run(connection, migrations, find_steps)

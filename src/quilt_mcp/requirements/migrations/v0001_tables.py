@@ -1,18 +1,20 @@
-"""Creates the tables, the default project, and the types that every database starts with."""
+"""Creates the tables, their indexes, the index of the search, and the rows that every database starts with.
+
+Nothing is released yet, so a change of the schema changes this migration, which takes the tables from `tables.py`. The
+first release copies them here: a later migration starts from what users have.
+"""
 
 import uuid
 from datetime import UTC, datetime
 
-import sqlalchemy as sa
 from alembic.operations import Operations
-from sqlalchemy.schema import SchemaItem
+from sqlalchemy import Connection
+
+from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements.search.facets import LETTERS
 
 revision = "0001"
 down_revision = None
-
-ID = sa.Uuid(as_uuid=False)
-REFERENCE = sa.String(20).with_variant(sa.String(20, collation="C"), "postgresql")
-STORY_STATUSES = ("Backlog", "Draft", "In Progress", "Done", "Cancelled")
 
 TYPES_NAMESPACE = uuid.UUID("6f0b7a52-3c1d-5e8e-9d43-0a5b1f1c7e10")
 DEFAULT_PROJECT = "00000000-0000-4000-8000-000000000001"
@@ -31,18 +33,103 @@ RELATIONSHIP_TYPES = {
     "derives_from": "The source was derived from the target.",
 }
 
+SQLITE = (
+    """
+    CREATE TABLE search_entries (
+        id INTEGER PRIMARY KEY,
+        kind VARCHAR(20) NOT NULL,
+        entity_id CHAR(32) NOT NULL UNIQUE,
+        project_id CHAR(32) NOT NULL,
+        reference_id VARCHAR(20) NOT NULL UNIQUE,
+        updated_at DATETIME
+    )
+    """,
+    # The tokenizer `ascii` treats every character beyond ASCII as part of a word. So only search/text.py determines
+    # what separates words, not the Unicode version of SQLite.
+    "CREATE VIRTUAL TABLE search_words USING fts5(title, body, facets, tokenize = 'ascii', prefix = '1 2')",
+    """
+    CREATE TRIGGER search_entries_deleted AFTER DELETE ON search_entries BEGIN
+        DELETE FROM search_words WHERE rowid = old.id;
+    END
+    """,
+)
+SQLITE_OF_KIND = (
+    """
+    CREATE TRIGGER {table}_unindexed AFTER DELETE ON {table} BEGIN
+        DELETE FROM search_entries WHERE entity_id = old.id;
+    END
+    """,
+    """
+    CREATE TRIGGER {table}_changed AFTER UPDATE OF {columns}, updated_at ON {table} BEGIN
+        UPDATE search_entries SET project_id = new.project_id, updated_at = new.updated_at WHERE entity_id = new.id;
+        UPDATE search_words SET facets = {facets}
+        WHERE rowid = (SELECT id FROM search_entries WHERE entity_id = new.id) AND facets <> {facets};
+    END
+    """,
+)
+POSTGRESQL = (
+    """
+    CREATE TABLE search_entries (
+        id BIGINT GENERATED ALWAYS AS IDENTITY CONSTRAINT pk_search_entries PRIMARY KEY,
+        kind VARCHAR(20) NOT NULL,
+        entity_id UUID NOT NULL CONSTRAINT uq_search_entries_entity_id UNIQUE,
+        project_id UUID NOT NULL,
+        reference_id VARCHAR(20) COLLATE "C" NOT NULL CONSTRAINT uq_search_entries_reference_id UNIQUE,
+        words TSVECTOR NOT NULL,
+        facets TEXT[] NOT NULL,
+        updated_at TIMESTAMPTZ NOT NULL
+    )
+    """,
+    "CREATE INDEX ix_search_entries_words_facets ON search_entries USING gin (words, facets)",
+    """
+    CREATE INDEX ix_search_entries_title_words_facets ON search_entries USING gin (ts_filter(words, '{a}'), facets)
+    """,
+    "CREATE INDEX ix_search_entries_project_id_id ON search_entries (project_id, id)",
+    "CREATE INDEX ix_search_entries_updated_at ON search_entries (updated_at)",
+    """
+    CREATE FUNCTION search_entry_unindexed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        DELETE FROM search_entries WHERE entity_id = OLD.id;
+        RETURN NULL;
+    END $$
+    """,
+)
+POSTGRESQL_OF_KIND = (
+    """
+    CREATE TRIGGER {table}_unindexed AFTER DELETE ON {table}
+        FOR EACH ROW EXECUTE FUNCTION search_entry_unindexed()
+    """,
+    """
+    CREATE FUNCTION {table}_search_changed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE search_entries SET project_id = NEW.project_id, updated_at = NEW.updated_at, facets = {facets}
+        WHERE entity_id = NEW.id;
+        RETURN NULL;
+    END $$
+    """,
+    """
+    CREATE TRIGGER {table}_changed AFTER UPDATE OF {columns}, updated_at ON {table}
+        FOR EACH ROW EXECUTE FUNCTION {table}_search_changed()
+    """,
+)
+NUMBER = "CREATE INDEX ix_{table}_by_number ON {table} (length(reference_id), reference_id, id{rest})"
+TITLE = "CREATE INDEX ix_{table}_by_title ON {table} (substr(title, 1, 60){collation}, id, status, priority)"
+
 
 def upgrade(op: Operations) -> None:
-    """Create the tables and their first rows."""
-    tables = _tables()
-    tables.create_all(op.get_bind())
-    for table, rows in _first_rows(op.get_bind().dialect.name).items():
-        op.get_bind().execute(tables.tables[table].insert(), rows)
-
-
-def downgrade(op: Operations) -> None:
-    """Remove the tables with their rows."""
-    _tables().drop_all(op.get_bind())
+    """Create everything."""
+    connection = op.get_bind()
+    is_sqlite = connection.dialect.name == "sqlite"
+    tables.metadata.create_all(connection)
+    for table, rows in _first_rows(connection.dialect.name).items():
+        connection.execute(tables.metadata.tables[table].insert(), rows)
+    _run(connection, *(SQLITE if is_sqlite else POSTGRESQL))
+    for kind in kinds.KINDS:
+        table, columns = kind.table, [one for one in LETTERS if one in tables.BY_KIND[kind.name].c]
+        facets = _sqlite_facets(columns) if is_sqlite else _postgresql_facets(columns)
+        for statement in SQLITE_OF_KIND if is_sqlite else POSTGRESQL_OF_KIND:
+            _run(connection, statement.format(table=table, columns=", ".join(columns), facets=facets))
+        _run(connection, NUMBER.format(table=table, rest=", status, priority" if kind.statuses else ""))
+        if kind.statuses:
+            _run(connection, TITLE.format(table=table, collation="" if is_sqlite else ' COLLATE "C"'))
 
 
 def _first_rows(dialect: str) -> dict[str, list[dict[str, object]]]:
@@ -68,135 +155,17 @@ def _first_rows(dialect: str) -> dict[str, list[dict[str, object]]]:
     return rows
 
 
-def _user(name: str) -> list[SchemaItem]:
-    return [sa.Column(name, ID, sa.ForeignKey("users.id", ondelete="RESTRICT"), nullable=False)]
+def _sqlite_facets(columns: list[str]) -> str:
+    """Return the SQL of the facets of a new row: each starts with an ellipsis, which no term of a query can contain."""
+    return " || ' ' || ".join(f"'…{LETTERS[one]}' || replace(lower(new.{one}), ' ', '')" for one in columns)
 
 
-def _times(*names: str) -> list[SchemaItem]:
-    return [sa.Column(name, sa.DateTime(timezone=True), nullable=False) for name in names]
+def _postgresql_facets(columns: list[str]) -> str:
+    """Return the SQL of the facets of a new row."""
+    facets = [f"'{LETTERS[one]}' || translate(lower(NEW.{one}::text), '- ', '')" for one in columns]
+    return f"ARRAY[{', '.join(facets)}]"
 
 
-def _one_of(column: str, *values: str) -> sa.CheckConstraint:
-    return sa.CheckConstraint(f"{column} IN ({', '.join(repr(value) for value in values)})", name=column)
-
-
-def _entity(parent: str | None = None) -> list[SchemaItem]:
-    first: list[SchemaItem] = [
-        sa.Column("id", ID, primary_key=True),
-        sa.Column("reference_id", REFERENCE, nullable=False, unique=True),
-        sa.Column(
-            "project_id", ID, *([] if parent else [sa.ForeignKey("projects.id", ondelete="RESTRICT")]), nullable=False
-        ),
-    ]
-    if parent:
-        column, table = f"{parent}_id", {"epic": "epics", "user_story": "user_stories"}[parent]
-        first += [
-            sa.Column(column, ID, nullable=False),
-            sa.Index(None, column, "id"),
-            sa.ForeignKeyConstraint(
-                ["project_id", column],
-                [f"{table}.project_id", f"{table}.id"],
-                ondelete="CASCADE",
-                onupdate="CASCADE",
-            ),
-        ]
-    return [*first, sa.UniqueConstraint("project_id", "id"), *_times("created_at", "updated_at")]
-
-
-def _planned(*statuses: str) -> list[SchemaItem]:
-    return [
-        *_user("creator_id"),
-        *_user("assignee_id"),
-        sa.Column("priority", sa.SmallInteger, nullable=False),
-        sa.Column("status", sa.String(50), nullable=False),
-        sa.Column("title", sa.String(500), nullable=False),
-        sa.Column("description", sa.Text),
-        sa.CheckConstraint("priority BETWEEN 1 AND 4", name="priority"),
-        _one_of("status", *statuses),
-        sa.CheckConstraint("length(title) BETWEEN 1 AND 500", name="title"),
-        sa.CheckConstraint("length(description) <= 50000", name="description"),
-    ]
-
-
-def _named(length: int) -> list[SchemaItem]:
-    return [
-        sa.Column("id", ID, primary_key=True),
-        sa.Column("name", sa.String(length), nullable=False, unique=True),
-        sa.Column("description", sa.Text),
-        *_times("created_at", "updated_at"),
-    ]
-
-
-def _tables() -> sa.MetaData:
-    metadata = sa.MetaData(
-        naming_convention={
-            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-            "ck": "ck_%(table_name)s_%(constraint_name)s",
-            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-            "pk": "pk_%(table_name)s",
-        }
-    )
-    for name, parts in _definitions().items():
-        sa.Table(name, metadata, *parts)
-    return metadata
-
-
-def _definitions() -> dict[str, list[SchemaItem]]:
-    return {
-        "users": [
-            sa.Column("id", ID, primary_key=True),
-            sa.Column("username", sa.String(100), nullable=False, unique=True),
-            sa.Column("email", sa.String(255), nullable=False, unique=True),
-            sa.Column("role", sa.String(20), nullable=False),
-            *_times("created_at", "updated_at"),
-            _one_of("role", "Administrator", "User", "Commenter"),
-        ],
-        "projects": _named(100),
-        "project_members": [
-            sa.Column("user_id", ID, sa.ForeignKey("users.id", ondelete="CASCADE"), primary_key=True),
-            sa.Column("project_id", ID, sa.ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True, index=True),
-            sa.Column("role", sa.String(20), nullable=False),
-            _one_of("role", "Editor", "Viewer"),
-        ],
-        "requirement_types": _named(100),
-        "relationship_types": _named(100),
-        "epics": [*_entity(), *_planned(*STORY_STATUSES)],
-        "user_stories": [*_entity("epic"), *_planned(*STORY_STATUSES)],
-        "acceptance_criteria": [
-            *_entity("user_story"),
-            *_user("author_id"),
-            sa.Column("description", sa.Text, nullable=False),
-            sa.CheckConstraint("length(description) BETWEEN 1 AND 50000", name="description"),
-        ],
-        "requirements": [
-            *_entity("user_story"),
-            *_planned("Draft", "Active", "Obsolete"),
-            sa.Column("type_id", ID, sa.ForeignKey("requirement_types.id", ondelete="RESTRICT"), nullable=False),
-            sa.Column(
-                "acceptance_criteria_id", ID, sa.ForeignKey("acceptance_criteria.id", ondelete="SET NULL"), index=True
-            ),
-        ],
-        "requirement_relationships": _relationships(),
-        "reference_counters": [
-            sa.Column("prefix", sa.String(10), primary_key=True),
-            sa.Column("last_number", sa.Integer, nullable=False),
-        ],
-        "generation": [sa.Column("number", sa.Integer, primary_key=True, autoincrement=False)],
-    }
-
-
-def _relationships() -> list[SchemaItem]:
-    ends = ("source_requirement_id", "target_requirement_id")
-    return [
-        sa.Column("id", ID, primary_key=True),
-        *(sa.Column(end, ID, sa.ForeignKey("requirements.id", ondelete="CASCADE"), nullable=False) for end in ends),
-        sa.Column(
-            "relationship_type_id", ID, sa.ForeignKey("relationship_types.id", ondelete="RESTRICT"), nullable=False
-        ),
-        *_user("created_by"),
-        *_times("created_at"),
-        sa.UniqueConstraint(*ends, "relationship_type_id"),
-        sa.CheckConstraint(f"{ends[0]} <> {ends[1]}", name="two_requirements"),
-        *(sa.Index(None, end, "id") for end in ends),
-    ]
+def _run(connection: Connection, *statements: str) -> None:
+    for statement in statements:
+        connection.exec_driver_sql(statement)
