@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from mcp_parity.cli import compare
-from mcp_parity.revisions import Places, Revision
 
 pytest.importorskip("playwright", reason="the extra `view` is not installed")
 
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]  # it has no type information
 from playwright.async_api import Browser, async_playwright
 
-from tests.view.browser import CHROMIUM
+from mcp_parity.cli import compare
+from mcp_parity.revisions import Places, Revision
+from tests.test_review import CHROMIUM
 
 pytestmark = [
     pytest.mark.view,
