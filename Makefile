@@ -90,8 +90,9 @@ soak: setup ## The tests that are too slow for every push; prints their figures
 	$(PARALLEL) $(THOROUGH) -m 'soak and not alone' -rP --timeout 1200 tests
 	$(BIN)/pytest $(THOROUGH) -n 0 -m 'soak and alone' -rP --timeout 7200 tests
 
-test-view: setup .venv/.installed-view ## The page of the view in Chromium, from the system
+test-view: setup .venv/.installed-view ## The pages of the view and of reviews in Chromium, from the system
 	$(BIN)/pytest -n 0 -m view -rs tests/view
+	cd mcp-parity && ../$(BIN)/pytest -n 0 -m view -rs
 
 pictures: setup .venv/.installed-view ## Take the pictures of docs from the demo, with Chromium
 	$(BIN)/python -m tests.view.pictures

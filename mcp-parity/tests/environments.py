@@ -1,6 +1,7 @@
 """Environments with the built wheel and other packages, for tests that use mcp-parity as a stranger does."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,11 +9,16 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parent.parent
+UV = shutil.which("uv")
+PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
 
 
 def build_wheel(directory: Path) -> Path:
     """Build the wheel; skip the test if the network does not have what that needs."""
-    _pip(sys.executable, "wheel", "--no-deps", "--wheel-dir", str(directory), str(PROJECT))
+    if UV:
+        _install([UV, "build", "--quiet", "--wheel", "--out-dir", str(directory), str(PROJECT)])
+    else:
+        _install([sys.executable, *PIP, "wheel", "--no-deps", "--wheel-dir", str(directory), str(PROJECT)])
     [wheel] = directory.glob("mcp_parity-*.whl")
     return wheel
 
@@ -27,7 +33,10 @@ class Environment:
 
     def install(self, *requirements: str) -> None:
         """Install packages; skip the test if the network does not have them."""
-        _pip(self.python, "install", *requirements)
+        if UV:
+            _install([UV, "pip", "install", "--quiet", "--python", self.python, *requirements])
+        else:
+            _install([self.python, *PIP, "install", *requirements])
 
     def add_commands_of(self, other: "Environment") -> None:
         """Let this environment find the commands of another."""
@@ -35,7 +44,11 @@ class Environment:
 
     def pytest(self, directory: Path, *arguments: str) -> tuple[int, str]:
         """Run pytest in a directory."""
-        command = [self.python, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+        return self.run(directory, "pytest", "-p", "no:cacheprovider", *arguments)
+
+    def run(self, directory: Path, module: str, *arguments: str) -> tuple[int, str]:
+        """Run a module as a command in a directory. Return the exit status and the output."""
+        command = [self.python, "-m", module, *arguments]
         done = subprocess.run(
             command,
             cwd=directory,
@@ -43,14 +56,21 @@ class Environment:
             text=True,
             timeout=600,
             check=False,
-            env=os.environ | {"PATH": self._path},
+            env=os.environ | {"PATH": os.pathsep.join((str(Path(self.python).parent), self._path))},
         )
         return done.returncode, done.stdout + done.stderr
 
 
-def _pip(python: str, *arguments: str) -> None:
-    command = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+def install_with_npm(directory: Path, package: str) -> None:
+    """Install a package of npm into a directory; skip the test without npm, or if the network does not have it."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not installed")
+    _install([npm, "install", "--silent", "--no-audit", "--no-fund", package], directory)
+
+
+def _install(command: list[str], directory: Path | None = None) -> None:
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=900, check=False)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no reason"])[-1]
-        pytest.skip(f"pip {' '.join(arguments[-2:])}: {reason}")
+        pytest.skip(f"{' '.join(command[-3:])}: {reason}")

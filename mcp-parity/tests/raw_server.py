@@ -109,6 +109,8 @@ def read(params: dict[str, Any]) -> dict[str, Any]:
         return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": read_text()}]}
     if uri == "raw://blob":
         return {"contents": [content | {"mimeType": "image/png", "blob": base64.b64encode(b"\x89PNG").decode()}]}
+    if uri.endswith("/7"):
+        return {"contents": [content | {"text": json.dumps({"uri": uri})}]}
     if FAULT == "answers unknown URIs":
         return {"contents": [content | {"text": "{}"}]}
     raise LookupError(uri)
@@ -141,10 +143,26 @@ def read_text() -> str:
     }.get(FAULT, "one\ntwo")
 
 
+def complete(params: dict[str, Any]) -> dict[str, Any]:
+    """Answer `completion/complete`."""
+    return {"completion": {"values": ["7"]}} if params["argument"]["name"] == "number" else {}
+
+
+def list_templates(params: dict[str, Any]) -> dict[str, Any]:
+    """Answer `resources/templates/list`: as many as the variable TEMPLATES says, in pages of 50."""
+    first = int(params.get("cursor") or 0)
+    last = min(first + 50, int(os.environ.get("TEMPLATES", "0")))
+    page: dict[str, Any] = {"nextCursor": str(last)} if last == first + 50 else {}
+    return {
+        "resourceTemplates": [{"uriTemplate": f"raw://t{at}/{{number}}", "name": f"t{at}"} for at in range(first, last)]
+    } | page
+
+
 METHODS = {
     "initialize": start,
     "resources/list": list_resources,
-    "resources/templates/list": lambda _: {"resourceTemplates": []},
+    "resources/templates/list": list_templates,
+    "completion/complete": complete,
     "prompts/list": list_prompts,
     "tools/list": list_tools,
     "resources/read": read,

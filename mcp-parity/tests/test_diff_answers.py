@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from mcp_parity.values import shorten
 from tests.repository import (
     CSV,
     GET_RESOURCE,
@@ -181,3 +182,29 @@ def test_each_change_of_an_answer_is_one_line_and_breaking_changes_fail() -> Non
         if (summary.lines, summary.status) != (lines, int(any("*breaking*" in line for line in lines))):
             wrong[name] = summary.lines, summary.status
     assert wrong == {}
+
+
+def content(data: object) -> dict[str, object]:
+    return {"contents": [shorten({"mime_type": "application/json", "data": data})]}
+
+
+def test_a_value_that_becomes_volatile_changes_nothing_for_clients() -> None:
+    pinned, volatile = content({"count": 3, "a": 1}), content({"count": "<differs>", "a": 1})
+    for before, after, what in ((pinned, volatile, "is now"), (volatile, pinned, "is no longer")):
+        summary = summarize(contract() | {STATUS: before}, contract() | {STATUS: after})
+        assert summary.lines == [f"- *value*: `contents[].data.count` {what} volatile (`home`, `member`)"]
+        assert summary.status == 0
+
+
+def test_an_answer_that_grows_too_large_to_be_pinned_in_full_is_compared_by_its_shape() -> None:
+    small, large = [{"id": 1}], [{"id": number} for number in range(20_000)]
+    summary = summarize(contract() | {STATUS: content(small)}, contract() | {STATUS: content(large)})
+    assert summary.status == 0
+    assert [line.partition(" changed")[0] for line in summary.lines] == [
+        "- *value*: `contents[].large.characters`",
+        "- *value*: `contents[].large.sha256`",
+    ]
+    other = [{"number": number} for number in range(20_000)]
+    summary = summarize(contract() | {STATUS: content(small)}, contract() | {STATUS: content(other)})
+    assert "- *breaking*: `contents[].large.shape.[].id` is gone (`home`, `member`)" in summary.lines
+    assert summary.status == 1

@@ -190,3 +190,28 @@ def test_a_new_uri_in_a_description_does_not_change_the_tool() -> None:
     assert "auth://new" in summary
     assert "get_resource" not in summary
     assert "`description` changed" in summarize(two, three).text
+
+
+def test_prompts_are_compared_as_tools_are() -> None:
+    greet = {"name": "greet", "arguments": [{"name": "who"}, {"name": "how", "required": True}]}
+    before, after = contract() | {PROMPTS: [greet, {"name": "bye"}]}, contract()
+    assert summarize(after, before).lines == []  # the base says nothing about prompts
+    arguments = [{"name": "who", "required": True}, {"name": "new", "required": True}]
+    after[PROMPTS] = [greet | {"arguments": arguments}]
+    assert summarize(before, after).lines == [
+        "- *breaking*: the prompt is gone",
+        "- *breaking*: argument `how` is gone (`prompts/list`)",
+        "- *breaking*: argument `new` is new and required (`prompts/list`)",
+        "- *breaking*: argument `who` is now required (`prompts/list`)",
+    ]
+
+
+def test_what_a_server_says_at_its_start_is_compared() -> None:
+    server = {"name": "shop", "capabilities": {"resources": {"subscribe": True}}}
+    after = contract() | {SERVER: {"name": "shop", "capabilities": {"resources": {}}}}
+    assert summarize(contract() | {SERVER: server}, after).lines == [
+        "- *breaking*: `capabilities.resources.subscribe` is gone (`server`)"
+    ]
+
+
+PROMPTS, SERVER = "golden/discovery/prompts.json", "golden/discovery/server.json"

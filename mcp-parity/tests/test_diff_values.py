@@ -1,6 +1,7 @@
 """The pull request's summary lists every difference between two answers, and never lists equal answers."""
 
 import json
+import re
 from itertools import product
 
 from mcp_parity.comparison import document_changes
@@ -32,5 +33,10 @@ def test_exactly_the_answers_that_differ_are_listed() -> None:
 
     text = summarize(before, after).text
 
-    listed = {line.strip("# `") for line in text.splitlines() if line.startswith("### ")}
-    assert listed == {uri for uri, (one, other) in pairs.items() if one != other}
+    headings = [line for line in text.splitlines() if line.startswith("### ")]
+    lines = [line for line in text.splitlines() if line.startswith("The same in ")]
+    listed = set(re.findall(r"`(pair://[^`]+)`", "\n".join(headings + lines)))
+    different = {uri for uri, (one, other) in pairs.items() if one != other}
+    assert listed <= different
+    more = sum(int(found) for line in headings for found in re.findall(r"and (\d+) more", line))
+    assert len(headings) + more == len(different)

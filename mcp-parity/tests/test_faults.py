@@ -70,6 +70,19 @@ CHANGES = {
     "a description changes": Fault(
         "lists", {"def notes() -> str:": 'def notes() -> str:\n    "New."'}, ("discovery/resources.json",)
     ),
+    "a resource vanishes from a list": Fault(
+        "lists",
+        {'@mcp.resource("shop://notes", mime_type="text/markdown")': ""},
+        ("resources[shop://notes]: golden: {", "server: nothing"),
+    ),
+    "a resource is added to a list": Fault(
+        "lists",
+        {"# more": 'mcp.resource("shop://new")(lambda: "x")'},
+        ("resources[shop://new]: golden: nothing; server: {",),
+    ),
+    "the tool vanishes from a list": Fault(
+        "lists", {"add_get_resource(mcp)": ""}, ("tools[get_resource]: golden: {", "server: nothing")
+    ),
     "the tool vanishes": Fault(
         "inventory",
         {"add_get_resource(mcp)": ""},
@@ -180,6 +193,11 @@ LIES = {
         STATUS,
         lie('body["data"]["rate"] = -0.0'),
         ("shop://status: ", "contents[0].data.rate: resources/read: 0.0; get_resource: -0.0"),
+    ),
+    "a row that only the tool lacks": Fault(
+        STATUS,
+        {'"orders": 3': '"orders": [1, 2, 3]'} | lie('del body["data"]["orders"][1]'),
+        ("contents[0].data.orders[1]: resources/read: 2; get_resource: nothing",),
     ),
     "a missing field": Fault(
         STATUS, lie('del body["data"]["owner"]'), ("shop://status: ", "contents[0].data.owner: resources/read: {")

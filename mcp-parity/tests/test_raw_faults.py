@@ -135,3 +135,13 @@ def test_an_update_that_is_cut_off_leaves_an_inventory(raw: Project) -> None:
     assert status == 0, output
     first = next(line for line in output.splitlines() if "::" in line)
     assert first.endswith("::test_the_inventory_is_what_the_server_lists")
+
+
+@pytest.mark.timeout(60)  # what is wanted; with a process for each test, 250 took more than 300 seconds
+@pytest.mark.parametrize("count", [20, pytest.param(250, marks=pytest.mark.soak)])
+def test_many_templates_take_less_than_a_minute(count: int, raw: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPLATES", str(count))
+    for run in (raw.update, raw.run):
+        status, output = run()
+        assert status == 0, output
+    assert len([name for name in raw.files if name.startswith("golden/data/raw/t")]) == count + 1

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.repository import (
+    CHANGELOG,
     CSV,
     STATUS,
     STATUS_OF_MEMBER,
@@ -65,7 +66,7 @@ def test_a_value_that_becomes_another_type_has_a_diff() -> None:
     before[TOOLS][1]["inputSchema"]["properties"]["count"]["default"] = True
     page = summarize(before, files).page
     assert "<summary>Answer in home, member</summary>" in page
-    assert "<summary>Answer in tools/list</summary>" in page
+    assert "<summary>Entry in tools/list</summary>" in page
 
 
 def test_every_value_is_text() -> None:
@@ -100,6 +101,39 @@ def make_resources(count: int) -> Files:
     return files
 
 
+def test_equal_changes_of_many_resources_are_one_entry() -> None:
+    files = make_resources(300)
+    for number in range(300):
+        del files[f"golden/data/shop/items/{number}.json"]["data"]["name"]
+    summary = summarize(make_resources(300), files)
+    assert summary.status == 1
+    assert len(summary.text) < 3_000
+    assert summary.lines == ["- *breaking*: `data.name` is gone (`home`, `member`)"]
+    assert "### `shop://items/0` and 299 more\n\nThe same in `shop://items/1`, " in summary.text
+    banner = summary.page.partition("</section>")[0]
+    assert banner.count("<li>") == 6
+    assert "<li>… and 295 more</li>" in banner
+    for name in ("shop://items/*", "shop://items/{number}"):
+        files[CHANGELOG] = f"## [Unreleased]\n\n### Breaking\n\n- `{name}`: no names any more.\n"
+        assert summarize(make_resources(300), files).status == 0
+    files[CHANGELOG] = "## [Unreleased]\n\n### Breaking\n\n- `shop://items/1*`: no names any more.\n"
+    assert summarize(make_resources(300), files).status == 1
+
+
+def test_the_page_names_the_revisions_and_what_closed_rows_contain(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    repository.files[STATUS]["data"]["count"] = 4
+    repository.files[USERS]["data"]["more"] = 1
+    repository.commit("head")
+    repository.diff("base", "head", "--html", "review.html")
+    page = (tmp_path / "review.html").read_text(encoding="utf-8")
+    assert re.search(r"<p><code>base \([0-9a-f]{7}\)</code> → <code>head \([0-9a-f]{7}\)</code></p>", page)
+    assert "1 compatible, 1 value, 3 unchanged." in page
+    change = "<code>data.count</code> changed: <code>3</code> → <code>4</code>"
+    assert f'<code>auth://status</code> <span class="quiet">{change}' in page
+    assert f"<li>{change} <span" in page
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_a_browser_shows_500_changes(tmp_path: Path) -> None:
     files = make_resources(500)
@@ -117,6 +151,6 @@ def test_a_browser_shows_500_changes(tmp_path: Path) -> None:
     shown = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300, check=True).stdout
     assert re.findall(r'kind (\w+)">\w+</span><code>(.*?)</code>(.*?)<', shown) == [
         ("breaking", "shop://items/0", " and 99 more"),
-        ("value", "shop://items/1", " and 399 more"),
+        ("value", "shop://items/1", " and 399 more "),
     ]
     assert shown.count("<summary>Answer in home, member</summary>") == 500

@@ -1,8 +1,10 @@
 """The contract's rows, read from mcp-list.csv, and the test cases."""
 
-import csv
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+import mcp_parity
 
 CSV = Path(__file__).parent.parent / "fixtures" / "mcp-list.csv"
 GOLDENS = Path(__file__).parent.parent.parent / "golden"
@@ -28,21 +30,21 @@ class Row:
 
     def data_golden(self, world: str) -> str:
         """Return the golden of the data in a world. In the admin's world it has no suffix."""
-        return f"data/{self._path}" + ("" if world == HOME else f"--{world}")
+        return _names().data(self.example_uri, "" if world == HOME else world)
 
     def error_golden(self, world: str) -> str:
         """Return the golden of the error in a world."""
-        return f"errors/{self._path}--{world}"
-
-    @property
-    def _path(self) -> str:
-        return self.example_uri.replace("://", "/")
+        return _names().error(self.example_uri, world)
 
 
 def read_rows() -> list[Row]:
-    with CSV.open(encoding="utf-8", newline="") as file:
-        return [Row(**row) for row in csv.DictReader(file)]
+    return [Row(**row) for row in mcp_parity.read_rows(mcp_parity.Settings(CSV.parent, inventory=CSV))]
 
 
-ROWS = read_rows() if CSV.exists() else []
+@cache
+def _names() -> mcp_parity.Names:
+    return mcp_parity.Names(row.example_uri for row in ROWS if row.example_uri)
+
+
+ROWS = read_rows()
 RESOURCES = [row for row in ROWS if row.type != "tool"]

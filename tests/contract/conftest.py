@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import botocore
 import pytest
-from mcp_parity.listing import Component
-from mcp_parity.settings import Names
+from mcp_parity import Component, Names
 
 from quilt_mcp.core.registry import path_of
 from tests.contract.cases import GOLDENS, HOME, RESOURCES

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import mcp_parity.answers as parity
+import mcp_parity
 from fastmcp import Client
-from mcp_parity.settings import Settings
 
 AnyClient = Client[Any]
 
@@ -34,10 +33,10 @@ async def ask(client: AnyClient, uri: str) -> Answer:
     Raises:
         ContractError: the answers differ in more than the protocol requires.
     """
-    return convert(await parity.observe(client, uri, Settings(Path()), "get_resource"))
+    return convert(await mcp_parity.observe(client, uri, mcp_parity.Settings(Path()), "get_resource"))
 
 
-def convert(found: parity.Answer) -> Answer:
+def convert(found: mcp_parity.Answer) -> Answer:
     """Return an answer in the form of our goldens: the tool's body, which has all that resources/read tells."""
     assert found.body is not None
     if found.contents is not None:

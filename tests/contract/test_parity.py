@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import pytest
-from mcp_parity.answers import Answer as Observed
+from mcp_parity import Answer as Observed
 from mcp_parity.contract import (  # noqa: F401 - the tests
     test_both_surfaces_give_the_answer_of_the_golden,
     test_every_golden_has_a_case,

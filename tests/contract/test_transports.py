@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fastmcp import Client
 from mcp.shared.exceptions import MCPError
-from mcp_parity.settings import ContractError
+from mcp_parity import ContractError
 from mcp_types import ReadResourceRequest, ReadResourceRequestParams, ReadResourceResult
 
 from quilt_mcp.commands.demo.world import World

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 from fastmcp import Client
-from mcp_parity.listing import list_components
-from mcp_parity.settings import Settings
+from mcp_parity import Settings, list_components
 from typing_extensions import TypedDict
 
 from quilt_mcp.app.domain import Domain, InvalidDomain

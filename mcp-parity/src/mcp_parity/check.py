@@ -116,7 +116,7 @@ class Checker:
         if isinstance(self._server, Command):
             lines = sorted(set(self._server.all_noise))
             for line in lines[:MOST_NAMES]:
-                self._add(ERROR, "stdout", f"a line that is no message of MCP: {line[:120]!r}; log to stderr instead")
+                self._add(ERROR, "stdout", f"a line that is no message of MCP: {line!r}; log to stderr instead")
             if len(lines) > MOST_NAMES:
                 self._add(ERROR, "stdout", f"{len(lines) - MOST_NAMES} more such lines")
         self.report.seconds = round(time.monotonic() - began, 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from mcp_parity.comparison import Kind, find_changes
-from mcp_parity.review import read_announced, write_page, write_summary
+from mcp_parity.review import find_unannounced, write_page, write_summary
 from mcp_parity.revisions import Places, Revision, Unreadable, read_contract, read_revision
 from mcp_parity.settings import PAUSE, ContractError, Settings, parse_example
 
@@ -134,9 +134,9 @@ def compare(base: Revision, head: Revision, *, first: bool = False) -> tuple[str
     before, after = read_contract(base), read_contract(head)
     found = list(find_changes(before, after))
     breaking = {finding.subject for finding in found if finding.change.kind is Kind.BREAKING}
-    unannounced = sorted(breaking - read_announced(head.files.get(places.changelog, "")))
+    unannounced = find_unannounced(breaking, head.files.get(places.changelog, ""))
     summary = write_summary(found, unannounced, places.changelog)
-    page = write_page(found, unannounced, before, after, places.changelog)
+    page = write_page(found, unannounced, [(base.label, before), (head.label, after)], places.changelog)
     return summary, page, 1 if unannounced else 0
 
 

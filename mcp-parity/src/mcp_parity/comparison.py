@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mcp_parity.revisions import HOME, Contract
-from mcp_parity.values import TYPES, are_equal, to_text
+from mcp_parity.values import MASK, TYPES, are_equal, summarize, to_text
 
 LONGEST_VALUE = 60
 LONGEST_NAME = 200
@@ -109,7 +109,7 @@ def _field_changes(before: list[dict[str, Any]], after: list[dict[str, Any]], na
 
 
 def _find_types(values: list[Any]) -> set[str]:
-    return {TYPES[type(value)] for value in values if value is not None}
+    return {TYPES[type(value)] for value in values if value is not None and value != MASK}
 
 
 def _select(values: list[Any], kind: type) -> list[Any]:
@@ -119,7 +119,9 @@ def _select(values: list[Any], kind: type) -> list[Any]:
 def _value_changes(before: Any, after: Any, path: str) -> Iterator[Change]:
     if are_equal(before, after):
         return
-    if isinstance(before, dict) and isinstance(after, dict):
+    if MASK in (before, after):
+        yield Change(Kind.VALUE, code(path), "is now volatile" if after == MASK else "is no longer volatile")
+    elif isinstance(before, dict) and isinstance(after, dict):
         for name in sorted(before.keys() | after.keys()):
             inner = f"{path}.{name}" if path else name
             if name in before and name in after:
@@ -303,13 +305,18 @@ def find_changes(base: Contract, head: Contract) -> Iterator[Finding]:
 
 def _compare_contracts(base: Contract, head: Contract) -> Iterator[tuple[str, str, Iterator[Change]]]:
     """Yield the subject of each comparison, where it is, and its changes."""
-    for noun, before, after in (("resource", base.resources, head.resources), ("tool", base.tools, head.tools)):
+    # a base that does not pin prompts says nothing about them
+    prompts = [(contract.prompts or {}) if base.prompts is not None else {} for contract in (base, head)]
+    pairs = {"resource": (base.resources, head.resources), "tool": (base.tools, head.tools), "prompt": prompts}
+    for noun, (before, after) in pairs.items():
         for subject in sorted(before.keys() ^ after.keys()):
             yield subject, "", _compare(before.get(subject), after.get(subject), Words(f"the {noun}"))
     for uri in sorted(base.resources.keys() & head.resources.keys()):
         yield from _compare_resource(uri, base, head)
     for name in sorted(base.tools.keys() & head.tools.keys()):
         yield name, "", _tool_changes(*(_without_uris(contract.tools[name], contract) for contract in (base, head)))
+    for name in sorted(prompts[0].keys() & prompts[1].keys()):
+        yield name, "prompts/list", _tool_changes(prompts[0][name], prompts[1][name])
     for name in sorted(base.others.keys() | head.others.keys()):
         directory, _, golden = name.rpartition("/")
         yield directory, golden, _compare(base.others.get(name), head.others.get(name), OTHER, _answer_changes)
@@ -342,7 +349,7 @@ def _compare(before: Any, after: Any, words: Words, changes: FindChanges = docum
 
 def _answer_changes(before: Any, after: Any) -> Iterator[Change]:
     """Compare the answers in one world."""
-    was, now = (_documents(golden) for golden in (before, after))
+    was, now = (_documents(golden) for golden in _in_one_form(before, after))
     if "error" not in was[0] and "error" in now[0]:
         yield Change(Kind.BREAKING, "the answer", f"changed from data to the error {code(str(now[0]['error']))}")
     elif "error" in was[0] and "error" not in now[0]:
@@ -350,6 +357,19 @@ def _answer_changes(before: Any, after: Any) -> Iterator[Change]:
     else:
         for one, other in zip(was, now, strict=False):
             yield from document_changes(one, other)
+
+
+def _in_one_form(before: Any, after: Any) -> tuple[Any, Any]:
+    """Return two answers with each content by its shape and hash if one of them is too large to be pinned in full."""
+    pairs = [golden.get("contents", []) if isinstance(golden, dict) else [] for golden in (before, after)]
+    large = [any("large" in content for content in contents) for contents in zip(*pairs, strict=False)]
+    if not any(large):
+        return before, after
+    forms = [
+        [summarize(one) if at < len(large) and large[at] else one for at, one in enumerate(contents)]
+        for contents in pairs
+    ]
+    return before | {"contents": forms[0]}, after | {"contents": forms[1]}
 
 
 def _documents(golden: dict[str, Any]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -23,6 +24,15 @@ def read_announced(changelog: str) -> set[str]:
     return {name for entry in entries for name in re.findall(r"`([^`\n]+)`", entry)}
 
 
+def find_unannounced(subjects: Iterable[str], changelog: str) -> list[str]:
+    """Return the subjects that no entry names. A name can be a pattern: `shop://item/*` or `shop://item/{id}`."""
+    announced = read_announced(changelog)
+    patterns = [re.sub(r"\{[^}]*\}", "*", name) for name in announced if "://" in name]
+    return sorted(
+        one for one in subjects if one not in announced and not any(fnmatchcase(one, pattern) for pattern in patterns)
+    )
+
+
 def _below(heading: str, end: str, text: str) -> str:
     """Return the lines between a heading and the end of its section."""
     found = re.search(rf"^{heading}$\n(.*?)(?=^{end}|\Z)", text, re.DOTALL | re.MULTILINE)
@@ -31,6 +41,7 @@ def _below(heading: str, end: str, text: str) -> str:
 
 LONGEST_LIST = 20
 MOST_PLACES = 4
+MOST_NAMED = 5  # the first change should be on the first screen of a phone
 ORDER = list(Kind)
 
 
@@ -46,8 +57,12 @@ def write_summary(findings: Iterable[Finding], unannounced: list[str], changelog
     if not groups:
         return "No changes for clients.\n"
     parts = ["## Changes for clients", write_verdict(groups, unannounced, changelog)]
-    for subject in groups:
-        parts += [f"### {code(subject)}", "\n".join(_lines(groups[subject]))]
+    for names in _merge(groups, least=MOST_PLACES):
+        [subject, *more] = names
+        parts.append(f"### {code(subject)}{f' and {len(more)} more' * bool(more)}")
+        if more:
+            parts.append(f"The same in {_name_some(more)}.")
+        parts.append("\n".join(_lines([one for name in names for one in groups[name]])))
     return "\n\n".join(parts) + "\n"
 
 
@@ -62,11 +77,16 @@ def group_findings(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
 def write_verdict(groups: dict[str, list[Finding]], unannounced: list[str], changelog: str) -> str:
     """Return one line: whether a breaking change is not announced."""
     if unannounced:
-        names = ", ".join(map(code, unannounced))
+        names = _name_some(unannounced)
         return f"**Do not merge yet:** no entry under `### Breaking` of [Unreleased] in {changelog} names {names}."
     if any(worst(group) is Kind.BREAKING for group in groups.values()):
         return f"{changelog} announces all breaking changes."
     return "No breaking changes."
+
+
+def _name_some(names: list[str]) -> str:
+    more = f" and {len(names) - LONGEST_LIST} more" if len(names) > LONGEST_LIST else ""
+    return ", ".join(map(code, names[:LONGEST_LIST])) + more
 
 
 def worst(group: list[Finding]) -> Kind:
@@ -104,15 +124,26 @@ _IMAGE = re.compile(r'("image": ")[^"]+')
 
 
 def write_page(
-    findings: list[Finding], unannounced: list[str], before: Contract, after: Contract, changelog: str
+    findings: list[Finding], unannounced: list[str], contracts: list[tuple[str, Contract]], changelog: str
 ) -> str:
-    """Return the whole page: breaking changes first, and a diff for each world."""
+    """Return the whole page: breaking changes first, and a diff for each world.
+
+    Args:
+        findings: the differences.
+        unannounced: the subjects of breaking changes that the changelog does not name.
+        contracts: the two contracts, with the names of their revisions.
+        changelog: the name of the changelog.
+    """
+    (base, before), (head, after) = contracts
+    subjects = {name for one in (before, after) for name in (*one.resources, *one.tools, *(one.prompts or {}))}
     groups = group_findings(findings)
     counts = {kind: sum(worst(group) is kind for group in groups.values()) for kind in Kind}
-    total = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "No changes for clients"
+    counted = [f"{count} {kind}" for kind, count in counts.items() if count] or ["no changes for clients"]
+    total = ", ".join([*counted, f"{len(subjects - groups.keys())} unchanged"])
     parts = [
         _TEMPLATE.read_text("utf-8"),
-        f'<p class="quiet">Resources and tools by their most severe change: {total}.</p>',
+        f"<p><code>{_text(base)}</code> → <code>{_text(head)}</code></p>",
+        f'<p class="quiet">Resources, tools and prompts by their most severe change: {total}.</p>',
         _write_banner(unannounced, changelog)
         if unannounced
         else f"<p>{_text(write_verdict(groups, [], changelog))}</p>",
@@ -122,7 +153,9 @@ def write_page(
 
 
 def _write_banner(unannounced: list[str], changelog: str) -> str:
-    names = "".join(f"<li><code>{_text(name)}</code></li>" for name in unannounced)
+    names = "".join(f"<li><code>{_text(name)}</code></li>" for name in unannounced[:MOST_NAMED])
+    if len(unannounced) > MOST_NAMED:
+        names += f"<li>… and {len(unannounced) - MOST_NAMED} more</li>"
     return (
         f'<section class="banner"><h2>Breaking changes that are not announced: {len(unannounced)}</h2>'
         f"<p>Name them under <code>### Breaking</code> of [Unreleased] in {_text(changelog)}.</p>"
@@ -130,13 +163,17 @@ def _write_banner(unannounced: list[str], changelog: str) -> str:
     )
 
 
-def _merge(groups: dict[str, list[Finding]]) -> Iterator[list[str]]:
-    """Yield the subjects that have the same changes together. Values may differ, unless a change is breaking."""
+def _merge(groups: dict[str, list[Finding]], least: int = 2) -> Iterator[list[str]]:
+    """Yield the subjects that have the same changes together, if there are enough of them; the others alone.
+
+    Values may differ, unless a change is breaking.
+    """
     merged: dict[object, list[str]] = {}
     for subject, group in groups.items():
         key = frozenset((one.change.generalize(), one.where) for one in group)
         merged.setdefault(key, []).append(subject)
-    yield from merged.values()
+    for names in merged.values():
+        yield from [names] if len(names) >= least else ([name] for name in names)
 
 
 def _write_group(groups: dict[str, list[Finding]], before: Contract, after: Contract) -> str:
@@ -148,8 +185,11 @@ def _write_group(groups: dict[str, list[Finding]], before: Contract, after: Cont
     for finding in sorted(group, key=lambda finding: list(Kind).index(finding.change.kind)):
         change = replace(finding.change, values="") if more else finding.change
         changes.setdefault(change, []).append(finding.where)
-    lines = "".join(_write_line(change, places) for change, places in changes.items())
+    lines = "".join(_write_line(change, places, kind) for change, places in changes.items())
+    first, *others = [_words(change) for change in changes]
+    summary = f'<span class="quiet">{_code(first)}{f" and {len(others)} more" * bool(others)}</span>'
     tag = f'<span class="kind {kind}">{kind}</span><code>{_text(subject)}</code>{f" and {len(more)} more" * bool(more)}'
+    tag += f" {summary}" * (not opened)
     diffs = ["".join(_write_diffs(one, before, after, opened)) for one in groups]
     if more:
         named = zip(groups, diffs, strict=True)
@@ -157,11 +197,16 @@ def _write_group(groups: dict[str, list[Finding]], before: Contract, after: Cont
     return f"<details{opened}><summary>{tag}</summary><ul>{lines}</ul>{''.join(diffs)}</details>"
 
 
-def _write_line(change: Change, places: list[str]) -> str:
-    words = f"{change.thing} {change.what}" + (f": {change.values}" if change.values else "")
+def _words(change: Change) -> str:
+    return f"{change.thing} {change.what}" + (f": {change.values}" if change.values else "")
+
+
+def _write_line(change: Change, places: list[str], known: Kind) -> str:
+    """Return the change as an item of a list, with its kind if it is not that of the whole row."""
     where = ", ".join(dict.fromkeys(place for place in places if place))
     shown = f' <span class="quiet">({_text(where)})</span>' if where else ""
-    return f'<li><span class="{change.kind}">{change.kind}</span>: {_code(words)}{shown}</li>'
+    kind = f'<span class="{change.kind}">{change.kind}</span>: ' * (change.kind is not known)
+    return f"<li>{kind}{_code(_words(change))}{shown}</li>"
 
 
 def _code(markdown: str) -> str:
@@ -177,14 +222,22 @@ def _write_diffs(subject: str, before: Contract, after: Contract, opened: str) -
         was, now = before.answer(subject, world), after.answer(subject, world)
         if not are_equal(was, now):
             shared.setdefault((_to_lines(was), _to_lines(now)), []).append(world)
-    was, now = before.tools.get(subject), after.tools.get(subject)
-    if was is not None and now is not None and not are_equal(was, now):
-        shared[_to_lines(was), _to_lines(now)] = ["tools/list"]
+    for label, lists in (
+        ("tools/list", [before.tools, after.tools]),
+        ("prompts/list", [before.prompts, after.prompts]),
+    ):
+        was, now = ((one or {}).get(subject) for one in lists)
+        if was is not None and now is not None and not are_equal(was, now):
+            shared[_to_lines(was), _to_lines(now)] = [label]
     for (one, other), worlds in shared.items():
-        yield f"<details{opened}><summary>Answer in {_text(', '.join(worlds))}</summary>"
+        yield f"<details{opened}><summary>{_name_places(worlds)}</summary>"
         yield from _write_images(_find_images(one), _find_images(other))
         yield f"<pre>{_write_diff(one, other)}</pre></details>"
         opened = ""  # only the first
+
+
+def _name_places(worlds: list[str]) -> str:
+    return _text(f"{'Entry' if worlds[0].endswith('/list') else 'Answer'} in {', '.join(worlds)}")
 
 
 def _to_lines(golden: Any) -> str:

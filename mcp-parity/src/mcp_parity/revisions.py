@@ -83,11 +83,18 @@ class Revision:
         name: as it was passed to `read_revision`.
         files: their texts by path.
         places: where the contract is.
+        commit: the hash of the commit.
     """
 
     name: str
     files: dict[str, str]
     places: Places
+    commit: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name and the start of the commit's hash."""
+        return f"{self.name} ({self.commit[:7]})" if self.commit and self.commit != self.name else self.name
 
     @property
     def goldens(self) -> list[str]:
@@ -146,7 +153,7 @@ def read_revision(name: str, given: Places) -> Revision:
     paths = [str(folder / one) for folder in (here, *here.parents) for one in NAMES]
     found = {} if given.golden and given.rows else _read_files(tree, paths, name)
     places = find_places({path: found[path] for path in paths if path in found}, given, name)
-    return Revision(name, _read_files(tree, [places.golden, places.rows, places.changelog], name), places)
+    return Revision(name, _read_files(tree, [places.golden, places.rows, places.changelog], name), places, tree)
 
 
 def _read_files(tree: str, paths: list[str], about: str) -> dict[str, str]:
@@ -186,6 +193,7 @@ class Contract:
     Attributes:
         resources: the row of each URI.
         tools: the entries of tools/list, by name.
+        prompts: those of prompts/list, with their arguments as a schema; None if the revision does not pin them.
         listings: the entry of each URI, by listing.
         answers: the goldens, by URI and world.
         others: the goldens that belong to no resource, such as those of malformed URIs, by name.
@@ -193,6 +201,7 @@ class Contract:
 
     resources: dict[str, dict[str, str]]
     tools: dict[str, Any]
+    prompts: dict[str, Any] | None
     listings: dict[str, dict[str, Any]]
     answers: dict[tuple[str, str], Any]
     others: dict[str, Any]
@@ -216,6 +225,7 @@ def read_contract(revision: Revision) -> Contract:
     folder = revision.places.golden
     goldens = {posixpath.relpath(path, folder)[: -len(".json")]: revision.json(path) for path in revision.goldens}
     listed = {name: goldens.pop(f"discovery/{name}", []) for name in ("tools", *LISTINGS)}
+    prompts = goldens.pop("discovery/prompts", None)
     discovery = goldens.get("discovery/get-resource", {})  # without `data`, it is compared like the other goldens
     by_category = discovery.pop("data", {})
     resources = {row["uri"]: row for row in revision.rows() if row["type"] != "tool"}
@@ -226,12 +236,21 @@ def read_contract(revision: Revision) -> Contract:
     return Contract(
         resources=resources,
         tools={tool["name"]: tool for tool in listed["tools"]},
+        prompts=None if prompts is None else {prompt["name"]: _to_schema(prompt) for prompt in prompts},
         listings={label: {entry[key]: entry for entry in listed[name]} for name, (label, key) in LISTINGS.items()}
         | {"get_resource()": {entry["uri"]: entry for entries in by_category.values() for entry in entries}},
         # errors/ is sorted after data/: a refusal replaces data that should have been deleted
         answers={case: goldens[name] for name, case in cases.items() if case},
         others={name: goldens[name] for name, case in cases.items() if not case},
     )
+
+
+def _to_schema(prompt: dict[str, Any]) -> dict[str, Any]:
+    """Return a prompt with the arguments in the form of a tool's, so that they are compared alike."""
+    arguments = {one["name"]: one for one in prompt.get("arguments", [])}
+    properties = {name: {"description": one.get("description")} for name, one in arguments.items()}
+    schema = {"properties": properties, "required": [name for name, one in arguments.items() if one.get("required")]}
+    return {name: value for name, value in prompt.items() if name != "arguments"} | {"inputSchema": schema}
 
 
 def _case(name: str, paths: dict[str, str]) -> tuple[str, str] | None:

@@ -30,6 +30,7 @@ from mcp_parity.values import read_json
 
 LONGEST_LINE = 128 * 1024 * 1024
 MOST_NOISE = 1_000
+LONGEST_NOISE = 120
 _GRACE = 2.0  # the seconds in which a server may end after its stdin is closed, as in the SDK
 
 Sent = MemoryObjectReceiveStream[SessionMessage]
@@ -118,8 +119,8 @@ class Command(ClientTransport):
         return SessionMessage(message)
 
     def _note(self, line: str) -> None:
-        self.noise.append(line)
-        self.all_noise.append(line)
+        self.noise.append(line[:LONGEST_NOISE])
+        self.all_noise.append(line[:LONGEST_NOISE])
 
     def take_noise(self) -> str:
         """Return a sentence about the lines that are no messages since the last call; empty if there are none."""
@@ -127,7 +128,7 @@ class Command(ClientTransport):
         if not new:
             return ""
         more = f" and {len(new) - 1} more lines" if len(new) > 1 else ""
-        shown = ascii(new[0][:120])
+        shown = ascii(new[0])
         return f"the server writes to stdout what is no message of MCP: {shown}{more}; log to stderr instead"
 
     @property
@@ -209,7 +210,8 @@ def describe_transport(server: Any) -> str:
         ended = "" if server.ended is None else f" (the process has ended with status {server.ended})"
         noise = server.take_noise()
         if server.errors is not None:
-            server.errors.seek(0)
+            size = server.errors.seek(0, os.SEEK_END)
+            server.errors.seek(max(0, size - 4096))
             lines = server.errors.read().decode(errors="replace").strip().splitlines()
             ended += f"; the last line of stderr: {lines[-1]}" if lines else ""
         return ended + (f"; {noise}" if noise else "")

@@ -156,12 +156,17 @@ def has_mask(value: Any, place: Place) -> bool:
 
 def shorten(content: dict[str, Any]) -> dict[str, Any]:
     """Return a content as a golden holds it: a large one by its shape and hash."""
+    values = [content[name] for name in ("data", "lines") if name in content]
+    is_large = values and len(json.dumps(values[0], ensure_ascii=False, sort_keys=True)) > LARGE
+    return summarize(content) if is_large else content
+
+
+def summarize(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a content with the shape and the hash of its data, or the number and the hash of its lines."""
     key = next((name for name in ("data", "lines") if name in content), None)
     if key is None:
         return content
     text = json.dumps(content[key], ensure_ascii=False, sort_keys=True)
-    if len(text) <= LARGE:
-        return content
     rest = {name: value for name, value in content.items() if name != key}
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
     large = {"characters": len(text), "sha256": digest}

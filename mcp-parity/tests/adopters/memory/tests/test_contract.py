@@ -1,0 +1,1 @@
+from mcp_parity.contract import *
