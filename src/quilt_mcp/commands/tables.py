@@ -191,24 +191,24 @@ def trace_tree(data: Traced) -> RenderableType:
         if source not in nodes:  # it is on an earlier page
             nodes[source] = tree.add(cell(source))
         node = nodes[source].add(_label_link(link))
-        if not link["is_repeated"]:
+        if not link.get("is_repeated"):
             nodes[link["entity"]["reference_id"]] = node
     rest = {key: value for key, value in data.items() if key not in {"start", "links", "cycles"}}
     return Group(tree, "", *map(_cycle, data["cycles"]), document(rest))
 
 
 def _label_link(link: Traced) -> Text:
-    kind = f"{link['relationship_type']} {_ARROWS[link['direction']]}" if link["direction"] else link["link"]
+    kind = f"{link['relationship_type']} {_ARROWS[link['direction']]}" if "direction" in link else link["link"]
     label = cell(kind)
     label.stylize("dim")
-    return label.append(" ").append_text(_name(link["entity"], is_repeated=link["is_repeated"]))
+    return label.append(" ").append_text(_name(link["entity"], is_repeated=link.get("is_repeated", False)))
 
 
 def _name(entity: Traced, *, is_repeated: bool = False) -> Text:
     label = cell(f"{entity['reference_id']} {' '.join(entity['title'].split())}")
     if is_repeated:
         label.append("  (see above)", "dim")
-    elif entity["continue_at"]:
+    elif "continue_at" in entity:
         label.append(f"  … {entity['continue_at']}", "dim")
     return label
 
