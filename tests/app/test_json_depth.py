@@ -17,8 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from quilt_mcp.app.json_depth import MAX_DEPTH, is_nested_too_deeply
-from quilt_mcp.app.message_text import find_invalid_text
+from quilt_mcp.app.message_text import MAX_DEPTH, find_invalid_text, is_nested_too_deeply
 from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.http.layers import CheckMessage

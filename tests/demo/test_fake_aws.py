@@ -8,7 +8,7 @@ import pytest
 import quilt3
 from botocore.exceptions import ClientError
 
-from quilt_mcp.commands.demo.moto_gaps.policies import Access, decide
+from quilt_mcp.commands.demo.moto_gaps.refusals import Access, decide
 from quilt_mcp.commands.demo.world import World
 from tests.support.worlds import in_world
 from tests.worlds.aws_worlds import CLOSED, OPEN, OPEN_KEY

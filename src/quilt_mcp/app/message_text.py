@@ -2,15 +2,36 @@ r"""Find text in a client's message that is not valid Unicode, and make the erro
 
 JSON can contain half of a surrogate pair (`"\ud800"`), and bytes can be something else than UTF-8. The MCP library
 cannot read such a message: it sends no answer over stdio, and none with the id of the request over HTTP.
+
+How deeply JSON is nested is measured before a parser reads it.
+
+Python's parser raises RecursionError for JSON with a thousand levels. On Python 3.11 the garbage collector can run at
+that depth. Then every finalizer in the process that needs a few frames fails, such as the one that returns a connection
+to its pool.
 """
 
 import json
 import re
 from dataclasses import dataclass
+from itertools import accumulate
 
-from quilt_mcp.app.json_depth import is_nested_too_deeply
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.core.errors import INVALID_PARAMS
+
+MAX_DEPTH = 200
+# Everything that is not a bracket. A string is matched whole, because it can contain brackets. One without an end is
+# matched up to the end of the text: otherwise a text of escaped quotes would take quadratic time.
+_OTHERS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[^][{}"]++', re.DOTALL)
+_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+
+
+def is_nested_too_deeply(text: bytes) -> bool:
+    """Return whether JSON in UTF-8 has more than 200 levels."""
+    if text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
+        return False
+    brackets = _OTHERS.sub(b"", text)
+    return any(depth > MAX_DEPTH for depth in accumulate(map(_STEPS.__getitem__, brackets)))
+
 
 # A surrogate may be in the message: as an escape, which can also be half of a valid pair, or as bytes.
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")

@@ -41,7 +41,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quilt_mcp.app.background_log import BackgroundHandler, LineHandler
 from quilt_mcp.app.checked_tool import INVALID_ARGUMENTS
-from quilt_mcp.app.json_depth import is_nested_too_deeply
+from quilt_mcp.app.message_text import is_nested_too_deeply
 from quilt_mcp.app.request_guard import Context, Next
 from quilt_mcp.core.errors import INVALID_PARAMS, NotFound
 from quilt_mcp.core.manager import ResourceManager

@@ -43,8 +43,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
-from quilt_mcp.app.json_depth import MAX_DEPTH, is_nested_too_deeply
-from quilt_mcp.app.message_text import InvalidText, find_invalid_text
+from quilt_mcp.app.message_text import MAX_DEPTH, InvalidText, find_invalid_text, is_nested_too_deeply
 from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.core.errors import NotSignedIn, TooManyRequests
 from quilt_mcp.core.surfaces import ResourceRefused

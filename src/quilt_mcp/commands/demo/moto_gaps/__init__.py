@@ -20,10 +20,9 @@ from moto.moto_api._internal import mock_random
 
 from quilt_mcp.commands.demo.moto_gaps.athena import AthenaAnswers
 from quilt_mcp.commands.demo.moto_gaps.behaviour import Behaving, Behaviour
-from quilt_mcp.commands.demo.moto_gaps.closed_buckets import refuse_closed_buckets
 from quilt_mcp.commands.demo.moto_gaps.glue import GlueAnswers
 from quilt_mcp.commands.demo.moto_gaps.refusals import StrictIAMRequest, StrictS3Request
-from quilt_mcp.commands.demo.moto_gaps.s3 import S3Answers
+from quilt_mcp.commands.demo.moto_gaps.s3 import S3Answers, refuse_closed_buckets
 
 SEED = 250_519
 
