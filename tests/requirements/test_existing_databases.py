@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from quilt_mcp.app import App
 from quilt_mcp.commands import requirements_work
-from quilt_mcp.requirements.search.existing import find_support, select_existing
+from quilt_mcp.requirements.search.existing import select_existing
 from quilt_mcp.requirements.search.text import parse_query
 from quilt_mcp.settings import Settings
 from tests.requirements.changing import END_CONNECTIONS
@@ -123,11 +123,7 @@ async def test_a_search_says_which_differences_do_not_count(
     async with connect(existing_settings) as client:
         plain = await read(client, "search/cafe")
         exact = await read(client, "search/CAFÉ")
-        postgres.sql("CREATE EXTENSION unaccent", database=name)
-        folded = await read(client, "search/cafe")
-        both = await read(client, "search/CAFÉ")
     assert (plain["ignores"], plain["count"], exact["count"]) == (["case"], 0, 1)
-    assert (folded["ignores"], folded["count"], both["count"]) == (["case", "accents"], 1, 1)
 
 
 async def test_a_search_of_our_own_tables_ignores_case_and_accents(settings_with_sample: Settings) -> None:
@@ -147,8 +143,7 @@ def create_indexes() -> list[str]:
 async def explain(settings: Settings, query: str) -> str:
     """Return the plan of the search in the epics."""
     async with opened(settings) as database, database.reading() as connection:
-        support = await find_support(connection)
-        selects = select_existing(parse_query(query), most=2001, support=support)
+        selects = select_existing(parse_query(query), most=2001)
         statement = str(
             selects[0].compile(dialect=connection.sync_connection.dialect, compile_kwargs={"literal_binds": True})  # type: ignore[union-attr]  # it is connected
         )

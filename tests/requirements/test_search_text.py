@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.requirements.search.compile import (
     compile_fts5,
-    compile_to_tsquery,
     compile_tsquery,
     compile_tsvector,
     select_tokens,
@@ -163,7 +162,6 @@ def test_compiled_terms_contain_only_letters_and_digits(text: str) -> None:
             assert tokenize(token) == token.split(" ")
         assert re.fullmatch(r"((title : )?\"[^\"]+\"( \*)?|[() ]|AND|OR|NOT)+", compile_fts5(query, in_title=in_title))
         assert re.fullmatch(r"('[^\W_]+'(:\*?A?)?|<->|[()!&| ])+", compile_tsquery(query, in_title=in_title))
-        assert re.fullmatch(r"('([^'\\\x00]|'')+'(:\*?A?)?|[()!&| ])+", compile_to_tsquery(query, in_title=in_title))
 
 
 def test_one_position_between_title_and_body_is_free() -> None:

@@ -60,10 +60,10 @@ def test_an_imported_export_exports_the_same_bytes(
 ) -> None:
     first, second = tmp_path / f"first.{suffix}", tmp_path / f"second.{suffix}"
     set_settings(settings_with_sample)
-    assert main(["requirements", "export", str(first)]) == 0
+    assert main(["requirements", "export", str(first), "--with-users"]) == 0
     set_settings(settings_with_tables)
     assert main(["requirements", "import", str(first)]) == 0
-    assert main(["requirements", "export", str(second)]) == 0
+    assert main(["requirements", "export", str(second), "--with-users"]) == 0
     assert first.read_bytes() == second.read_bytes()
     assert len(first.read_bytes().splitlines()) >= 452
     assert sorted(path.name for path in tmp_path.glob("*.*")) == [first.name, second.name]

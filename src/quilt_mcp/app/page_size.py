@@ -1,11 +1,29 @@
-"""Integers that a caller wrote in a URI, such as the size of the pages of a list."""
+"""The pages of lists, and integers that a caller wrote in a URI, such as the size of a page."""
 
 import re
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
 
 MAX_LIMIT = 200
 DEFAULT_LIMIT = 50
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A page of a list.
+
+    Attributes:
+        rows: in the order of the list.
+        total: the number of rows of all pages.
+        next_cursor: the cursor of the next page; None on the last page.
+    """
+
+    rows: list[T]
+    total: int
+    next_cursor: str | None
 
 
 def parse_limit(text: str | None, *, default: int = DEFAULT_LIMIT, largest: int = MAX_LIMIT) -> int:

@@ -2,11 +2,10 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from quilt_mcp.app import identity
-from quilt_mcp.app.page_size import DEFAULT_LIMIT, MAX_LIMIT, parse_limit
+from quilt_mcp.app.page_size import DEFAULT_LIMIT, MAX_LIMIT, Page, parse_limit
 from quilt_mcp.core import cursors
 from quilt_mcp.core.errors import InvalidTemplateVariable, ResourceFailure
 from quilt_mcp.requirements import kinds, parameters, shapes
@@ -39,21 +38,6 @@ from quilt_mcp.requirements.thresholds import DEFAULT, Thresholds
 from quilt_mcp.requirements.trace import read_trace
 
 A = TypeVar("A")
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[A]):
-    """A page of a list.
-
-    Attributes:
-        rows: in the order of the list.
-        total: the number of rows of all pages.
-        next_cursor: the cursor of the next page; None on the last page.
-    """
-
-    rows: list[A]
-    total: int
-    next_cursor: str | None
 
 
 class RequirementsStore:

@@ -8,11 +8,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass
 from threading import Thread
 from typing import Generic, TypeVar
 
-from quilt_mcp.app.page_size import MAX_LIMIT, parse_limit
+from quilt_mcp.app.page_size import MAX_LIMIT, Page, parse_limit
 from quilt_mcp.core import cursors
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.core.tracing import ReadIsOver
@@ -61,21 +60,6 @@ def _settle(future: Future[T], call: Callable[[K], T], item: K) -> None:
 
 
 MAX_NAME_IN_CURSOR = 120
-
-
-@dataclass(frozen=True)
-class Page(Generic[T]):
-    """A page of a list.
-
-    Attributes:
-        rows: in the order of their names.
-        total: the number of rows of all pages.
-        next_cursor: the cursor of the next page; None on the last page.
-    """
-
-    rows: list[T]
-    total: int
-    next_cursor: str | None
 
 
 def cut_page(

@@ -5,14 +5,22 @@ Points in time are ISO 8601 in UTC, to the second, with a `Z`. null means that i
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Literal, cast
 
 from typing_extensions import TypedDict
 
 from quilt_mcp.core.answers import JSONObject
-from quilt_mcp.workflows.model import LogEntry, Step, StepStatus, Workflow, WorkflowStatus
+from quilt_mcp.workflows.model import Step, StepStatus, Workflow, WorkflowStatus
 from quilt_mcp.workflows.rules import shorten
 
 RECENT_ENTRIES = 5
+_NUMBERS: tuple[Literal["total_steps", "completed_steps", "failed_steps", "skipped_steps"], ...] = (
+    "total_steps",
+    "completed_steps",
+    "failed_steps",
+    "skipped_steps",
+)
 
 
 class ListedProgress(TypedDict):
@@ -205,48 +213,8 @@ def _count(steps: list[Step]) -> Progress:
 
 
 def _describe(workflow: Workflow, progress: Progress) -> WorkflowAnswer:
-    return {
-        "id": workflow.id,
-        "name": workflow.name,
-        "description": workflow.description,
-        "metadata": workflow.metadata,
-        "created_at": workflow.created_at,
-        "updated_at": workflow.updated_at,
-        "status": workflow.status,
-        "started_at": workflow.started_at,
-        "completed_at": workflow.completed_at,
-        "steps": [_describe_step(step) for step in workflow.steps],
-        "execution_log": [_describe_entry(entry) for entry in workflow.execution_log],
-        "total_steps": progress["total_steps"],
-        "completed_steps": progress["completed_steps"],
-        "failed_steps": progress["failed_steps"],
-        "skipped_steps": progress["skipped_steps"],
-    }
-
-
-def _describe_step(step: Step) -> StepAnswer:
-    return {
-        "id": step.id,
-        "description": step.description,
-        "step_type": step.step_type,
-        "dependencies": step.dependencies,
-        "metadata": step.metadata,
-        "created_at": step.created_at,
-        "status": step.status,
-        "started_at": step.started_at,
-        "completed_at": step.completed_at,
-        "error_message": step.error_message,
-        "result": step.result,
-    }
-
-
-def _describe_entry(entry: LogEntry) -> LogEntryAnswer:
-    return {
-        "timestamp": entry.timestamp,
-        "step_id": entry.step_id,
-        "status_change": entry.status_change,
-        "message": entry.message,
-    }
+    """Return the fields of the model, which are those of the answer, and the numbers of steps."""
+    return cast("WorkflowAnswer", asdict(workflow) | {name: progress[name] for name in _NUMBERS})
 
 
 def _recommend(workflow: Workflow, ready: list[str]) -> Iterable[str]:

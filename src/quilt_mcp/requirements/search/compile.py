@@ -88,17 +88,6 @@ def compile_tsquery(query: ParsedQuery, *, in_title: bool = False) -> str:
     return _join_groups(query, compile_term, weight="A" if in_title else "")
 
 
-def compile_to_tsquery(query: ParsedQuery, *, in_title: bool = False) -> str:
-    """Return the argument of PostgreSQL's `to_tsquery`, which splits terms into words as `to_tsvector` splits texts."""
-
-    def compile_term(term: Term, weight: str = "") -> str:
-        text = "".join(c if c.isprintable() else " " for c in term.written).replace("\\", " ").replace("'", "''")
-        flags = ("*" if term.prefix else "") + weight
-        return f"('{text}'" + (f":{flags})" if flags else ")")
-
-    return _join_groups(query, compile_term, weight="A" if in_title else "")
-
-
 def _join_groups(query: ParsedQuery, compile_term: Callable[[Term, str], str], *, weight: str) -> str:
     def compile_group(group: Group) -> str:
         required = [compile_term(one, weight) for one in group.required]

@@ -14,7 +14,7 @@ from quilt_mcp.requirements.access import Scope
 from quilt_mcp.requirements.answers import SearchPage, SearchResult
 from quilt_mcp.requirements.conditions import Selection
 from quilt_mcp.requirements.search.candidates import select_candidates
-from quilt_mcp.requirements.search.existing import find_support, select_existing
+from quilt_mcp.requirements.search.existing import select_existing
 from quilt_mcp.requirements.search.facets import make_limits
 from quilt_mcp.requirements.search.ranking import DEFAULT_LIMIT, MAX_LIMIT, Hit, rank
 from quilt_mcp.requirements.search.text import ParsedQuery
@@ -60,9 +60,8 @@ async def read_search_page(
     size = parse_limit(limit, default=DEFAULT_LIMIT, largest=MAX_LIMIT)
     tag = cursors.compute_tag("search", query, scope, selection)
     offset = _parse_offset(cursors.decode(cursor, tag)) if cursor else 0
-    support = await find_support(connection) if is_existing else None
-    if support:
-        candidates = select_existing(parsed, most=cap + 1, support=support, selection=selection)
+    if is_existing:
+        candidates = select_existing(parsed, most=cap + 1, selection=selection)
     else:
         limits = make_limits(scope, selection, most_projects=most_projects)
         candidates = select_candidates(parsed, limits, connection.dialect.name, most=cap + 1) if limits else []
@@ -74,7 +73,7 @@ async def read_search_page(
         "results": [_build_result(hit) for hit in found.hits],
         "count": found.total,
         "count_is_exact": found.total_is_exact,
-        "ignores": ["case"] if support and not support.unaccent else ["case", "accents"],
+        "ignores": ["case"] if is_existing else ["case", "accents"],
         "next_cursor": cursors.encode(str(found.next_offset), tag) if found.next_offset is not None else None,
     }
 

@@ -33,8 +33,8 @@ _EXAMPLES = (
     "Separate alternatives with OR, for example: login OR sign-in",
 )
 # Chinese and Japanese have no spaces between words: each character is a token, and adjacent characters are a phrase.
-_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003fffd"
-_TOKEN = re.compile(rf"(?=[^\W_])[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003fffd"
+_TOKEN = re.compile(rf"(?=[^\W_])[{UNSPACED}]|[^\W_{UNSPACED}]+")
 _TERM = re.compile(r'(?P<minus>-?)(?:"(?P<phrase>[^"]*)"(?P<star>\*?)|(?P<word>[^\s"]+))')
 _REFERENCE = re.compile(rf"({'|'.join(BY_PREFIX)})-([0-9]{{1,9}})", re.ASCII | re.IGNORECASE)
 _STRAIGHT_QUOTES = str.maketrans("“”„", '"""')
