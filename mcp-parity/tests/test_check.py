@@ -54,7 +54,7 @@ def test_a_server_without_faults(capsysbinary: pytest.CaptureFixture[bytes]) -> 
     status, text = check(capsysbinary, *QUICK, RAW)
     assert (status, text.splitlines()[-1]) == (0, "Nothing is wrong.")
     assert text.startswith("raw 1 (protocol 2025-11-25, ")
-    assert "  offers   3 resources, 0 resource templates, 1 tools, 1 prompts" in text
+    assert "  offers   3 resources, 0 resource templates, 1 tool, 1 prompt" in text
     assert "  pages    resources 2" in text
     assert "tokens for the lists (resources 33, tools 13, prompts 17)" in text
 

@@ -281,7 +281,7 @@ def _headline(report: Report) -> Iterator[str]:
         yield f"{report.server}: nothing could be checked"
         return
     yield f"{report.name or report.server} (protocol {report.protocol}, {report.seconds} s)"
-    yield "  offers   " + ", ".join(f"{count} {name.replace('-', ' ')}" for name, count in report.counts.items())
+    yield "  offers   " + ", ".join(_count(count, name.replace("-", " ")) for name, count in report.counts.items())
     if report.tokens:
         costs = ", ".join(f"{name.replace('-', ' ')} {count:,}" for name, count in report.tokens.items())
         yield f"  costs    about {sum(report.tokens.values()):,} tokens for the lists ({costs})"
@@ -289,12 +289,16 @@ def _headline(report: Report) -> Iterator[str]:
         yield "  pages    " + ", ".join(f"{name} {count}" for name, count in report.pages.items())
     if report.read:
         tool = f", and with the tool {report.tool}" if report.tool else ""
-        yield f"  read     {len(report.read)} resources twice{tool}"
+        yield f"  read     {_count(len(report.read), 'resources')} twice{tool}"
+
+
+def _count(count: int, plural: str) -> str:
+    return f"{count} {plural[:-1] if count == 1 else plural}"
 
 
 def _verdict(report: Report) -> str:
     counts = {level: sum(one.level == level for one in report.findings) for level in (ERROR, WARNING, NOTE)}
-    found = [f"{count} {level}{'s' if count > 1 else ''}" for level, count in counts.items() if count]
+    found = [_count(count, f"{level}s") for level, count in counts.items() if count]
     return f"{', '.join(found)}." if found else "Nothing is wrong."
 
 
