@@ -5,25 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcp_parity.answers import Answer, observe
-    from mcp_parity.listing import Component, Row, list_components, read_rows
+    from mcp_parity.listing import Component, list_components, read_rows
     from mcp_parity.settings import ContractError, Names, Settings
 
 _MODULES = {
     "answers": ("Answer", "observe"),
-    "listing": ("Component", "Row", "list_components", "read_rows"),
+    "listing": ("Component", "list_components", "read_rows"),
     "settings": ("ContractError", "Names", "Settings"),
 }
-__all__ = [
-    "Answer",
-    "Component",
-    "ContractError",
-    "Names",
-    "Row",
-    "Settings",
-    "list_components",
-    "observe",
-    "read_rows",
-]
+__all__ = ["Answer", "Component", "ContractError", "Names", "Settings", "list_components", "observe", "read_rows"]
 
 
 def __getattr__(name: str) -> Any:
