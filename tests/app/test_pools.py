@@ -16,7 +16,7 @@ from quilt_mcp.commands.demo.requirements_sample import write_sample
 from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.app import Readiness
-from quilt_mcp.requirements.access import Scope
+from quilt_mcp.requirements.conditions import Scope
 from quilt_mcp.requirements.store import RequirementsStore
 from quilt_mcp.server import QuiltServer, create_manager, create_server
 from quilt_mcp.services.resources import check_catalog

@@ -16,8 +16,8 @@ from pydantic import SecretStr
 from quilt_mcp.requirements import kinds, migrating, tables
 from quilt_mcp.requirements.database import open_database
 from quilt_mcp.requirements.kinds import KINDS, Kind
-from quilt_mcp.requirements.search.compile import GAP
-from quilt_mcp.requirements.search.facets import LETTERS
+from quilt_mcp.requirements.search.index import LETTERS
+from quilt_mcp.requirements.search.text import GAP
 from quilt_mcp.settings import Settings
 
 SHARES = {"epic": 0.01, "user_story": 0.10, "acceptance_criteria": 0.30, "requirement": 0.59}

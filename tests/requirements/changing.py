@@ -7,8 +7,8 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quilt_mcp.requirements import tables
+from quilt_mcp.requirements.database import MIGRATIONS
 from quilt_mcp.requirements.kinds import DEFAULT_PROJECT_ID, KINDS, Kind
-from quilt_mcp.requirements.schema_state import MIGRATIONS
 from quilt_mcp.requirements.search.index import index_entries
 from quilt_mcp.requirements.tables import Values
 from quilt_mcp.requirements.writing import create_entities, make_entry, make_times, new_id

@@ -6,13 +6,11 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quilt_mcp.requirements import tables, writing
-from quilt_mcp.requirements.access import Scope
-from quilt_mcp.requirements.conditions import Selection
+from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.kinds import EPIC
-from quilt_mcp.requirements.search.candidates import select_candidates
-from quilt_mcp.requirements.search.facets import make_limits
-from quilt_mcp.requirements.search.ranking import Found, rank
+from quilt_mcp.requirements.search.index import make_limits
+from quilt_mcp.requirements.search.page import Found, rank, select_candidates
 from quilt_mcp.requirements.search.text import parse_query
 from quilt_mcp.requirements.tables import Values
 from tests.requirements.changing import create_user

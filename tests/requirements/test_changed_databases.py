@@ -13,8 +13,7 @@ from sqlalchemy import column, table, update
 
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements import migrating
-from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.schema_state import MIGRATIONS
+from quilt_mcp.requirements.database import MIGRATIONS, Database
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.changing import create_project, remove_tables

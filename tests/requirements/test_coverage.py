@@ -13,7 +13,7 @@ from sqlalchemy import event
 
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.kinds import BY_NAME, KINDS
-from quilt_mcp.requirements.overview_parameters import CATEGORIES
+from quilt_mcp.requirements.parameters import CATEGORIES
 from quilt_mcp.settings import Settings
 from tests.requirements.client import connect, read, read_pages
 from tests.requirements.conftest import opened

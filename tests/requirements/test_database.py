@@ -13,8 +13,7 @@ from sqlalchemy import column, func, select, table, text, update
 
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements import migrating, tables
-from quilt_mcp.requirements.database import Database, open_database
-from quilt_mcp.requirements.schema_state import MIGRATIONS
+from quilt_mcp.requirements.database import MIGRATIONS, Database, open_database
 from quilt_mcp.settings import Settings
 from tests.requirements.conftest import opened
 from tests.requirements.reading import epics, failure_of

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.requirements import kinds, shapes
 from quilt_mcp.requirements.filters import FilterTexts, list_parameters, list_sort_keys, parse_filters
+from quilt_mcp.requirements.selecting import DEFAULT, Thresholds
 from quilt_mcp.requirements.shapes import Shape
 from quilt_mcp.requirements.store import RequirementsStore
-from quilt_mcp.requirements.thresholds import DEFAULT, Thresholds
 from quilt_mcp.settings import Settings
 from tests.requirements import generated
 from tests.requirements.generated import Form, Rows, Size

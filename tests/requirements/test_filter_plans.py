@@ -15,9 +15,9 @@ from sqlalchemy import event
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements import shapes
 from quilt_mcp.requirements.filters import parse_filters
+from quilt_mcp.requirements.selecting import DEFAULT, Thresholds
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.store import RequirementsStore
-from quilt_mcp.requirements.thresholds import DEFAULT, Thresholds
 from quilt_mcp.settings import Settings
 
 TABLE = "requirements"

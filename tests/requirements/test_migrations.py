@@ -15,8 +15,7 @@ from sqlalchemy import Connection, inspect, select
 
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements import migrating, tables
-from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.schema_state import MIGRATE, MIGRATIONS
+from quilt_mcp.requirements.database import MIGRATE, MIGRATIONS, Database
 from quilt_mcp.settings import Settings
 from tests.requirements.conftest import opened
 from tests.requirements.reading import PASSWORD, epics

@@ -10,8 +10,7 @@ from sqlalchemy import delete, select
 from quilt_mcp.app.page_size import MAX_LIMIT
 from quilt_mcp.core import cursors
 from quilt_mcp.requirements import kinds, tables
-from quilt_mcp.requirements.access import Scope
-from quilt_mcp.requirements.conditions import Selection
+from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.client import PARTIAL, connect, list_failure, list_uris, read, read_failure, read_pages

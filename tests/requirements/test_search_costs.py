@@ -7,13 +7,12 @@ import pytest
 from sqlalchemy import String
 from sqlalchemy.dialects.postgresql import TSQUERY
 
-from quilt_mcp.requirements.access import Scope
-from quilt_mcp.requirements.conditions import Selection
+from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.search.candidates import select_candidates
-from quilt_mcp.requirements.search.facets import make_limits
+from quilt_mcp.requirements.search.index import make_limits
+from quilt_mcp.requirements.search.page import select_candidates
 from quilt_mcp.requirements.search.text import parse_query
-from quilt_mcp.requirements.thresholds import DEFAULT
+from quilt_mcp.requirements.selecting import DEFAULT
 from quilt_mcp.settings import Settings
 from tests.requirements.changing import create_project
 from tests.requirements.client import connect, read

@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from quilt_mcp.requirements.search.existing import select_existing
-from quilt_mcp.requirements.search.ranking import ANYWHERE, EXACT_REFERENCE, IN_TITLE, Found, rank
+from quilt_mcp.requirements.search.page import ANYWHERE, EXACT_REFERENCE, IN_TITLE, Found, rank, select_existing
 from quilt_mcp.requirements.search.text import parse_query
 from tests.requirements.test_search import HOSTILE
 from tests.support.postgres_server import PostgresServer

@@ -9,13 +9,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.requirements import kinds, tables
-from quilt_mcp.requirements.access import Scope
-from quilt_mcp.requirements.conditions import Selection
+from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.filters import SEARCH_FILTERS, FilterTexts, list_parameters, parse_filters
-from quilt_mcp.requirements.search.facets import make_facets
+from quilt_mcp.requirements.search.index import make_facets
+from quilt_mcp.requirements.selecting import DEFAULT, Thresholds
 from quilt_mcp.requirements.store import RequirementsStore
-from quilt_mcp.requirements.thresholds import DEFAULT, Thresholds
 from quilt_mcp.settings import Settings
 from tests.requirements import generated
 from tests.requirements.changing import reindex

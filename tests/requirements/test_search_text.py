@@ -7,13 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
-from quilt_mcp.requirements.search.compile import (
+from quilt_mcp.requirements.search.text import (
+    Group,
+    ParsedQuery,
+    Term,
     compile_fts5,
     compile_tsquery,
     compile_tsvector,
+    parse_query,
+    parse_reference,
     select_tokens,
+    tokenize,
 )
-from quilt_mcp.requirements.search.text import Group, ParsedQuery, Term, parse_query, parse_reference, tokenize
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,12 @@ import pytest
 from mcp_types import ResourceTemplateReference
 from sqlalchemy import text
 
-from quilt_mcp.requirements import cycles, tables
-from quilt_mcp.requirements.access import load_scope
+from quilt_mcp.requirements import tables, trace
 from quilt_mcp.requirements.briefs import BriefReader
-from quilt_mcp.requirements.cycles import Relation, find_cycles
+from quilt_mcp.requirements.conditions import load_scope
 from quilt_mcp.requirements.kinds import KINDS, Kind
-from quilt_mcp.requirements.overview_parameters import MAX_DEPTH
-from quilt_mcp.requirements.trace import MAX_CYCLES, MAX_PATH, Walk, walk
-from quilt_mcp.requirements.trace_links import build_node
+from quilt_mcp.requirements.parameters import MAX_DEPTH
+from quilt_mcp.requirements.trace import MAX_CYCLES, MAX_PATH, Relation, Walk, build_node, find_cycles, walk
 from quilt_mcp.settings import Settings
 from tests.requirements.client import connect, read, read_failure
 from tests.requirements.conftest import opened
@@ -443,7 +441,7 @@ def test_a_cycle_of_one_type_is_found_before_those_of_several() -> None:
 def test_a_long_ring_needs_no_recursion() -> None:
     number = 5000
     ring = [Relation(f"{at}", f"{at}", f"{(at + 1) % number}", "x") for at in range(number)]
-    assert [len(cycle) for cycle in cycles.find_cycles(ring)] == [number]
+    assert [len(cycle) for cycle in trace.find_cycles(ring)] == [number]
 
 
 async def test_a_cycle_is_named_with_its_path_and_types(settings_with_tables: Settings) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from quilt_mcp.commands import requirements_work
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements.settings import FILE_NAME
-from quilt_mcp.requirements.transfer.record_writer import protect, unprotect
+from quilt_mcp.requirements.transfer.files import protect, unprotect
 from quilt_mcp.settings import Settings
 from tests.requirements import generated
 from tests.requirements.generated import Form, Rows, Size

@@ -8,8 +8,7 @@ from typing import Literal
 import pytest
 
 from quilt_mcp.commands.cli import main
-from quilt_mcp.requirements.transfer.record_reader import Numbered, RecordReader, Refused
-from quilt_mcp.requirements.transfer.record_writer import Writer
+from quilt_mcp.requirements.transfer.files import Numbered, RecordReader, Refused, Writer
 from tests.requirements.transferring import ADA, EPIC, FAMILY, export, export_kind, import_rejected, related, write
 
 CUT_OFF = "If the file was cut off here, export or copy it again."

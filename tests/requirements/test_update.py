@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quilt_mcp.commands.cli import main
-from quilt_mcp.requirements.transfer.record_writer import protect
+from quilt_mcp.requirements.transfer.files import protect
 from quilt_mcp.settings import Settings
 from tests.requirements import generated
 from tests.requirements.conftest import opened

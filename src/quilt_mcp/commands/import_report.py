@@ -14,9 +14,9 @@ from quilt_mcp.commands.output import complain, console_on, show
 from quilt_mcp.commands.tables import VISIBLE
 
 if TYPE_CHECKING:
-    from quilt_mcp.requirements.transfer.changes import Change, Changes
     from quilt_mcp.requirements.transfer.importing import Report
     from quilt_mcp.requirements.transfer.rejections import Rejection
+    from quilt_mcp.requirements.transfer.updating import Change, Changes
 
 SHOWN = 50
 """Maximum number of problems, of changed records, and of skipped things, that an import prints without --json."""

@@ -20,15 +20,13 @@ from quilt_mcp.commands.export_target import open_target, refuse_database
 from quilt_mcp.commands.import_report import EXPORTING, READING, Imported
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements import migrating
-from quilt_mcp.requirements.database import Database, open_database
-from quilt_mcp.requirements.schema_state import CREATED_BY_USE, require_readable
+from quilt_mcp.requirements.database import CREATED_BY_USE, Database, open_database, require_readable
 from quilt_mcp.requirements.settings import RequirementsSettings
 from quilt_mcp.requirements.tables import metadata
 from quilt_mcp.requirements.transfer.exporting import BATCH, EVERYTHING, Part, export_records
+from quilt_mcp.requirements.transfer.files import Format, Numbered, RecordReader, Refused, Writer
 from quilt_mcp.requirements.transfer.importing import Mode, Progress, import_records
 from quilt_mcp.requirements.transfer.partial import parse_change
-from quilt_mcp.requirements.transfer.record_reader import Format, Numbered, RecordReader, Refused
-from quilt_mcp.requirements.transfer.record_writer import Writer
 from quilt_mcp.requirements.transfer.records import TABLES, parse_record
 from quilt_mcp.requirements.transfer.rejections import Rejection
 from quilt_mcp.requirements.transfer.reqif_reader import ReqifReader

@@ -6,9 +6,9 @@ from sqlalchemy import ColumnElement, Table, func, literal_column, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quilt_mcp.core.tracing import calling
-from quilt_mcp.requirements.access import Scope, restrict
+from quilt_mcp.requirements.answers import BriefEntity
+from quilt_mcp.requirements.conditions import Scope, restrict
 from quilt_mcp.requirements.kinds import REQUIREMENT, Kind
-from quilt_mcp.requirements.overview_answers import BriefEntity
 from quilt_mcp.requirements.tables import BY_KIND, AnyRow, Statement
 
 _NULL: ColumnElement[object] = literal_column("NULL")

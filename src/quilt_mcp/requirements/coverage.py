@@ -13,12 +13,11 @@ from sqlalchemy import ColumnElement, Table, exists, select
 
 from quilt_mcp.core import cursors
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
-from quilt_mcp.requirements.access import restrict
+from quilt_mcp.requirements.answers import BriefEntity, Coverage, Gap, ProjectName
 from quilt_mcp.requirements.briefs import BriefReader, build_brief
+from quilt_mcp.requirements.conditions import restrict
 from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
-from quilt_mcp.requirements.overview_answers import BriefEntity, Coverage, Gap, ProjectName
-from quilt_mcp.requirements.overview_parameters import CATEGORIES
-from quilt_mcp.requirements.parameters import EntityId
+from quilt_mcp.requirements.parameters import CATEGORIES, EntityId
 from quilt_mcp.requirements.projects import find_project, make_unknown_project
 from quilt_mcp.requirements.reads import Reader
 from quilt_mcp.requirements.tables import BY_KIND, acceptance_criteria, epics, requirements, user_stories

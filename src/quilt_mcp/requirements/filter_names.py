@@ -9,8 +9,7 @@ from uuid import UUID
 from sqlalchemy import Column, ColumnElement, Table, exists, func, or_, select
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
-from quilt_mcp.requirements.access import match_any, restrict
-from quilt_mcp.requirements.conditions import Conditions, Selection
+from quilt_mcp.requirements.conditions import Conditions, Selection, match_any, restrict
 from quilt_mcp.requirements.filters import ME, NOBODY, Filters, refuse_value
 from quilt_mcp.requirements.kinds import FINAL_STATUSES, KINDS, Kind
 from quilt_mcp.requirements.reads import Reader

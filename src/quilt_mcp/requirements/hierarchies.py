@@ -11,10 +11,10 @@ from typing import TypeVar
 from sqlalchemy import Label, func, select
 
 from quilt_mcp.requirements import shapes
-from quilt_mcp.requirements.access import match_any
 from quilt_mcp.requirements.answers import AcceptanceCriterion, Epic, EpicHierarchy, Requirement, UserStoryTree
+from quilt_mcp.requirements.conditions import match_any
 from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, REQUIREMENT, Kind
-from quilt_mcp.requirements.paging import Position, encode_position
+from quilt_mcp.requirements.parameters import Position, encode_position
 from quilt_mcp.requirements.reads import Reader
 from quilt_mcp.requirements.shapes import Shape
 from quilt_mcp.requirements.tables import BY_KIND, AnyRow, user_stories

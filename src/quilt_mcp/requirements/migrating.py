@@ -7,8 +7,7 @@ from sqlalchemy import Connection
 from quilt_mcp.app.database import migrating
 from quilt_mcp.app.database.schema import Schema
 from quilt_mcp.core.errors import ResourceExecutionError
-from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.schema_state import MIGRATIONS, examine, require_readable
+from quilt_mcp.requirements.database import MIGRATIONS, Database, examine, require_readable
 
 logger = logging.getLogger(__name__)
 

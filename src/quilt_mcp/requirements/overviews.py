@@ -1,9 +1,9 @@
 """The service functions of traces, coverage and projects."""
 
+from quilt_mcp.requirements.answers import ChangePage, Coverage, ProjectPage, Trace
 from quilt_mcp.requirements.filters import parse_changes, parse_kinds
 from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY
-from quilt_mcp.requirements.overview_answers import ChangePage, Coverage, ProjectPage, Trace
-from quilt_mcp.requirements.overview_parameters import CATEGORIES, MAX_DEPTH
+from quilt_mcp.requirements.parameters import CATEGORIES, MAX_DEPTH
 from quilt_mcp.requirements.service import MAX_COMPLETIONS
 from quilt_mcp.requirements.stores import current_store
 

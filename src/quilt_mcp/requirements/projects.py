@@ -6,10 +6,10 @@ from sqlalchemy import ColumnElement, func, select
 
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import NotFound
-from quilt_mcp.requirements.access import match_any, restrict
+from quilt_mcp.requirements.answers import Project, ProjectName
 from quilt_mcp.requirements.briefs import BriefReader
-from quilt_mcp.requirements.overview_answers import Project, ProjectName
-from quilt_mcp.requirements.paging import Position
+from quilt_mcp.requirements.conditions import match_any, restrict
+from quilt_mcp.requirements.parameters import Position
 from quilt_mcp.requirements.reads import Rows
 from quilt_mcp.requirements.tables import Statement, epics, projects
 

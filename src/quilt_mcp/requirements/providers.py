@@ -17,7 +17,7 @@ from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 from quilt_mcp.requirements.stores import current_store
 
 if TYPE_CHECKING:
-    from quilt_mcp.requirements.access import Scope
+    from quilt_mcp.requirements.conditions import Scope
     from quilt_mcp.requirements.reads import Title
 
 MAX_SHOWN = 120

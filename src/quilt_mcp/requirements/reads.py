@@ -15,17 +15,16 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements import kinds, shapes
-from quilt_mcp.requirements.access import Scope, restrict
 from quilt_mcp.requirements.answers import (
     AcceptanceCriterion,
     Requirement,
     RequirementType,
 )
 from quilt_mcp.requirements.briefs import BriefReader
+from quilt_mcp.requirements.conditions import Scope, restrict
 from quilt_mcp.requirements.kinds import Kind
 from quilt_mcp.requirements.names import select_columns, select_name
-from quilt_mcp.requirements.paging import Position
-from quilt_mcp.requirements.parameters import EntityId, advise_list
+from quilt_mcp.requirements.parameters import EntityId, Position, advise_list
 from quilt_mcp.requirements.shapes import Shape
 from quilt_mcp.requirements.tables import (
     BY_KIND,

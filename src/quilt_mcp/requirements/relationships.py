@@ -4,7 +4,7 @@ from sqlalchemy import ColumnElement, FromClause, select
 
 from quilt_mcp.requirements import shapes
 from quilt_mcp.requirements.answers import Requirement, RequirementRelationships
-from quilt_mcp.requirements.paging import Position, encode_position
+from quilt_mcp.requirements.parameters import Position, encode_position
 from quilt_mcp.requirements.reads import Reader
 from quilt_mcp.requirements.tables import AnyRow, relationship_types, requirement_relationships, requirements
 

@@ -9,10 +9,18 @@ from quilt_mcp.app.page_size import DEFAULT_LIMIT, MAX_LIMIT, Page, parse_limit
 from quilt_mcp.core import cursors
 from quilt_mcp.core.errors import InvalidTemplateVariable, ResourceFailure
 from quilt_mcp.requirements import kinds, parameters, shapes
-from quilt_mcp.requirements.access import Scope, load_scope
-from quilt_mcp.requirements.answers import EpicHierarchy, RequirementRelationships, RequirementType, SearchPage
+from quilt_mcp.requirements.answers import (
+    Change,
+    Coverage,
+    EpicHierarchy,
+    Project,
+    RequirementRelationships,
+    RequirementType,
+    SearchPage,
+    Trace,
+)
 from quilt_mcp.requirements.changes import Changes
-from quilt_mcp.requirements.conditions import Selection
+from quilt_mcp.requirements.conditions import Scope, Selection, load_scope
 from quilt_mcp.requirements.coverage import FIRST, find_filter, read_coverage
 from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.filter_names import FilterNames
@@ -20,21 +28,16 @@ from quilt_mcp.requirements.filters import Filters
 from quilt_mcp.requirements.hierarchies import read_hierarchy
 from quilt_mcp.requirements.kinds import Kind
 from quilt_mcp.requirements.names import may_read_users
-from quilt_mcp.requirements.overview_answers import Change, Coverage, Project, Trace
-from quilt_mcp.requirements.overview_parameters import parse_category, parse_depth
-from quilt_mcp.requirements.paging import decode_position, encode_position
-from quilt_mcp.requirements.parameters import EntityId
+from quilt_mcp.requirements.parameters import EntityId, decode_position, encode_position, parse_category, parse_depth
 from quilt_mcp.requirements.projects import list_names, read_projects
 from quilt_mcp.requirements.reads import Reader, Rows, Title
 from quilt_mcp.requirements.relationships import MAX_LIMIT as MAX_RELATIONSHIPS
 from quilt_mcp.requirements.relationships import read_relationships
 from quilt_mcp.requirements.search.page import read_search_page
 from quilt_mcp.requirements.search.text import parse_query
-from quilt_mcp.requirements.selected_pages import SelectedPages
-from quilt_mcp.requirements.selected_paging import decode_mark, encode_mark
+from quilt_mcp.requirements.selecting import DEFAULT, SelectedPages, Thresholds, decode_mark, encode_mark
 from quilt_mcp.requirements.settings import RequirementsSettings
 from quilt_mcp.requirements.shapes import Shape
-from quilt_mcp.requirements.thresholds import DEFAULT, Thresholds
 from quilt_mcp.requirements.trace import read_trace
 
 A = TypeVar("A")

@@ -16,8 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements import kinds, tables
 from quilt_mcp.requirements.kinds import DEFAULT_PROJECT_ID, LAST_NUMBER, Kind, format_reference
-from quilt_mcp.requirements.search.facets import make_facets
-from quilt_mcp.requirements.search.index import Entry, index_entries
+from quilt_mcp.requirements.search.index import Entry, index_entries, make_facets
 from quilt_mcp.requirements.tables import Values
 
 _BATCH = 1000

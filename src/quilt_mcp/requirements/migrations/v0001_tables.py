@@ -11,7 +11,7 @@ from alembic.operations import Operations
 from sqlalchemy import Connection
 
 from quilt_mcp.requirements import kinds, tables
-from quilt_mcp.requirements.search.facets import LETTERS
+from quilt_mcp.requirements.search.index import LETTERS
 
 revision = "0001"
 down_revision = None

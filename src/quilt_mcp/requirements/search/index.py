@@ -1,12 +1,11 @@
-"""The search index: a table with one entry for each entity of all kinds. `migrations/` creates it.
+"""The index of a search: tokens of the words of each entity, and facets, which are what a search can be limited to.
 
-PostgreSQL stores the words and facets of an entry in columns, SQLite in an additional FTS5 table. `writing.py` writes
-them in the transaction that writes the entity. Triggers delete an entry with its entity, and update all but the words
-when the entity changes, also when a foreign key cascades.
+A facet is a token such as `sdraft` for the status Draft. The index has them beside the words, so that a search reads
+only entries that have both. Triggers change the facets of an entity with its columns.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,8 +15,68 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import TypeEngine
 
 from quilt_mcp.core.tracing import count_call
-from quilt_mcp.requirements.search.compile import GAP, compile_tsvector, select_tokens
+from quilt_mcp.requirements.conditions import Scope, Selection
+from quilt_mcp.requirements.search.text import GAP, compile_tsvector, select_tokens
+from quilt_mcp.requirements.selecting import DEFAULT
 from quilt_mcp.requirements.tables import Id, Time, Values
+
+LETTERS = {"project_id": "p", "status": "s", "priority": "r", "assignee_id": "a", "type_id": "t"}
+"""The first letter of the facet of each column."""
+
+
+def make_facet(column: str, value: object) -> str:
+    """Return the facet of an entity with this value: a letter, then letters and digits in lower case."""
+    return LETTERS[column] + str(value).replace("-", "").replace(" ", "").lower()
+
+
+def make_facets(row: Mapping[str, object]) -> list[str]:
+    """Return the facets of an entity, from its columns."""
+    return [make_facet(column, row[column]) for column in LETTERS if row.get(column) is not None]
+
+
+UNFILTERED = Selection()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The filters of a search, apart from the words.
+
+    Attributes:
+        scope: the projects in which the search looks.
+        facets: an entity needs one facet of each of these lists.
+        updated_since: the earliest time of the last change; None does not limit.
+    """
+
+    scope: Scope
+    facets: Sequence[Sequence[str]] = ()
+    updated_since: datetime | None = None
+
+
+def make_limits(
+    scope: Scope, selection: Selection = UNFILTERED, *, most_projects: int = DEFAULT.most_projects
+) -> Limits | None:
+    """Return the limits of a search by a caller; None if no entity is within them.
+
+    Args:
+        scope: what the caller may see.
+        selection: the filters. Its projects are in the scope.
+        most_projects: as in `Thresholds`.
+    """
+    if selection.project_ids:
+        scope = Scope(scope.caller, selection.project_ids)
+    wanted: list[tuple[str, Iterable[object]]] = [
+        ("status", selection.status),
+        ("priority", selection.priority),
+        ("assignee_id", selection.assignee_ids),
+        ("type_id", selection.type_ids),
+    ]
+    if scope.projects and len(scope.projects) <= most_projects:
+        wanted.append(("project_id", scope.projects))
+    if (selection.includes_unassigned and not selection.assignee_ids) or scope.projects == ():
+        return None  # every entity with a status has an assignee
+    facets = [[make_facet(column, value) for value in values] for column, values in wanted if values]
+    return Limits(scope, facets, selection.updated_since)
+
 
 _entries = table("search_entries", column("entity_id", Id), column("kind", Text), column("reference_id", Text))
 _WRITE_ENTRY = """
@@ -44,7 +103,7 @@ class Entry:
         title: empty for an entity without a title.
         body: its description.
         updated_at: the time of its last change.
-        facets: see `search/facets.py`.
+        facets: those of the entity.
     """
 
     kind: str

@@ -1,23 +1,380 @@
-"""Pages of requirements://search/{query}."""
+"""A page of search results: the candidates, in one statement on either database, and their ranks.
+
+Results come in tiers: first the entity with the reference ID in the query, then entities with all required terms
+in the title, then the rest. Within a tier they are sorted by the score of the database, then by kind and ID.
+Scores of SQLite and PostgreSQL cannot be compared; tiers can. The database of the earlier system has no index.
+"""
 
 import re
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import func, select
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    ColumnElement,
+    String,
+    Subquery,
+    Text,
+    and_,
+    case,
+    cast,
+    column,
+    func,
+    literal,
+    literal_column,
+    not_,
+    or_,
+    select,
+    table,
+    true,
+    union_all,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, TSQUERY, TSVECTOR
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quilt_mcp.app.page_size import parse_limit
 from quilt_mcp.core import cursors
 from quilt_mcp.core.answers import iso
-from quilt_mcp.requirements.access import Scope
+from quilt_mcp.core.errors import InvalidTemplateVariable
+from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements.answers import SearchPage, SearchResult
-from quilt_mcp.requirements.conditions import Selection
-from quilt_mcp.requirements.search.candidates import select_candidates
-from quilt_mcp.requirements.search.existing import select_existing
-from quilt_mcp.requirements.search.facets import make_limits
-from quilt_mcp.requirements.search.ranking import DEFAULT_LIMIT, MAX_LIMIT, Hit, rank
-from quilt_mcp.requirements.search.text import ParsedQuery
+from quilt_mcp.requirements.conditions import Conditions, Scope, Selection, restrict
+from quilt_mcp.requirements.kinds import KINDS, Kind
+from quilt_mcp.requirements.search.index import UNFILTERED, Limits, make_limits
+from quilt_mcp.requirements.search.text import (
+    GAP,
+    UNSPACED,
+    Group,
+    ParsedQuery,
+    Term,
+    compile_facets,
+    compile_fts5,
+    compile_tsquery,
+)
+from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, Id, Statement, Time
+
+DEFAULT_LIMIT = 50
+MAX_LIMIT = 100
+EXACT_REFERENCE, IN_TITLE, ANYWHERE = 0, 1, 2
+"""The tiers: the query is the reference ID; the title contains all required terms; all other matches."""
+_SHOWN = ("title", "description", "priority", "status", "created_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """An entity that matches.
+
+    Attributes:
+        kind: the name of its kind, such as "user_story".
+        title: None for an acceptance criterion, as are priority and status.
+        created_at: None only in a database of the earlier requirements system.
+        tier: EXACT_REFERENCE, IN_TITLE or ANYWHERE.
+        score: the score of the database; higher is better. Comparable only within one tier, query and database.
+    """
+
+    kind: str
+    entity_id: str
+    reference_id: str
+    title: str | None
+    description: str | None
+    priority: int | None
+    status: str | None
+    created_at: datetime | None
+    tier: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A page of hits.
+
+    Attributes:
+        hits: the best first.
+        total: the number of matches, at most the cap.
+        total_is_exact: False if there are more matches than the cap.
+        next_offset: the offset of the next page; None on the last page.
+    """
+
+    hits: list[Hit]
+    total: int
+    total_is_exact: bool
+    next_offset: int | None
+
+
+async def rank(
+    connection: AsyncConnection, candidates: Sequence[Statement], *, limit: int, offset: int, cap: int
+) -> Found:
+    """Rank candidates. Return a page of them.
+
+    Args:
+        connection: to the database.
+        candidates: selects of kind, entity_id, reference_id, tier and score, each of at most cap + 1 rows. Without
+            selects, nothing is found.
+        limit: hits per page, 1 to 100.
+        offset: position of the first hit of the page in the ranking, from 0 to the cap.
+        cap: maximum number of hits that can be paged through.
+
+    Raises:
+        InvalidTemplateVariable: the limit or the offset is out of bounds.
+    """
+    if not (1 <= limit <= MAX_LIMIT and 0 <= offset <= cap):
+        raise InvalidTemplateVariable(
+            "The cursor is past the last result.",
+            details=f"A page has 1 to {MAX_LIMIT} results and starts within the first {cap}.",
+            suggested_actions=["Start without a cursor, and pass each next_cursor unchanged."],
+        )
+    if not candidates:
+        return Found([], 0, total_is_exact=True, next_offset=None)
+    with calling("sql", "search"):
+        rows = (await connection.execute(_select_page(candidates, min(limit, cap - offset), offset))).all()
+    number = rows[0].number
+    hits = [Hit(*row[1:]) for row in rows if row.entity_id is not None]
+    following = offset + len(hits)
+    more = bool(hits) and following < min(number, cap)
+    return Found(hits, min(number, cap), number <= cap, following if more else None)
+
+
+def _select_page(candidates: Sequence[Statement], limit: int, offset: int) -> Statement:
+    """Select one row per hit, each with the total; a single row with the total if the page has no hits."""
+    every = union_all(*(select(one.subquery()) for one in candidates)).subquery()
+    place = func.row_number().over(partition_by=every.c.entity_id, order_by=every.c.tier)
+    placed = select(every, place.label("place")).subquery()
+    found = select(placed).where(placed.c.place == 1).cte("found")
+    number = select(func.count().label("number")).select_from(found).subquery("numbered")
+    page = select(found).order_by(*_order(found)).limit(limit).offset(offset).subquery("page")
+    rows = number.outerjoin(page, true())
+    for entities in BY_KIND.values():
+        rows = rows.outerjoin(entities, entities.c.id == page.c.entity_id)
+    return (
+        select(
+            number.c.number, page.c.kind, page.c.entity_id, page.c.reference_id, *_COALESCED, page.c.tier, page.c.score
+        )
+        .select_from(rows)
+        .order_by(*_order(page))
+    )
+
+
+def _order(rows: CTE | Subquery) -> tuple[ColumnElement[object], ...]:
+    return rows.c.tier, rows.c.score.desc(), rows.c.kind, rows.c.entity_id
+
+
+def _coalesce(name: str) -> ColumnElement[object]:
+    """Return a column of the entity, from the table of its kind. The others are null because no ID matches."""
+    columns = [entities.c[name] for entities in BY_KIND.values() if name in entities.c]
+    return func.coalesce(*columns, type_=columns[0].type).label(name)
+
+
+_COALESCED = [_coalesce(name) for name in _SHOWN]
+
+
+_entries = table(
+    "search_entries",
+    column("id", BigInteger),
+    column("kind", String),
+    column("entity_id", Id),
+    column("project_id", Id),
+    column("reference_id", String),
+    column("updated_at", Time),
+    column("words", TSVECTOR),
+    column("facets", ARRAY(Text)),
+)
+# FTS5 has a hidden column with the name of the table, for MATCH and highlight
+_words = table(
+    "search_words",
+    column("rowid", BigInteger),
+    column("title", String),
+    column("body", String),
+    column("search_words", String),
+)
+# an index contains this expression
+_title_words: ColumnElement[str] = func.ts_filter(_entries.c.words, literal_column("'{a}'"))
+_Conditions = list[ColumnElement[bool]]
+
+
+def select_candidates(query: ParsedQuery, limits: Limits, dialect: str, *, most: int) -> list[Statement]:
+    """Return selects of kind, entity_id, reference_id, tier and score, for the entities that match within limits.
+
+    An entity can be in several selects; its first tier counts. A higher score is better.
+
+    Args:
+        query: the parsed query.
+        limits: what limits the search, apart from the words.
+        dialect: `sqlite` or `postgresql`.
+        most: maximum number of rows of each select that searches texts.
+    """
+    # Facets only make a search faster as far as the scope is concerned: what a caller may see is compared again.
+    conditions = restrict(_entries.c.project_id, limits.scope, dialect)
+    if limits.updated_since:
+        conditions.append(_entries.c.updated_at >= limits.updated_since)
+    if dialect == "sqlite":
+        return _select_in_sqlite(query, limits.facets, conditions, most)
+    conditions += [_entries.c.facets.overlap(list(several)) for several in limits.facets]
+    return _select_in_postgresql(query, conditions, most)
+
+
+def _select(tier: int, score: ColumnElement[float]) -> Statement:
+    return select(
+        _entries.c.kind,
+        _entries.c.entity_id,
+        _entries.c.reference_id,
+        literal(tier).label("tier"),
+        score.label("score"),
+    )
+
+
+def _select_references(query: ParsedQuery) -> Statement:
+    return _select(EXACT_REFERENCE, literal_column("0.0")).where(_entries.c.reference_id.in_(query.references))
+
+
+def _select_in_sqlite(
+    query: ParsedQuery, facets: Sequence[Sequence[str]], conditions: _Conditions, most: int
+) -> list[Statement]:
+    limited = compile_facets(facets)
+
+    def select_matches(match: str, matches: Statement) -> Statement:
+        return matches.where(
+            _words.c.search_words.match(f"{limited} AND ({match})" if limited else match), *conditions
+        ).limit(most)
+
+    found = [
+        select_matches(compile_fts5(query, in_title=True), _IN_TITLE),
+        select_matches(compile_fts5(query), _ANYWHERE),
+    ]
+    if query.references:
+        exact = _select_references(query).where(*conditions)
+        if limited:
+            exact = exact.join(_words, _words.c.rowid == _entries.c.id).where(_words.c.search_words.match(limited))
+        found.insert(0, exact)
+    return found
+
+
+def _score(*columns: ColumnElement[str]) -> ColumnElement[float]:
+    """Return a score between 0 and 1 that grows with the number of matches in some columns and with their brevity.
+
+    FTS5 has only bm25, which reads all entries of the table that contain one of the words, also those that the caller
+    may not see. For a word that is in most entries, all its scores are 0.
+    """
+    marked = [
+        func.length(func.highlight(_words.c.search_words, literal_column(str(place)), GAP, "")) - func.length(text)
+        for place, text in enumerate(columns)
+    ]
+    weight = 0.5 + func.length(columns[-1]) / 500.0
+    # matches / (matches + weight), but SQLite computes an expression again where it occurs again
+    score: AnyColumn = 1.0 - weight / (sum(marked[1:], marked[0]) + weight)
+    return score
+
+
+def _select_words(tier: int, *columns: ColumnElement[str]) -> Statement:
+    """Select the entries of a tier in SQLite, in their order, without the condition that words match."""
+    # the + makes SQLite start with FTS5; else it would query FTS5 once per entry
+    entries = _words.join(_entries, _entries.c.id == literal_column("+search_words.rowid"))
+    return _select(tier, _score(*columns)).select_from(entries).order_by(_words.c.rowid)
+
+
+# once, because that takes longer than SQLite needs to find few words
+_IN_TITLE = _select_words(IN_TITLE, _words.c.title)
+_ANYWHERE = _select_words(ANYWHERE, _words.c.title, _words.c.body)
+
+
+def _select_in_postgresql(query: ParsedQuery, conditions: _Conditions, most: int) -> list[Statement]:
+    anywhere = cast(compile_tsquery(query), TSQUERY)
+    required = cast(compile_tsquery(query.without_excluded()), TSQUERY)  # ts_rank is 0 for a query that contains !
+    in_title: _Conditions = [_title_words.bool_op("@@")(required)]
+    if query.has_excluded:  # which may not be outside the title either
+        exactly = cast(compile_tsquery(query, in_title=True), TSQUERY)
+        in_title.append(_entries.c.words.bool_op("@@")(exactly))
+
+    def select_matches(matches: _Conditions, tier: int) -> Statement:
+        return (
+            _select(tier, func.ts_rank(_entries.c.words, required))
+            .where(*matches, *conditions)
+            .order_by(_entries.c.id)
+            .limit(most)
+        )
+
+    found = [
+        select_matches(in_title, IN_TITLE),
+        select_matches([_entries.c.words.bool_op("@@")(anywhere)], ANYWHERE),
+    ]
+    return [_select_references(query).where(*conditions), *found] if query.references else found
+
+
+_PIECE = re.compile(r"[^\W_]+")
+_OTHER = "[^[:alnum:]]"
+_HAS_UNSPACED = re.compile(f"[{UNSPACED}]")
+
+
+def select_existing(query: ParsedQuery, *, most: int, selection: Selection = UNFILTERED) -> list[Statement]:
+    """Return selects of kind, entity_id, reference_id, tier and score, for the entities that match.
+
+    Args:
+        query: the parsed query.
+        most: maximum number of rows of each select that searches texts.
+        selection: the filters. Kinds that none of them can match have no select.
+    """
+    limits = {kind: selection.limit(kind, "postgresql") for kind in KINDS}
+    limited = {kind: conditions for kind, conditions in limits.items() if conditions is not None}
+    selects = list(_select_equal_references(query, limited))
+    if len(query.references) < len(query.groups):
+        selects += _select_matches(query, limited, most)
+    return selects
+
+
+def _select_equal_references(query: ParsedQuery, limited: Mapping[Kind, Conditions]) -> Iterator[Statement]:
+    for kind, conditions in limited.items() if query.references else ():
+        entities = BY_KIND[kind.name]
+        yield _select_entities(kind, literal(EXACT_REFERENCE)).where(
+            entities.c.reference_id.in_(query.references), *conditions
+        )
+
+
+def _select_matches(query: ParsedQuery, limited: Mapping[Kind, Conditions], most: int) -> Iterator[Statement]:
+    for kind, conditions in limited.items():
+        entities = BY_KIND[kind.name]
+        texts = [entities.c[name] for name in ("title", "description") if name in entities.c]
+        in_title = _match(query, texts[:1]) if kind.statuses else not_(true())
+        tier = case((in_title, IN_TITLE), else_=ANYWHERE)
+        yield _select_entities(kind, tier).where(_match(query, texts), *conditions).order_by(entities.c.id).limit(most)
+
+
+def _select_entities(kind: Kind, tier: ColumnElement[int]) -> Statement:
+    entities = BY_KIND[kind.name]
+    return select(
+        literal(kind.name).label("kind"),
+        entities.c.id.label("entity_id"),
+        entities.c.reference_id,
+        tier.label("tier"),
+        literal(0.0).label("score"),
+    )
+
+
+def _match(query: ParsedQuery, texts: Sequence[AnyColumn]) -> ColumnElement[bool]:
+    """Return the condition that one group of terms occurs in these texts."""
+
+    def find(term: Term) -> list[ColumnElement[bool]]:
+        pattern = _make_pattern(term)
+        return [text.regexp_match(pattern, flags="i") for text in texts]
+
+    def match_group(group: Group) -> ColumnElement[bool]:
+        # a description can be null, and then the match is null too; an index answers only the bare match
+        excluded = (not_(or_(*(one.is_(True) for one in find(term)))) for term in group.excluded)
+        return and_(*(or_(*find(term)) for term in group.required), *excluded)
+
+    return or_(*map(match_group, query.groups))
+
+
+def _make_pattern(term: Term) -> str:
+    """Return the regular expression of a term: its letters and digits, with anything else between and around them."""
+    pieces = _PIECE.findall(term.written) or term.tokens  # of compatibility forms, such as ㎏, only these have letters
+    text = f"{_OTHER}+".join(pieces)
+    start = "" if _HAS_UNSPACED.match(pieces[0]) else f"(^|{_OTHER})"
+    end = "" if term.prefix or _HAS_UNSPACED.match(pieces[-1][-1]) else f"($|{_OTHER})"
+    return start + text + end
+
 
 _MATCHES: tuple[Literal["reference_id"], Literal["title"], Literal["text"]] = ("reference_id", "title", "text")
 """The value of `match` for each tier."""

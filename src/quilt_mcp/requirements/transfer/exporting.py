@@ -9,11 +9,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
 from quilt_mcp.requirements import kinds, tables
-from quilt_mcp.requirements.access import match_any
-from quilt_mcp.requirements.conditions import Conditions
+from quilt_mcp.requirements.conditions import Conditions, match_any
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.tables import Values, metadata
-from quilt_mcp.requirements.transfer.record_writer import COLUMNS
+from quilt_mcp.requirements.transfer.files import COLUMNS
 from quilt_mcp.requirements.transfer.records import LINKS, TABLES
 
 BATCH = 1000

@@ -1,19 +1,153 @@
-"""Replaces the references of the records of an import with IDs, and checks what the records refer to."""
+"""The references of an import: records are matched with rows of the database, and links and relationships checked."""
 
+import sqlite3
+from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from itertools import combinations
+from operator import itemgetter
 
+from sqlalchemy import exists, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from quilt_mcp.requirements import kinds
-from quilt_mcp.requirements.transfer.field_types import can_store
-from quilt_mcp.requirements.transfer.import_matches import look_up
-from quilt_mcp.requirements.transfer.records import LINKS, PARENTS, TABLES, FieldValues
-from quilt_mcp.requirements.transfer.rejections import Rejections
-from quilt_mcp.requirements.transfer.spool import AUTHORS, NAMES, Spool, Spooled
-from quilt_mcp.requirements.transfer.stored_rows import match_relationships
-from quilt_mcp.requirements.transfer.wording import shorten
+from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements.kinds import ORDERING_RELATIONSHIPS
+from quilt_mcp.requirements.search.index import find_entries
+from quilt_mcp.requirements.tables import AnyRow, metadata, requirement_relationships
+from quilt_mcp.requirements.transfer.records import LINKS, PARENTS, TABLES, FieldValues, can_store
+from quilt_mcp.requirements.transfer.rejections import Rejections, shorten
+from quilt_mcp.requirements.transfer.spool import (
+    AUTHORS,
+    BATCH,
+    NAMES,
+    Key,
+    Spool,
+    Spooled,
+    list_unique,
+    match_relationships,
+    normalize,
+)
+
+_ENTITIES = {kind.table for kind in kinds.KINDS} | {"requirement_relationships"}
+_USES = {
+    "requirement_types": tables.requirements.c.type_id,
+    "relationship_types": tables.requirement_relationships.c.relationship_type_id,
+}
+"""The tables of types, and the columns that refer to them."""
+_SAME_ID = "{where} has the same ID. Use another ID, or leave it out."
+
+
+async def match_records(connection: AsyncConnection, spool: Spool, rejections: Rejections, *, updates: bool) -> None:
+    """Reject conflicts with the database. Give records the IDs of the users, projects and types with their names.
+
+    Args:
+        connection: of the transaction that will write the records.
+        spool: the records of the file.
+        rejections: takes the conflicts.
+        updates: whether the records may change entities and relationships of the database.
+    """
+    for kind in list(spool.counts):
+        matching = _Matching(connection, spool, rejections, TABLES[kind], updates=updates)
+        if kind != "member" and await _has_rows(connection, TABLES[kind]):
+            for column in list_unique(TABLES[kind]):  # the ID first: `_match_row` asks which rows the file contains
+                await matching.match_column(column)
+    await _compare_kinds(connection, spool, rejections)
+
+
+async def _compare_kinds(connection: AsyncConnection, spool: Spool, rejections: Rejections) -> None:
+    """Reject entities with the ID of an entity of another kind. The search and the links of a trace have only IDs."""
+    present = [kind for kind in kinds.KINDS if spool.counts[kind.name]]
+    for two in combinations(present, 2):
+        few, many = sorted(two, key=lambda kind: spool.counts[kind.name])
+        for lines in spool.list_shared_ids(few.table, many.table):
+            (before, kind), (line, _) = sorted(zip(lines, (few, many), strict=True), key=itemgetter(0))
+            where = f"The {kind.title.lower()} in line {before}"
+            rejections.add(line, "id", _SAME_ID.format(where=where))
+    if not present or not await _has_entities(connection):
+        return
+    for kind in present:
+        for keys in spool.list_keys(f"{kind.table}.id"):
+            new = {key.key: key.line for key in keys}
+            for row_id in spool.find_stored(kind.table, new):
+                del new[row_id]  # the row of a kind has no ID of another kind
+            for row_id, other, reference in await find_entries(connection, new) if new else ():
+                if other != kind.name:
+                    where = f"{reference} in the database"
+                    rejections.add(new[row_id], "id", _SAME_ID.format(where=where))
+
+
+async def _has_entities(connection: AsyncConnection) -> bool:
+    return any([await _has_rows(connection, kind.table) for kind in kinds.KINDS])
+
+
+async def _has_rows(connection: AsyncConnection, table: str) -> bool:
+    """Return whether the database has rows in the table."""
+    return bool(await connection.scalar(select(exists(select(metadata.tables[table].c.id)))))
+
+
+async def look_up(connection: AsyncConnection, spool: Spool, table: str, values: Collection[str]) -> None:
+    """Add the rows of the database with these IDs or names to the spool."""
+    columns = metadata.tables[table].c
+    for column, wanted in (
+        (columns.id, [value for value in map(normalize, values) if value]),
+        (columns[NAMES[table]], list(values)),
+    ):
+        for row in (await connection.execute(select(metadata.tables[table]).where(column.in_(wanted)))).all():
+            spool.add_stored(table, row.id, getattr(row, NAMES[table]))
+            if table == kinds.ACCEPTANCE_CRITERIA.table:
+                spool.add_criteria([(row.id, row.user_story_id)])
+
+
+@dataclass(frozen=True)
+class _Matching:
+    """Compares the records of one table."""
+
+    connection: AsyncConnection
+    spool: Spool
+    rejections: Rejections
+    table: str
+    updates: bool
+
+    async def match_column(self, column: str) -> None:
+        """Compare the values of a unique column."""
+        columns = metadata.tables[self.table].c
+        shown = [columns[name] for name in sorted({"id", column, NAMES.get(self.table, "id")})]
+        for keys in self.spool.list_keys(f"{self.table}.{column}"):
+            by_key = {key.key: key for key in keys}
+            rows = await self.connection.execute(select(*shown).where(columns[column].in_(list(by_key))))
+            for row in rows.all():
+                await self._match_row(column, by_key[getattr(row, column)], row)
+
+    async def _match_row(self, column: str, key: Key, row: AnyRow) -> None:
+        if self.table in _ENTITIES and not self.updates:
+            reason = (
+                f"{getattr(row, column)} is already in the database. Use --update to change it, or remove the record."
+            )
+            self.rejections.add(key.line, column, reason)
+        elif column == "id":
+            self.spool.mark_stored(self.table, row.id)
+        elif row.id == key.id or (not self.updates and self.spool.find_stored(self.table, [row.id])):
+            pass  # it is the same row, or the file gives that row another name or email
+        elif column == "email":
+            reason = f"The user {row.username!r} in the database has the same email. Change one of the two."
+            self.rejections.add(key.line, column, reason)
+        elif self.spool.has_given_id(self.table, row.id):
+            reason = f"Another record of the file has the ID of {key.key!r}, {row.id}. Remove one of the two records."
+            self.rejections.add(key.line, column, reason)
+        elif not self.spool.has_given_id(self.table, key.id):
+            self.spool.take_id(self.table, key, row.id)
+        elif self.table in _USES and not await self._is_used(row.id):
+            columns = metadata.tables[self.table]
+            await self.connection.execute(update(columns).where(columns.c.id == row.id).values(id=key.id))
+            self.spool.mark_stored(self.table, key.id)
+        else:
+            reason = f"{key.key!r} has another ID in the database, {row.id}. Use that ID, or leave the ID out."
+            self.rejections.add(key.line, column, reason)
+
+    async def _is_used(self, type_id: str) -> bool:
+        return bool(await self.connection.scalar(select(exists().where(_USES[self.table] == type_id))))
+
 
 _ENDS = ("source_requirement_id", "target_requirement_id", "relationship_type_id")
 _MEMBER = ("user_id", "project_id")
@@ -158,3 +292,104 @@ def _list_links(values: FieldValues) -> Iterator[tuple[str, str]]:
         column = PARENTS[values["kind"]] if given == "parent" else given
         if column in LINKS:
             yield given, column
+
+
+_MOST_CYCLES = 20
+_FIELD = "target_requirement_id"
+_STORED = "The relationship is already in the database. Remove it."
+
+
+async def check_relationships(resolver: LinkResolver, *, is_complete: bool) -> None:
+    """Reject relationships of the file that the database has, and those that close a cycle.
+
+    Args:
+        resolver: has resolved the records.
+        is_complete: whether the database will only have the relationships of the file.
+    """
+    spool, rejections = resolver.spool, resolver.rejections
+    if not spool.counts["relationship"]:
+        return
+    if not is_complete:
+        await _add_stored_edges(resolver.connection, spool, rejections)
+    for name, type_id in (await resolver.find("relationship_types", set(ORDERING_RELATIONSHIPS))).items():
+        for line in _Graph(spool.connection, type_id).find_cycles():
+            reason = f"The relationship {name} forms a cycle with others. Remove one of them."
+            rejections.add(line, _FIELD, reason)
+
+
+async def _add_stored_edges(connection: AsyncConnection, spool: Spool, rejections: Rejections) -> None:
+    columns = requirement_relationships.c
+    ends = (columns.source_requirement_id, columns.target_requirement_id, columns.relationship_type_id)
+    types = [row[0] for row in spool.connection.execute("SELECT DISTINCT type FROM edges")]
+    stored = await connection.stream(select(columns.id, *ends).where(columns.relationship_type_id.in_(types)))
+    async for rows in stored.partitions(BATCH):
+        in_file = spool.find_stored(requirement_relationships.name, [row.id for row in rows])
+        for row_id, source, target, type_id in rows:
+            if row_id not in in_file and (line := spool.add_edge(source, target, type_id, None)):
+                rejections.add(line, _FIELD, _STORED)
+
+
+class _Graph:
+    """The relationships of one type, as numbers, so that a million of them need little memory.
+
+    Removing each requirement that no remaining one points to leaves only cycles, and what they point to.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, type_id: str) -> None:
+        self._connection = connection
+        connection.execute("DELETE FROM links")
+        connection.execute("DELETE FROM nodes")
+        connection.execute(
+            "INSERT INTO nodes (id) SELECT source FROM edges WHERE type = :type"
+            " UNION SELECT target FROM edges WHERE type = :type",
+            {"type": type_id},
+        )
+        connection.execute(
+            "INSERT INTO links SELECT s.number, t.number, e.line FROM edges e"
+            " JOIN nodes s ON s.id = e.source JOIN nodes t ON t.id = e.target WHERE e.type = ?",
+            (type_id,),
+        )
+        [(count,)] = connection.execute("SELECT coalesce(max(number), 0) FROM nodes")
+        self._sources_left = array("l", bytes(array("l").itemsize * (count + 1)))
+        for number, sources in connection.execute("SELECT target, count(*) FROM links GROUP BY target"):
+            self._sources_left[number] = sources
+
+    def find_cycles(self) -> Iterator[int]:
+        """Yield the lines of relationships that close a cycle. A cycle in the database alone has none."""
+        self._remove([number for number, sources in enumerate(self._sources_left) if not sources])
+        for _ in range(_MOST_CYCLES):
+            start = next((number for number, sources in enumerate(self._sources_left) if sources), None)
+            if start is None:
+                return
+            line, source, target = max(self._walk_back(start))
+            self._connection.execute("DELETE FROM links WHERE source = ? AND target = ?", (source, target))
+            free: list[int] = []
+            self._reduce(target, free)
+            self._remove(free)
+            if line:
+                yield line
+
+    def _remove(self, free: list[int]) -> None:
+        """Remove requirements that no remaining one points to, and those that thereby become such."""
+        while free:
+            for (target,) in self._connection.execute("SELECT target FROM links WHERE source = ?", (free.pop(),)):
+                self._reduce(target, free)
+
+    def _reduce(self, number: int, free: list[int]) -> None:
+        self._sources_left[number] -= 1
+        if not self._sources_left[number]:
+            free.append(number)
+
+    def _walk_back(self, start: int) -> list[tuple[int, int, int]]:
+        """Return a cycle, found by going from each requirement to the first remaining one that points to it."""
+        places: dict[int, int] = {}
+        path: list[tuple[int, int, int]] = []
+        target = start
+        while target not in places:
+            places[target] = len(path)
+            statement = "SELECT source, line FROM links WHERE target = ? ORDER BY line"
+            sources = self._connection.execute(statement, (target,))
+            line, source = next((line or 0, source) for source, line in sources if self._sources_left[source])
+            path.append((line, source, target))
+            target = source
+        return path[places[target] :]

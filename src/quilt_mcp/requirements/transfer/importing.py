@@ -1,28 +1,49 @@
 """Imports records in one transaction: all of them or none."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from sqlalchemy import select
+from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.transfer.changes import Changes
-from quilt_mcp.requirements.transfer.deferred_indexes import defer_indexes
-from quilt_mcp.requirements.transfer.deleting import Deleter
-from quilt_mcp.requirements.transfer.import_links import LinkResolver
-from quilt_mcp.requirements.transfer.import_matches import match_records
+from quilt_mcp.requirements.tables import BY_KIND, AnyRow
+from quilt_mcp.requirements.transfer.files import Numbered, Refused
+from quilt_mcp.requirements.transfer.import_links import LinkResolver, check_relationships, match_records
 from quilt_mcp.requirements.transfer.import_writes import write_records
-from quilt_mcp.requirements.transfer.record_reader import Numbered, Refused
 from quilt_mcp.requirements.transfer.rejections import Rejection, Rejections
-from quilt_mcp.requirements.transfer.relationship_checks import check_relationships
-from quilt_mcp.requirements.transfer.spool import Spool, open_spool
-from quilt_mcp.requirements.transfer.stored_rows import check_criteria, complete_records
-from quilt_mcp.requirements.transfer.updating import Updater
+from quilt_mcp.requirements.transfer.spool import Spool, check_criteria, complete_records, open_spool
+from quilt_mcp.requirements.transfer.updating import Changes, Deleter, Updater
+
+_INDEXES = text("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND name GLOB 'ix_*_by_*' ORDER BY name")
+
+
+@asynccontextmanager
+async def defer_indexes(connection: AsyncConnection) -> AsyncIterator[None]:
+    """Drop the indexes of filters, and create them when the block ends, in the transaction of the connection.
+
+    Does nothing if entities exist, and in PostgreSQL, where other connections could not read the tables meanwhile.
+    """
+    indexes: Sequence[AnyRow] = ()
+    if connection.dialect.name == "sqlite" and not await _has_entities(connection):
+        indexes = (await connection.execute(_INDEXES)).all()
+    for index in indexes:
+        await connection.exec_driver_sql(f"DROP INDEX {index.name}")
+    yield
+    for index in indexes:
+        await connection.exec_driver_sql(index.sql)
+
+
+async def _has_entities(connection: AsyncConnection) -> bool:
+    for table in BY_KIND.values():
+        if (await connection.execute(table.select().limit(1))).first():
+            return True
+    return False
+
 
 LOCAL_USER = "local"
 """The author of records in an embedded database that has no other users."""

@@ -7,7 +7,7 @@ from pydantic import ValidationError, create_model
 
 from quilt_mcp.requirements import kinds
 from quilt_mcp.requirements.transfer.records import MODELS, PARENTS, FieldValues, Record, make_adapter, move_title
-from quilt_mcp.requirements.transfer.wording import InvalidRecord, Problem, explain
+from quilt_mcp.requirements.transfer.rejections import InvalidRecord, Problem, explain
 
 _OPTIONAL = dict.fromkeys(MODELS, ("description",)) | {
     "requirement": ("description", "acceptance_criteria_id"),

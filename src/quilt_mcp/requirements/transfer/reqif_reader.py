@@ -6,16 +6,20 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, BY_NAME
-from quilt_mcp.requirements.transfer.record_reader import Numbered, Parse, Refused, parse_numbered
+from quilt_mcp.requirements.transfer.files import Numbered, Parse, Refused, parse_numbered
 from quilt_mcp.requirements.transfer.records import PARENTS, parse_record
-from quilt_mcp.requirements.transfer.rejections import Rejection
-from quilt_mcp.requirements.transfer.reqif_foreign import ForeignObjects
-from quilt_mcp.requirements.transfer.reqif_schema import PACKED, fold
-from quilt_mcp.requirements.transfer.reqif_structure import Structure, find_ends
-from quilt_mcp.requirements.transfer.reqif_text import unpack
+from quilt_mcp.requirements.transfer.rejections import Rejection, shorten
+from quilt_mcp.requirements.transfer.reqif_structure import ForeignObjects, Structure, find_ends
+from quilt_mcp.requirements.transfer.reqif_xml import (
+    PACKED,
+    Element,
+    Handlers,
+    UnreadableXML,
+    fold,
+    read_elements,
+    unpack,
+)
 from quilt_mcp.requirements.transfer.spool import normalize
-from quilt_mcp.requirements.transfer.wording import shorten
-from quilt_mcp.requirements.transfer.xml_elements import Element, Handlers, UnreadableXML, read_elements
 
 _IDS = uuid.UUID("5d3c2b0e-6d1c-4a51-9a55-6f0d3e1f7b42")
 """The namespace of the IDs of objects that have no UUIDs as identifiers."""

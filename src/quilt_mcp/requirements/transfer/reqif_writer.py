@@ -14,7 +14,7 @@ from typing import TextIO
 from quilt_mcp.requirements import kinds
 from quilt_mcp.requirements.tables import Values
 from quilt_mcp.requirements.transfer.records import LINKS, PARENTS, TABLES
-from quilt_mcp.requirements.transfer.reqif_schema import (
+from quilt_mcp.requirements.transfer.reqif_xml import (
     ACCEPTANCE,
     DATATYPES,
     OWN,
@@ -22,8 +22,9 @@ from quilt_mcp.requirements.transfer.reqif_schema import (
     SPECIFICATION,
     fields_of,
     name_field,
+    pack,
+    quote,
 )
-from quilt_mcp.requirements.transfer.reqif_text import pack, quote
 from quilt_mcp.requirements.transfer.spool import normalize
 from quilt_mcp.requirements.writing import new_id
 

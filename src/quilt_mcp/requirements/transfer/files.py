@@ -1,0 +1,375 @@
+"""The lines of text files and the rows of CSV files, in UTF-8, and records as lines or rows. None may be too long."""
+
+import codecs
+import csv
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from difflib import get_close_matches
+from typing import BinaryIO, Literal, NamedTuple, TextIO
+
+from quilt_mcp.requirements.transfer.records import FieldValues, parse_record
+from quilt_mcp.requirements.transfer.rejections import InvalidRecord, Rejection, shorten
+
+RECORD_BYTES = 1_000_000
+"""Maximum length of a line or CSV row: more than the longest record needs, with every character escaped."""
+TRUNCATED = "If the file was cut off here, export or copy it again."
+"""What can explain an error in a last line that has no line break."""
+_SEPARATORS = ",;\t"
+_NOT_READ = "The rest of the file was not read."
+_WIDE = {"utf-16": "UTF-16", "utf-32": "UTF-32"}
+"""The encodings other than UTF-8 that `json.detect_encoding` knows."""
+
+
+class UnreadableFile(Exception):
+    """The rest of the file cannot be read.
+
+    Attributes:
+        rejection: the line and the reason.
+    """
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.rejection = Rejection(line, None, reason)
+
+
+class Lines:
+    """Reads a file, once.
+
+    Args:
+        file: the file.
+        most_bytes: the maximum length of a line, or of a CSV row with line breaks in its cells.
+
+    Attributes:
+        bytes_read: of the file, so far.
+        has_open_end: whether the last line that was read has no line break: the file ends there, or was cut off there.
+    """
+
+    def __init__(self, file: BinaryIO, most_bytes: int = RECORD_BYTES) -> None:
+        self._file = file
+        self._most_bytes = most_bytes
+        self._row_start = 0
+        self.bytes_read = 0
+        self.has_open_end = False
+
+    def read_lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the number and the bytes of each line.
+
+        Raises:
+            UnreadableFile: a line is too long, or the file is in UTF-16 or UTF-32.
+        """
+        for number, raw in self._read_raw():
+            self._row_start = self.bytes_read
+            yield number, raw
+
+    def read_rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the number of the first line and the cells of each row of a CSV file.
+
+        Rows without text are left out, unless they have more cells than the first row.
+
+        Raises:
+            UnreadableFile: as `read_lines`; or the file is not in UTF-8, or not CSV.
+        """
+        lines = self._decode_lines()
+        first = next(lines, "")
+        # spreadsheets write the separator of the language of the user; no name of a column contains one
+        separator = max(_SEPARATORS, key=first.count)
+        rows = csv.reader(itertools.chain([first], lines), delimiter=separator, strict=True)
+        columns: int | None = None
+        line = 1
+        try:
+            for cells in rows:
+                self._row_start = self.bytes_read
+                if columns is None or any(cells) or len(cells) > columns:
+                    yield line, cells
+                columns = len(cells) if columns is None else columns
+                line = rows.line_num + 1
+        except csv.Error as error:
+            rest = TRUNCATED if self.has_open_end else _NOT_READ
+            raise UnreadableFile(
+                line,
+                "The row is not valid CSV: a quotation mark is missing or in the wrong place, or a cell has more than "
+                f"{csv.field_size_limit():,} characters. Correct the row. {rest}",
+            ) from error
+
+    def _read_raw(self) -> Iterator[tuple[int, bytes]]:
+        self._row_start = self.bytes_read
+        for number in itertools.count(1):
+            raw = self._file.readline(self._most_bytes + 1)
+            if not raw:
+                return
+            if number == 1:
+                _check_encoding(raw)
+            self.bytes_read += len(raw)
+            self.has_open_end = not raw.endswith(b"\n")
+            if self.bytes_read - self._row_start > self._most_bytes:
+                raise UnreadableFile(
+                    number, f"The line or row has more than {self._most_bytes:,} bytes. Shorten it. {_NOT_READ}"
+                )
+            yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+
+    def _decode_lines(self) -> Iterator[str]:
+        for number, raw in self._read_raw():
+            try:
+                yield raw.decode()
+            except UnicodeDecodeError as error:
+                raise UnreadableFile(number, f"{describe_encoding(error)} {_NOT_READ}") from None
+
+
+def _check_encoding(start: bytes) -> None:
+    """Check that the first line of a file can be UTF-8.
+
+    Raises:
+        UnreadableFile: it has zero bytes, as UTF-16 and UTF-32 have them, or one of their byte order marks; or it is
+            the start of a ZIP archive, which a workbook is.
+    """
+    if start.startswith(b"PK\x03\x04"):
+        raise UnreadableFile(1, "The file is a workbook, or another ZIP archive. Save its table as CSV in UTF-8.")
+    if not start.strip(b"\0\n"):
+        if b"\0" in start:
+            raise UnreadableFile(1, "The file starts with zero bytes: it is damaged. Export or copy it again.")
+        return
+    # without a byte order mark, zero bytes beside the first character show the encoding
+    if encoding := _WIDE.get(json.detect_encoding(start)[:6]):
+        raise UnreadableFile(1, f"The file is in {encoding}. Save it in UTF-8.")
+
+
+def describe_encoding(error: UnicodeDecodeError) -> str:
+    """Return what is wrong with a line that is not in UTF-8."""
+    cut = f" {TRUNCATED}" if error.reason == "unexpected end of data" else ""
+    return f"The line is not valid UTF-8 at byte {error.start + 1}. Save the file in UTF-8.{cut}"
+
+
+def describe_cells(cells: list[str], header: list[str], *, is_cut: bool) -> str:
+    """Return what is wrong with a row that has too many or too few cells.
+
+    Args:
+        cells: of the row.
+        header: the cells of the first line.
+        is_cut: whether the row is the last one and has no line break.
+    """
+    remedy = "Add the missing cells, or put" if len(cells) < len(header) else "Remove the last cells, or put"
+    return (
+        f"The row has {len(cells)} cells; the first line has {len(header)} columns. {remedy} cells that contain "
+        f"separators in quotation marks.{f' {TRUNCATED}' if is_cut else ''}"
+    )
+
+
+COLUMNS = (
+    "kind",
+    "id",
+    "reference_id",
+    "username",
+    "email",
+    "name",
+    "user_id",
+    "project_id",
+    "role",
+    "epic_id",
+    "user_story_id",
+    "acceptance_criteria_id",
+    "type_id",
+    "source_requirement_id",
+    "target_requirement_id",
+    "relationship_type_id",
+    "author_id",
+    "creator_id",
+    "assignee_id",
+    "created_by",
+    "priority",
+    "status",
+    "title",
+    "description",
+    "created_at",
+    "updated_at",
+)
+"""The fields of all records, in the order in which they are written."""
+# with the wide forms, and with tabs and line breaks, which spreadsheets remove before they look at the next character
+_DANGEROUS = "=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20"
+_TO_PROTECT = re.compile(rf"'*([{_DANGEROUS}]|\Z)")
+_PROTECTED = re.compile(rf"'+([{_DANGEROUS}]|\Z)")
+
+
+class Writer:
+    """Writes records to a text file, which must not translate line endings."""
+
+    def __init__(self, file: TextIO, form: Literal["jsonl", "csv"]) -> None:
+        self._file = file
+        # with the line ending of RFC 4180, Python also puts quotation marks around cells that contain only \r
+        self._csv = csv.DictWriter(file, COLUMNS, lineterminator="\r\n") if form == "csv" else None
+        if self._csv:
+            self._csv.writeheader()
+
+    def write(self, values: Mapping[str, object]) -> None:
+        """Write one record without the values that are None."""
+        given = {name: _format(values[name]) for name in COLUMNS if values.get(name) is not None}
+        if self._csv:
+            self._csv.writerow({name: protect(cell) for name, cell in given.items()})
+        else:
+            self._file.write(json.dumps(given, ensure_ascii=False) + "\n")
+
+    def finish(self) -> None:
+        """Write what follows the last record: nothing."""
+
+
+def protect(cell: object) -> object:
+    """Return a cell that no spreadsheet evaluates."""
+    return f"'{cell}" if isinstance(cell, str) and _TO_PROTECT.match(cell) else cell
+
+
+def unprotect(cell: str) -> str:
+    """Return the value of a cell; the inverse of `protect`. Other cells stay as they are."""
+    return cell[1:] if _PROTECTED.match(cell) else cell
+
+
+def _format(value: object) -> object:
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+
+
+Format = Literal["jsonl", "csv"]
+Parse = Callable[[object], FieldValues]
+
+_COLUMNS = {*COLUMNS, "parent"}
+
+
+class Numbered(NamedTuple):
+    """A record and its line."""
+
+    line: int
+    values: FieldValues
+
+
+class Refused(NamedTuple):
+    """A record that is not valid."""
+
+    rejections: list[Rejection]
+    """At least one."""
+    fields: object
+    """What the line contains, as far as it can be parsed; None if it cannot."""
+    ends_file: bool = False
+    """Whether the rest of the file was not read."""
+
+
+class _RepeatedKey(ValueError):
+    """A JSON object has a key twice."""
+
+
+class RecordReader:
+    """Reads the records of a file, once: iterate over it. A record that is not valid is `Refused`.
+
+    Iterating raises OSError if the file cannot be read.
+
+    Args:
+        file: the file.
+        form: its format.
+        parse: validates the fields of a record.
+        most_bytes: the maximum length of a line, or of a CSV row with line breaks in its cells.
+    """
+
+    def __init__(
+        self, file: BinaryIO, form: Format, *, parse: Parse = parse_record, most_bytes: int = RECORD_BYTES
+    ) -> None:
+        self._lines = Lines(file, most_bytes)
+        self._form = form
+        self._parse = parse
+
+    @property
+    def bytes_read(self) -> int:
+        """The number of bytes of the file that were read so far."""
+        return self._lines.bytes_read
+
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether the last row of a CSV file has no line break, so that its last cell can be incomplete."""
+        return self._form == "csv" and self._lines.has_open_end
+
+    def __iter__(self) -> Iterator[Numbered | Refused]:
+        """Read the file."""
+        try:
+            yield from self._read_csv() if self._form == "csv" else self._read_json_lines()
+        except UnreadableFile as end:
+            yield Refused([end.rejection], None, ends_file=True)
+
+    def _read_json_lines(self) -> Iterator[Numbered | Refused]:
+        for number, raw in self._lines.read_lines():
+            if raw.strip():
+                yield _parse_json(number, raw, self._parse)
+
+    def _read_csv(self) -> Iterator[Numbered | Refused]:
+        rows = self._lines.read_rows()
+        _, header = next(rows, (1, []))
+        _check_header(header)
+        for line, cells in rows:
+            yield self._parse_cells(line, header, cells)
+
+    def _parse_cells(self, line: int, header: list[str], cells: list[str]) -> Numbered | Refused:
+        if len(cells) != len(header):
+            return _refuse(line, describe_cells(cells, header, is_cut=self.may_be_cut))
+        fields = {name: unprotect(cell) if cell else None for name, cell in zip(header, cells, strict=True)}
+        return parse_numbered(line, fields, self._parse)
+
+
+def _parse_json(line: int, raw: bytes, parse: Parse) -> Numbered | Refused:
+    try:
+        fields = _DECODER.decode(raw.decode())
+    except UnicodeDecodeError as error:
+        return _refuse(line, describe_encoding(error))
+    except _RepeatedKey as error:
+        return Refused([Rejection(line, str(error), "Appears twice in the record. Remove one.")], None)
+    except (ValueError, RecursionError) as error:
+        if not raw.endswith(b"\n"):
+            return _refuse(line, f"The line is not valid JSON. Correct it. {TRUNCATED}")
+        where = f" at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else ""
+        return _refuse(line, f"The line is not valid JSON{where}. Write one JSON object in each line.")
+    return parse_numbered(line, fields, parse)
+
+
+def _refuse(line: int, reason: str) -> Refused:
+    return Refused([Rejection(line, None, reason)], None)
+
+
+def _make_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made: dict[str, object] = {}
+    for key, value in pairs:
+        if key in made:
+            raise _RepeatedKey(shorten(key))
+        made[key] = value
+    return made
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_make_object)
+
+
+def _check_header(header: list[str]) -> None:
+    if not header:
+        raise UnreadableFile(
+            1, "The file is empty, or its first line is. Write the names of the columns in the first line."
+        )
+    if "Issue key" in header:
+        raise UnreadableFile(
+            1, "This is a Jira export. Change it to records first; docs/interchange.md has a program for that."
+        )
+    seen = set()
+    for place, name in enumerate(header, 1):
+        if not name:
+            raise UnreadableFile(1, f"Column {place} has no name. Name it, or remove it.")
+        if name not in _COLUMNS:
+            allowed = ", ".join((*COLUMNS, "parent"))
+            near = get_close_matches("_".join(name.casefold().split()), _COLUMNS, n=1)
+            meant = "".join(f" Did you mean {one}?" for one in near)
+            raise UnreadableFile(
+                1, f"The column {shorten(name)!r} is unknown. Rename or remove it.{meant} Columns: {allowed}."
+            )
+        if name in seen:
+            raise UnreadableFile(1, f"The column {name} appears twice. Remove one.")
+        seen.add(name)
+
+
+def parse_numbered(line: int, fields: object, parse: Parse) -> Numbered | Refused:
+    """Validate the fields of a record."""
+    try:
+        return Numbered(line, parse(fields))
+    except InvalidRecord as error:
+        return Refused([Rejection(line, *problem) for problem in error.problems], fields)
