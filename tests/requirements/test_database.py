@@ -112,9 +112,9 @@ async def test_a_newer_database_is_refused(settings_with_tables: Settings) -> No
                 update(table(MIGRATIONS.version_table, column("version_num"))).values(version_num="0999")
             )
         failure = await failure_of(database)
-        assert "newer version" in failure.message
+        assert "does not know" in failure.message
         assert "0999" in str(failure.details)
-        with pytest.raises(ResourceExecutionError, match="newer version"):
+        with pytest.raises(ResourceExecutionError, match="does not know"):
             await migrating.upgrade(database)
 
 

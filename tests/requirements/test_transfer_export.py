@@ -28,7 +28,17 @@ from quilt_mcp.requirements.transfer.exporting import export_records
 from quilt_mcp.requirements.transfer.files import Writer
 from quilt_mcp.requirements.transfer.records import TABLES
 from quilt_mcp.settings import Settings
-from tests.requirements.transferring import ADA, EPIC, STORY, export_kind, import_family, related, requirement, write
+from tests.requirements.transferring import (
+    ADA,
+    EPIC,
+    STORY,
+    export,
+    export_kind,
+    import_family,
+    related,
+    requirement,
+    write,
+)
 from tests.support.postgres_server import PostgresServer
 
 
@@ -320,7 +330,6 @@ def test_an_export_of_a_project_has_what_belongs_to_it(tmp_path: Path, capsys: p
         "2 users, 1 project, 1 member, 2 requirement types, 1 relationship type, 1 epic, 1 user story, 2 req" in shown
     )
     assert "It has usernames and e-mail addresses." in shown
-    assert "--delete-missing would delete everything else" in shown
     found = read_kinds(target)
     assert {one["username"] for one in found["user"]} == {"ada", "bob"}
     assert [one["name"] for one in found["project"]] == ["Pumps"]
@@ -337,6 +346,27 @@ def test_an_export_of_a_project_has_what_belongs_to_it(tmp_path: Path, capsys: p
     ]
     assert main(both) == 0
     assert len(read_kinds(tmp_path / "both.csv")["relationship"]) == 3
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_an_import_of_a_part_deletes_nothing_of_other_projects(
+    suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also the relationship that leads out of the project stays, which the part does not have."""
+    import_family(tmp_path / "in.jsonl", *IN_PUMPS, requirement(10, user_story_id="US-002"))
+    everything = {json.dumps(one) for one in export(capsys)}
+    part = tmp_path / f"part.{suffix}"
+    assert main(["requirements", "export", str(part), "--project", "Pumps", "--with-users"]) == 0
+    command = ["requirements", "import", str(part), "--update", "--delete-missing", "--json"]
+    capsys.readouterr()
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out)["change_count"] == 0
+    part.write_text("".join(line for line in part.read_text().splitlines(keepends=True) if "REQ-010" not in line))
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out)["deleted"] == {"requirement": 1}
+    [gone] = everything - {json.dumps(one) for one in export(capsys)}
+    assert json.loads(gone)["reference_id"] == "REQ-010"
 
 
 @pytest.mark.usefixtures("tables")

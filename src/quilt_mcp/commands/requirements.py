@@ -51,8 +51,8 @@ def import_(
         format: the format of the file.
         update: change records that the database has. A record changes only the fields that it has. Without this option,
             epics, user stories, acceptance criteria, requirements and relationships that exist are rejected.
-        delete_missing: with --update, delete what the file does not have, of each kind that it has. Users, projects and
-            types are never deleted.
+        delete_missing: with --update, delete what the file does not have, of each kind that it has; if it has projects,
+            only of these. Users, projects and types are never deleted.
         dry_run: check everything and show what would change, but write nothing.
         creator: the author of records without one: a username or user ID. Default in an SQLite database without other
             users: the user `local`, who is created.
@@ -104,8 +104,6 @@ def export(
         show(
             f"It has {'usernames and e-mail addresses' if counts['user'] else 'no usernames and no e-mail addresses'}."
         )
-        if project:
-            show("It is a part: an import with --delete-missing would delete everything else.")
     return 1 if counts is None else 0
 
 

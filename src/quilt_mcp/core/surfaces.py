@@ -93,7 +93,7 @@ class ManagedResource(Resource):
 
 
 class CacheableResourceResult(ResourceResult):
-    """The result of a read that says how long, and for whom, it may be kept."""
+    """The result of a read that says how long a client may keep it, and whether others may use it."""
 
     ttl_ms: int = 0
     cache_scope: Literal["public", "private"] = "private"

@@ -50,11 +50,15 @@ class DatabaseFailures:
         }
 
     def make_newer(self, found: str, known: str) -> ResourceExecutionError:
-        """Return the failure for a schema that a newer version of quilt-mcp has written."""
+        """Return the failure for a schema of another version: a newer one, or one before the first release."""
         return ResourceExecutionError(
-            f"The {self.name} was written by a newer version of quilt-mcp.",
+            f"The {self.name} has a schema that this version of quilt-mcp does not know.",
             details=f"schema {found}; this version supports up to {known}",
-            suggested_actions=["Upgrade quilt-mcp.", f"Or use another database: set {self.setting}."],
+            suggested_actions=[
+                "Upgrade quilt-mcp, if a newer version wrote it.",
+                "If a version before the first release wrote it, export the data with that version.",
+                f"Or use another database: set {self.setting}.",
+            ],
         )
 
     def make_foreign(self, problem: str | None) -> ResourceExecutionError:

@@ -31,7 +31,7 @@ class Part:
 
     Attributes:
         projects: the names or IDs of its projects; empty for everything.
-        has_users: whether it contains users and memberships, and who created a record and to whom it is assigned.
+        has_users: whether it contains users and memberships, and the author and the assignee of a record.
     """
 
     projects: Sequence[str] = ()

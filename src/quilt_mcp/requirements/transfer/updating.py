@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-from sqlalchemy import Column, Table, bindparam, delete, select, update
+from sqlalchemy import Column, ColumnElement, Table, bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quilt_mcp.requirements import kinds, tables
@@ -104,7 +104,10 @@ class Deleter:
     changes: Changes
 
     async def delete_missing(self) -> None:
-        """Delete the rows that the file does not have, of the kinds that it has. Reject those that others refer to."""
+        """Delete the rows that the file does not have, of the kinds that it has. Reject those that others refer to.
+
+        A file with projects says nothing about the rows of others: it can be the export of a part.
+        """
         if self.spool.counts["member"]:
             await self._delete_members()
         for kind in _DELETABLE:
@@ -115,12 +118,21 @@ class Deleter:
     async def _list_missing(self, kind: str) -> AsyncIterator[list[AnyRow]]:
         table = metadata.tables[TABLES[kind]]
         shown = [table.c.id, *([table.c[NAMES[table.name]]] if table.name in NAMES else [])]
-        page = select(*shown).order_by(table.c.id).limit(BATCH)
+        page = select(*shown).where(*self._limit_to_projects(kind)).order_by(table.c.id).limit(BATCH)
         rows = (await self.connection.execute(page)).all()
         while rows:
             kept = self.spool.find_stored(table.name, [row.id for row in rows])
             yield [row for row in rows if row.id not in kept]
             rows = (await self.connection.execute(page.where(table.c.id > rows[-1].id))).all()
+
+    def _limit_to_projects(self, kind: str) -> list[ColumnElement[bool]]:
+        known = [one.values["id"] for records in self.spool.list_records("project") for one in records]
+        if not known:
+            return []
+        if kind != "relationship":
+            return [metadata.tables[TABLES[kind]].c.project_id.in_(known)]
+        inside = select(_requirements.id).where(_requirements.project_id.in_(known))
+        return [_relationships[name].in_(inside) for name in ("source_requirement_id", "target_requirement_id")]
 
     async def _delete(self, kind: str, rows: list[AnyRow]) -> None:
         table = metadata.tables[TABLES[kind]]
@@ -149,6 +161,7 @@ class Deleter:
             select(members.c.user_id, members.c.project_id, tables.users.c.username, tables.projects.c.name)
             .join(tables.users, tables.users.c.id == members.c.user_id)
             .join(tables.projects, tables.projects.c.id == members.c.project_id)
+            .where(*self._limit_to_projects("member"))
         )
         kept: set[tuple[str, str]] = set()
         for records in self.spool.list_records("member"):
