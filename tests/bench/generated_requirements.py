@@ -47,7 +47,7 @@ async def database(entities: int, folder: Path) -> Path:
     unfinished = file.with_suffix(".unfinished")
     if not await asyncio.to_thread(file.exists):
         await asyncio.to_thread(_remove_old, folder, entities)
-        await _create_tables(unfinished)
+        _create_tables(unfinished)
         await asyncio.to_thread(_fill, unfinished, entities)
         await asyncio.to_thread(unfinished.rename, file)
     return file
@@ -81,12 +81,12 @@ def entity_id(kind: Kind, number: int) -> str:
     return str(UUID(f"{_START + number:012x}700080000000{KINDS.index(kind):08x}"))
 
 
-async def _create_tables(file: Path) -> None:
+def _create_tables(file: Path) -> None:
     made = open_database(Settings(database_url=SecretStr(url(file))), patient=True)
     try:
-        await migrating.upgrade(made)
+        migrating.upgrade(made)
     finally:
-        await made.close()
+        made.close()
 
 
 def _fill(file: Path, entities: int) -> None:

@@ -4,8 +4,7 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Table, insert, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, Table, insert, select
 
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.tables import Values
@@ -15,43 +14,43 @@ from tests.requirements.conftest import opened
 _BATCH = 1000
 
 
-async def write_epic(settings: Settings, stories: list[tuple[int, int]], relationships: int = 0) -> None:
+def write_epic(settings: Settings, stories: list[tuple[int, int]], relationships: int = 0) -> None:
     """Write EP-900 with a user story for each pair: its numbers of acceptance criteria and of requirements.
 
     The first requirement has so many relationships to others, and half as many from others.
     """
-    async with opened(settings) as database, database.writing() as connection:
-        shared = await _write_shared(connection)
+    with opened(settings) as database, database.writing() as connection:
+        shared = _write_shared(connection)
         epic = shared | {"id": str(uuid.uuid4()), "reference_id": "EP-900", "status": "Draft", "title": "Big"}
-        await _insert(connection, tables.epics, [epic])
+        _insert(connection, tables.epics, [epic])
         parents = [
             shared
             | {"id": str(uuid.uuid4()), "reference_id": f"US-{9000 + at}", "epic_id": epic["id"], "title": f"{at}"}
             for at in range(len(stories))
         ]
-        await _insert(connection, tables.user_stories, [one | {"status": "Draft"} for one in parents])
+        _insert(connection, tables.user_stories, [one | {"status": "Draft"} for one in parents])
         criteria: list[Values] = []
         wanted: list[Values] = []
         for parent, (some, more) in zip(parents, stories, strict=True):
             criteria += [_child(parent, "AC", len(criteria) + at) for at in range(some)]
             wanted += [_child(parent, "REQ", len(wanted) + at) for at in range(more)]
         user = shared["creator_id"]
-        await _insert(connection, tables.acceptance_criteria, [one | {"author_id": user} for one in criteria])
-        kind = await connection.scalar(select(tables.requirement_types.c.id).limit(1))
-        await _insert(
+        _insert(connection, tables.acceptance_criteria, [one | {"author_id": user} for one in criteria])
+        kind = connection.scalar(select(tables.requirement_types.c.id).limit(1))
+        _insert(
             connection, tables.requirements, [shared | one | {"type_id": kind, "status": "Draft"} for one in wanted]
         )
-        await _insert(connection, tables.requirement_relationships, await _relate(connection, wanted, relationships))
+        _insert(connection, tables.requirement_relationships, _relate(connection, wanted, relationships))
 
 
-async def _write_shared(connection: AsyncConnection) -> Values:
+def _write_shared(connection: Connection) -> Values:
     """Write a user. Return the values that planned entities have in common."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     times: Values = {"created_at": now, "updated_at": now}
     user = str(uuid.uuid4())
     row = {"id": user, "username": f"u-{user}", "email": f"{user}@acme.example", "role": "User"}
-    await _insert(connection, tables.users, [row | times])
-    project = await connection.scalar(select(tables.projects.c.id).limit(1))
+    _insert(connection, tables.users, [row | times])
+    project = connection.scalar(select(tables.projects.c.id).limit(1))
     return times | {"project_id": project, "creator_id": user, "assignee_id": user, "priority": 2}
 
 
@@ -71,9 +70,9 @@ def _child(parent: Values, prefix: str, number: int) -> Values:
     )
 
 
-async def _relate(connection: AsyncConnection, wanted: list[Values], number: int) -> list[Values]:
-    kind = await connection.scalar(select(tables.relationship_types.c.id).limit(1))
-    user = await connection.scalar(select(tables.users.c.id).limit(1))
+def _relate(connection: Connection, wanted: list[Values], number: int) -> list[Values]:
+    kind = connection.scalar(select(tables.relationship_types.c.id).limit(1))
+    user = connection.scalar(select(tables.users.c.id).limit(1))
     ids = [one["id"] for one in wanted]
     pairs = [(ids[0], other) for other in ids[1 : number + 1]] + [(one, ids[0]) for one in ids[1 : number // 2 + 1]]
     now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -90,6 +89,6 @@ async def _relate(connection: AsyncConnection, wanted: list[Values], number: int
     ]
 
 
-async def _insert(connection: AsyncConnection, table: Table, rows: list[Values]) -> None:
+def _insert(connection: Connection, table: Table, rows: list[Values]) -> None:
     for start in range(0, len(rows), _BATCH):
-        await connection.execute(insert(table), rows[start : start + _BATCH])
+        connection.execute(insert(table), rows[start : start + _BATCH])

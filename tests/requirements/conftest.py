@@ -1,10 +1,8 @@
 """Databases for the tests: each test has its own, on SQLite and on a real PostgreSQL."""
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -32,8 +30,8 @@ _numbers = count()
 @pytest.fixture(scope="session")
 def postgres_with_templates(postgres: PostgresServer) -> PostgresServer:
     """The PostgreSQL server, with the databases `tables` and `sample` to copy."""
-    _run(_fill(postgres.create("tables"), sample=False))
-    _run(_fill(postgres.create("sample", "tables"), sample=True))
+    _fill(postgres.create("tables"), sample=False)
+    _fill(postgres.create("sample", "tables"), sample=True)
     return postgres
 
 
@@ -89,16 +87,16 @@ def settings_with_sample(make_settings: Callable[[str, Contents], Settings], dia
 
 
 @pytest.fixture
-async def empty_database(settings_with_tables: Settings) -> AsyncIterator[Database]:
+def empty_database(settings_with_tables: Settings) -> Iterator[Database]:
     """A database with the tables and nothing in them but what every database has."""
-    async with opened(settings_with_tables) as database:
+    with opened(settings_with_tables) as database:
         yield database
 
 
 @pytest.fixture
-async def database(settings_with_sample: Settings) -> AsyncIterator[Database]:
+def database(settings_with_sample: Settings) -> Iterator[Database]:
     """A database with the sample."""
-    async with opened(settings_with_sample) as database:
+    with opened(settings_with_sample) as database:
         yield database
 
 
@@ -120,7 +118,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
 
     def counted(self: Database, engine: Any) -> None:
         from_settings(self, engine)
-        event.listen(engine.sync_engine, "before_cursor_execute", note)
+        event.listen(self.storage.engine, "before_cursor_execute", note)
 
     def note(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
         of_schema = "pg_catalog" in statement or "schema_version" in statement
@@ -153,19 +151,14 @@ def tables(settings_with_tables: Settings, set_settings: Callable[[Settings], No
     set_settings(settings_with_tables)
 
 
-@asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[Database]:
+@contextmanager
+def opened(settings: Settings) -> Iterator[Database]:
     """The database of these settings, closed at the end."""
     database = open_database(settings)
     try:
         yield database
     finally:
-        await database.close()
-
-
-def _run(coroutine: Coroutine[Any, Any, None]) -> None:
-    with ThreadPoolExecutor(1) as thread:  # for the test's own may run an event loop
-        thread.submit(asyncio.run, coroutine).result()
+        database.close()
 
 
 @cache
@@ -175,18 +168,18 @@ def _file_with(contents: Literal["tables", "sample"]) -> bytes:
         if contents == "sample":
             write_sample(settings)
         else:
-            _run(_migrate(settings))
+            _migrate(settings)
         return (Path(directory) / FILE_NAME).read_bytes()
 
 
-async def _fill(url: str, *, sample: bool) -> None:
+def _fill(url: str, *, sample: bool) -> None:
     settings = Settings(database_url=SecretStr(url))
-    await _migrate(settings)
+    _migrate(settings)
     if sample:
-        async with opened(settings) as database, database.writing() as connection:
-            await create_sample(connection)
+        with opened(settings) as database, database.writing() as connection:
+            create_sample(connection)
 
 
-async def _migrate(settings: Settings) -> None:
-    async with opened(settings) as database:
-        await migrating.upgrade(database)
+def _migrate(settings: Settings) -> None:
+    with opened(settings) as database:
+        migrating.upgrade(database)

@@ -92,36 +92,34 @@ def _text(kind: Kind, random_: random.Random, graph: Graph) -> Row:
     }
 
 
-async def write_graph(database: Database, graph: Graph) -> None:
+def write_graph(database: Database, graph: Graph) -> None:
     """Write the rows as they are, without the checks and the search index of `writing`."""
-    async with database.reading():
+    with database.reading():
         has_projects = not database.is_existing
     times = {"created_at": NOW, "updated_at": NOW}
-    async with database.engine.begin() as connection:
+    with database.storage.engine.begin() as connection:
         if has_projects:
             users = [one | {"email": f"{one['username']}@example.com"} | times for one in graph.users]
-            await connection.execute(insert(tables.users), users)
-            await connection.execute(insert(tables.projects), [one | times for one in graph.projects])
-            await connection.execute(insert(tables.project_members), graph.members)
+            connection.execute(insert(tables.users), users)
+            connection.execute(insert(tables.projects), [one | times for one in graph.projects])
+            connection.execute(insert(tables.project_members), graph.members)
         else:
-            await connection.execute(
+            connection.execute(
                 text(
                     "INSERT INTO users (id, username, email, password_hash, role) "
                     "VALUES (CAST(:id AS uuid), CAST(:username AS text), CAST(:username AS text) || '@x', '-', :role)"
                 ),
                 graph.users,
             )
-            known = set(await connection.scalars(select(tables.relationship_types.c.name)))
-            await connection.execute(
+            known = set(connection.scalars(select(tables.relationship_types.c.name)))
+            connection.execute(
                 text("INSERT INTO relationship_types (name) VALUES (:name)"),
                 [{"name": name} for name in TYPES if name not in known],
             )
-        type_id = await connection.scalar(select(tables.requirement_types.c.id).order_by(tables.requirement_types.c.id))
+        type_id = connection.scalar(select(tables.requirement_types.c.id).order_by(tables.requirement_types.c.id))
         types = {
             one.name: one.id
-            for one in await connection.execute(
-                select(tables.relationship_types.c.id, tables.relationship_types.c.name)
-            )
+            for one in connection.execute(select(tables.relationship_types.c.id, tables.relationship_types.c.name))
         }
         for kind in KINDS:
             rows = [one | times for one in graph.entities[kind.name]]
@@ -130,10 +128,10 @@ async def write_graph(database: Database, graph: Graph) -> None:
             if not has_projects:
                 rows = [{key: value for key, value in one.items() if key != "project_id"} for one in rows]
             if rows:
-                await connection.execute(insert(tables.BY_KIND[kind.name]), rows)
+                connection.execute(insert(tables.BY_KIND[kind.name]), rows)
         by = graph.users[0]["id"]
         if graph.relationships:
-            await connection.execute(
+            connection.execute(
                 insert(tables.requirement_relationships),
                 [
                     {key: value for key, value in one.items() if key != "type"}

@@ -13,15 +13,15 @@ from quilt_mcp.settings import Settings
 PASSWORD = "correct-horse-battery"
 
 
-async def epics(database: Database) -> int:
-    async with database.reading() as connection:
-        return int(await connection.scalar(select(func.count()).select_from(tables.epics)) or 0)
+def epics(database: Database) -> int:
+    with database.reading() as connection:
+        return int(connection.scalar(select(func.count()).select_from(tables.epics)) or 0)
 
 
-async def failure_of(database: Database) -> ResourceFailure:
+def failure_of(database: Database) -> ResourceFailure:
     """Return the failure of a read. Check that it contains no password and no text of a driver."""
     with pytest.raises(ResourceFailure) as failed:
-        await epics(database)
+        epics(database)
     text = f"{failed.value.message} {failed.value.details} {failed.value.suggested_actions}"
     assert PASSWORD not in text
     assert "sqlalche" not in text

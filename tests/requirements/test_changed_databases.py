@@ -34,8 +34,8 @@ async def reading_server(settings: Settings) -> AsyncIterator[AnyClient]:
     """A client of a server that has read its file and written to it, so that the file has a write-ahead log."""
     async with connect(settings) as client:
         await count(client)
-        async with opened(settings) as database, database.writing() as connection:
-            await create_project(connection, "Written meanwhile", None)
+        with opened(settings) as database, database.writing() as connection:
+            create_project(connection, "Written meanwhile", None)
         await count(client)
         yield client
 
@@ -78,18 +78,18 @@ async def test_a_file_that_replaces_another_is_refused_while_the_log_of_the_othe
     assert check_integrity(file_of(settings)) == "ok"
 
 
-async def test_a_file_that_replaces_another_is_used_by_the_next_read_and_write(
+def test_a_file_that_replaces_another_is_used_by_the_next_read_and_write(
     make_settings: Callable[[str, Contents], Settings], tmp_path: Path
 ) -> None:
     settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
-    async with opened(settings) as database:
-        await write_project(database, "Written before")
-        assert await epics(database) == 0
+    with opened(settings) as database:
+        write_project(database, "Written before")
+        assert epics(database) == 0
         remove_log(settings)
         copy_of(other, tmp_path).rename(file_of(settings))
-        assert await epics(database) == SAMPLE
-        await write_project(database, "Written after")
-        assert await epics(database) == SAMPLE
+        assert epics(database) == SAMPLE
+        write_project(database, "Written after")
+        assert epics(database) == SAMPLE
     with closing(sqlite3.connect(file_of(settings))) as connection:
         names = {row[0] for row in connection.execute("SELECT name FROM projects")}
     assert "Written after" in names
@@ -97,49 +97,49 @@ async def test_a_file_that_replaces_another_is_used_by_the_next_read_and_write(
     assert check_integrity(file_of(settings)) == "ok"
 
 
-async def test_a_backup_is_not_lost_if_a_read_finds_its_copy_still_empty(
+def test_a_backup_is_not_lost_if_a_read_finds_its_copy_still_empty(
     make_settings: Callable[[str, Contents], Settings], tmp_path: Path
 ) -> None:
     settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
-    async with opened(settings) as database:
-        assert await epics(database) == 0
+    with opened(settings) as database:
+        assert epics(database) == 0
         backup = copy_of(other, tmp_path)
         remove_log(settings)
         file_of(settings).unlink()
         with file_of(settings).open("wb") as copy:
-            failure = await failure_of(database)
+            failure = failure_of(database)
             assert "is empty, and it was not before" in failure.message
             assert failure.transient
             copy.write(backup.read_bytes())
-        assert await epics(database) == SAMPLE
+        assert epics(database) == SAMPLE
     assert check_integrity(file_of(settings)) == "ok"
 
 
-async def test_the_log_of_a_file_is_known_although_it_had_a_journal_before(
+def test_the_log_of_a_file_is_known_although_it_had_a_journal_before(
     make_settings: Callable[[str, Contents], Settings], tmp_path: Path
 ) -> None:
     settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
-    async with opened(settings) as database:
-        assert await epics(database) == 0
+    with opened(settings) as database:
+        assert epics(database) == 0
     with closing(sqlite3.connect(file_of(settings))) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
-    async with opened(settings) as database:
+    with opened(settings) as database:
         journal = file_of(settings).with_name(file_of(settings).name + "-journal")
         journal.write_bytes(b"")
-        assert await epics(database) == 0
+        assert epics(database) == 0
         journal.unlink()
         copy = copy_of(other, tmp_path)
         file_of(settings).with_name(file_of(settings).name + "-wal").write_bytes(b"of the old file")
         copy.rename(file_of(settings))
-        assert "was replaced" in (await failure_of(database)).message
+        assert "was replaced" in (failure_of(database)).message
 
 
 async def test_a_file_without_a_log_that_is_replaced_is_used_by_the_next_read(
     make_settings: Callable[[str, Contents], Settings], tmp_path: Path
 ) -> None:
     settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
-    async with opened(settings) as database:
-        assert await epics(database) == 0
+    with opened(settings) as database:
+        assert epics(database) == 0
     with closing(sqlite3.connect(file_of(settings))) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
     async with connect(settings) as client:
@@ -153,26 +153,26 @@ async def test_a_file_without_a_log_that_is_replaced_is_used_by_the_next_read(
         assert await count(client) == SAMPLE
 
 
-async def test_a_file_that_replaces_another_and_is_used_by_another_server_is_used_by_the_next_read(
+def test_a_file_that_replaces_another_and_is_used_by_another_server_is_used_by_the_next_read(
     make_settings: Callable[[str, Contents], Settings], tmp_path: Path
 ) -> None:
     settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
-    async with opened(settings) as first, opened(settings) as second:
-        await write_project(first, "Written before")
-        assert await epics(first) == await epics(second) == 0
+    with opened(settings) as first, opened(settings) as second:
+        write_project(first, "Written before")
+        assert epics(first) == epics(second) == 0
         remove_log(settings)
         copy_of(other, tmp_path).rename(file_of(settings))
-        await write_project(first, "Written after")
-        assert await epics(second) == SAMPLE
-        await second.close()
-        await write_project(first, "Written at last")
+        write_project(first, "Written after")
+        assert epics(second) == SAMPLE
+        second.close()
+        write_project(first, "Written at last")
     with closing(sqlite3.connect(file_of(settings))) as connection:
         names = {row[0] for row in connection.execute("SELECT name FROM projects")}
     assert {"Written after", "Written at last"} <= names
     assert check_integrity(file_of(settings)) == "ok"
 
 
-async def test_the_log_of_a_file_that_is_named_by_a_link_is_found(
+def test_the_log_of_a_file_that_is_named_by_a_link_is_found(
     make_settings: Callable[[str, Contents], Settings], tmp_path: Path
 ) -> None:
     settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
@@ -180,17 +180,17 @@ async def test_the_log_of_a_file_that_is_named_by_a_link_is_found(
     real.parent.mkdir()
     file_of(settings).rename(real)
     file_of(settings).symlink_to(real)
-    async with opened(settings) as database:
-        await write_project(database, "Written before")
+    with opened(settings) as database:
+        write_project(database, "Written before")
         copy_of(other, tmp_path).rename(real)
-        assert "was replaced" in (await failure_of(database)).message
+        assert "was replaced" in (failure_of(database)).message
         for suffix in ("-wal", "-shm"):
             real.with_name(real.name + suffix).unlink()
-        assert await epics(database) == SAMPLE
+        assert epics(database) == SAMPLE
     assert check_integrity(real) == "ok"
 
 
-async def test_the_log_of_the_file_that_a_link_names_last_is_known(
+def test_the_log_of_the_file_that_a_link_names_last_is_known(
     make_settings: Callable[[str, Contents], Settings], tmp_path: Path
 ) -> None:
     settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
@@ -200,31 +200,31 @@ async def test_the_log_of_the_file_that_a_link_names_last_is_known(
     shutil.copy(file_of(settings), second)
     file_of(settings).rename(first)
     file_of(settings).symlink_to(first)
-    async with opened(settings) as database:
-        await write_project(database, "Written to the first")
+    with opened(settings) as database:
+        write_project(database, "Written to the first")
         with closing(sqlite3.connect(first)) as using:  # another process uses the first file, so its log stays
             using.execute("SELECT count(*) FROM projects").fetchone()
             file_of(settings).unlink()
             file_of(settings).symlink_to(second)
-            await write_project(database, "Written to the second")
-            assert await epics(database) == 0
+            write_project(database, "Written to the second")
+            assert epics(database) == 0
             copy_of(other, tmp_path).rename(second)
-            assert "was replaced" in (await failure_of(database)).message
+            assert "was replaced" in (failure_of(database)).message
     assert check_integrity(first) == "ok"
 
 
-async def test_a_file_that_replaces_another_during_a_read_stays_as_it_is(
+def test_a_file_that_replaces_another_during_a_read_stays_as_it_is(
     make_settings: Callable[[str, Contents], Settings], tmp_path: Path
 ) -> None:
     settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
-    async with opened(settings) as database:
-        await write_project(database, "Written before")
-        async with database.reading():
+    with opened(settings) as database:
+        write_project(database, "Written before")
+        with database.reading():
             copy_of(other, tmp_path).rename(file_of(settings))
-            assert "was replaced" in (await failure_of(database)).message
+            assert "was replaced" in (failure_of(database)).message
     remove_log(settings)
-    async with opened(settings) as database:
-        assert await epics(database) == SAMPLE
+    with opened(settings) as database:
+        assert epics(database) == SAMPLE
 
 
 async def test_a_commit_of_another_process_survives_that_the_file_is_moved_away_and_back(
@@ -246,20 +246,20 @@ async def test_a_commit_of_another_process_survives_that_the_file_is_moved_away_
         assert ("Written by the other",) in connection.execute("SELECT name FROM projects").fetchall()
 
 
-async def test_a_file_that_is_damaged_in_place_is_refused_until_it_is_restored(
+def test_a_file_that_is_damaged_in_place_is_refused_until_it_is_restored(
     make_settings: Callable[[str, Contents], Settings], tmp_path: Path
 ) -> None:
     settings = make_settings("sqlite", "sample")
     backup = copy_of(settings, tmp_path)
-    async with opened(settings) as database:
-        assert await epics(database) == SAMPLE
-        await database.close()
+    with opened(settings) as database:
+        assert epics(database) == SAMPLE
+        database.close()
         with file_of(settings).open("r+b") as file:
             file.write(b"x" * 4096)
         for _ in range(2):
-            assert "damaged" in (await failure_of(database)).message
+            assert "damaged" in (failure_of(database)).message
         shutil.copyfile(backup, file_of(settings))
-        assert await epics(database) == SAMPLE
+        assert epics(database) == SAMPLE
 
 
 async def test_a_deleted_file_is_not_an_empty_database(make_settings: Callable[[str, Contents], Settings]) -> None:
@@ -288,57 +288,54 @@ def unprivileged(directory: Path) -> Iterator[None]:
         os.seteuid(0)
 
 
-async def write_project(database: Database, name: str) -> None:
-    async with database.writing() as connection:
-        await create_project(connection, name, None)
+def write_project(database: Database, name: str) -> None:
+    with database.writing() as connection:
+        create_project(connection, name, None)
 
 
-async def test_a_file_that_becomes_read_only_and_writable_again(
+def test_a_file_that_becomes_read_only_and_writable_again(
     make_settings: Callable[[str, Contents], Settings],
 ) -> None:
     source = file_of(make_settings("sqlite", "sample"))
     with TemporaryDirectory() as made:
         settings = Settings(data_dir=Path(made), database_url=None)
         shutil.copyfile(source, file_of(settings))
-        with unprivileged(Path(made)):
-            async with opened(settings) as database:
-                await write_project(database, "one")
-                file_of(settings).chmod(0o400)
-                assert await epics(database) == SAMPLE
-                with pytest.raises(ResourceExecutionError, match="cannot be opened or written"):
-                    await write_project(database, "two")
-                assert await epics(database) == SAMPLE
-                file_of(settings).chmod(0o600)
-                await write_project(database, "two")
+        with unprivileged(Path(made)), opened(settings) as database:
+            write_project(database, "one")
+            file_of(settings).chmod(0o400)
+            assert epics(database) == SAMPLE
+            with pytest.raises(ResourceExecutionError, match="cannot be opened or written"):
+                write_project(database, "two")
+            assert epics(database) == SAMPLE
+            file_of(settings).chmod(0o600)
+            write_project(database, "two")
 
 
-async def set_revision(settings: Settings, revision: str) -> None:
+def set_revision(settings: Settings, revision: str) -> None:
     """Mark the tables as another version does, from another process."""
-    async with opened(settings) as database, database.migrating() as connection:
-        await connection.execute(
-            update(table(MIGRATIONS.version_table, column("version_num"))).values(version_num=revision)
-        )
+    with opened(settings) as database, database.migrating() as connection:
+        connection.execute(update(table(MIGRATIONS.version_table, column("version_num"))).values(version_num=revision))
 
 
 async def test_tables_of_a_newer_version_are_refused_by_the_next_read(settings_with_sample: Settings) -> None:
     async with connect(settings_with_sample) as client:
         assert await count(client) == SAMPLE
-        await set_revision(settings_with_sample, "0999")
+        set_revision(settings_with_sample, "0999")
         for path in ("epics", "epics/EP-001", "search/catalog"):
             assert "does not know" in (await read_failure(client, path)).body["message"]
-        await set_revision(settings_with_sample, MIGRATIONS.newest)
+        set_revision(settings_with_sample, MIGRATIONS.newest)
         assert await count(client) == SAMPLE
 
 
 async def test_tables_that_are_removed_and_created_again(settings_with_sample: Settings, dialect: str) -> None:
     async with connect(settings_with_sample) as client:
         assert await count(client) == SAMPLE
-        async with opened(settings_with_sample) as database, database.migrating() as connection:
-            await remove_tables(connection)
+        with opened(settings_with_sample) as database, database.migrating() as connection:
+            remove_tables(connection)
         if dialect == "postgresql":
             assert "no tables" in (await read_failure(client, "epics")).body["message"]
-            async with opened(settings_with_sample) as database:
-                await migrating.upgrade(database)
+            with opened(settings_with_sample) as database:
+                migrating.upgrade(database)
         assert await count(client) == 0
 
 

@@ -31,12 +31,10 @@ async def read_all(client: AnyClient, path: str) -> list[dict[str, Any]]:
         cursor = f"{'&' if '?' in path else '?'}cursor={pages[-1]['next_cursor']}"
 
 
-async def select_pairs(settings: Settings, child: Any) -> set[tuple[str, str]]:
+def select_pairs(settings: Settings, child: Any) -> set[tuple[str, str]]:
     """Return the user story and the ID of every child, with plain SQL."""
-    async with opened(settings) as database, database.reading() as connection:
-        return {
-            (row.user_story_id, row.id) for row in await connection.execute(select(child.c.user_story_id, child.c.id))
-        }
+    with opened(settings) as database, database.reading() as connection:
+        return {(row.user_story_id, row.id) for row in connection.execute(select(child.c.user_story_id, child.c.id))}
 
 
 @pytest.mark.soak
@@ -45,7 +43,7 @@ async def test_every_descendant_of_a_big_epic_can_be_reached_and_no_page_states_
 ) -> None:
     # every seventh has no requirements, which must differ from requirements that were not read
     stories = [(at % 3, 0 if at % 7 == 0 else REQUIREMENTS) for at in range(STORIES)]
-    await write_epic(settings_with_tables, stories)
+    write_epic(settings_with_tables, stories)
     async with connect(settings_with_tables) as client:
         pages = await read_all(client, "epics/EP-900/hierarchy")
     shown = [story for page in pages for story in page["user_stories"]]
@@ -57,7 +55,7 @@ async def test_every_descendant_of_a_big_epic_can_be_reached_and_no_page_states_
         ("requirements", tables.requirements),
         ("acceptance_criteria", tables.acceptance_criteria),
     ):
-        real = await select_pairs(settings_with_tables, child)
+        real = select_pairs(settings_with_tables, child)
         assert {(story["id"], one["id"]) for story in shown for one in story[name]} == real
         assert all(len(story[name]) == story[f"{name}_count"] for story in shown)
     assert all(story["is_complete"] for story in shown)
@@ -83,7 +81,7 @@ async def test_a_user_story_with_too_many_children_says_how_many_and_the_rest_ca
     settings_with_tables: Settings,
 ) -> None:
     number = MAX_CHILDREN + 5
-    await write_epic(settings_with_tables, [(1, 2), (0, number), (1, 3)])
+    write_epic(settings_with_tables, [(1, 2), (0, number), (1, 3)])
     async with connect(settings_with_tables) as client:
         pages = await read_all(client, "epics/EP-900/hierarchy")
         shown = [story for page in pages for story in page["user_stories"]]
@@ -97,7 +95,7 @@ async def test_a_user_story_with_too_many_children_says_how_many_and_the_rest_ca
 
 
 async def test_an_epic_without_user_stories_is_complete(settings_with_tables: Settings) -> None:
-    await write_epic(settings_with_tables, [])
+    write_epic(settings_with_tables, [])
     async with connect(settings_with_tables) as client:
         tree = await read(client, "epics/EP-900/hierarchy")
     assert (tree["user_stories"], tree["count"], tree["next_cursor"], tree["is_complete"]) == ([], 0, None, True)
@@ -108,7 +106,7 @@ async def test_every_relationship_can_be_reached_in_both_directions(
     query: str, limit: int, settings_with_tables: Settings
 ) -> None:
     number = limit * 2 + 7
-    await write_epic(settings_with_tables, [(0, number + 1)], relationships=number)
+    write_epic(settings_with_tables, [(0, number + 1)], relationships=number)
     async with connect(settings_with_tables) as client:
         pages = await read_all(client, f"requirements/REQ-90000/relationships{query}")
     for direction, total in (("source", number), ("target", number // 2)):
@@ -136,8 +134,8 @@ async def test_only_the_first_page_counts_the_list(
         del statements()[:]
         second = await read(client, f"requirements?limit=5&cursor={first['next_cursor']}")
         assert not [one for one in statements() if "count(" in one]
-    async with opened(settings_with_sample) as database, database.reading() as connection:
-        real = await connection.scalar(select(func.count()).select_from(tables.requirements))
+    with opened(settings_with_sample) as database, database.reading() as connection:
+        real = connection.scalar(select(func.count()).select_from(tables.requirements))
     assert first["count"] == second["count"] == real
 
 
@@ -165,8 +163,8 @@ async def test_a_near_miss_of_a_reference_id_names_the_right_one_if_the_caller_m
 
 @pytest.mark.parametrize("number", [100, 101])
 async def test_a_completion_says_whether_there_are_more_values(number: int, settings_with_tables: Settings) -> None:
-    async with opened(settings_with_tables) as database:
-        await write_epics(database, [("Epic", "")] * number)
+    with opened(settings_with_tables) as database:
+        write_epics(database, [("Epic", "")] * number)
     reference = ResourceTemplateReference(type="ref/resource", uri="requirements://epics/{id}")
     async with connect(settings_with_tables) as client:
         completion = await client.complete(reference, {"name": "id", "value": "EP-"})
@@ -181,11 +179,11 @@ NEVER = ["\x00", "EP\x00", "EP-\n", "\x7f", "\ud800", "EP-\udfff", "EP-" + "0" *
 
 
 async def test_an_unusual_prefix_completes_what_starts_with_it(settings_with_sample: Settings) -> None:
-    async with opened(settings_with_sample) as database, database.writing() as connection:
-        [times] = await connection.execute(select(tables.projects.c.created_at, tables.projects.c.updated_at).limit(1))
+    with opened(settings_with_sample) as database, database.writing() as connection:
+        [times] = connection.execute(select(tables.projects.c.created_at, tables.projects.c.updated_at).limit(1))
         rows = [{"id": str(uuid4()), "name": name, **times._asdict()} for name in NAMES]
-        await connection.execute(tables.projects.insert(), rows)
-        names = sorted(await connection.scalars(select(tables.projects.c.name)))
+        connection.execute(tables.projects.insert(), rows)
+        names = sorted(connection.scalars(select(tables.projects.c.name)))
     coverage = "requirements://coverage{?epic,project,category,cursor,limit}"
     async with connect(settings_with_sample) as client:
 

@@ -25,10 +25,10 @@ SECONDS = 120.0
 """How long an import waits for another one; more than a slow machine needs."""
 
 
-async def read_epics(database: Database) -> dict[str, tuple[str, datetime]]:
+def read_epics(database: Database) -> dict[str, tuple[str, datetime]]:
     """Return the titles and times of the epics by reference ID."""
-    async with database.reading() as connection:
-        rows = await connection.execute(select(epics.c.reference_id, epics.c.title, epics.c.updated_at))
+    with database.reading() as connection:
+        rows = connection.execute(select(epics.c.reference_id, epics.c.title, epics.c.updated_at))
         return {row.reference_id: (row.title, row.updated_at) for row in rows}
 
 
@@ -44,8 +44,8 @@ class Import:
         self._updates = updates
         self.has_read = False
 
-    async def run(self, database: Database) -> Report:
-        return await import_records(database, self._read(), mode=Mode(updates=self._updates))
+    def run(self, database: Database) -> Report:
+        return import_records(database, self._read(), mode=Mode(updates=self._updates))
 
     def _read(self) -> Iterator[Numbered]:
         parse = parse_change if self._updates else parse_record
@@ -61,23 +61,23 @@ def settings(settings_with_tables: Settings) -> Settings:
 
 async def run_together(settings: Settings, *imports: Import) -> list[Report]:
     """Run imports that all wait for the end of the same transaction."""
-    async with opened(settings) as holder, asyncio.TaskGroup() as tasks:
-        async with holder.writing():
-            running = [tasks.create_task(_run(settings, one)) for one in imports]
+    async with asyncio.TaskGroup() as tasks:
+        with opened(settings) as holder, holder.writing():
+            running = [tasks.create_task(asyncio.to_thread(_run, settings, one)) for one in imports]
             await until(lambda: all(one.has_read for one in imports))
             assert not any(one.done() for one in running)
         return [await one for one in running]
 
 
-async def _run(settings: Settings, one: Import) -> Report:
-    async with opened(settings) as database:
-        return await one.run(database)
+def _run(settings: Settings, one: Import) -> Report:
+    with opened(settings) as database:
+        return one.run(database)
 
 
 async def test_an_update_beside_other_imports_loses_nothing(settings: Settings) -> None:
-    async with opened(settings) as database:
-        await Import(ADA, EPIC).run(database)
-        [(_, time)] = (await read_epics(database)).values()
+    with opened(settings) as database:
+        Import(ADA, EPIC).run(database)
+        [(_, time)] = (read_epics(database)).values()
         new = {"kind": "epic", "title": "New", "creator_id": "ada"}
         reports = await run_together(
             settings,
@@ -86,22 +86,22 @@ async def test_an_update_beside_other_imports_loses_nothing(settings: Settings) 
             Import(*[new] * 30, updates=True),
         )
         assert [report.rejected for report in reports] == [[], [], []]
-        found = await read_epics(database)
+        found = read_epics(database)
     assert sorted(found) == [f"EP-{number:03d}" for number in range(1, 62)]
     assert found["EP-001"][0] == "Changed"
 
 
 async def test_of_two_updates_of_one_record_the_later_one_is_rejected_as_a_whole(settings: Settings) -> None:
-    async with opened(settings) as database:
-        await Import(ADA, EPIC).run(database)
-        [(_, time)] = (await read_epics(database)).values()
+    with opened(settings) as database:
+        Import(ADA, EPIC).run(database)
+        [(_, time)] = (read_epics(database)).values()
 
         def change(title: str) -> Import:
             changed = {"kind": "epic", "reference_id": "EP-001", "title": title, "updated_at": time}
             return Import({**EPIC, "reference_id": None, "title": f"{title} too"}, changed, updates=True)
 
         reports = await run_together(settings, change("First"), change("Second"))
-        found = await read_epics(database)
+        found = read_epics(database)
     [refused] = [report for report in reports if report.rejected_count]
     [(line, field, reason)] = refused.rejected
     assert (line, field) == (2, "updated_at")
@@ -110,12 +110,11 @@ async def test_of_two_updates_of_one_record_the_later_one_is_rejected_as_a_whole
     assert sorted(title for title, _ in found.values()) == [written, f"{written} too"]
 
 
-async def test_an_import_that_waits_too_long_says_so_and_writes_nothing(settings_with_tables: Settings) -> None:
+def test_an_import_that_waits_too_long_says_so_and_writes_nothing(settings_with_tables: Settings) -> None:
     hasty = settings_with_tables.model_copy(update={"database_timeout_seconds": 0.5})
-    async with opened(settings_with_tables) as database, opened(hasty) as second:
-        await Import(ADA, EPIC).run(database)
-        async with database.writing():
-            with pytest.raises(Unavailable) as failed:
-                await Import({"kind": "epic", "title": "New", "creator_id": "ada"}).run(second)
+    with opened(settings_with_tables) as database, opened(hasty) as second:
+        Import(ADA, EPIC).run(database)
+        with database.writing(), pytest.raises(Unavailable) as failed:
+            Import({"kind": "epic", "title": "New", "creator_id": "ada"}).run(second)
         assert failed.value.suggested_actions
-        assert list(await read_epics(database)) == ["EP-001"]
+        assert list(read_epics(database)) == ["EP-001"]

@@ -20,12 +20,12 @@ from tests.requirements.reading import epics, failure_of
 from tests.support.waiting import SECONDS
 
 
-async def test_the_first_use_creates_a_file_that_only_the_user_can_read(tmp_path: Path) -> None:
+def test_the_first_use_creates_a_file_that_only_the_user_can_read(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "a b?mode=ro#%41" / "ü")
-    async with opened(settings) as database:
-        assert (await database.schema()).state == "empty"
+    with opened(settings) as database:
+        assert (database.schema()).state == "empty"
         assert not settings.data_dir.exists()
-        assert await epics(database) == 0
+        assert epics(database) == 0
         assert not database.is_existing
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in settings.data_dir.iterdir()}
     assert set(modes) >= {"requirements.sqlite3"}
@@ -33,16 +33,16 @@ async def test_the_first_use_creates_a_file_that_only_the_user_can_read(tmp_path
     assert stat.S_IMODE(settings.data_dir.stat().st_mode) == 0o700
 
 
-async def test_a_file_is_in_write_ahead_mode_with_foreign_keys(tmp_path: Path) -> None:
-    async with opened(Settings(data_dir=tmp_path)) as database, database.reading() as connection:
-        assert await connection.scalar(text("PRAGMA journal_mode")) == "wal"
-        assert await connection.scalar(text("PRAGMA foreign_keys")) == 1
+def test_a_file_is_in_write_ahead_mode_with_foreign_keys(tmp_path: Path) -> None:
+    with opened(Settings(data_dir=tmp_path)) as database, database.reading() as connection:
+        assert connection.scalar(text("PRAGMA journal_mode")) == "wal"
+        assert connection.scalar(text("PRAGMA foreign_keys")) == 1
 
 
-async def test_a_url_can_name_a_file(tmp_path: Path) -> None:
+def test_a_url_can_name_a_file(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "data", database_url=SecretStr(f"sqlite:///{tmp_path}/other.db"))
-    async with opened(settings) as database:
-        assert await epics(database) == 0
+    with opened(settings) as database:
+        assert epics(database) == 0
     assert (tmp_path / "other.db").stat().st_size
     assert not settings.data_dir.exists()
 
@@ -50,12 +50,12 @@ async def test_a_url_can_name_a_file(tmp_path: Path) -> None:
 def open_and_count(directory: str, go: Any) -> int:
     """Run in a separate process."""
 
-    async def count() -> int:
-        async with opened(Settings(data_dir=Path(directory))) as database:
-            return await epics(database)
+    def count() -> int:
+        with opened(Settings(data_dir=Path(directory))) as database:
+            return epics(database)
 
     go.wait()
-    return asyncio.run(count())
+    return count()
 
 
 @pytest.mark.soak
@@ -68,88 +68,86 @@ async def test_several_processes_can_create_the_file_at_once(tmp_path: Path) -> 
         assert await asyncio.to_thread(waiting.get, SECONDS) == [0, 0, 0]
 
 
-async def test_readers_see_the_last_commit_while_another_writes(database: Database) -> None:
-    async with database.writing() as connection:
-        await connection.execute(tables.requirement_relationships.delete())
-        await connection.execute(tables.epics.delete())
-        assert await epics(database) == 9
-    assert await epics(database) == 0
+def test_readers_see_the_last_commit_while_another_writes(database: Database) -> None:
+    with database.writing() as connection:
+        connection.execute(tables.requirement_relationships.delete())
+        connection.execute(tables.epics.delete())
+        assert epics(database) == 9
+    assert epics(database) == 0
 
 
-async def test_a_reader_sees_one_snapshot(database: Database) -> None:
-    async with database.reading() as connection:
-        before = await connection.scalar(select(tables.generation.c.number))
-        async with database.writing():
+def test_a_reader_sees_one_snapshot(database: Database) -> None:
+    with database.reading() as connection:
+        before = connection.scalar(select(tables.generation.c.number))
+        with database.writing():
             pass
-        assert await connection.scalar(select(tables.generation.c.number)) == before
+        assert connection.scalar(select(tables.generation.c.number)) == before
 
 
 @pytest.mark.soak
-async def test_a_reader_cannot_write_to_postgresql(
+def test_a_reader_cannot_write_to_postgresql(
     make_settings: Callable[..., Settings],
 ) -> None:
-    async with opened(make_settings("postgresql", "sample")) as database:
-        with pytest.raises(ResourceExecutionError, match="not allowed to do this"):
-            async with database.reading() as connection:
-                await connection.execute(tables.epics.delete())
+    refused = pytest.raises(ResourceExecutionError, match="not allowed to do this")
+    with opened(make_settings("postgresql", "sample")) as database, refused, database.reading() as connection:
+        connection.execute(tables.epics.delete())
 
 
 @pytest.mark.soak
-async def test_a_read_never_migrates_postgresql(make_settings: Callable[..., Settings]) -> None:
-    async with opened(make_settings("postgresql", "nothing")) as database:
-        failure = await failure_of(database)
+def test_a_read_never_migrates_postgresql(make_settings: Callable[..., Settings]) -> None:
+    with opened(make_settings("postgresql", "nothing")) as database:
+        failure = failure_of(database)
         assert "no tables" in failure.message
         assert any("quilt-mcp requirements migrate" in action for action in failure.suggested_actions)
-        assert (await database.schema()).state == "empty"
-        await migrating.upgrade(database)
-        assert await epics(database) == 0
+        assert (database.schema()).state == "empty"
+        migrating.upgrade(database)
+        assert epics(database) == 0
 
 
-async def test_a_newer_database_is_refused(settings_with_tables: Settings) -> None:
-    async with opened(settings_with_tables) as database:
-        async with database.migrating() as connection:
-            await connection.execute(
+def test_a_newer_database_is_refused(settings_with_tables: Settings) -> None:
+    with opened(settings_with_tables) as database:
+        with database.migrating() as connection:
+            connection.execute(
                 update(table(MIGRATIONS.version_table, column("version_num"))).values(version_num="0999")
             )
-        failure = await failure_of(database)
+        failure = failure_of(database)
         assert "does not know" in failure.message
         assert "0999" in str(failure.details)
         with pytest.raises(ResourceExecutionError, match="does not know"):
-            await migrating.upgrade(database)
+            migrating.upgrade(database)
 
 
-async def test_other_tables_with_our_names_are_refused_and_not_changed(settings_without_tables: Settings) -> None:
-    async with opened(settings_without_tables) as database:
-        async with database.migrating() as connection:
-            await connection.exec_driver_sql("CREATE TABLE epics (id INTEGER, poet TEXT)")
-        failure = await failure_of(database)
+def test_other_tables_with_our_names_are_refused_and_not_changed(settings_without_tables: Settings) -> None:
+    with opened(settings_without_tables) as database:
+        with database.migrating() as connection:
+            connection.exec_driver_sql("CREATE TABLE epics (id INTEGER, poet TEXT)")
+        failure = failure_of(database)
         assert "quilt-mcp did not create" in failure.message
         assert "epics.reference_id" in str(failure.details)
         with pytest.raises(ResourceExecutionError, match="quilt-mcp did not create"):
-            await migrating.upgrade(database)
-        async with database.migrating() as connection:
-            assert await connection.scalar(text("SELECT count(poet) FROM epics")) == 0
+            migrating.upgrade(database)
+        with database.migrating() as connection:
+            assert connection.scalar(text("SELECT count(poet) FROM epics")) == 0
 
 
-async def test_a_database_of_the_earlier_system_is_read_only(existing_settings: Settings) -> None:
-    async with opened(existing_settings) as database:
-        async with database.reading() as connection:
-            titles = await connection.scalars(select(tables.epics.c.title, tables.epics.c.created_at))
+def test_a_database_of_the_earlier_system_is_read_only(existing_settings: Settings) -> None:
+    with opened(existing_settings) as database:
+        with database.reading() as connection:
+            titles = connection.scalars(select(tables.epics.c.title, tables.epics.c.created_at))
             assert titles.all() == ["List the resources"]
         assert database.is_existing
-        with pytest.raises(ResourceExecutionError, match="read-only"):
-            async with database.writing():
-                pass
+        with pytest.raises(ResourceExecutionError, match="read-only"), database.writing():
+            pass
         with pytest.raises(ResourceExecutionError, match="does not migrate it"):
-            await migrating.upgrade(database)
-        assert (await database.schema()).state == "existing"
+            migrating.upgrade(database)
+        assert (database.schema()).state == "existing"
 
 
-async def test_an_earlier_system_of_an_older_version_is_refused(existing_settings: Settings) -> None:
-    async with opened(existing_settings) as database:
-        async with database.migrating() as connection:
-            await connection.exec_driver_sql("ALTER TABLE epics RENAME updated_at TO last_modified")
-        failure = await failure_of(database)
+def test_an_earlier_system_of_an_older_version_is_refused(existing_settings: Settings) -> None:
+    with opened(existing_settings) as database:
+        with database.migrating() as connection:
+            connection.exec_driver_sql("ALTER TABLE epics RENAME updated_at TO last_modified")
+        failure = failure_of(database)
         assert failure.details == "missing: epics.updated_at"
 
 
@@ -158,14 +156,14 @@ def test_is_existing_needs_a_read_first(tmp_path: Path) -> None:
         _ = open_database(Settings(data_dir=tmp_path)).is_existing
 
 
-async def test_a_block_that_raises_is_rolled_back(database: Database) -> None:
-    async def fail() -> None:
-        async with database.writing() as connection:
-            await connection.execute(tables.requirement_relationships.delete())
+def test_a_block_that_raises_is_rolled_back(database: Database) -> None:
+    def fail() -> None:
+        with database.writing() as connection:
+            connection.execute(tables.requirement_relationships.delete())
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await fail()
-    async with database.reading() as connection:
+        fail()
+    with database.reading() as connection:
         count = select(func.count()).select_from(tables.requirement_relationships)
-        assert await connection.scalar(count) == 109
+        assert connection.scalar(count) == 109

@@ -4,16 +4,17 @@ import asyncio
 import socket
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing
 from pathlib import Path
 
-import aiosqlite
 import pytest
 from pydantic import SecretStr
 from sqlalchemy import func, select, text
 from sqlalchemy.exc import DBAPIError
 
+from quilt_mcp.app.pools import Pools
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable, find_failure
+from quilt_mcp.core.tracing import ReadIsOver
 from quilt_mcp.requirements import migrating, tables
 from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.failures import FAILURES
@@ -60,7 +61,9 @@ def test_the_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUILT_MCP_DATABASE_URL", f"postgresql://user:{PASSWORD}@host/db")
     settings = Settings()
     database = open_database(settings)
-    assert PASSWORD not in f"{settings!r} {settings} {settings.model_dump()} {database.engine!r} {vars(database)}"
+    assert (
+        PASSWORD not in f"{settings!r} {settings} {settings.model_dump()} {database.storage.engine!r} {vars(database)}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,163 +73,177 @@ def test_the_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         ("no-such-host.invalid:5432", "cannot be reached", True),
     ],
 )
-async def test_a_server_that_does_not_exist(address: str, message: str, transient: bool) -> None:  # noqa: FBT001 - a table's column
+def test_a_server_that_does_not_exist(address: str, message: str, transient: bool) -> None:  # noqa: FBT001 - a table's column
     url = SecretStr(f"postgresql://user:{PASSWORD}@{address}/db")
-    async with opened(Settings(database_url=url)) as database:
-        failure = await failure_of(database)
+    with opened(Settings(database_url=url)) as database:
+        failure = failure_of(database)
     assert message in failure.message
     assert failure.transient is transient
 
 
-async def test_a_server_that_never_responds() -> None:
+def test_a_server_that_never_responds() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = SecretStr(f"postgresql://user:{PASSWORD}@127.0.0.1:{silent.getsockname()[1]}/db")
         settings = Settings(database_url=url, database_timeout_seconds=0.2)  # it is silent
-        async with opened(settings) as database:
-            failure = await failure_of(database)
+        with opened(settings) as database:
+            failure = failure_of(database)
     assert type(failure) is Unavailable
     assert "in time" in failure.message
 
 
-async def test_an_unknown_database_is_not_transient(postgres: PostgresServer) -> None:
-    async with opened(Settings(database_url=SecretStr(postgres.url("nowhere")))) as database:
-        failure = await failure_of(database)
+def test_an_unknown_database_is_not_transient(postgres: PostgresServer) -> None:
+    with opened(Settings(database_url=SecretStr(postgres.url("nowhere")))) as database:
+        failure = failure_of(database)
     assert not failure.transient
-    assert failure.details == "SQLSTATE 3D000"
+    assert "does not exist, or refuses the login" in failure.message
+
+
+def test_options_in_the_url_are_those_of_libpq(postgres: PostgresServer) -> None:
+    url = SecretStr(f"{postgres.url('postgres')}&application_name=own&connect_timeout=3")
+    with opened(Settings(database_url=url)) as database, database.storage.transaction() as connection:
+        assert connection.exec_driver_sql("SELECT current_setting('application_name')").scalar() == "own"
+    wrong = SecretStr(f"{postgres.url('postgres')}&sslmode=sometimes")
+    with opened(Settings(database_url=wrong)) as database:
+        failure = failure_of(database)
+    assert (failure.error, failure.transient) == ("ResourceExecutionError", False)
+    assert "does not accept an option in QUILT_MCP_DATABASE_URL" in failure.message
 
 
 @pytest.mark.soak
-async def test_a_user_without_privileges(make_settings: Callable[..., Settings], postgres: PostgresServer) -> None:
+def test_a_user_without_privileges(make_settings: Callable[..., Settings], postgres: PostgresServer) -> None:
     settings = make_settings("postgresql", "sample")
     assert settings.database_url
     postgres.sql("DROP ROLE IF EXISTS nobody_in_particular; ")
     postgres.sql("CREATE ROLE nobody_in_particular LOGIN")
     url = settings.database_url.get_secret_value().replace("//tests@", f"//nobody_in_particular:{PASSWORD}@")
-    async with opened(Settings(database_url=SecretStr(url))) as database:
-        failure = await failure_of(database)
+    with opened(Settings(database_url=SecretStr(url))) as database:
+        failure = failure_of(database)
     assert "not allowed to do this" in failure.message
 
 
 @pytest.mark.soak
-async def test_a_statement_that_takes_too_long_is_ended(make_settings: Callable[..., Settings]) -> None:
+def test_a_statement_that_takes_too_long_is_ended(make_settings: Callable[..., Settings]) -> None:
     settings = make_settings("postgresql", "tables").model_copy(update={"database_timeout_seconds": 0.2})
-    async with opened(settings) as database:
-        await epics(database)
-        with pytest.raises(Unavailable, match="in time"):
-            async with database.reading() as connection:
-                await connection.execute(text("SELECT pg_sleep(60)"))
-        assert await epics(database) == 0
+    with opened(settings) as database:
+        epics(database)
+        with pytest.raises(Unavailable, match="in time"), database.reading() as connection:
+            connection.execute(text("SELECT pg_sleep(60)"))
+        assert epics(database) == 0
 
 
-async def test_a_writer_stops_waiting_for_another(settings_with_tables: Settings) -> None:
+def test_a_writer_stops_waiting_for_another(settings_with_tables: Settings) -> None:
     impatient = settings_with_tables.model_copy(update={"database_timeout_seconds": 0.2})
-    async with opened(settings_with_tables) as database, opened(impatient) as other, database.writing():
-        with pytest.raises(Unavailable):
-            async with other.writing():
-                pytest.fail("two writers at once")
+    two = opened(settings_with_tables), opened(impatient)
+    with two[0] as database, two[1] as other, database.writing(), pytest.raises(Unavailable), other.writing():
+        pytest.fail("two writers at once")
 
 
-async def test_more_readers_than_connections_wait_and_then_fail(settings_with_tables: Settings) -> None:
+def test_more_readers_than_connections_wait_and_then_fail(settings_with_tables: Settings) -> None:
     settings = settings_with_tables.model_copy(update={"database_timeout_seconds": 0.2})
-    async with opened(settings) as database:
-        holding = [database.reading() for _ in range(10)]
-        for one in holding:
-            await one.__aenter__()
-        failure = await failure_of(database)
-        for one in holding:
-            await one.__aexit__(None, None, None)
+    with opened(settings) as database:
+        with ExitStack() as holding:
+            for _ in range(10):
+                holding.enter_context(database.reading())
+            failure = failure_of(database)
         assert type(failure) is Unavailable
-        assert await epics(database) == 0
+        assert epics(database) == 0
 
 
-async def test_a_cancelled_statement_ends_and_its_connection_is_free(tmp_path: Path) -> None:
-    endless = text("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n")
-    asking: list[aiosqlite.Connection] = []
+async def test_a_statement_ends_when_nothing_waits_for_its_thread(settings_with_tables: Settings, dialect: str) -> None:
+    endless = {
+        "sqlite": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n",
+        "postgresql": "SELECT pg_sleep(600)",
+    }
+    asking: list[bool] = []
+    ended: list[type[BaseException]] = []
 
-    async def ask() -> None:
-        async with database.reading() as connection:
-            raw = (await connection.get_raw_connection()).driver_connection
-            assert isinstance(raw, aiosqlite.Connection)
-            asking.append(raw)
-            await connection.execute(endless)
+    def ask() -> None:
+        try:
+            with database.reading() as connection:
+                asking.append(True)
+                connection.exec_driver_sql(endless[dialect])
+        except BaseException as error:
+            ended.append(type(error))
+            raise
 
-    async with opened(Settings(data_dir=tmp_path)) as database:
-        await epics(database)
+    patient = settings_with_tables.model_copy(update={"database_timeout_seconds": SECONDS})
+    with opened(patient) as database:
+        epics(database)
+        tasks: list[asyncio.Task[object]] = []
         for _ in range(12):  # more than there are connections
             asking.clear()
-            task = asyncio.create_task(ask())
+            task = asyncio.create_task(Pools().run("database", ask))
+            tasks.append(task)
             await until(asking.copy)
             await asyncio.sleep(0.005)
             task.cancel()
-            ended, _pending = await asyncio.wait([task], timeout=SECONDS / 4)
-            with suppress(ValueError, sqlite3.ProgrammingError):  # it is closed, as expected
-                await asking[0].interrupt()  # so that a failed test ends
-            assert ended
+            await asyncio.wait([task])
             assert task.cancelled()
-        assert await epics(database) == 0
+            await until(lambda: len(ended) == len(tasks))
+        assert set(ended) <= {Unavailable, ReadIsOver}
+        assert epics(database) == 0
 
 
-async def test_a_damaged_file(tmp_path: Path) -> None:
+def test_a_damaged_file(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path)
     file_of(settings).write_bytes(b"no database at all" * 1000)
-    async with opened(settings) as database:
-        failure = await failure_of(database)
+    with opened(settings) as database:
+        failure = failure_of(database)
     assert "damaged" in failure.message
     assert not failure.transient
     assert file_of(settings).read_bytes().startswith(b"no database")
 
 
-async def test_a_directory_that_cannot_be_created(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    async with opened(Settings(data_dir=tmp_path / "file" / "data")) as database:
-        failure = await failure_of(database)
+    with opened(Settings(data_dir=tmp_path / "file" / "data")) as database:
+        failure = failure_of(database)
     assert "cannot be opened or written" in failure.message
     assert failure.details == "ENOTDIR"
 
 
-async def test_a_full_disk_leaves_no_partial_write(make_settings: Callable[..., Settings]) -> None:
+def test_a_full_disk_leaves_no_partial_write(make_settings: Callable[..., Settings]) -> None:
     settings = make_settings("sqlite", "tables")
 
-    async def write_much(database: Database) -> None:
-        async with database.writing() as connection:
-            pages = await connection.scalar(text("PRAGMA page_count"))
-            await connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+    def write_much(database: Database) -> None:
+        with database.writing() as connection:
+            pages = connection.scalar(text("PRAGMA page_count"))
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
             for number in range(200):
-                await create_project(connection, f"{number}", "x" * 1000)
+                create_project(connection, f"{number}", "x" * 1000)
 
-    async with opened(settings) as database:
-        with pytest.raises(ResourceExecutionError, match="full"):
-            await write_much(database)
+    with opened(settings) as database, pytest.raises(ResourceExecutionError, match="full"):
+        write_much(database)
     with closing(sqlite3.connect(file_of(settings))) as connection:
         assert connection.execute("SELECT count(*) FROM projects").fetchone() == (1,)
 
 
-async def test_a_read_only_file(make_settings: Callable[..., Settings]) -> None:
-    async def write(database: Database) -> None:
-        async with database.reading() as connection:
-            await connection.exec_driver_sql("PRAGMA query_only = ON")  # has the same error code as a read-only file
-            await connection.execute(tables.generation.update().values(number=1))
+def test_a_read_only_file(make_settings: Callable[..., Settings]) -> None:
+    def write(database: Database) -> None:
+        with database.reading() as connection:
+            connection.exec_driver_sql("PRAGMA query_only = ON")  # has the same error code as a read-only file
+            connection.execute(tables.generation.update().values(number=1))
 
-    async with opened(make_settings("sqlite", "tables")) as database:
-        with pytest.raises(ResourceExecutionError, match="cannot be opened or written"):
-            await write(database)
+    refused = pytest.raises(ResourceExecutionError, match="cannot be opened or written")
+    with opened(make_settings("sqlite", "tables")) as database, refused:
+        write(database)
 
 
 @pytest.mark.soak
 async def test_a_server_that_stops_and_starts_again() -> None:
     with postgres_server() as server:
         url = SecretStr(server.create("reborn"))
-        async with opened(Settings(database_url=url)) as database:
-            await migrating.upgrade(database)
-            assert await epics(database) == 0
-            readers = [asyncio.create_task(keep_reading(database)) for _ in range(4)]
+        with opened(Settings(database_url=url)) as database:
+            migrating.upgrade(database)
+            assert epics(database) == 0
+            readers = [asyncio.create_task(asyncio.to_thread(keep_reading, database)) for _ in range(4)]
             await asyncio.sleep(0.05)
             await asyncio.to_thread(server.stop)
             failures = await asyncio.gather(*readers)
             assert [(type(failure), failure.transient) for failure in failures] == [(Unavailable, True)] * 4
-            assert "cannot be reached" in (await failure_of(database)).message
+            assert "cannot be reached" in (failure_of(database)).message
             await asyncio.to_thread(server.start)
-            assert await epics(database) == 0
+            assert epics(database) == 0
 
 
 @pytest.mark.soak
@@ -235,9 +252,9 @@ async def test_connections_that_the_server_ended_while_they_were_idle_are_not_us
     readers: int, make_settings: Callable[..., Settings], postgres: PostgresServer
 ) -> None:
     patient = {"database_timeout_seconds": SECONDS}  # 40 readers wait for ten connections
-    async with opened(make_settings("postgresql", "sample").model_copy(update=patient)) as database:
+    with opened(make_settings("postgresql", "sample").model_copy(update=patient)) as database:
         for _ in range(3):
-            assert await asyncio.gather(*(epics(database) for _ in range(readers))) == [9] * readers
+            assert await asyncio.gather(*(asyncio.to_thread(epics, database) for _ in range(readers))) == [9] * readers
             assert "t" in await asyncio.to_thread(postgres.sql, END_CONNECTIONS)
 
 
@@ -247,37 +264,35 @@ async def test_a_write_uses_no_connection_that_the_server_ended_alone(
     ended: str, make_settings: Callable[..., Settings], postgres: PostgresServer
 ) -> None:
     order = "backend_start" if ended == "first" else "backend_start DESC"
-    async with opened(make_settings("postgresql", "tables")) as database:
-        async with database.reading(), database.reading():
+    with opened(make_settings("postgresql", "tables")) as database:
+        with database.reading(), database.reading():
             pass  # the pool has two connections now
         one = f"SELECT pid FROM pg_stat_activity WHERE application_name = 'quilt-mcp' ORDER BY {order} LIMIT 1"  # noqa: S608 - constants
         assert "t" in await asyncio.to_thread(postgres.sql, f"SELECT pg_terminate_backend(({one}))")
-        assert (await database.schema()).state == "current"
+        assert (database.schema()).state == "current"
         assert "t" in await asyncio.to_thread(postgres.sql, f"SELECT pg_terminate_backend(({one}))")
-        async with database.writing() as connection:
-            await create_project(connection, "Project")
+        with database.writing() as connection:
+            create_project(connection, "Project")
 
 
 @pytest.mark.soak
 async def test_a_write_after_the_server_ended_the_connection_is_not_lost(
     make_settings: Callable[..., Settings], postgres: PostgresServer
 ) -> None:
-    async with opened(make_settings("postgresql", "tables")) as database:
+    with opened(make_settings("postgresql", "tables")) as database:
         for number in range(3):
-            async with database.writing() as connection:
-                await create_project(connection, f"Project {number}")
+            with database.writing() as connection:
+                create_project(connection, f"Project {number}")
             assert "t" in await asyncio.to_thread(postgres.sql, END_CONNECTIONS)
-        async with database.reading() as connection:
-            assert (
-                await connection.scalar(select(func.count()).select_from(tables.projects)) == 4
-            )  # with the default one
+        with database.reading() as connection:
+            assert connection.scalar(select(func.count()).select_from(tables.projects)) == 4  # with the default one
 
 
-async def keep_reading(database: Database) -> ResourceFailure:
+def keep_reading(database: Database) -> ResourceFailure:
     """Read until a read fails, and return the failure."""
     while True:
         try:
-            await epics(database)
+            epics(database)
         except ResourceFailure as failure:
             return failure
 
@@ -286,13 +301,13 @@ async def keep_reading(database: Database) -> ResourceFailure:
 async def test_a_server_that_starts_later_is_found() -> None:
     with postgres_server() as server:
         url = SecretStr(server.create("late"))
-        async with opened(Settings(database_url=url)) as database:
-            await migrating.upgrade(database)
+        with opened(Settings(database_url=url)) as database:
+            migrating.upgrade(database)
         server.stop()
-        async with opened(Settings(database_url=url)) as database:
-            assert (await failure_of(database)).transient
+        with opened(Settings(database_url=url)) as database:
+            assert (failure_of(database)).transient
             await asyncio.to_thread(server.start)
-            assert await epics(database) == 0
+            assert epics(database) == 0
 
 
 class DriverError(Exception):

@@ -7,25 +7,19 @@ import sqlite3
 from collections.abc import Iterator
 from typing import NoReturn
 
-import asyncpg  # type: ignore[import-untyped]  # it ships no type information
 import psycopg
 import pytest
 import sqlalchemy.exc
 from alembic.util.exc import CommandError
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.ext.asyncio import create_async_engine
 
-from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable, find_failure
+from quilt_mcp.core.errors import ResourceFailure, Unavailable, find_failure
 from quilt_mcp.requirements.failures import FAILURES
 
 OURS = "our statements are wrong"
 NOT_USED = ("sqlalchemy.orm",)
 NOT_MAPPED_CLASSES = {
-    "AsyncBindNotFound": "only sessions raise it, and we have none",
-    "AsyncContextAlreadyStarted": OURS,
-    "AsyncContextNotStarted": OURS,
-    "AsyncMethodRequired": OURS,
     "AmbiguousForeignKeysError": OURS,
     "ArgumentError": OURS,
     "AwaitRequired": OURS,
@@ -63,11 +57,7 @@ NOT_MAPPED_CLASSES = {
 """Of SQLAlchemy: those that are bugs of ours."""
 NOT_MAPPED_DRIVER_CLASSES = {
     "Error": "only its subclasses are raised",
-    "PostgresError": "only its subclasses are raised, or the server names a state that asyncpg does not know",
-    "FatalPostgresError": "only its subclasses are raised",
-    "UnknownPostgresError": "the server names no state",
-    "InternalClientError": "a bug of asyncpg, or of ours",
-    "InterfaceError": "a connection is used by two tasks, or after it was closed",
+    "InterfaceError": "a connection is used by two threads, or after it was closed",
     "DataError": OURS,
     "DatabaseError": "only its subclasses are raised",
     "IntegrityError": "the callers of writes handle it",
@@ -75,10 +65,8 @@ NOT_MAPPED_DRIVER_CLASSES = {
     "NotSupportedError": OURS,
     "OutOfOrderTransactionNesting": OURS,
     "ProgrammingError": OURS,
-    "UnsupportedClientFeatureError": "we use no such feature",
-    "UnsupportedServerFeatureError": "we use no such feature",
 }
-"""Of the drivers, without a state."""
+"""Of psycopg, without a state."""
 NOT_MAPPED_STATES = {
     "02": "no data is no error",
     "03": OURS,
@@ -146,18 +134,6 @@ def list_classes(*bases: type[Exception]) -> list[type[Exception]]:
     return sorted(found, key=lambda cls: (cls.__module__, cls.__qualname__))
 
 
-async def wrap_asyncpg(cls: type[Exception]) -> SQLAlchemyError:
-    """Return what SQLAlchemy raises if asyncpg raises this."""
-
-    async def connect() -> NoReturn:
-        raise cls("x")
-
-    with pytest.raises(SQLAlchemyError) as raised:
-        async with create_async_engine("postgresql+asyncpg://", async_creator=connect).connect():
-            pass
-    return raised.value
-
-
 def wrap(url: str, error: Exception) -> SQLAlchemyError:
     """Return what SQLAlchemy raises if a driver raises this."""
 
@@ -181,13 +157,6 @@ def test_each_exception_of_sqlalchemy_is_mapped_or_listed() -> None:
     }
     assert not mapped & NOT_MAPPED_CLASSES.keys()
     assert {cls.__name__ for cls in classes} - mapped == NOT_MAPPED_CLASSES.keys()
-
-
-async def test_each_exception_of_asyncpg_is_mapped_or_listed() -> None:
-    classes = list_classes(asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-    assert len(classes) > 250
-    silent = {cls for cls in classes if find(await wrap_asyncpg(cls)) is None}
-    check_listed(silent, "sqlstate")
 
 
 def test_each_exception_of_psycopg_is_mapped_or_listed() -> None:
@@ -231,35 +200,25 @@ PRIMARY = frozenset(
 
 
 def test_each_reason_is_needed() -> None:
-    asyncpg_classes = list_classes(asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-    classes = [*asyncpg_classes, *list_classes(psycopg.Error)]
+    classes = list_classes(psycopg.Error)
     states = {str(getattr(cls, "sqlstate", None))[:2] for cls in classes}
     assert NOT_MAPPED_STATES.keys() <= states
     assert NOT_MAPPED_DRIVER_CLASSES.keys() <= {cls.__name__ for cls in classes}
 
 
 @pytest.mark.parametrize(
-    ("cls", "failure", "message"),
+    ("cls", "message"),
     [
-        (asyncpg.InvalidCachedStatementError, Unavailable, "changed while this server was connected"),
-        (asyncpg.OutdatedSchemaCacheError, Unavailable, "changed while this server was connected"),
-        (asyncpg.exceptions.ProtocolError, Unavailable, "cannot be reached"),
-        (
-            asyncpg.ClientConfigurationError,
-            ResourceExecutionError,
-            "does not accept an option in QUILT_MCP_DATABASE_URL",
-        ),
-        (asyncpg.exceptions.PostgresIOError, Unavailable, "The server of the requirements database failed."),
-        (asyncpg.InternalServerError, Unavailable, "The server of the requirements database failed."),
-        (asyncpg.exceptions.TransactionTimeoutError, Unavailable, "did not respond in time"),
-        (asyncpg.exceptions.SnapshotTooOldError, Unavailable, "is busy"),
+        (psycopg.errors.IoError, "The server of the requirements database failed."),
+        (psycopg.errors.InternalError_, "The server of the requirements database failed."),
+        (psycopg.errors.TransactionTimeout, "did not respond in time"),
+        (psycopg.errors.SnapshotTooOld, "is busy"),
+        (psycopg.errors.TooManyConnections, "is busy"),
     ],
 )
-async def test_exceptions_of_asyncpg_become_failures(
-    cls: type[Exception], failure: type[ResourceFailure], message: str
-) -> None:
-    found = find(await wrap_asyncpg(cls))
-    assert type(found) is failure
+def test_exceptions_of_psycopg_become_failures(cls: type[Exception], message: str) -> None:
+    found = find(wrap("postgresql+psycopg://", cls("x")))
+    assert type(found) is Unavailable
     assert message in found.message
 
 

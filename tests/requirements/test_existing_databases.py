@@ -46,25 +46,25 @@ def write_epics(number: int) -> str:
 async def test_a_connection_that_the_server_ended_while_it_was_idle_is_not_used(
     existing_settings: Settings, postgres: PostgresServer
 ) -> None:
-    async with opened(existing_settings) as database:
-        found = await epics(database)
+    with opened(existing_settings) as database:
+        found = epics(database)
         for _ in range(3):
             assert "t" in await asyncio.to_thread(postgres.sql, END_CONNECTIONS)
-            assert await epics(database) == found
+            assert epics(database) == found
         assert database.is_existing
 
 
 @pytest.mark.parametrize("migration", [1, 3])
-async def test_the_earlier_system_before_its_migration_4_is_recognised(
+def test_the_earlier_system_before_its_migration_4_is_recognised(
     migration: int, existing_settings: Settings, postgres: PostgresServer
 ) -> None:
     database_name = name_of(existing_settings)
     for table in [*RENAMED, "users"]:
         postgres.sql(f"ALTER TABLE {table} RENAME updated_at TO last_modified", database=database_name)
     postgres.sql(f"INSERT INTO schema_migrations VALUES ({migration}, false)", database=database_name)  # noqa: S608 - constants
-    async with opened(existing_settings) as database:
-        failure = await failure_of(database)
-        assert (await database.schema()).state == "too_early"
+    with opened(existing_settings) as database:
+        failure = failure_of(database)
+        assert (database.schema()).state == "too_early"
     assert "earlier requirements system, before its migration 4" in failure.message
     assert failure.details == f"its migration is {migration}"
     assert "to its migration 4 or later" in failure.suggested_actions[0]
@@ -106,7 +106,7 @@ async def test_a_role_needs_to_read_only_seven_tables(existing_settings: Setting
             for path in ("epics/EP-204/hierarchy", "requirements/REQ-001/relationships", "search/page", "epics"):
                 await read(client, path)
         with App(settings).active():
-            status = await requirements_work.read_status()
+            status = requirements_work.read_status()
     finally:
         postgres.sql("DROP OWNED BY minimal", database=name)
         postgres.sql("DROP ROLE minimal")
@@ -140,14 +140,12 @@ def create_indexes() -> list[str]:
     ]
 
 
-async def explain(settings: Settings, query: str) -> str:
+def explain(settings: Settings, query: str) -> str:
     """Return the plan of the search in the epics."""
-    async with opened(settings) as database, database.reading() as connection:
+    with opened(settings) as database, database.reading() as connection:
         selects = select_existing(parse_query(query), most=2001)
-        statement = str(
-            selects[0].compile(dialect=connection.sync_connection.dialect, compile_kwargs={"literal_binds": True})  # type: ignore[union-attr]  # it is connected
-        )
-        rows: Any = await connection.exec_driver_sql(f"EXPLAIN {statement}")
+        statement = str(selects[0].compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True}))
+        rows: Any = connection.exec_driver_sql(f"EXPLAIN {statement}")
         return "\n".join(row[0] for row in rows)
 
 
@@ -159,7 +157,7 @@ async def test_a_search_uses_trigram_indexes_if_they_exist(
     postgres.sql(write_epics(3000), database=name)
     queries = ["word77", "number", '"café number" -word7', "word2999 OR word1", "wor* word12", "EP-301", "absent"]
     queries += ["77", "user@example.com", "a.b", "NUMBER word5", "page OR 数据处理"]
-    assert "Seq Scan on epics" in await explain(existing_settings, "word77")
+    assert "Seq Scan on epics" in explain(existing_settings, "word77")
     async with connect(existing_settings) as client:
         before = [await read(client, f"search/{query}") for query in queries]
         postgres.sql("CREATE EXTENSION pg_trgm", database=name)
@@ -168,7 +166,7 @@ async def test_a_search_uses_trigram_indexes_if_they_exist(
         postgres.sql("ANALYZE", database=name)
         after = [await read(client, f"search/{query}") for query in queries]
     assert after == before
-    plan = await explain(existing_settings, "word77")
+    plan = explain(existing_settings, "word77")
     assert "Bitmap Index Scan on epics_title_description_idx" in plan
     assert "Seq Scan" not in plan
 

@@ -225,7 +225,7 @@ def draw_query(data: st.DataObject, rows: Rows, form: Form) -> Query:
     return Query(shape, texts, user, data.draw(st.sampled_from([1, 2, 5, 50])))
 
 
-async def walk(settings: Settings, query: Query, thresholds: Thresholds = DEFAULT) -> tuple[list[str], set[int]]:
+def walk(settings: Settings, query: Query, thresholds: Thresholds = DEFAULT) -> tuple[list[str], set[int]]:
     """Return the IDs of all pages, and the totals that the pages state."""
     user = query.user and query.user["username"]
     store = RequirementsStore(settings.model_copy(update={"requirements_user": user}), thresholds)
@@ -235,7 +235,7 @@ async def walk(settings: Settings, query: Query, thresholds: Thresholds = DEFAUL
     cursor: str | None = None
     try:
         while True:
-            page = await store.read_page(query.shape, cursor, str(query.limit), filters)
+            page = store.read_page(query.shape, cursor, str(query.limit), filters)
             assert len(page.rows) == query.limit or page.next_cursor is None
             ids += [row["id"] for row in page.rows]
             totals.add(page.total)
@@ -244,7 +244,7 @@ async def walk(settings: Settings, query: Query, thresholds: Thresholds = DEFAUL
                 return ids, totals
             assert len(cursor) <= 512
     finally:
-        await store.close()
+        store.close()
 
 
 BOTH_WAYS = pytest.mark.parametrize(
@@ -257,7 +257,7 @@ BOTH_WAYS = pytest.mark.parametrize(
 @BOTH_WAYS
 @hypothesis_settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), data=st.data())
-async def test_each_walk_finds_the_rows_that_match_in_their_order(
+def test_each_walk_finds_the_rows_that_match_in_their_order(
     world: World, thresholds: Thresholds, seed: int, data: st.DataObject
 ) -> None:
     fill(world, seed)
@@ -267,9 +267,9 @@ async def test_each_walk_finds_the_rows_that_match_in_their_order(
             oracle = Oracle(world.rows[form], query)
             if oracle.refuses():
                 with pytest.raises(InvalidTemplateVariable):
-                    await walk(world.settings[form], query, thresholds)
+                    walk(world.settings[form], query, thresholds)
                 continue
             expected = oracle.ids()
-            ids, totals = await walk(world.settings[form], query, thresholds)
+            ids, totals = walk(world.settings[form], query, thresholds)
             assert ids == expected, (form, query)
             assert totals == {len(expected)}

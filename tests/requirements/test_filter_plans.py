@@ -49,7 +49,7 @@ MANY = Thresholds(few_rows=0)
 """The rows of the sample are treated as many."""
 
 
-async def find_plans(settings: Settings, texts: Any, thresholds: Thresholds = DEFAULT) -> list[list[str]]:
+def find_plans(settings: Settings, texts: Any, thresholds: Thresholds = DEFAULT) -> list[list[str]]:
     """Return the plans of the statements that read the second page of a list, after its count."""
     store = RequirementsStore(settings, thresholds)
     plans: list[list[str]] = []
@@ -60,14 +60,14 @@ async def find_plans(settings: Settings, texts: Any, thresholds: Thresholds = DE
                 rows = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall()
             plans.append([row[3] for row in rows])
 
-    event.listen(store.database.engine.sync_engine, "before_cursor_execute", note)
+    event.listen(store.database.storage.engine, "before_cursor_execute", note)
     try:
         filters = parse_filters(texts)
-        page = await store.read_page(shapes.REQUIREMENT, None, "1", filters)
+        page = store.read_page(shapes.REQUIREMENT, None, "1", filters)
         if page.next_cursor:
-            await store.read_page(shapes.REQUIREMENT, page.next_cursor, "1", filters)
+            store.read_page(shapes.REQUIREMENT, page.next_cursor, "1", filters)
     finally:
-        await store.close()
+        store.close()
     return plans
 
 
@@ -76,10 +76,10 @@ def settings(make_settings: Callable[..., Settings]) -> Settings:
     return make_settings("sqlite", "sample")
 
 
-async def test_a_page_reads_the_index_of_its_filter_or_order(settings: Settings) -> None:
+def test_a_page_reads_the_index_of_its_filter_or_order(settings: Settings) -> None:
     for query, index in INDEXES.items():
         texts = {name: value or VALUES[name] for name, _, value in (one.partition("=") for one in query.split("&"))}
-        count, *pages = await find_plans(settings, texts, MANY)
+        count, *pages = find_plans(settings, texts, MANY)
         if "sort" not in texts:
             assert f"ix_{TABLE}_{index} " in count[0], query
         assert len(pages) == 2
@@ -90,23 +90,23 @@ async def test_a_page_reads_the_index_of_its_filter_or_order(settings: Settings)
                 assert plan.count("USE TEMP B-TREE FOR ORDER BY") <= 1, plan
 
 
-async def test_few_rows_are_found_by_their_filter_and_sorted(settings: Settings) -> None:
+def test_few_rows_are_found_by_their_filter_and_sorted(settings: Settings) -> None:
     for sort in ("title", "-updated_at", "reference_id"):
-        plans = await find_plans(settings, {"assignee": VALUES["assignee"], "status": "Draft,Active", "sort": sort})
+        plans = find_plans(settings, {"assignee": VALUES["assignee"], "status": "Draft,Active", "sort": sort})
         assert len(plans) == 3
         for plan in plans:
             assert any(f"ix_{TABLE}_by_assignee (assignee_id=?)" in step for step in plan), plan
 
 
-async def test_many_rows_are_read_in_the_order_of_an_index(settings: Settings) -> None:
-    _, *pages = await find_plans(settings, {"assignee": VALUES["assignee"], "sort": "title"}, MANY)
+def test_many_rows_are_read_in_the_order_of_an_index(settings: Settings) -> None:
+    _, *pages = find_plans(settings, {"assignee": VALUES["assignee"], "sort": "title"}, MANY)
     assert len(pages) == 2
     for plan in pages:
         assert any(f"ix_{TABLE}_by_title" in step for step in plan), plan
 
 
-async def test_several_values_are_merged_in_order(settings: Settings) -> None:
-    [_, *pages] = await find_plans(settings, {"status": "Draft,Active", "priority": "1,2"}, MANY)
+def test_several_values_are_merged_in_order(settings: Settings) -> None:
+    [_, *pages] = find_plans(settings, {"status": "Draft,Active", "priority": "1,2"}, MANY)
     assert pages
     for plan in pages:
         steps = [step for step in plan if f"ix_{TABLE}_by_status" in step]

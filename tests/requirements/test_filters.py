@@ -191,7 +191,7 @@ async def test_a_criterion_has_no_status_and_no_title_to_sort_by(settings_with_s
     assert "must be one of reference_id, created_at, updated_at, " in sort["message"]
 
 
-async def test_descriptions_list_the_allowed_values() -> None:
+def test_descriptions_list_the_allowed_values() -> None:
     assert len(LISTS) == 7
     for kind in kinds.KINDS:
         description = LISTS[f"requirements://{kind.segment}"]["description"]
@@ -323,8 +323,8 @@ async def test_a_username_can_look_like_an_id(settings_with_sample: Settings) ->
         everything = await list_all(client, "requirements")
         [mine, *_] = [row for row in everything if row["assignee_name"] == MEMBER]
     name = "7b6f0b9e-1111-4222-8333-444455556666"
-    async with opened(settings_with_sample) as database, database.writing() as connection:
-        await connection.execute(update(users).where(users.c.id == mine["assignee_id"]).values(username=name))
+    with opened(settings_with_sample) as database, database.writing() as connection:
+        connection.execute(update(users).where(users.c.id == mine["assignee_id"]).values(username=name))
     async with connect(settings_with_sample) as client:
         found = await list_all(client, f"requirements?assignee={name}")
     assert [row["id"] for row in found] == [row["id"] for row in everything if row["assignee_name"] == MEMBER]

@@ -24,10 +24,8 @@ TEXTS = [
 
 
 async def test_a_search_for_any_text_is_the_same_as_for_the_encoded_text(settings_with_tables: Settings) -> None:
-    async with opened(settings_with_tables) as database:
-        await write_epics(
-            database, [("Session timeout", "launch"), ("Задача: платежами", "数据处理, שלום, naive cafe")]
-        )
+    with opened(settings_with_tables) as database:
+        write_epics(database, [("Session timeout", "launch"), ("Задача: платежами", "数据处理, שלום, naive cafe")])
     async with connect(settings_with_tables) as client:
         for text in TEXTS:
             # `read` sends both as raw JSON-RPC on the resource surface, and as an argument of the tool

@@ -29,22 +29,22 @@ MANY, MORE = 20_000, 100_000
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-async def write_epics(settings: Settings, number: int) -> None:
-    async with opened(settings) as database, database.writing() as connection:
+def write_epics(settings: Settings, number: int) -> None:
+    with opened(settings) as database, database.writing() as connection:
         user, project = (
             str(uuid.uuid4()),
-            str((await connection.execute(select(tables.projects.c.id))).scalars().first()),
+            str((connection.execute(select(tables.projects.c.id))).scalars().first()),
         )
         times = {"created_at": NOW, "updated_at": NOW}
         row = {"id": user, "username": "u", "email": "u@acme.example", "role": "User"}
-        await connection.execute(insert(tables.users), [row | times])
+        connection.execute(insert(tables.users), [row | times])
         planned = {"project_id": project, "creator_id": user, "assignee_id": user, "priority": 1, "status": "Draft"}
         for start in range(0, number, 10_000):
             rows = [
                 {"id": str(uuid.uuid4()), "reference_id": f"EP-{place:03}", "title": f"Epic number {place}"}
                 for place in range(start + 1, start + 10_001)
             ]
-            await connection.execute(insert(tables.epics), [one | planned | times for one in rows])
+            connection.execute(insert(tables.epics), [one | planned | times for one in rows])
 
 
 @pytest.mark.soak
@@ -53,7 +53,7 @@ async def test_the_pages_of_many_entities_are_sorted_and_complete_while_earlier_
     number: int, make_settings: Callable[[str, Contents], Settings]
 ) -> None:
     settings = make_settings("sqlite", "tables")
-    await write_epics(settings, number)
+    write_epics(settings, number)
     walked: list[str] = []
     cursor = None
     async with connect(settings, list_page_size=1000) as client:
@@ -65,8 +65,8 @@ async def test_the_pages_of_many_entities_are_sorted_and_complete_while_earlier_
                 break
             if number // 5 < len(walked) < number // 5 + 1_100:
                 gone = [uri.rpartition("/")[2] for uri in walked if "epics/" in uri][:50]
-                async with opened(settings) as database, database.writing() as connection:
-                    await connection.execute(delete(tables.epics).where(tables.epics.c.id.in_(gone)))
+                with opened(settings) as database, database.writing() as connection:
+                    connection.execute(delete(tables.epics).where(tables.epics.c.id.in_(gone)))
     epics = [uri for uri in walked if uri.startswith("requirements://epics/")]
     assert walked == sorted(set(walked))
     assert len(epics) == number

@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from alembic.script import ScriptDirectory
 from pydantic import SecretStr
 from sqlalchemy import Connection, inspect, select
 
+from quilt_mcp.app.pools import Pools
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements import migrating, tables
 from quilt_mcp.requirements.database import MIGRATE, MIGRATIONS, Database
@@ -20,6 +23,7 @@ from quilt_mcp.settings import Settings
 from tests.requirements.conftest import opened
 from tests.requirements.reading import PASSWORD, epics
 from tests.support import apps
+from tests.support.waiting import SECONDS, until
 
 
 @pytest.fixture
@@ -64,10 +68,10 @@ def constraints(connection: Connection) -> set[tuple[str, str]]:
 
 
 @pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index")
-async def test_the_migrations_create_the_tables_of_the_statements(empty_database: Database) -> None:
-    async with empty_database.reading() as connection:
-        assert await connection.run_sync(differences) == []
-        found = await connection.run_sync(constraints)
+def test_the_migrations_create_the_tables_of_the_statements(empty_database: Database) -> None:
+    with empty_database.reading() as connection:
+        assert differences(connection) == []
+        found = constraints(connection)
     assert found == {
         (table.name, str(constraint.name))
         for table in tables.metadata.tables.values()
@@ -81,7 +85,7 @@ def test_the_list_of_revisions_is_complete() -> None:
     assert tuple(reversed([script.revision for script in scripts.walk_revisions()])) == MIGRATIONS.revisions
 
 
-async def test_a_migration_that_fails_changes_nothing(
+def test_a_migration_that_fails_changes_nothing(
     settings_without_tables: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     execute = Connection.exec_driver_sql
@@ -91,71 +95,49 @@ async def test_a_migration_that_fails_changes_nothing(
             raise ZeroDivisionError
         return execute(connection, statement, *arguments)
 
-    async with opened(settings_without_tables) as database:
+    with opened(settings_without_tables) as database:
         with monkeypatch.context() as patch:
             patch.setattr(Connection, "exec_driver_sql", fail)
             with pytest.raises(ZeroDivisionError):
-                await migrating.upgrade(database)
-        async with database.migrating() as connection:
-            assert await connection.run_sync(names) == set()
-        await migrating.upgrade(database)
-        assert await epics(database) == 0
+                migrating.upgrade(database)
+        with database.migrating() as connection:
+            assert names(connection) == set()
+        migrating.upgrade(database)
+        assert epics(database) == 0
 
 
 async def test_a_migration_continues_after_the_read_that_started_it_was_cancelled(
     make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started, may_continue = asyncio.Event(), asyncio.Event()
+    started, may_continue = threading.Event(), threading.Event()
     runs = 0
     upgrade = migrating.upgrade
 
-    async def wait_and_upgrade(database: Database) -> object:
+    def wait_and_upgrade(database: Database) -> object:
         nonlocal runs
         runs += 1
         started.set()
-        await may_continue.wait()
-        return await upgrade(database)
+        may_continue.wait(SECONDS)
+        return upgrade(database)
 
     monkeypatch.setattr(migrating, "upgrade", wait_and_upgrade)
-    async with opened(make_settings("sqlite", "nothing")) as database:
-        first = asyncio.create_task(epics(database))
-        await started.wait()
+    with opened(make_settings("sqlite", "nothing")) as database:
+        first = asyncio.create_task(Pools().run("database", partial(epics, database)))
+        await until(started.is_set)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
-        second = asyncio.create_task(epics(database))
+        second = asyncio.create_task(Pools().run("database", partial(epics, database)))
         may_continue.set()
         assert await second == 0
         assert runs == 1
-        assert (await database.schema()).revision == MIGRATIONS.newest
+        assert database.schema().revision == MIGRATIONS.newest
 
 
-async def test_closing_ends_a_migration(
-    make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started = asyncio.Event()
-
-    async def wait_for_ever(_: Database) -> None:
-        started.set()
-        await asyncio.Event().wait()
-
-    settings = make_settings("sqlite", "nothing")
-    with monkeypatch.context() as patch:
-        patch.setattr(migrating, "upgrade", wait_for_ever)
-        async with opened(settings) as database:
-            reading = asyncio.create_task(epics(database))
-            await started.wait()
-            await database.close()
-            with pytest.raises(asyncio.CancelledError):
-                await reading
-    async with opened(settings) as database:
-        assert await epics(database) == 0
-
-
-async def test_every_database_starts_with_a_project_and_types(empty_database: Database) -> None:
-    async with empty_database.reading() as connection:
+def test_every_database_starts_with_a_project_and_types(empty_database: Database) -> None:
+    with empty_database.reading() as connection:
         found = [
-            set(await connection.scalars(select(tables.metadata.tables[name].c.name)))
+            set(connection.scalars(select(tables.metadata.tables[name].c.name)))
             for name in ("projects", "requirement_types", "relationship_types")
         ]
     assert found == [

@@ -278,8 +278,8 @@ async def test_relationships_to_hidden_requirements_are_left_out(settings_with_s
     async with connect(settings_with_sample, MEMBER) as client:
         own = await read_ids(client, f"requirements?limit={MAX_LIMIT}")
     foreign: dict[str, set[str]] = {}
-    async with opened(settings_with_sample) as database, database.reading() as connection:
-        for row in await connection.execute(select(tables.requirement_relationships)):
+    with opened(settings_with_sample) as database, database.reading() as connection:
+        for row in connection.execute(select(tables.requirement_relationships)):
             visible = {row.source_requirement_id, row.target_requirement_id} & own
             if len(visible) == 1:
                 foreign.setdefault(visible.pop(), set()).add(row.id)
@@ -299,8 +299,8 @@ async def test_a_removed_membership_takes_effect_at_once(settings_with_sample: S
         assert (await read(client, "epics"))["count"]
         cursor = (await client.list_resources_mcp()).next_cursor
         page = (await read(client, "requirements?limit=2"))["next_cursor"]
-        async with opened(settings_with_sample) as database, database.writing() as connection:
-            await connection.execute(delete(tables.project_members))
+        with opened(settings_with_sample) as database, database.writing() as connection:
+            connection.execute(delete(tables.project_members))
         assert (await read(client, "epics"))["count"] == 0
         assert (await read(client, "search/run"))["count"] == 0
         assert {uri for uri in await list_uris(client) if uri.count("/") > 2} == set()

@@ -34,15 +34,15 @@ sys.exit(main(["requirements", "export"]))
 """
 
 
-async def test_the_sample_has_about_300_entities_with_realistic_texts(database: Database) -> None:
-    async with database.reading() as connection:
-        epics = (await connection.execute(select(tables.epics).order_by(tables.epics.c.reference_id))).all()
+def test_the_sample_has_about_300_entities_with_realistic_texts(database: Database) -> None:
+    with database.reading() as connection:
+        epics = (connection.execute(select(tables.epics).order_by(tables.epics.c.reference_id))).all()
         counts = [
-            len((await connection.scalars(select(table.c.id))).all())
+            len((connection.scalars(select(table.c.id))).all())
             for table in (tables.epics, tables.user_stories, tables.acceptance_criteria, tables.requirements)
         ]
-        criteria = (await connection.scalars(select(tables.acceptance_criteria.c.description))).all()
-        titles = (await connection.scalars(select(tables.requirements.c.title))).all()
+        criteria = (connection.scalars(select(tables.acceptance_criteria.c.description))).all()
+        titles = (connection.scalars(select(tables.requirements.c.title))).all()
     assert counts == [9, 36, 72, 180]
     assert epics[0].reference_id == "EP-001"
     assert epics[0].title == "Intake of sequencing runs"
@@ -50,24 +50,24 @@ async def test_the_sample_has_about_300_entities_with_realistic_texts(database: 
     assert len(set(titles)) == len(titles)
 
 
-async def test_the_administrator_sees_all_projects_and_the_member_one(database: Database) -> None:
-    async with database.reading() as connection:
-        roles = dict((await connection.execute(select(tables.users.c.username, tables.users.c.role))).all())
-        memberships = await connection.scalars(
+def test_the_administrator_sees_all_projects_and_the_member_one(database: Database) -> None:
+    with database.reading() as connection:
+        roles = dict((connection.execute(select(tables.users.c.username, tables.users.c.role))).all())
+        memberships = connection.scalars(
             select(tables.projects.c.name)
             .join(tables.project_members, tables.project_members.c.project_id == tables.projects.c.id)
             .join(tables.users, tables.users.c.id == tables.project_members.c.user_id)
             .where(tables.users.c.username == MEMBER)
         )
         assert memberships.all() == ["Sequencing Platform"]
-        per_project = Counter(await connection.scalars(select(tables.epics.c.project_id)))
+        per_project = Counter(connection.scalars(select(tables.epics.c.project_id)))
     assert (roles[ADMIN], roles[MEMBER]) == ("Administrator", "User")
     assert sorted(per_project.values()) == [3, 3, 3]
 
 
-async def test_new_numbers_continue_after_the_sample(database: Database) -> None:
-    async with database.reading() as connection:
-        counters = (await connection.execute(select(tables.reference_counters))).all()
+def test_new_numbers_continue_after_the_sample(database: Database) -> None:
+    with database.reading() as connection:
+        counters = (connection.execute(select(tables.reference_counters))).all()
     assert dict(counters) == {"EP": 9, "US": 36, "AC": 72, "REQ": 180}
 
 
@@ -91,8 +91,8 @@ async def test_the_sample_replaces_a_file_while_an_event_loop_runs(tmp_path: Pat
     await asyncio.to_thread((tmp_path / "data").mkdir)
     await asyncio.to_thread((tmp_path / "data" / "requirements.sqlite3").touch)
     write_sample(settings)
-    async with opened(settings) as database, database.reading() as connection:
-        assert await connection.scalar(select(tables.epics.c.title).where(tables.epics.c.reference_id == "EP-009"))
+    with opened(settings) as database, database.reading() as connection:
+        assert connection.scalar(select(tables.epics.c.title).where(tables.epics.c.reference_id == "EP-009"))
 
 
 def test_the_database_in_the_package_is_the_sample_in_the_newest_schema(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ CORPUS = [
 
 
 @pytest.fixture
-async def corpus(empty_database: Database) -> Database:
-    await write_epics(empty_database, CORPUS)
+def corpus(empty_database: Database) -> Database:
+    write_epics(empty_database, CORPUS)
     return empty_database
 
 
@@ -87,8 +87,8 @@ QUERIES = {
 }
 
 
-async def test_both_databases_find_the_same(corpus: Database) -> None:
-    answers = {query: sorted(await find_references(corpus, query)) for query in QUERIES}
+def test_both_databases_find_the_same(corpus: Database) -> None:
+    answers = {query: sorted(find_references(corpus, query)) for query in QUERIES}
     assert answers == {query: [f"EP-00{number}" for number in numbers] for query, numbers in QUERIES.items()}
 
 
@@ -141,48 +141,46 @@ REFUSED = [
 ]
 
 
-async def test_special_characters_do_not_break_the_search(corpus: Database) -> None:
+def test_special_characters_do_not_break_the_search(corpus: Database) -> None:
     for query in HOSTILE:
-        answer = await search(corpus, query)
+        answer = search(corpus, query)
         assert answer.total == len(answer.hits)
     for query in REFUSED:
         with pytest.raises(InvalidTemplateVariable):
-            await search(corpus, query)
-    assert await find_references(corpus, '"login page"') == ["EP-001"]
+            search(corpus, query)
+    assert find_references(corpus, '"login page"') == ["EP-001"]
 
 
-async def test_hits_are_sorted_by_tier(corpus: Database) -> None:
-    hits = (await search(corpus, "EP-001")).hits
+def test_hits_are_sorted_by_tier(corpus: Database) -> None:
+    hits = (search(corpus, "EP-001")).hits
     assert [(hit.reference_id, hit.tier) for hit in hits] == [("EP-001", EXACT_REFERENCE), ("EP-008", IN_TITLE)]
-    hits = (await search(corpus, "login")).hits
+    hits = (search(corpus, "login")).hits
     assert [(hit.reference_id, hit.tier) for hit in hits] == [("EP-001", IN_TITLE), ("EP-002", ANYWHERE)]
-    hits = (await search(corpus, "login session")).hits
+    hits = (search(corpus, "login session")).hits
     assert {hit.tier for hit in hits} == {ANYWHERE}
-    hits = (await search(corpus, "login -beta OR alpha -comes OR session")).hits
+    hits = (search(corpus, "login -beta OR alpha -comes OR session")).hits
     assert {hit.reference_id: hit.tier for hit in hits} == {"EP-001": IN_TITLE, "EP-002": IN_TITLE}
 
 
-async def test_excluded_words_do_not_change_the_score(empty_database: Database) -> None:
-    await write_epics(empty_database, [("x", "login once, and other words"), ("y", "login and login and login")])
-    hits = (await search(empty_database, "login -page")).hits
+def test_excluded_words_do_not_change_the_score(empty_database: Database) -> None:
+    write_epics(empty_database, [("x", "login once, and other words"), ("y", "login and login and login")])
+    hits = (search(empty_database, "login -page")).hits
     assert [hit.title for hit in hits] == ["y", "x"]
     assert hits[0].score > hits[1].score
 
 
-async def test_a_hit_contains_its_entity(empty_database: Database) -> None:
-    epic, user = (await write_epics(empty_database, [("Epic word", "About")]))[0], ""
-    async with empty_database.writing() as connection:
+def test_a_hit_contains_its_entity(empty_database: Database) -> None:
+    epic, user = (write_epics(empty_database, [("Epic word", "About")]))[0], ""
+    with empty_database.writing() as connection:
         user = epic["creator_id"]
-        story = await create_entity(
+        story = create_entity(
             connection, USER_STORY, title="Story word", creator_id=user, epic_id=epic["id"], priority=1
         )
         of_story = {"user_story_id": story["id"]}
-        await create_entity(connection, ACCEPTANCE_CRITERIA, description="A word", author_id=user, **of_story)
-        type_id = await connection.scalar(select(tables.requirement_types.c.id).limit(1))
-        await create_entity(
-            connection, REQUIREMENT, title="Requirement word", creator_id=user, type_id=type_id, **of_story
-        )
-    hits = {hit.kind: hit for hit in (await search(empty_database, "word")).hits}
+        create_entity(connection, ACCEPTANCE_CRITERIA, description="A word", author_id=user, **of_story)
+        type_id = connection.scalar(select(tables.requirement_types.c.id).limit(1))
+        create_entity(connection, REQUIREMENT, title="Requirement word", creator_id=user, type_id=type_id, **of_story)
+    hits = {hit.kind: hit for hit in (search(empty_database, "word")).hits}
     shown = {
         kind: (hit.reference_id, hit.title, hit.description, hit.priority, hit.status) for kind, hit in hits.items()
     }
@@ -196,62 +194,62 @@ async def test_a_hit_contains_its_entity(empty_database: Database) -> None:
     assert hits["epic"].created_at == epic["created_at"]
 
 
-async def test_a_total_above_the_cap_is_not_exact(empty_database: Database) -> None:
-    await write_epics(empty_database, [(f"Number {number}", "word") for number in range(11)] + [("word", "")])
-    exact = await search(empty_database, "word", cap=12)
+def test_a_total_above_the_cap_is_not_exact(empty_database: Database) -> None:
+    write_epics(empty_database, [(f"Number {number}", "word") for number in range(11)] + [("word", "")])
+    exact = search(empty_database, "word", cap=12)
     assert (exact.total, exact.total_is_exact, len(exact.hits)) == (12, True, 12)
-    capped = await search(empty_database, "word", cap=10)
+    capped = search(empty_database, "word", cap=10)
     assert (capped.total, capped.total_is_exact, len(capped.hits)) == (10, False, 10)
     assert capped.hits[0].title == "word"  # the last one in the index and the best
     assert capped.next_offset is None
 
 
-async def test_pages_contain_each_hit_once_in_the_order_of_the_ranking(empty_database: Database) -> None:
-    await write_epics(empty_database, [(f"Number {number}", "word" + " word" * (number % 3)) for number in range(25)])
-    whole = (await search(empty_database, "word")).hits
+def test_pages_contain_each_hit_once_in_the_order_of_the_ranking(empty_database: Database) -> None:
+    write_epics(empty_database, [(f"Number {number}", "word" + " word" * (number % 3)) for number in range(25)])
+    whole = (search(empty_database, "word")).hits
     pages: list[list[Hit]] = []
     offset: int | None = 0
     while offset is not None:
-        page = await search(empty_database, "word", limit=10, offset=offset)
+        page = search(empty_database, "word", limit=10, offset=offset)
         assert (page.total, page.total_is_exact) == (25, True)
         pages.append(page.hits)
         offset = page.next_offset
     assert [len(page) for page in pages] == [10, 10, 5]
     assert [hit for page in pages for hit in page] == whole
     assert len({hit.entity_id for hit in whole}) == 25
-    exact_end = await search(empty_database, "word", limit=5, offset=20)
+    exact_end = search(empty_database, "word", limit=5, offset=20)
     assert exact_end.next_offset is None
-    beyond = await search(empty_database, "word", limit=5, offset=25)
+    beyond = search(empty_database, "word", limit=5, offset=25)
     assert (beyond.hits, beyond.total, beyond.next_offset) == ([], 25, None)
 
 
 @pytest.mark.parametrize("options", [{"limit": 0}, {"limit": 101}, {"limit": 10**9}, {"offset": -1}, {"offset": 2001}])
-async def test_a_page_out_of_bounds_is_refused(corpus: Database, options: dict[str, Any]) -> None:
+def test_a_page_out_of_bounds_is_refused(corpus: Database, options: dict[str, Any]) -> None:
     with pytest.raises(InvalidTemplateVariable):
-        await search(corpus, "login", **options)
+        search(corpus, "login", **options)
 
 
-async def test_a_search_is_one_statement(corpus: Database) -> None:
+def test_a_search_is_one_statement(corpus: Database) -> None:
     statements: list[str] = []
-    event.listen(corpus.engine.sync_engine, "before_cursor_execute", lambda *a: statements.append(a[2]))
-    async with corpus.reading() as connection:
+    event.listen(corpus.storage.engine, "before_cursor_execute", lambda *a: statements.append(a[2]))
+    with corpus.reading() as connection:
         statements.clear()
-        await search_connection(connection, "EP-001 OR login -x", scope=Scope("test", ()))
+        search_connection(connection, "EP-001 OR login -x", scope=Scope("test", ()))
     assert [statement for statement in statements if not statement.startswith("BEGIN")] == statements[-1:]
 
 
-async def test_the_scope_limits_the_hits(empty_database: Database) -> None:
-    async with empty_database.writing() as connection:
-        one, two = [await create_project(connection, name) for name in ("One", "Two")]
-    await write_epics(empty_database, [("word", "")], project_id=one)
-    await write_epics(empty_database, [("Other", "word")], project_id=two)
+def test_the_scope_limits_the_hits(empty_database: Database) -> None:
+    with empty_database.writing() as connection:
+        one, two = [create_project(connection, name) for name in ("One", "Two")]
+    write_epics(empty_database, [("word", "")], project_id=one)
+    write_epics(empty_database, [("Other", "word")], project_id=two)
     for query, in_one, in_two in [
         ("word", ["EP-001"], ["EP-002"]),
         ("ep-1", ["EP-001"], []),
         ("w*", ["EP-001"], ["EP-002"]),
     ]:
-        assert await find_references(empty_database, query, Scope("test", (one,))) == in_one
-        assert await find_references(empty_database, query, Scope("test", (two,))) == in_two
-        assert await find_references(empty_database, query, Scope("test", ())) == []
-        assert await find_references(empty_database, query, Scope("test", tuple(sorted((one, two))))) == in_one + in_two
-        assert await find_references(empty_database, query) == in_one + in_two
+        assert find_references(empty_database, query, Scope("test", (one,))) == in_one
+        assert find_references(empty_database, query, Scope("test", (two,))) == in_two
+        assert find_references(empty_database, query, Scope("test", ())) == []
+        assert find_references(empty_database, query, Scope("test", tuple(sorted((one, two))))) == in_one + in_two
+        assert find_references(empty_database, query) == in_one + in_two

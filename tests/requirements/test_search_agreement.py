@@ -1,13 +1,13 @@
 """For any texts and query, SQLite and PostgreSQL find the same: what the query language defines."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection
 
 from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.search.index import Entry, index_entries
@@ -87,16 +87,16 @@ def id_of(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012d}"
 
 
-async def find_numbers(connection: AsyncConnection, corpus: list[tuple[str, str]], query: str) -> set[int]:
+def find_numbers(connection: Connection, corpus: list[tuple[str, str]], query: str) -> set[int]:
     """Return the numbers of the texts that the query finds in an index of only these texts."""
-    async with connection.begin() as transaction:
+    with connection.begin() as transaction:
         entries = [
             Entry("epic", id_of(number), PROJECT, f"EP-{number:03d}", title, body, NOW, ())
             for number, (title, body) in enumerate(corpus)
         ]
-        await index_entries(connection, entries)
-        hits = (await search_connection(connection, query, cap=100)).hits
-        await transaction.rollback()
+        index_entries(connection, entries)
+        hits = search_connection(connection, query, cap=100).hits
+        transaction.rollback()
     return {int(hit.entity_id[-12:]) for hit in hits}
 
 
@@ -106,24 +106,24 @@ def both_settings(make_settings: Callable[[str, Any], Settings]) -> list[Setting
 
 
 @pytest.fixture
-async def both(both_settings: list[Settings]) -> AsyncIterator[list[AsyncConnection]]:
+def both(both_settings: list[Settings]) -> Iterator[list[Connection]]:
     databases: list[Database] = [open_database(one) for one in both_settings]
-    connections = [await database.engine.connect() for database in databases]
+    connections = [database.storage.engine.connect() for database in databases]
     yield connections
     for connection, database in zip(connections, databases, strict=True):
-        await connection.close()
-        await database.close()
+        connection.close()
+        database.close()
 
 
 @pytest.mark.soak
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(corpus=CORPORA, query=QUERIES)
-async def test_both_databases_find_what_the_query_language_defines(
-    both: list[AsyncConnection], corpus: list[tuple[str, str]], query: str
+def test_both_databases_find_what_the_query_language_defines(
+    both: list[Connection], corpus: list[tuple[str, str]], query: str
 ) -> None:
     try:
         parsed = parse_query(query)
     except ValueError:
         return
     expected = {number for number, texts in enumerate(corpus) if any(matches(group, *texts) for group in parsed.groups)}
-    assert [await find_numbers(connection, corpus, query) for connection in both] == [expected, expected]
+    assert [find_numbers(connection, corpus, query) for connection in both] == [expected, expected]

@@ -1,6 +1,6 @@
 """A search reads what its caller may see and what matches, not the entries of everyone."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -23,20 +23,20 @@ OWN, OTHERS = 5, 400
 
 
 @pytest.fixture
-async def file(make_settings: Callable[[str, Contents], Settings]) -> AsyncIterator[Database]:
+def file(make_settings: Callable[[str, Contents], Settings]) -> Iterator[Database]:
     """A file with tables."""
-    async with opened(make_settings("sqlite", "tables")) as database:
+    with opened(make_settings("sqlite", "tables")) as database:
         yield database
 
 
 @pytest.fixture
-async def server(make_settings: Callable[[str, Contents], Settings]) -> AsyncIterator[Database]:
+def server(make_settings: Callable[[str, Contents], Settings]) -> Iterator[Database]:
     """A database of PostgreSQL with tables."""
-    async with opened(make_settings("postgresql", "tables")) as database:
+    with opened(make_settings("postgresql", "tables")) as database:
         yield database
 
 
-async def count_steps(database: Database, scope: Scope, selection: Selection) -> int:
+def count_steps(database: Database, scope: Scope, selection: Selection) -> int:
     """Return how many steps SQLite needs for a search that finds few entities."""
     steps = 0
 
@@ -45,61 +45,59 @@ async def count_steps(database: Database, scope: Scope, selection: Selection) ->
         steps += 1
         return 0
 
-    async with database.reading() as connection:
-        driver: Any = (await connection.get_raw_connection()).driver_connection
-        await driver.set_progress_handler(count, 10)
-        found = await search_connection(connection, "word", scope=scope, selection=selection)
-        await driver.set_progress_handler(None, 10)
+    with database.reading() as connection:
+        driver: Any = connection.connection.driver_connection
+        driver.set_progress_handler(count, 10)
+        found = search_connection(connection, "word", scope=scope, selection=selection)
+        driver.set_progress_handler(None, 10)
     assert found.total == OWN
     return steps
 
 
-async def test_entries_of_others_cost_a_search_in_sqlite_nothing(file: Database) -> None:
-    async with file.writing() as connection:
-        own, other = [await create_project(connection, name) for name in ("Own", "Other")]
-    epics = await write_epics(file, [("word", f"word {number}") for number in range(OWN)], project_id=own, priority=1)
-    await write_epics(file, [("word", "")] * OWN, project_id=other, priority=2)
+def test_entries_of_others_cost_a_search_in_sqlite_nothing(file: Database) -> None:
+    with file.writing() as connection:
+        own, other = [create_project(connection, name) for name in ("Own", "Other")]
+    epics = write_epics(file, [("word", f"word {number}") for number in range(OWN)], project_id=own, priority=1)
+    write_epics(file, [("word", "")] * OWN, project_id=other, priority=2)
     everyone, member = Scope("test"), Scope("test", (own,))
     questions = [
         (member, Selection()),
         (everyone, Selection(project_ids=(own,))),
         (everyone, Selection(priority=(1,), assignee_ids=(str(epics[0]["assignee_id"]),))),
     ]
-    before = [await count_steps(file, *question) for question in questions]
-    await write_epics(file, [("word", f"word {number}") for number in range(OTHERS)], project_id=other, priority=2)
-    after = [await count_steps(file, *question) for question in questions]
+    before = [count_steps(file, *question) for question in questions]
+    write_epics(file, [("word", f"word {number}") for number in range(OTHERS)], project_id=other, priority=2)
+    after = [count_steps(file, *question) for question in questions]
     assert all(late < 1.5 * early for early, late in zip(before, after, strict=True)), (before, after)
 
 
-async def explain(database: Database, query: str, limits: Scope, selection: Selection, *without: str) -> list[str]:
+def explain(database: Database, query: str, limits: Scope, selection: Selection, *without: str) -> list[str]:
     """Return the plans of the selects of a query, if PostgreSQL may not scan in some ways."""
     found = make_limits(limits, selection)
     assert found
     plans = []
-    async with database.reading() as connection:
+    with database.reading() as connection:
         for name in without:
-            await connection.exec_driver_sql(f"SET LOCAL enable_{name} = off")
+            connection.exec_driver_sql(f"SET LOCAL enable_{name} = off")
         for statement in select_candidates(parse_query(query), found, "postgresql", most=2001):
-            sql = statement.compile(dialect=database.engine.dialect, compile_kwargs={"literal_binds": True})
-            rows: Any = await connection.exec_driver_sql(f"EXPLAIN {sql}")
+            sql = statement.compile(dialect=database.storage.engine.dialect, compile_kwargs={"literal_binds": True})
+            rows: Any = connection.exec_driver_sql(f"EXPLAIN {sql}")
             plans.append("\n".join(row[0] for row in rows))
     return plans
 
 
-async def test_postgresql_looks_up_words_and_facets_in_one_index(
-    server: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_postgresql_looks_up_words_and_facets_in_one_index(server: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     # SQLAlchemy does not annotate it
     monkeypatch.setattr(TSQUERY, "literal_processor", lambda _, dialect: String().literal_processor(dialect))  # type: ignore[no-untyped-call]  # of SQLAlchemy
-    async with server.writing() as connection:
-        own = await create_project(connection, "Own")
-    await write_epics(server, [("word", f"word {number}") for number in range(OTHERS)], project_id=own)
+    with server.writing() as connection:
+        own = create_project(connection, "Own")
+    write_epics(server, [("word", f"word {number}") for number in range(OTHERS)], project_id=own)
     everyone, ways = Scope("test"), ("seqscan", "indexscan")
-    in_title, anywhere = await explain(server, '"a word"', everyone, Selection(), *ways)
+    in_title, anywhere = explain(server, '"a word"', everyone, Selection(), *ways)
     assert "ix_search_entries_title_words" in in_title  # not the texts of all that contain the words
     assert "ix_search_entries_words" in anywhere
     for selection in (Selection(status=("Draft",)), Selection(status=("Draft", "Active"), priority=(1, 2))):
-        for plan in await explain(server, "word -other", everyone, selection, *ways):
+        for plan in explain(server, "word -other", everyone, selection, *ways):
             assert "facets &&" in plan.partition("Index Cond:")[2], plan
 
 

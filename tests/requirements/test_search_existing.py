@@ -1,9 +1,9 @@
 """The search in a database of the earlier requirements system."""
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 
 import pytest
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy import Connection, create_engine
 
 from quilt_mcp.requirements.search.page import ANYWHERE, EXACT_REFERENCE, IN_TITLE, Found, rank, select_existing
 from quilt_mcp.requirements.search.text import parse_query
@@ -36,26 +36,24 @@ ROWS = """
 
 
 @pytest.fixture
-async def connection(postgres: PostgresServer, request: pytest.FixtureRequest) -> AsyncIterator[AsyncConnection]:
+def connection(postgres: PostgresServer, request: pytest.FixtureRequest) -> Iterator[Connection]:
     """A connection to a database with only the tables that the search reads."""
     name = f"existing-{id(request)}"
     url = postgres.create(name)
     for table in ("epics", "user_stories", "requirements"):
         postgres.sql(PLANNED.format(table), database=name)
     postgres.sql(CRITERIA + ";" + ROWS, database=name)
-    engine = create_async_engine(url.replace("postgresql:", "postgresql+asyncpg:"))
-    async with engine.connect() as connected:
-        await connected.execution_options(postgresql_readonly=True)
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.connect() as connected:
+        connected.execution_options(postgresql_readonly=True)
         yield connected
-    await engine.dispose()
+    engine.dispose()
     postgres.drop(name)
 
 
-async def search(
-    connection: AsyncConnection, query: str, *, cap: int = 2000, limit: int = 50, offset: int = 0
-) -> Found:
+def search(connection: Connection, query: str, *, cap: int = 2000, limit: int = 50, offset: int = 0) -> Found:
     candidates = select_existing(parse_query(query), most=cap + 1)
-    return await rank(connection, candidates, limit=limit, offset=offset, cap=cap)
+    return rank(connection, candidates, limit=limit, offset=offset, cap=cap)
 
 
 QUERIES = {
@@ -83,15 +81,15 @@ QUERIES = {
 }
 
 
-async def test_a_query_finds_words_as_our_own_index_splits_them(connection: AsyncConnection) -> None:
+def test_a_query_finds_words_as_our_own_index_splits_them(connection: Connection) -> None:
     answers = {}
     for query in QUERIES:
-        answers[query] = sorted(hit.reference_id for hit in (await search(connection, query)).hits)
+        answers[query] = sorted(hit.reference_id for hit in (search(connection, query)).hits)
     assert answers == QUERIES
 
 
-async def test_hits_are_sorted_by_tier(connection: AsyncConnection) -> None:
-    hits = (await search(connection, "us-1 OR login OR café")).hits
+def test_hits_are_sorted_by_tier(connection: Connection) -> None:
+    hits = (search(connection, "us-1 OR login OR café")).hits
     assert [hit.tier for hit in hits] == [EXACT_REFERENCE, *[IN_TITLE] * 3, *[ANYWHERE]]
     assert hits[0].reference_id == "US-001"
     assert {hit.reference_id for hit in hits[1:4]} == {"EP-001", "EP-002", "REQ-1000"}
@@ -107,15 +105,15 @@ async def test_hits_are_sorted_by_tier(connection: AsyncConnection) -> None:
     assert criterion.created_at.utcoffset() is not None
 
 
-async def test_a_total_above_the_cap_is_not_exact(connection: AsyncConnection) -> None:
-    capped = await search(connection, "login", cap=3, limit=2)
+def test_a_total_above_the_cap_is_not_exact(connection: Connection) -> None:
+    capped = search(connection, "login", cap=3, limit=2)
     assert (capped.total, capped.total_is_exact, len(capped.hits), capped.next_offset) == (3, False, 2, 2)
-    last = await search(connection, "login", cap=3, limit=2, offset=2)
+    last = search(connection, "login", cap=3, limit=2, offset=2)
     assert (len(last.hits), last.next_offset) == (1, None)
 
 
-async def test_special_characters_do_not_break_the_search(connection: AsyncConnection) -> None:
+def test_special_characters_do_not_break_the_search(connection: Connection) -> None:
     for query in HOSTILE:
-        answer = await search(connection, query)
+        answer = search(connection, query)
         assert answer.total == len(answer.hits)
-    assert [hit.reference_id for hit in (await search(connection, '"login page"')).hits] == ["EP-001"]
+    assert [hit.reference_id for hit in (search(connection, '"login page"')).hits] == ["EP-001"]

@@ -4,8 +4,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, select, update
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.requirements import kinds, tables
@@ -45,7 +44,7 @@ def world(make_settings: Callable[..., Settings], existing_settings: Settings) -
     return World({}, made)
 
 
-async def fill(world: World, seed: int) -> None:
+def fill(world: World, seed: int) -> None:
     """Write rows with simple texts, and index them."""
     numbers = random.Random(seed)  # noqa: S311 - not a secret
     rows = make_rows(seed)
@@ -58,8 +57,8 @@ async def fill(world: World, seed: int) -> None:
     for form, settings in world.settings.items():
         generated.write(form, place_of(settings), world.rows[form])
         if form != "earlier":
-            async with opened(settings) as database, database.writing() as connection:
-                await reindex(connection)
+            with opened(settings) as database, database.writing() as connection:
+                reindex(connection)
 
 
 def find_expected(world: World, form: Form, question: "Question") -> set[str]:
@@ -104,7 +103,7 @@ class Question:
         return f"{self.query} {self.texts} as {self.user and self.user['username']}"
 
 
-async def walk(settings: Settings, question: Question, thresholds: Thresholds) -> list[str]:
+def walk(settings: Settings, question: Question, thresholds: Thresholds) -> list[str]:
     """Return the IDs of all pages. Check that each page states the total."""
     user = question.user and question.user["username"]
     store = RequirementsStore(settings.model_copy(update={"requirements_user": user}), thresholds)
@@ -113,7 +112,7 @@ async def walk(settings: Settings, question: Question, thresholds: Thresholds) -
     cursor: str | None = None
     try:
         while True:
-            page = await store.search(question.query, cursor, str(question.limit), parse_filters(question.texts))
+            page = store.search(question.query, cursor, str(question.limit), parse_filters(question.texts))
             ids += [one["id"] for one in page["results"]]
             counts.add(page["count"])
             cursor = page["next_cursor"]
@@ -121,99 +120,93 @@ async def walk(settings: Settings, question: Question, thresholds: Thresholds) -
                 assert counts == {len(ids)}
                 return ids
     finally:
-        await store.close()
+        store.close()
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("most_projects", [DEFAULT.most_projects, 0], ids=["project in the index", "project compared"])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
-async def test_each_walk_finds_what_matches_the_query_and_the_filters(
-    world: World, most_projects: int, seed: int
-) -> None:
+def test_each_walk_finds_what_matches_the_query_and_the_filters(world: World, most_projects: int, seed: int) -> None:
     thresholds = Thresholds(most_projects=most_projects)
     numbers = random.Random(seed)  # noqa: S311 - not a secret
-    await fill(world, seed)
+    fill(world, seed)
     found = 0
     for _ in range(15):
         for form in FORMS:
             question = Question(numbers, world, form)
             if Oracle(world.rows[form], Query(SHAPES[2], question.texts, question.user, 1)).refuses():
                 with pytest.raises(InvalidTemplateVariable):
-                    await walk(world.settings[form], question, thresholds)
+                    walk(world.settings[form], question, thresholds)
                 continue
-            ids = await walk(world.settings[form], question, thresholds)
+            ids = walk(world.settings[form], question, thresholds)
             assert len(set(ids)) == len(ids)
             assert set(ids) == find_expected(world, form, question), (form, question)
             found += len(ids)
     assert found > 100  # else the filters are too narrow to show anything
 
 
-async def read_facets(connection: AsyncConnection) -> dict[str, list[str]]:
+def read_facets(connection: Connection) -> dict[str, list[str]]:
     """Return the facets of all entries by the ID of their entity, as the database has them."""
     if connection.dialect.name == "sqlite":
-        rows = await connection.exec_driver_sql(
+        rows = connection.exec_driver_sql(
             "SELECT entity_id, facets FROM search_entries JOIN search_words ON search_words.rowid = id"
         )
         return {one.entity_id: one.facets.replace("…", "").split() for one in rows}
-    rows = await connection.exec_driver_sql(
-        "SELECT replace(entity_id::text, '-', '') AS id, facets FROM search_entries"
-    )
+    rows = connection.exec_driver_sql("SELECT replace(entity_id::text, '-', '') AS id, facets FROM search_entries")
     return {one.id: one.facets for one in rows}
 
 
-async def make_all_facets(connection: AsyncConnection) -> dict[str, list[str]]:
+def make_all_facets(connection: Connection) -> dict[str, list[str]]:
     """Return the facets of all entities, as the code makes them."""
     found: dict[str, list[str]] = {}
     for table in tables.BY_KIND.values():
-        found |= {
-            row.id.replace("-", ""): make_facets(row._asdict()) for row in await connection.execute(select(table))
-        }
+        found |= {row.id.replace("-", ""): make_facets(row._asdict()) for row in connection.execute(select(table))}
     return found
 
 
-async def test_triggers_keep_the_facets_of_changed_entities(database: Database) -> None:
-    async with database.writing() as connection:
-        before = await read_facets(connection)
-        assert before == await make_all_facets(connection)
+def test_triggers_keep_the_facets_of_changed_entities(database: Database) -> None:
+    with database.writing() as connection:
+        before = read_facets(connection)
+        assert before == make_all_facets(connection)
         assert any("sinprogress" in one for one in before.values())
-        epic = (await connection.execute(select(tables.epics).where(tables.epics.c.status != "Done"))).first()
+        epic = (connection.execute(select(tables.epics).where(tables.epics.c.status != "Done"))).first()
         assert epic is not None
-        project = await connection.scalar(select(tables.projects.c.id).where(tables.projects.c.id != epic.project_id))
-        user = await connection.scalar(select(tables.users.c.id).where(tables.users.c.id != epic.assignee_id))
+        project = connection.scalar(select(tables.projects.c.id).where(tables.projects.c.id != epic.project_id))
+        user = connection.scalar(select(tables.users.c.id).where(tables.users.c.id != epic.assignee_id))
         changes = {"status": "Done", "priority": 5 - epic.priority, "assignee_id": user, "project_id": project}
-        await connection.execute(update(tables.epics).where(tables.epics.c.id == epic.id).values(changes))
-        type_id = await connection.scalar(
+        connection.execute(update(tables.epics).where(tables.epics.c.id == epic.id).values(changes))
+        type_id = connection.scalar(
             select(tables.requirement_types.c.id).order_by(tables.requirement_types.c.name.desc())
         )
-        await connection.execute(update(tables.requirements).values(type_id=type_id, status="Obsolete"))
-        after = await read_facets(connection)
-        assert after == await make_all_facets(connection)
+        connection.execute(update(tables.requirements).values(type_id=type_id, status="Obsolete"))
+        after = read_facets(connection)
+        assert after == make_all_facets(connection)
         assert after != before
         moved = Scope("test", (str(project),))
         selection = Selection(status=("Done",), priority=(5 - epic.priority,), assignee_ids=(str(user),))
-        found = await search_connection(connection, epic.reference_id, scope=moved, selection=selection)
+        found = search_connection(connection, epic.reference_id, scope=moved, selection=selection)
         assert [hit.reference_id for hit in found.hits if hit.tier == 0] == [epic.reference_id]
-        await connection.rollback()
+        connection.rollback()
 
 
-async def test_a_changed_time_is_found(empty_database: Database) -> None:
-    [epic] = await write_epics(empty_database, [("word", "")])
+def test_a_changed_time_is_found(empty_database: Database) -> None:
+    [epic] = write_epics(empty_database, [("word", "")])
     since = parse_filters({"updated_since": "2999-01-01"}).updated_since
     assert since
     selection = Selection(updated_since=since)
-    assert (await search(empty_database, "word", selection=selection)).total == 0
-    async with empty_database.writing() as connection:
+    assert (search(empty_database, "word", selection=selection)).total == 0
+    with empty_database.writing() as connection:
         changed = update(tables.epics).where(tables.epics.c.id == epic["id"]).values(updated_at=since)
-        await connection.execute(changed)
-    assert (await search(empty_database, "word", selection=selection)).total == 1
+        connection.execute(changed)
+    assert (search(empty_database, "word", selection=selection)).total == 1
 
 
-async def test_no_query_matches_a_facet(database: Database) -> None:
-    async with database.reading() as connection:
-        known = {one for several in (await read_facets(connection)).values() for one in several}
+def test_no_query_matches_a_facet(database: Database) -> None:
+    with database.reading() as connection:
+        known = {one for several in (read_facets(connection)).values() for one in several}
     for facet in [*sorted(known)[:5], "sdraft", "r1"]:
         for query in (facet, f"…{facet}", f"{facet}*", f"facets:{facet}"):
-            assert (await search(database, query)).total == 0
+            assert (search(database, query)).total == 0
 
 
 async def test_filters_of_the_search_on_both_surfaces(settings_with_sample: Settings) -> None:
@@ -236,9 +229,9 @@ async def test_filters_of_the_search_on_both_surfaces(settings_with_sample: Sett
         assert "Did you mean Active?" in unknown.body["suggested_actions"]
 
 
-async def test_a_project_of_others_is_refused_and_not_searched(empty_database: Database) -> None:
-    [epic] = await write_epics(empty_database, [("word", "")])
+def test_a_project_of_others_is_refused_and_not_searched(empty_database: Database) -> None:
+    [epic] = write_epics(empty_database, [("word", "")])
     own = Selection(project_ids=(epic["project_id"],))
-    assert (await search(empty_database, "word", selection=own)).total == 1
-    assert (await search(empty_database, "word", Scope("test", ()), Selection())).total == 0
-    assert await find_references(empty_database, "EP-001", Scope("test", ())) == []
+    assert (search(empty_database, "word", selection=own)).total == 1
+    assert (search(empty_database, "word", Scope("test", ()), Selection())).total == 0
+    assert find_references(empty_database, "EP-001", Scope("test", ())) == []

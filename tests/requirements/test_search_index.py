@@ -11,69 +11,69 @@ from tests.requirements.changing import create_entity, create_project, delete_en
 from tests.requirements.searching import find_references, search_connection, write_epics
 
 
-async def test_entries_move_with_their_entities_to_another_project(empty_database: Database) -> None:
-    async with empty_database.writing() as connection:
-        one, two = [await create_project(connection, name) for name in ("One", "Two")]
-    epic = (await write_epics(empty_database, [("word", "")], project_id=one))[0]
-    async with empty_database.writing() as connection:
-        await create_entity(connection, USER_STORY, title="word", creator_id=epic["creator_id"], epic_id=epic["id"])
-    async with empty_database.writing() as connection:  # without writing.py: the user story moves by cascade
+def test_entries_move_with_their_entities_to_another_project(empty_database: Database) -> None:
+    with empty_database.writing() as connection:
+        one, two = [create_project(connection, name) for name in ("One", "Two")]
+    epic = (write_epics(empty_database, [("word", "")], project_id=one))[0]
+    with empty_database.writing() as connection:
+        create_entity(connection, USER_STORY, title="word", creator_id=epic["creator_id"], epic_id=epic["id"])
+    with empty_database.writing() as connection:  # without writing.py: the user story moves by cascade
         moved = update(tables.epics).where(tables.epics.c.id == epic["id"]).values(project_id=two)
-        await connection.execute(moved)
-    assert await find_references(empty_database, "word", Scope("test", (one,))) == []
-    assert sorted(await find_references(empty_database, "word", Scope("test", (two,)))) == ["EP-001", "US-001"]
+        connection.execute(moved)
+    assert find_references(empty_database, "word", Scope("test", (one,))) == []
+    assert sorted(find_references(empty_database, "word", Scope("test", (two,)))) == ["EP-001", "US-001"]
 
 
-async def test_updates_and_deletes_change_the_index(empty_database: Database) -> None:
-    epic = (await write_epics(empty_database, [("before", "text")]))[0]
-    async with empty_database.writing() as connection:
-        await create_entity(connection, USER_STORY, title="child", creator_id=epic["creator_id"], epic_id=epic["id"])
-        await update_entity(connection, EPIC, epic["id"], title="after")
-    assert await find_references(empty_database, "before") == []
-    assert await find_references(empty_database, "after text") == ["EP-001"]
-    async with empty_database.writing() as connection:
-        await delete_entity(connection, EPIC, epic["id"])
+def test_updates_and_deletes_change_the_index(empty_database: Database) -> None:
+    epic = (write_epics(empty_database, [("before", "text")]))[0]
+    with empty_database.writing() as connection:
+        create_entity(connection, USER_STORY, title="child", creator_id=epic["creator_id"], epic_id=epic["id"])
+        update_entity(connection, EPIC, epic["id"], title="after")
+    assert find_references(empty_database, "before") == []
+    assert find_references(empty_database, "after text") == ["EP-001"]
+    with empty_database.writing() as connection:
+        delete_entity(connection, EPIC, epic["id"])
     for query in ("after", "child", "ep-1", "us-1"):
-        assert await find_references(empty_database, query) == []
+        assert find_references(empty_database, query) == []
     if empty_database.dialect == "sqlite":  # where the words are in a separate table
-        async with empty_database.reading() as connection:
-            left = await connection.exec_driver_sql("SELECT count(*) FROM search_words WHERE search_words MATCH 'text'")
+        with empty_database.reading() as connection:
+            left = connection.exec_driver_sql("SELECT count(*) FROM search_words WHERE search_words MATCH 'text'")
             assert left.scalar_one() == 0
 
 
-async def test_a_rolled_back_change_is_not_found(empty_database: Database) -> None:
-    epic = (await write_epics(empty_database, [("before", "")]))[0]
+def test_a_rolled_back_change_is_not_found(empty_database: Database) -> None:
+    epic = (write_epics(empty_database, [("before", "")]))[0]
 
-    async def fail_after_writing() -> None:
-        async with empty_database.writing() as connection:
-            await update_entity(connection, EPIC, epic["id"], title="after")
+    def fail_after_writing() -> None:
+        with empty_database.writing() as connection:
+            update_entity(connection, EPIC, epic["id"], title="after")
             raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        await fail_after_writing()
-    assert await find_references(empty_database, "after") == []
-    assert await find_references(empty_database, "before") == ["EP-001"]
+        fail_after_writing()
+    assert find_references(empty_database, "after") == []
+    assert find_references(empty_database, "before") == ["EP-001"]
 
 
-async def test_long_texts_are_found_by_their_indexed_part(empty_database: Database) -> None:
+def test_long_texts_are_found_by_their_indexed_part(empty_database: Database) -> None:
     repeated = "again and " * 300 + "at last"
     many = " ".join(f"{number:x}" for number in range(9_000)) + " tail"
-    await write_epics(empty_database, [("Repeated", repeated), ("Many", many), ("Joined", "x" * 50_000)])
-    assert await find_references(empty_database, '"at last"') == ["EP-001"]
-    assert await find_references(empty_database, '"and at"') == []  # after the 256th occurrence
-    assert await find_references(empty_database, '"8ff 900"') == ["EP-002"]
-    assert await find_references(empty_database, '"2327 tail"') == ["EP-002"]
-    assert await find_references(empty_database, "x" * 64) == ["EP-003"]
+    write_epics(empty_database, [("Repeated", repeated), ("Many", many), ("Joined", "x" * 50_000)])
+    assert find_references(empty_database, '"at last"') == ["EP-001"]
+    assert find_references(empty_database, '"and at"') == []  # after the 256th occurrence
+    assert find_references(empty_database, '"8ff 900"') == ["EP-002"]
+    assert find_references(empty_database, '"2327 tail"') == ["EP-002"]
+    assert find_references(empty_database, "x" * 64) == ["EP-003"]
 
 
-async def test_every_entity_has_one_entry(database: Database) -> None:
+def test_every_entity_has_one_entry(database: Database) -> None:
     """Checks the sample."""
-    async with database.reading() as connection:
+    with database.reading() as connection:
         for kind, table in tables.BY_KIND.items():
-            row = (await connection.execute(select(table.c.reference_id, table.c.id).order_by(table.c.id))).first()
+            row = (connection.execute(select(table.c.reference_id, table.c.id).order_by(table.c.id))).first()
             assert row is not None
-            answer = await search_connection(connection, row.reference_id)
+            answer = search_connection(connection, row.reference_id)
             assert (answer.hits[0].kind, answer.hits[0].entity_id, answer.hits[0].tier) == (kind, row.id, 0)
-        entities = [await connection.scalar(select(func.count()).select_from(one)) for one in tables.BY_KIND.values()]
-        indexed = await connection.exec_driver_sql("SELECT count(*) FROM search_entries")
+        entities = [connection.scalar(select(func.count()).select_from(one)) for one in tables.BY_KIND.values()]
+        indexed = connection.exec_driver_sql("SELECT count(*) FROM search_entries")
         assert indexed.scalar_one() == sum(map(int, filter(None, entities)))

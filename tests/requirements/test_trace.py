@@ -34,14 +34,14 @@ def settings(request: pytest.FixtureRequest, make_settings: Callable[..., Settin
     return make_settings(request.param, "tables")
 
 
-async def walk_from(  # noqa: PLR0917 - what a trace depends on
+def walk_from(  # noqa: PLR0917 - what a trace depends on
     connection: Any, graph: Graph, kind: Kind, start: str, depth: int, user: str | None, max_links: int = 2000
 ) -> Walk:
     has_projects = bool(graph.members)
-    scope = await load_scope(connection, "test", user, has_projects=has_projects)
+    scope = load_scope(connection, "test", user, has_projects=has_projects)
     reader = BriefReader(connection, scope)
-    [row] = await reader.execute(reader.select(kind).where(tables.BY_KIND[kind.name].c.id == start))
-    return await walk(reader, build_node(kind, row, is_below=True), depth, max_links=max_links)
+    [row] = reader.execute(reader.select(kind).where(tables.BY_KIND[kind.name].c.id == start))
+    return walk(reader, build_node(kind, row, is_below=True), depth, max_links=max_links)
 
 
 def edge_of(step: Any) -> str:
@@ -91,36 +91,36 @@ def as_stored(graph: Graph, settings: Settings, *, is_existing: bool) -> Graph:
 
 
 @pytest.mark.soak
-async def test_a_trace_has_the_links_that_brute_force_finds(settings: Settings) -> None:
+def test_a_trace_has_the_links_that_brute_force_finds(settings: Settings) -> None:
     graph = make_graph(7)
     random_ = Random(7)  # noqa: S311 - for tests
-    async with opened(settings) as database:
-        await write_graph(database, graph)
+    with opened(settings) as database:
+        write_graph(database, graph)
         users = (None,) if database.is_existing else USERS
-        async with database.reading() as connection:
+        with database.reading() as connection:
             for user in users:
                 for kind in KINDS:
                     seen = sorted(graph.visible(kind.name, user))
                     for start in random_.sample(seen, min(4, len(seen))):
                         for depth in (1, 2, 3, MAX_DEPTH):
-                            result = await walk_from(connection, graph, kind, start, depth, user)
+                            result = walk_from(connection, graph, kind, start, depth, user)
                             assert not result.is_full
                             check(result, graph, start, depth, user)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1, 13))
-async def test_random_graphs(seed: int, make_settings: Callable[..., Settings]) -> None:
+def test_random_graphs(seed: int, make_settings: Callable[..., Settings]) -> None:
     graph = make_graph(seed, size=1 + seed % 5)
     random_ = Random(seed)  # noqa: S311 - for tests
-    async with opened(make_settings("sqlite", "tables")) as database:
-        await write_graph(database, graph)
-        async with database.reading() as connection:
+    with opened(make_settings("sqlite", "tables")) as database:
+        write_graph(database, graph)
+        with database.reading() as connection:
             for user in USERS:
                 for kind in KINDS:
                     for start in graph.visible(kind.name, user):
                         depth = random_.randrange(1, 6)
-                        check(await walk_from(connection, graph, kind, start, depth, user), graph, start, depth, user)
+                        check(walk_from(connection, graph, kind, start, depth, user), graph, start, depth, user)
 
 
 REACHED = """
@@ -151,7 +151,7 @@ SELECT id, min(distance) FROM reached GROUP BY id
 """
 
 
-async def reach_by_query(connection: Any, start: str, depth: int, user: str | None, *, has_projects: bool) -> Any:
+def reach_by_query(connection: Any, start: str, depth: int, user: str | None, *, has_projects: bool) -> Any:
     """Return the distance of each entity, by one recursive query."""
     is_sqlite = connection.dialect.name == "sqlite"
     column = ", project_id" if has_projects else ""
@@ -160,44 +160,44 @@ async def reach_by_query(connection: Any, start: str, depth: int, user: str | No
     users = f"SELECT id FROM users WHERE username = '{user}'"  # noqa: S608 - constants
     literal = f"'{start.replace('-', '')}'" if is_sqlite else f"CAST('{start}' AS uuid)"
     query = REACHED.format(entities=entities, scope=scope.format(users=users), start=literal, depth=depth)
-    return {str(one).replace("-", ""): distance for one, distance in await connection.execute(text(query))}
+    return {str(one).replace("-", ""): distance for one, distance in connection.execute(text(query))}
 
 
-async def test_a_recursive_query_reaches_the_same_entities(settings: Settings) -> None:
+def test_a_recursive_query_reaches_the_same_entities(settings: Settings) -> None:
     graph = make_graph(5)
     random_ = Random(5)  # noqa: S311 - for tests
-    async with opened(settings) as database:
-        await write_graph(database, graph)
+    with opened(settings) as database:
+        write_graph(database, graph)
         users = (None,) if database.is_existing else USERS
-        async with database.reading() as connection:
+        with database.reading() as connection:
             for user in users:
                 for kind in KINDS:
                     for start in sorted(graph.visible(kind.name, user))[:2]:
                         depth = random_.randrange(1, 6)
-                        result = await walk_from(connection, graph, kind, start, depth, user)
+                        result = walk_from(connection, graph, kind, start, depth, user)
                         found = {start.replace("-", ""): 0} | {
                             step.link.target.id.replace("-", ""): step.distance
                             for step in result.steps
                             if not step.is_repeated
                         }
                         has_projects = not database.is_existing
-                        assert found == await reach_by_query(connection, start, depth, user, has_projects=has_projects)
+                        assert found == reach_by_query(connection, start, depth, user, has_projects=has_projects)
 
 
 @pytest.mark.soak
-async def test_a_trace_that_is_cut_by_size_is_the_beginning_of_the_whole(settings: Settings) -> None:
+def test_a_trace_that_is_cut_by_size_is_the_beginning_of_the_whole(settings: Settings) -> None:
     graph = make_graph(3)
-    async with opened(settings) as database:
-        await write_graph(database, graph)
+    with opened(settings) as database:
+        write_graph(database, graph)
         user = None if database.is_existing else "two"
-        async with database.reading() as connection:
+        with database.reading() as connection:
             for kind in KINDS:
                 start = min(graph.visible(kind.name, user))
-                whole = await walk_from(connection, graph, kind, start, 5, user)
+                whole = walk_from(connection, graph, kind, start, 5, user)
                 keys = [step.key for step in whole.steps]
                 assert keys == sorted(keys)
                 for most in {1, 2, 3, 5, 8, 13, len(keys) - 1, len(keys)} & set(range(1, len(keys) + 1)):
-                    cut = await walk_from(connection, graph, kind, start, 5, user, most)
+                    cut = walk_from(connection, graph, kind, start, 5, user, most)
                     assert [step.key for step in cut.steps] == keys[:most]
                     assert cut.is_full == (most < len(keys))
                     assert bool(cut.continues) >= cut.is_full
@@ -205,18 +205,18 @@ async def test_a_trace_that_is_cut_by_size_is_the_beginning_of_the_whole(setting
 
 
 @pytest.mark.soak
-async def test_every_small_maximum_is_exact(make_settings: Callable[..., Settings]) -> None:
+def test_every_small_maximum_is_exact(make_settings: Callable[..., Settings]) -> None:
     graph = make_graph(4, size=5)
     unknown = 0
-    async with opened(make_settings("sqlite", "tables")) as database:
-        await write_graph(database, graph)
-        async with database.reading() as connection:
+    with opened(make_settings("sqlite", "tables")) as database:
+        write_graph(database, graph)
+        with database.reading() as connection:
             for kind in KINDS:
                 for start in list(graph.visible(kind.name, None))[:8]:
                     may_follow = followed(edges_of(graph, None), start)
-                    whole = [step.key for step in (await walk_from(connection, graph, kind, start, 6, None)).steps]
+                    whole = [step.key for step in (walk_from(connection, graph, kind, start, 6, None)).steps]
                     for most in range(1, min(12, len(whole)) + 1):
-                        cut = await walk_from(connection, graph, kind, start, 6, None, most)
+                        cut = walk_from(connection, graph, kind, start, 6, None, most)
                         assert [step.key for step in cut.steps] == whole[:most]
                         assert cut.is_full == (most < len(whole))
                         check_rest(cut, may_follow)
@@ -247,8 +247,8 @@ async def read_whole(client: Any, path: str, limit: int) -> dict[str, Any]:
 @pytest.mark.soak
 async def test_pages_contain_each_link_and_each_cycle_once(settings_with_tables: Settings) -> None:
     graph = make_graph(11)
-    async with opened(settings_with_tables) as database:
-        await write_graph(database, graph)
+    with opened(settings_with_tables) as database:
+        write_graph(database, graph)
     start = graph.entities["requirement"][0]["reference_id"]
     async with connect(settings_with_tables) as client:
         whole = await read(client, f"requirements/{start}/trace?limit=200&depth=4")
@@ -274,8 +274,8 @@ def relate(graph: Graph, pairs: Iterable[tuple[Row, Row]]) -> None:
 async def test_a_page_with_more_cycles_than_it_names_leads_to_the_rest(settings_with_tables: Settings) -> None:
     graph = make_graph(11)
     relate(graph, permutations(graph.entities["requirement"][:9], 2))
-    async with opened(settings_with_tables) as database:
-        await write_graph(database, graph)
+    with opened(settings_with_tables) as database:
+        write_graph(database, graph)
     path = f"requirements/{graph.entities['requirement'][0]['reference_id']}/trace?depth=2"
     async with connect(settings_with_tables) as client:
         first = await read(client, f"{path}&limit=3")
@@ -301,8 +301,8 @@ async def test_a_long_cycle_is_cut(settings_with_tables: Settings) -> None:
     for one in ring:  # so that the trace of the story contains the whole ring
         one |= {"user_story_id": story["id"], "project_id": story["project_id"], "acceptance_criteria_id": None}
     relate(graph, zip(ring, [*ring[1:], ring[0]], strict=True))
-    async with opened(settings_with_tables) as database:
-        await write_graph(database, graph)
+    with opened(settings_with_tables) as database:
+        write_graph(database, graph)
     async with connect(settings_with_tables) as client:
         trace = await read(client, f"user-stories/{story['reference_id']}/trace")
         while not trace["cycles"]:
@@ -320,8 +320,8 @@ async def test_hidden_entities_change_nothing(make_settings: Callable[..., Setti
     graph = make_graph(13)
     both = make_settings(dialect, "tables"), make_settings(dialect, "tables")
     for settings, rows in zip(both, (graph, without_hidden(graph, "one")), strict=True):
-        async with opened(settings) as database:
-            await write_graph(database, rows)
+        with opened(settings) as database:
+            write_graph(database, rows)
     async with connect(both[0], "one") as full, connect(both[1], "one") as bare:
         for kind in KINDS:
             seen = graph.visible(kind.name, "one")
@@ -457,8 +457,8 @@ async def test_a_cycle_is_named_with_its_path_and_types(settings_with_tables: Se
             strict=False,
         )
     ]
-    async with opened(settings_with_tables) as database:
-        await write_graph(database, graph)
+    with opened(settings_with_tables) as database:
+        write_graph(database, graph)
     async with connect(settings_with_tables) as client:
         trace = await read(client, f"requirements/{first['reference_id']}/trace")
     [cycle] = trace["cycles"]

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, cast
 
-import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -82,10 +81,7 @@ def run_export(file: Path, batch: int) -> int:
     def check_end(_: str, done: int, total: int) -> None:
         assert done <= total  # an export that reads rows again has no end
 
-    async def export() -> int:
-        return (await requirements_work.export_file(file, form, check_end, batch=batch)).total()
-
-    return anyio.run(export)
+    return requirements_work.export_file(file, form, check_end, batch=batch).total()
 
 
 def import_from(file: Path, settings: Settings) -> None:

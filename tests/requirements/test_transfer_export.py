@@ -9,7 +9,7 @@ import sqlite3
 import stat
 import sys
 from collections.abc import Callable
-from contextlib import aclosing, closing, redirect_stderr, redirect_stdout
+from contextlib import closing, redirect_stderr, redirect_stdout
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -84,14 +84,12 @@ def test_an_import_shows_the_bytes_of_the_file_before_it_reads_them(data_dir: Pa
     assert f"0.0/{file.stat().st_size / 1000:.1f} kB" in first
 
 
-async def test_the_progress_of_an_export_counts_every_row(
+def test_the_progress_of_an_export_counts_every_row(
     settings_with_sample: Settings, set_settings: Callable[[Settings], None], tmp_path: Path
 ) -> None:
     set_settings(settings_with_sample)
     seen: list[tuple[str, int, int]] = []
-    counts = await requirements_work.export_file(
-        tmp_path / "out.jsonl", "jsonl", lambda *one: seen.append(one), batch=50
-    )
+    counts = requirements_work.export_file(tmp_path / "out.jsonl", "jsonl", lambda *one: seen.append(one), batch=50)
     count = counts.total()
     assert seen[0] == ("Exporting", 0, count)
     assert seen[-1] == ("Exporting", count, count)
@@ -100,16 +98,16 @@ async def test_the_progress_of_an_export_counts_every_row(
     assert max(steps) == 50
 
 
-async def test_an_export_is_one_snapshot(database: Database) -> None:
-    async with aclosing(export_records(database)) as records:
-        expected = [record async for record in records]
+def test_an_export_is_one_snapshot(database: Database) -> None:
+    with closing(export_records(database)) as records:
+        expected = list(records)
     found: list[Any] = []
-    async with aclosing(export_records(database)) as records:
-        async for record in records:
+    with closing(export_records(database)) as records:
+        for record in records:
             if not found:
-                async with database.writing() as connection:
-                    await connection.execute(delete(tables.epics))
-                    await connection.execute(update(tables.projects).values(description="later"))
+                with database.writing() as connection:
+                    connection.execute(delete(tables.epics))
+                    connection.execute(update(tables.projects).values(description="later"))
             found.append(record)
     assert found == expected
 

@@ -310,7 +310,7 @@ def test_the_memory_does_not_grow_with_the_file() -> None:
     assert pages <= 64_000  # KB
 
 
-async def test_problems_are_announced_when_they_are_found(empty_database: Database) -> None:
+def test_problems_are_announced_when_they_are_found(empty_database: Database) -> None:
     announced: list[Rejection] = []
 
     def records() -> Iterator[Numbered | Refused]:
@@ -320,7 +320,7 @@ async def test_problems_are_announced_when_they_are_found(empty_database: Databa
         yield Numbered(3, parse_record(ADA))
         assert len(announced) == 3
 
-    report = await import_records(empty_database, records(), announce=announced.append)
+    report = import_records(empty_database, records(), announce=announced.append)
     assert report.rejected_count == len(announced) == 3
     assert [(one.line, one.field) for one in announced[1:]] == [(3, "username"), (3, "email")]
 
@@ -339,16 +339,16 @@ def test_many_problems_are_counted(file: Path, capsys: pytest.CaptureFixture[str
     assert (len(report["rejected"]), report["rejected_count"], report["author"]) == (1000, 1200, None)
 
 
-async def test_the_progress_starts_with_bytes(
+def test_the_progress_starts_with_bytes(
     settings_with_tables: Settings, set_settings: Callable[[Settings], None], file: Path
 ) -> None:
     set_settings(settings_with_tables)
     epics = [{**EPIC, "reference_id": None, "description": "x" * 1000} for _ in range(1200)]
     write(file, ADA, *epics)
-    size = file.stat().st_size  # noqa: ASYNC240 - as fast as any other statement
+    size = file.stat().st_size
     seen: list[tuple[str, int, int]] = []
     order = requirements_work.Order(file, "jsonl")
-    report, _, _ = await requirements_work.import_file(order, lambda *one: seen.append(one), print)
+    report, _, _ = requirements_work.import_file(order, lambda *one: seen.append(one), print)
     assert report.imported == {"user": 1, "epic": 1200}
     assert seen[0] == ("Reading", 0, size)
     assert sorted({doing for doing, _, _ in seen}, key=[one[0] for one in seen].index) == [

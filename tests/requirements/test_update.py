@@ -1,6 +1,5 @@
 """`import --update`: changes what a file changes, creates what is new, and deletes only what an option names."""
 
-import asyncio
 import csv
 import io
 import json
@@ -74,11 +73,8 @@ def export_cells(file: Path) -> Cells:
 
 
 def find(settings: Settings, query: str) -> list[str]:
-    async def search() -> list[str]:
-        async with opened(settings) as database:
-            return await find_references(database, query)
-
-    return asyncio.run(search())
+    with opened(settings) as database:
+        return find_references(database, query)
 
 
 def edit(numbers: random.Random, rows: Cells, text: str) -> set[int]:  # noqa: C901 - one condition for each kind of cell
@@ -216,6 +212,20 @@ def test_fields_that_a_record_lacks_keep_their_values(file: Path, capsys: pytest
     [emptied] = export_kind(capsys, "requirement")
     left = {name: value for name, value in after.items() if name not in {"description", "acceptance_criteria_id"}}
     assert emptied == {**left, "updated_at": emptied["updated_at"]}
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_user_named_like_the_id_of_another_takes_nothing_from_them(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mallory = {"kind": "user", "username": UUID, "email": "m@example.com"}
+    assert main(write(file, {**ADA, "id": UUID}, mallory, *FAMILY[1:])) == 0
+    [other] = [one["id"] for one in export_kind(capsys, "user") if one["username"] == UUID]
+    epic = {"kind": "epic", "reference_id": "EP-001", "assignee_id": other}
+    story = {"kind": "user_story", "reference_id": "US-001", "title": "New"}
+    assert main([*write(file, epic, story), "--update"]) == 0
+    [after] = export_kind(capsys, "user_story")
+    assert (after["title"], after["creator_id"]) == ("New", UUID)
 
 
 @pytest.mark.usefixtures("tables")

@@ -2,14 +2,14 @@
 
 import asyncio
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select, text
+from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quilt_mcp.requirements import kinds, tables, writing
 from quilt_mcp.requirements.database import Database
@@ -25,33 +25,33 @@ from quilt_mcp.requirements.kinds import (
 from tests.requirements.changing import create_entity, create_project, create_user, delete_entity, relate, update_entity
 
 
-async def scalar(database: Database, statement: Any) -> Any:
-    async with database.reading() as connection:
-        return await connection.scalar(statement)
+def scalar(database: Database, statement: Any) -> Any:
+    with database.reading() as connection:
+        return connection.scalar(statement)
 
 
-async def row(database: Database, kind: Kind, entity_id: str) -> dict[str, Any]:
+def row(database: Database, kind: Kind, entity_id: str) -> dict[str, Any]:
     table = tables.BY_KIND[kind.name]
-    async with database.reading() as connection:
-        found = (await connection.execute(select(table).where(table.c.id == entity_id))).one()
+    with database.reading() as connection:
+        found = (connection.execute(select(table).where(table.c.id == entity_id))).one()
     return found._asdict()
 
 
-async def count(database: Database, table: Any) -> int:
-    return int(await scalar(database, select(func.count()).select_from(table)))
+def count(database: Database, table: Any) -> int:
+    return int(scalar(database, select(func.count()).select_from(table)))
 
 
-async def create_family(connection: AsyncConnection) -> dict[str, Any]:
+def create_family(connection: Connection) -> dict[str, Any]:
     """Create a user and an epic with a user story, an acceptance criterion and a requirement. Return their IDs."""
-    user = await create_user(connection, "ada", "ada@example.com")
-    epic = await create_entity(connection, EPIC, title="Epic", creator_id=user)
-    story = await create_entity(connection, USER_STORY, title="Story", creator_id=user, epic_id=epic["id"])
+    user = create_user(connection, "ada", "ada@example.com")
+    epic = create_entity(connection, EPIC, title="Epic", creator_id=user)
+    story = create_entity(connection, USER_STORY, title="Story", creator_id=user, epic_id=epic["id"])
     of_story = {"user_story_id": story["id"]}
-    criterion = await create_entity(
+    criterion = create_entity(
         connection, ACCEPTANCE_CRITERIA, description="WHEN it rains THEN it SHALL pour.", author_id=user, **of_story
     )
-    type_id = await connection.scalar(select(tables.requirement_types.c.id).limit(1))
-    requirement = await create_entity(
+    type_id = connection.scalar(select(tables.requirement_types.c.id).limit(1))
+    requirement = create_entity(
         connection,
         REQUIREMENT,
         title="Umbrella",
@@ -71,36 +71,34 @@ async def create_family(connection: AsyncConnection) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def made(empty_database: Database) -> dict[str, Any]:
-    async with empty_database.writing() as connection:
-        return await create_family(connection)
+def made(empty_database: Database) -> dict[str, Any]:
+    with empty_database.writing() as connection:
+        return create_family(connection)
 
 
-async def read_entries(database: Database) -> set[tuple[str, str]]:
+def read_entries(database: Database) -> set[tuple[str, str]]:
     """Return the kind and project of each search entry."""
-    async with database.reading() as connection:
-        found = await connection.execute(
-            text("SELECT kind, project_id FROM search_entries").columns(project_id=tables.Id)
-        )
+    with database.reading() as connection:
+        found = connection.execute(text("SELECT kind, project_id FROM search_entries").columns(project_id=tables.Id))
         return {(kind, project) for kind, project in found}
 
 
-async def test_an_entity_has_defaults(empty_database: Database, made: dict[str, Any]) -> None:
-    epic = await row(empty_database, EPIC, made["epic"])
+def test_an_entity_has_defaults(empty_database: Database, made: dict[str, Any]) -> None:
+    epic = row(empty_database, EPIC, made["epic"])
     assert epic["reference_id"] == "EP-001"
     assert (epic["status"], epic["priority"], epic["project_id"]) == ("Backlog", 3, DEFAULT_PROJECT_ID)
     assert epic["assignee_id"] == epic["creator_id"] == made["user"]
     assert epic["created_at"].tzinfo is UTC
 
 
-async def test_times_are_returned_in_utc(empty_database: Database, made: dict[str, Any]) -> None:
+def test_times_are_returned_in_utc(empty_database: Database, made: dict[str, Any]) -> None:
     moment = datetime.fromisoformat("2026-03-29T03:30:00.123456+05:30")
-    async with empty_database.writing() as connection:
-        epic = await create_entity(
+    with empty_database.writing() as connection:
+        epic = create_entity(
             connection, EPIC, title="Then", creator_id=made["user"], created_at=moment, updated_at=moment
         )
-    assert (await row(empty_database, EPIC, epic["id"]))["created_at"] == moment
-    assert (await row(empty_database, EPIC, epic["id"]))["created_at"].isoformat() == "2026-03-28T22:00:00.123456+00:00"
+    assert (row(empty_database, EPIC, epic["id"]))["created_at"] == moment
+    assert (row(empty_database, EPIC, epic["id"]))["created_at"].isoformat() == "2026-03-28T22:00:00.123456+00:00"
 
 
 async def test_new_ids_are_of_version_7_and_sort_by_time() -> None:
@@ -112,90 +110,85 @@ async def test_new_ids_are_of_version_7_and_sort_by_time() -> None:
     assert first < later
 
 
-async def test_reference_ids_can_have_more_than_three_digits(empty_database: Database, made: dict[str, Any]) -> None:
+def test_reference_ids_can_have_more_than_three_digits(empty_database: Database, made: dict[str, Any]) -> None:
     for before, expected in ((0, "EP-001"), (998, "EP-999"), (999, "EP-1000"), (9999, "EP-10000")):
-        async with empty_database.writing() as connection:
-            await connection.execute(tables.epics.delete())
-            await connection.execute(tables.reference_counters.update().values(last_number=before))
-            created = await create_entity(connection, EPIC, title="Next", creator_id=made["user"])
+        with empty_database.writing() as connection:
+            connection.execute(tables.epics.delete())
+            connection.execute(tables.reference_counters.update().values(last_number=before))
+            created = create_entity(connection, EPIC, title="Next", creator_id=made["user"])
         assert created["reference_id"] == expected
 
 
-async def test_many_reference_ids_are_assigned_at_once(empty_database: Database, made: dict[str, Any]) -> None:
+def test_many_reference_ids_are_assigned_at_once(empty_database: Database, made: dict[str, Any]) -> None:
     rows = [{"title": f"{number}", "creator_id": made["user"]} for number in range(1100)]
-    async with empty_database.writing() as connection:
-        created = await writing.create_entities(connection, EPIC, rows)
+    with empty_database.writing() as connection:
+        created = writing.create_entities(connection, EPIC, rows)
     references = [one["reference_id"] for one in created]
     assert references == [f"EP-{number:03d}" for number in range(2, 1102)]
 
 
-async def test_numbers_continue_after_a_given_reference_id(empty_database: Database, made: dict[str, Any]) -> None:
-    async with empty_database.writing() as connection:
+def test_numbers_continue_after_a_given_reference_id(empty_database: Database, made: dict[str, Any]) -> None:
+    with empty_database.writing() as connection:
         rows = [
             {"title": "Free", "creator_id": made["user"]},
             {"title": "Given", "creator_id": made["user"], "reference_id": "EP-041"},
         ]
-        created = await writing.create_entities(connection, EPIC, rows)
+        created = writing.create_entities(connection, EPIC, rows)
     assert [one["reference_id"] for one in created] == ["EP-042", "EP-041"]
 
 
-async def test_a_failed_transaction_leaves_no_gap(empty_database: Database, made: dict[str, Any]) -> None:
-    with pytest.raises(IntegrityError):
-        async with empty_database.writing() as connection:
-            await create_entity(connection, EPIC, title="x", creator_id=writing.new_id())
-    async with empty_database.writing() as connection:
-        created = await create_entity(connection, EPIC, title="x", creator_id=made["user"])
+def test_a_failed_transaction_leaves_no_gap(empty_database: Database, made: dict[str, Any]) -> None:
+    with pytest.raises(IntegrityError), empty_database.writing() as connection:
+        create_entity(connection, EPIC, title="x", creator_id=writing.new_id())
+    with empty_database.writing() as connection:
+        created = create_entity(connection, EPIC, title="x", creator_id=made["user"])
     assert created["reference_id"] == "EP-002"
 
 
-async def test_concurrent_writers_get_numbers_without_gaps_or_duplicates(
+def test_concurrent_writers_get_numbers_without_gaps_or_duplicates(
     empty_database: Database, made: dict[str, Any]
 ) -> None:
-    async def write(number: int) -> str:
-        async with empty_database.writing() as connection:
-            created = await create_entity(connection, EPIC, title=f"{number}", creator_id=made["user"])
-            await asyncio.sleep(0)
+    def write(number: int) -> str:
+        with empty_database.writing() as connection:
+            created = create_entity(connection, EPIC, title=f"{number}", creator_id=made["user"])
         return str(created["reference_id"])
 
-    references = await asyncio.gather(*(write(number) for number in range(20)))
+    with ThreadPoolExecutor(8) as threads:
+        references = list(threads.map(write, range(20)))
     assert sorted(references) == [f"EP-{number:03d}" for number in range(2, 22)]
 
 
-async def test_each_committed_transaction_increments_the_generation(database: Database) -> None:
-    before = await scalar(database, select(tables.generation.c.number))
-    async with database.writing():
+def test_each_committed_transaction_increments_the_generation(database: Database) -> None:
+    before = scalar(database, select(tables.generation.c.number))
+    with database.writing():
         pass
-    assert await scalar(database, select(tables.generation.c.number)) == before + 1
-    with pytest.raises(IntegrityError):
-        async with database.writing() as connection:
-            await create_project(connection, "Sequencing Platform")
-    assert await scalar(database, select(tables.generation.c.number)) == before + 1
+    assert scalar(database, select(tables.generation.c.number)) == before + 1
+    with pytest.raises(IntegrityError), database.writing() as connection:
+        create_project(connection, "Sequencing Platform")
+    assert scalar(database, select(tables.generation.c.number)) == before + 1
 
 
-async def test_deleting_an_epic_deletes_its_descendants(empty_database: Database, made: dict[str, Any]) -> None:
-    async with empty_database.writing() as connection:
-        other = await create_entity(connection, EPIC, title="Stays", creator_id=made["user"])
-        await delete_entity(connection, EPIC, made["epic"])
-    assert [await count(empty_database, tables.BY_KIND[kind.name]) for kind in KINDS] == [1, 0, 0, 0]
-    assert (await row(empty_database, EPIC, other["id"]))["title"] == "Stays"
-    assert await read_entries(empty_database) == {("epic", DEFAULT_PROJECT_ID)}
+def test_deleting_an_epic_deletes_its_descendants(empty_database: Database, made: dict[str, Any]) -> None:
+    with empty_database.writing() as connection:
+        other = create_entity(connection, EPIC, title="Stays", creator_id=made["user"])
+        delete_entity(connection, EPIC, made["epic"])
+    assert [count(empty_database, tables.BY_KIND[kind.name]) for kind in KINDS] == [1, 0, 0, 0]
+    assert (row(empty_database, EPIC, other["id"]))["title"] == "Stays"
+    assert read_entries(empty_database) == {("epic", DEFAULT_PROJECT_ID)}
 
 
-async def test_deleting_an_acceptance_criterion_keeps_its_requirement(
-    empty_database: Database, made: dict[str, Any]
-) -> None:
-    async with empty_database.writing() as connection:
-        await delete_entity(connection, ACCEPTANCE_CRITERIA, made["acceptance_criteria"])
-    requirement = await row(empty_database, REQUIREMENT, made["requirement"])
+def test_deleting_an_acceptance_criterion_keeps_its_requirement(empty_database: Database, made: dict[str, Any]) -> None:
+    with empty_database.writing() as connection:
+        delete_entity(connection, ACCEPTANCE_CRITERIA, made["acceptance_criteria"])
+    requirement = row(empty_database, REQUIREMENT, made["requirement"])
     assert requirement["acceptance_criteria_id"] is None
 
 
 @pytest.mark.parametrize("table", ["users", "projects", "requirement_types"])
-async def test_rows_in_use_cannot_be_deleted(empty_database: Database, made: dict[str, Any], table: str) -> None:
-    with pytest.raises(IntegrityError):
-        async with empty_database.writing() as connection:
-            await connection.execute(tables.metadata.tables[table].delete())
-    assert await count(empty_database, tables.requirements) == 1
+def test_rows_in_use_cannot_be_deleted(empty_database: Database, made: dict[str, Any], table: str) -> None:
+    with pytest.raises(IntegrityError), empty_database.writing() as connection:
+        connection.execute(tables.metadata.tables[table].delete())
+    assert count(empty_database, tables.requirements) == 1
 
 
 WRONG: list[dict[str, Any]] = [
@@ -212,73 +205,66 @@ WRONG: list[dict[str, Any]] = [
 ]
 
 
-async def test_the_database_refuses_invalid_values(empty_database: Database, made: dict[str, Any]) -> None:
+def test_the_database_refuses_invalid_values(empty_database: Database, made: dict[str, Any]) -> None:
     for wrong in WRONG:
         values = {"title": "x", "creator_id": made["user"]} | wrong
-        with pytest.raises(Exception) as refused:  # noqa: PT011 - the next assertion checks the class
-            async with empty_database.writing() as connection:
-                await create_entity(connection, EPIC, **values)
+        with pytest.raises(Exception) as refused, empty_database.writing() as connection:  # noqa: PT011 - checked below
+            create_entity(connection, EPIC, **values)
         # PostgreSQL raises DataError for a text that is too long for its column
-        assert type(refused.value).__name__ in {"IntegrityError", "DBAPIError"}, wrong
-        assert await count(empty_database, tables.epics) == 1
+        assert type(refused.value).__name__ in {"IntegrityError", "DataError"}, wrong
+        assert count(empty_database, tables.epics) == 1
 
 
-async def test_texts_of_the_maximum_length_are_accepted(empty_database: Database, made: dict[str, Any]) -> None:
+def test_texts_of_the_maximum_length_are_accepted(empty_database: Database, made: dict[str, Any]) -> None:
     texts = {"title": "Ü" * kinds.TITLE_LENGTH, "description": "ß" * kinds.DESCRIPTION_LENGTH}
-    async with empty_database.writing() as connection:
-        epic = await create_entity(connection, EPIC, creator_id=made["user"], **texts)
-    stored = await row(empty_database, EPIC, epic["id"])
+    with empty_database.writing() as connection:
+        epic = create_entity(connection, EPIC, creator_id=made["user"], **texts)
+    stored = row(empty_database, EPIC, epic["id"])
     assert {name: stored[name] for name in texts} == texts
 
 
-async def test_an_unknown_parent_is_refused(empty_database: Database, made: dict[str, Any]) -> None:
+def test_an_unknown_parent_is_refused(empty_database: Database, made: dict[str, Any]) -> None:
     values = {"title": "x", "creator_id": made["user"], "epic_id": made["user_story"]}
-    with pytest.raises(LookupError, match="not found"):
-        async with empty_database.writing() as connection:
-            await create_entity(connection, USER_STORY, **values)
+    with pytest.raises(LookupError, match="not found"), empty_database.writing() as connection:
+        create_entity(connection, USER_STORY, **values)
 
 
-async def test_descendants_move_with_their_epic_to_another_project(
-    empty_database: Database, made: dict[str, Any]
-) -> None:
-    async with empty_database.writing() as connection:
-        project = await create_project(connection, "Other")
-        await update_entity(connection, EPIC, made["epic"], project_id=project)
-    assert {(await row(empty_database, kind, made[kind.name]))["project_id"] for kind in KINDS} == {project}
-    assert await read_entries(empty_database) == {(kind.name, project) for kind in KINDS}
+def test_descendants_move_with_their_epic_to_another_project(empty_database: Database, made: dict[str, Any]) -> None:
+    with empty_database.writing() as connection:
+        project = create_project(connection, "Other")
+        update_entity(connection, EPIC, made["epic"], project_id=project)
+    assert {(row(empty_database, kind, made[kind.name]))["project_id"] for kind in KINDS} == {project}
+    assert read_entries(empty_database) == {(kind.name, project) for kind in KINDS}
 
 
-async def test_a_story_cannot_leave_the_project_of_its_epic(empty_database: Database, made: dict[str, Any]) -> None:
-    async with empty_database.writing() as connection:
-        project = await create_project(connection, "Other")
-    with pytest.raises(IntegrityError):
-        async with empty_database.writing() as connection:
-            await update_entity(connection, USER_STORY, made["user_story"], project_id=project)
+def test_a_story_cannot_leave_the_project_of_its_epic(empty_database: Database, made: dict[str, Any]) -> None:
+    with empty_database.writing() as connection:
+        project = create_project(connection, "Other")
+    with pytest.raises(IntegrityError), empty_database.writing() as connection:
+        update_entity(connection, USER_STORY, made["user_story"], project_id=project)
 
 
-async def create_related(connection: AsyncConnection, made: dict[str, Any], number: int) -> list[str]:
+def create_related(connection: Connection, made: dict[str, Any], number: int) -> list[str]:
     """Create requirements that each depend on the previous one. Return their IDs."""
     values = {"creator_id": made["user"], "type_id": made["type"], "user_story_id": made["user_story"]}
     rows = [{"title": f"{one}", **values} for one in range(number)]
-    ids = [row["id"] for row in await writing.create_entities(connection, REQUIREMENT, rows)]
+    ids = [row["id"] for row in writing.create_entities(connection, REQUIREMENT, rows)]
     for target, source in pairwise(ids):
-        await relate(connection, source, "depends_on", target, made["user"])
+        relate(connection, source, "depends_on", target, made["user"])
     return ids
 
 
-async def test_two_requirements_have_one_relationship_of_a_type(empty_database: Database, made: dict[str, Any]) -> None:
-    async with empty_database.writing() as connection:
-        ids = await create_related(connection, made, 2)
-    with pytest.raises(IntegrityError):
-        async with empty_database.writing() as connection:
-            await relate(connection, ids[1], "depends_on", ids[0], made["user"])
-    with pytest.raises(IntegrityError):
-        async with empty_database.writing() as connection:
-            await relate(connection, ids[1], "relates_to", ids[1], made["user"])
+def test_two_requirements_have_one_relationship_of_a_type(empty_database: Database, made: dict[str, Any]) -> None:
+    with empty_database.writing() as connection:
+        ids = create_related(connection, made, 2)
+    with pytest.raises(IntegrityError), empty_database.writing() as connection:
+        relate(connection, ids[1], "depends_on", ids[0], made["user"])
+    with pytest.raises(IntegrityError), empty_database.writing() as connection:
+        relate(connection, ids[1], "relates_to", ids[1], made["user"])
 
 
-async def test_deleting_a_requirement_deletes_its_relationships(empty_database: Database, made: dict[str, Any]) -> None:
-    async with empty_database.writing() as connection:
-        ids = await create_related(connection, made, 3)
-        await delete_entity(connection, REQUIREMENT, ids[1])
-    assert await count(empty_database, tables.requirement_relationships) == 0
+def test_deleting_a_requirement_deletes_its_relationships(empty_database: Database, made: dict[str, Any]) -> None:
+    with empty_database.writing() as connection:
+        ids = create_related(connection, made, 3)
+        delete_entity(connection, REQUIREMENT, ids[1])
+    assert count(empty_database, tables.requirement_relationships) == 0

@@ -23,10 +23,10 @@ from sqlalchemy import Connection, inspect, text
 
 from quilt_mcp.app import App
 from quilt_mcp.app.database import migrating
-from quilt_mcp.app.database.engines import make_postgresql_engine, make_sqlite_engine
+from quilt_mcp.app.database.engines import Storage
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.settings import Settings
-from quilt_mcp.workflows.failures import SCHEMA
+from quilt_mcp.workflows.failures import FAILURES, SCHEMA
 from quilt_mcp.workflows.schema_state import MIGRATIONS
 from quilt_mcp.workflows.service import workflow_add_step, workflow_create, workflow_ids, workflow_list_all
 from quilt_mcp.workflows.tables import metadata
@@ -73,8 +73,7 @@ def test_the_second_use_changes_no_byte(file: Path, data_dir: Path) -> None:
 
 
 def test_the_migration_creates_the_tables_of_the_statements(file: Path) -> None:
-    engine = make_sqlite_engine(file, 1)
-    with engine.connect() as connection:
+    with Storage(None, file, FAILURES, seconds=SECONDS, keeps_connections=False).transaction() as connection:
         assert differences(connection) == []
         assert set(inspect(connection).get_table_names()) == {*TABLES, MIGRATIONS.version_table}
         keys = {table: inspect(connection).get_foreign_keys(table) for table in TABLES}
@@ -259,8 +258,8 @@ def url(postgres: PostgresServer, data_dir: Path) -> str:
 
 def dump(url: str) -> tuple[Rows, list[str]]:
     """Return every row, and the differences between the tables and `tables.py`."""
-    with make_postgresql_engine(url, SECONDS, lifetime=SECONDS).connect() as connection:
-        connection.execute(text(f"SET search_path = {SCHEMA}"))
+    storage = Storage(SecretStr(url), Path(), FAILURES, seconds=SECONDS, keeps_connections=False, schema=SCHEMA)
+    with storage.transaction() as connection:
         rows = {
             table: [dict(row) for row in connection.execute(text(f"SELECT * FROM {table} ORDER BY {key}")).mappings()]  # noqa: S608 - constants
             for table, key in {"workflows": "owner, id", "steps": "position", "log": "position"}.items()

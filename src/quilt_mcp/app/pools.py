@@ -8,8 +8,9 @@ import asyncio
 import inspect
 import math
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import cache, partial, wraps
 from typing import Literal, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -30,6 +31,51 @@ SHARES = 8
 readiness checks can use all."""
 
 T = TypeVar("T")
+
+
+class _Stop:
+    """Whether the caller no longer waits for a thread, and what then interrupts the thread."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._interrupts: list[Callable[[], object]] = []
+        self._lock = threading.Lock()
+
+    def set(self) -> None:
+        with self._lock:
+            self.is_set = True
+            for interrupt in self._interrupts:
+                interrupt()
+
+    @contextmanager
+    def interrupting(self, interrupt: Callable[[], object]) -> Iterator[None]:
+        with self._lock:
+            if self.is_set:
+                raise ReadIsOver
+            self._interrupts.append(interrupt)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._interrupts.remove(interrupt)
+
+
+_stop: ContextVar[_Stop | None] = ContextVar("stop", default=None)
+
+
+@contextmanager
+def interruptible(interrupt: Callable[[], object]) -> Iterator[Callable[[], bool]]:
+    """Call a function, which must not wait, if the caller of this thread stops waiting while the block runs.
+
+    Yields:
+        Whether the caller has stopped waiting.
+
+    Raises:
+        ReadIsOver: the caller no longer waits.
+    """
+    stop = _stop.get() or _Stop()
+    with stop.interrupting(interrupt):
+        yield lambda: stop.is_set
 
 
 class Pools:
@@ -72,11 +118,12 @@ class Pools:
         """Do nothing: Python cannot stop a thread from outside."""
 
     async def _run_in_thread(self, call: Callable[[], T], release: Callable[[], None]) -> T:
-        loop, started = asyncio.get_running_loop(), threading.Lock()
+        loop, started, stop = asyncio.get_running_loop(), threading.Lock(), _Stop()
 
         def work() -> T:
             if not started.acquire(blocking=False):
                 raise ReadIsOver
+            _stop.set(stop)  # of the copy of the context that the thread has
             try:
                 return call()
             finally:
@@ -88,6 +135,7 @@ class Pools:
         finally:
             if started.acquire(blocking=False):  # the thread has not started, and will not
                 release()
+            stop.set()  # which changes nothing for a thread that has ended
 
     def _find_queue(self, pool: Pool) -> FairQueue:
         loop = asyncio.get_running_loop()
@@ -101,11 +149,6 @@ class Pools:
 
 async def run_in_pool(pool: Pool, call: Callable[[], T]) -> T:
     """Run a blocking function in a pool of the current app."""
-    return cast("T", await current_app().part(Pools).run(pool, call))
-
-
-async def await_in_pool(pool: Pool, call: Callable[[], Awaitable[T]]) -> T:
-    """Await an `async def` function, which holds a place in a pool of the current app."""
     return cast("T", await current_app().part(Pools).run(pool, call))
 
 

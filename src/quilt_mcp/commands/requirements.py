@@ -1,13 +1,11 @@
 """`quilt-mcp requirements`: import, export, migrate and status of the requirements database."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
-import anyio
 from cyclopts import App, Parameter
 from rich.table import Table
 
@@ -64,7 +62,7 @@ def import_(
     with watch(file, is_quiet=as_json) as shown:
         work = _import_work()
         order = work.Order(file, form, creator, update, delete_missing, dry_run)
-        result: Imported | None = _run(lambda: work.import_file(order, shown.progress, shown.announce))
+        result: Imported | None = run_or_complain(lambda: work.import_file(order, shown.progress, shown.announce))
     if result is None:
         return 1
     if as_json:
@@ -98,7 +96,7 @@ def export(
     with watch_export(to_stdout=file is None) as progress:
         form = _choose_format(format, file)
         part = work.Part(projects=project or (), has_users=form == "jsonl" if with_users is None else with_users)
-        counts: Counter[str] | None = _run(lambda: work.export_file(file, form, progress, part))
+        counts: Counter[str] | None = run_or_complain(lambda: work.export_file(file, form, progress, part))
     if counts is not None and file:
         show(f"Exported {counts.total()} records to {file}: {list_counts(counts) or 'none'}.")
         show(
@@ -112,7 +110,7 @@ def migrate() -> int:
     """Create the tables in an empty database, or migrate those of an older version."""
     work = _import_work()
     with waiting("Migrating"):
-        schemas: tuple[Schema, Schema] | None = _run(work.migrate)
+        schemas: tuple[Schema, Schema] | None = run_or_complain(work.migrate)
     if schemas is None:
         return 1
     before, after = schemas
@@ -130,7 +128,7 @@ def status(*, as_json: AsJSON = False) -> int:
     """
     work = _import_work()
     with waiting("Reading"):
-        found: Status | None = _run(work.read_status, left_out=CHECK_STATUS)  # which suggests this command
+        found: Status | None = run_or_complain(work.read_status, left_out=CHECK_STATUS)  # which suggests this command
     if found is None:
         return 1
     if as_json:
@@ -151,11 +149,6 @@ def status(*, as_json: AsJSON = False) -> int:
 def _import_work() -> ModuleType:
     """Import the module that works on the database. It is not imported at the top because it imports SQLAlchemy."""
     return import_module("quilt_mcp.commands.requirements_work")
-
-
-def _run(call: Callable[[], Awaitable[T]], *, left_out: str | None = None) -> T | None:
-    """Return the result of a call, or None after printing why it failed."""
-    return run_or_complain(lambda: anyio.run(call), left_out=left_out)
 
 
 def _choose_format(given: Format, file: Path | None) -> Literal["jsonl", "csv", "reqif"]:

@@ -2,19 +2,17 @@
 
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, aclosing, asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, Literal, Protocol, TypedDict
 
-from sqlalchemy import func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, func, select
 
 from quilt_mcp.app import current_app
-from quilt_mcp.app.database.async_engines import sqlite_file
 from quilt_mcp.app.database.schema import Schema, State
 from quilt_mcp.commands.export_target import open_target, refuse_database
 from quilt_mcp.commands.import_report import EXPORTING, READING, Imported
@@ -85,17 +83,16 @@ class Source(Protocol):
         """Read the records."""
 
 
-async def import_file(order: Order, progress: Progress, announce: Callable[[Rejection], object]) -> Imported:
+def import_file(order: Order, progress: Progress, announce: Callable[[Rejection], object]) -> Imported:
     """Import a file into the database; see `import_records`. While it reads, the progress is in bytes."""
     skipped: Counter[str] = Counter()
-    async with _open(is_trial=order.is_trial) as database:
-        with order.path.open("rb") as file:
-            source = _open_source(file, order, skipped)
-            mode = Mode(updates=order.updates, deletes=order.deletes, is_trial=order.is_trial)
-            records = _read(source, os.fstat(file.fileno()).st_size, progress, must_end=order.deletes)
-            report = await import_records(
-                database, records, creator=order.creator, mode=mode, progress=progress, announce=announce
-            )
+    with _open(is_trial=order.is_trial) as database, order.path.open("rb") as file:
+        source = _open_source(file, order, skipped)
+        mode = Mode(updates=order.updates, deletes=order.deletes, is_trial=order.is_trial)
+        records = _read(source, os.fstat(file.fileno()).st_size, progress, must_end=order.deletes)
+        report = import_records(
+            database, records, creator=order.creator, mode=mode, progress=progress, announce=announce
+        )
     return Imported(report, skipped, source.may_be_cut)
 
 
@@ -118,7 +115,7 @@ def _read(reader: Source, size: int, progress: Progress, *, must_end: bool) -> I
         yield Refused([Rejection(0, None, _OPEN_END)], None, ends_file=True)
 
 
-async def export_file(
+def export_file(
     path: Path | None,
     form: Format | Literal["reqif"],
     progress: Progress,
@@ -141,32 +138,32 @@ async def export_file(
         OSError: the file cannot be written.
     """
     counts: Counter[str] = Counter()
-    async with (
+    with (
         _open() as database,
-        aclosing(export_records(database, part, batch=batch, progress=partial(progress, EXPORTING))) as records,
+        closing(export_records(database, part, batch=batch, progress=partial(progress, EXPORTING))) as records,
     ):
         if path:
-            refuse_database(path, sqlite_file(database.engine))
+            refuse_database(path, database.storage.file)
         with open_target(path) as file:
             writer = ReqifWriter(file) if form == "reqif" else Writer(file, form)
-            async for record in records:
+            for record in records:
                 writer.write(record)
                 counts[str(record["kind"])] += 1
             writer.finish()
     return counts
 
 
-async def migrate() -> tuple[Schema, Schema]:
+def migrate() -> tuple[Schema, Schema]:
     """Migrate the tables to the newest revision. Return their state before and after."""
-    async with _open() as database:
-        before = await migrating.upgrade(database)
-        return before, await database.schema()
+    with _open() as database:
+        before = migrating.upgrade(database)
+        return before, database.schema()
 
 
-async def read_status() -> Status:
+def read_status() -> Status:
     """Return where the database is, its state, and the number of rows of its tables."""
-    async with _open() as database:
-        schema = await database.schema()
+    with _open() as database:
+        schema = database.schema()
         status: Status = {
             "database": _describe_address(database),
             "state": schema.state,
@@ -181,31 +178,31 @@ async def read_status() -> Status:
             is_new = schema.state == "empty" and database.dialect == "sqlite"
             status["next_steps"] = [CREATED_BY_USE] if is_new else list(failure.suggested_actions)
             return status
-        async with database.reading() as connection:
+        with database.reading() as connection:
             left_out = _NOT_IN_EXISTING if database.is_existing else set()
             for name in TABLES.values():
                 if name not in left_out:
-                    status["rows"][name] = await _count_rows(connection, name)
+                    status["rows"][name] = _count_rows(connection, name)
         return status
 
 
-async def _count_rows(connection: AsyncConnection, table: str) -> int | None:
+def _count_rows(connection: Connection, table: str) -> int | None:
     """Return the number of rows; None if the login may not read the table, which not every answer needs."""
     if connection.dialect.name == "postgresql":
-        may_read = await connection.scalar(select(func.has_table_privilege(table, "SELECT")))
+        may_read = connection.scalar(select(func.has_table_privilege(table, "SELECT")))
         if not may_read:
             return None
     count = select(func.count()).select_from(metadata.tables[table])
-    return (await connection.execute(count)).scalar_one()
+    return connection.execute(count).scalar_one()
 
 
-@asynccontextmanager
-async def _open(*, is_trial: bool = False) -> AsyncIterator[Database]:
+@contextmanager
+def _open(*, is_trial: bool = False) -> Iterator[Database]:
     """Open the database. A trial does not create an SQLite file: it uses a temporary one."""
     settings = current_app().settings_as(RequirementsSettings)
     with ExitStack() as stack:
         database = open_database(settings, patient=True)
-        file = sqlite_file(database.engine)
+        file = database.storage.file
         if is_trial and file and not file.exists():
             folder = Path(stack.enter_context(TemporaryDirectory()))
             temporary = settings.model_copy(update={"database_url": None, "data_dir": folder})
@@ -213,12 +210,12 @@ async def _open(*, is_trial: bool = False) -> AsyncIterator[Database]:
         try:
             yield database
         finally:
-            await database.close()
+            database.close()
 
 
 def _describe_address(database: Database) -> str:
     """Return the file or the address, without user and password."""
-    url = database.engine.url
+    url = database.storage.engine.url
     if database.dialect == "sqlite":
         return str(url.database)
     host = url.host or url.query.get("host", "localhost")

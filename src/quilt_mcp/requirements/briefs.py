@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from sqlalchemy import ColumnElement, Table, func, literal_column, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import ColumnElement, Connection, Table, func, literal_column, select
 
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements.answers import BriefEntity
@@ -26,7 +25,7 @@ class BriefReader:
         scope: what the caller may see.
     """
 
-    def __init__(self, connection: AsyncConnection, scope: Scope) -> None:
+    def __init__(self, connection: Connection, scope: Scope) -> None:
         self.connection = connection
         self.scope = scope
 
@@ -43,12 +42,12 @@ class BriefReader:
         """Return the WHERE conditions that limit a table of entities to the scope."""
         return restrict(table.c.project_id, self.scope, self.dialect)
 
-    async def execute(self, statement: Statement) -> list[AnyRow]:
+    def execute(self, statement: Statement) -> list[AnyRow]:
         """Return the rows of a SELECT."""
         with calling("sql", "select"):
-            return [*(await self.connection.execute(statement)).all()]
+            return [*(self.connection.execute(statement)).all()]
 
-    async def count(self, kind: Kind, conditions: Iterable[ColumnElement[bool]], *, by_index: bool = True) -> int:
+    def count(self, kind: Kind, conditions: Iterable[ColumnElement[bool]], *, by_index: bool = True) -> int:
         """Return the number of entities of a kind that meet these conditions and that the caller may see.
 
         Args:
@@ -57,17 +56,15 @@ class BriefReader:
             by_index: see `access.restrict`.
         """
         project_id = BY_KIND[kind.name].c.project_id
-        return await self._count(
-            kind, [*restrict(project_id, self.scope, self.dialect, by_index=by_index), *conditions]
-        )
+        return self._count(kind, [*restrict(project_id, self.scope, self.dialect, by_index=by_index), *conditions])
 
-    async def sees_many(self, kind: Kind, count: int) -> bool:
+    def sees_many(self, kind: Kind, count: int) -> bool:
         """Return whether this number is a large part of all entities of a kind, also of those outside the scope."""
-        return count * _FEW > await self._count(kind, [])
+        return count * _FEW > self._count(kind, [])
 
-    async def _count(self, kind: Kind, conditions: Iterable[ColumnElement[bool]]) -> int:
+    def _count(self, kind: Kind, conditions: Iterable[ColumnElement[bool]]) -> int:
         counted = select(func.count().label("number")).select_from(BY_KIND[kind.name])
-        [row] = await self.execute(counted.where(*conditions))
+        [row] = self.execute(counted.where(*conditions))
         return int(row.number)
 
 

@@ -31,17 +31,17 @@ class Changes:
         self._kinds = kinds
         self._dialect = reader.connection.dialect.name
 
-    async def read(self, mark: Mark | None, limit: int) -> SelectedRows[Change]:
+    def read(self, mark: Mark | None, limit: int) -> SelectedRows[Change]:
         """Read the page that follows a row, or the first page. The number of all rows is counted for the first."""
         if mark:
             total = mark.total
         else:
-            counts = [await self._reader.count(BY_KIND[kind.name], self._limit(kind)) for kind in self._kinds]
+            counts = [self._reader.count(BY_KIND[kind.name], self._limit(kind)) for kind in self._kinds]
             total = sum(counts)
         branches = [self._select(kind, mark, limit + 1).subquery() for kind in self._kinds]
         merged = union_all(*map(select, branches)).subquery("changes")
         order = (merged.c.updated_at.desc(), merged.c.id.desc())
-        rows = await self._reader.execute(select(merged).order_by(*order).limit(limit + 1))
+        rows = self._reader.execute(select(merged).order_by(*order).limit(limit + 1))
         shown = rows[:limit]
         last = Mark(shown[-1].id, shown[-1].updated_at, total) if len(rows) > limit else None
         return SelectedRows([_build(row) for row in shown], total, last)

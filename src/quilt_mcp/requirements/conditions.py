@@ -6,9 +6,19 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ARRAY, ColumnElement, UnaryExpression, any_, func, literal, literal_column, or_, select
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Connection,
+    UnaryExpression,
+    any_,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+)
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.operators import custom_op
 
 from quilt_mcp.core.tracing import calling
@@ -61,7 +71,7 @@ def match_any(column: ColumnElement[str], ids: Iterable[str], dialect: str) -> C
     return column.in_(select(listed.c.value))
 
 
-async def load_scope(connection: AsyncConnection, caller: str, username: str | None, *, has_projects: bool) -> Scope:
+def load_scope(connection: Connection, caller: str, username: str | None, *, has_projects: bool) -> Scope:
     """Read what a caller may see now.
 
     Args:
@@ -81,7 +91,7 @@ async def load_scope(connection: AsyncConnection, caller: str, username: str | N
         .where(users.c.username == username)
     )
     with calling("sql", "select"):
-        rows = (await connection.execute(statement)).all()
+        rows = connection.execute(statement).all()
     if not rows:
         raise UnknownUser("You are not a user of the requirements database.")
     return Scope(caller, _collect_projects(rows))

@@ -92,7 +92,7 @@ _NEEDS_ROWS = {"requirements_without_criterion", "orphans"}
 """The categories with conditions on columns that are not in the index of a project's entities."""
 
 
-async def find_filter(reader: Reader, epic: EntityId | None, project: str | None, *, has_projects: bool) -> Filter:
+def find_filter(reader: Reader, epic: EntityId | None, project: str | None, *, has_projects: bool) -> Filter:
     """Find what to limit the answer to.
 
     Args:
@@ -106,12 +106,12 @@ async def find_filter(reader: Reader, epic: EntityId | None, project: str | None
     """
     if project is not None and not has_projects:
         raise make_unknown_project(project)
-    found = None if project is None else await find_project(reader.briefs, project)
+    found = None if project is None else find_project(reader.briefs, project)
     if epic is None:
         return Filter(None, found)
-    epic_id = await reader.find_id(EPIC, epic)
+    epic_id = reader.find_id(EPIC, epic)
     statement = reader.briefs.select(EPIC).where(epics.c.id == epic_id, *Filter(project=found).limit(EPIC))
-    for row in await reader.briefs.execute(statement):
+    for row in reader.briefs.execute(statement):
         return Filter(build_brief(EPIC, row), found)
     raise NotFound(
         f"Epic {epic.value} not found in project {project!a}.",
@@ -120,7 +120,7 @@ async def find_filter(reader: Reader, epic: EntityId | None, project: str | None
     )
 
 
-async def read_coverage(
+def read_coverage(
     reader: BriefReader,
     *,
     categories: tuple[str, ...],
@@ -147,7 +147,7 @@ async def read_coverage(
     counter = _Counter(reader, limited)
     for category in categories:
         tag = cursors.compute_tag("coverage", category, limited.ids, reader.scope)
-        gap, end = await _read_gap(reader, category, limited, _parse_position(cursor, tag), limit, counter)
+        gap, end = _read_gap(reader, category, limited, _parse_position(cursor, tag), limit, counter)
         following = cursors.encode(str(end), tag) if end else None
         if following:
             gap["rest"] = _make_uri(category, limited, following, limit if is_page else None)
@@ -191,7 +191,7 @@ def _parse_position(cursor: str | None, tag: str) -> _Position | None:
     return _Position(int(match[1]), int(match[2]), match[3])
 
 
-async def _read_gap(  # noqa: PLR0917 - one caller
+def _read_gap(  # noqa: PLR0917 - one caller
     reader: BriefReader,
     category: str,
     limited: Filter,
@@ -204,14 +204,14 @@ async def _read_gap(  # noqa: PLR0917 - one caller
     if position:
         count, total = position.count, position.total
     else:
-        total = sum([await counter.count_all(kind) for kind in conditions])
+        total = sum([counter.count_all(kind) for kind in conditions])
         needs_rows = category in _NEEDS_ROWS
-        count = sum([await counter.count(kind, lacks, needs_rows=needs_rows) for kind, lacks in conditions.items()])
+        count = sum([counter.count(kind, lacks, needs_rows=needs_rows) for kind, lacks in conditions.items()])
     found: list[tuple[str, BriefEntity]] = []
     for kind, of_kind in conditions.items() if count else ():
         if len(found) <= limit:
             after = position.key if position else ""
-            found += await _read_kind(reader, kind, of_kind, after, limit + 1 - len(found))
+            found += _read_kind(reader, kind, of_kind, after, limit + 1 - len(found))
     gap: Gap = {
         "category": category,
         "count": count,
@@ -230,31 +230,31 @@ class _Counter:
         self._limited = limited
         self._totals: dict[Kind, int] = {}
 
-    async def count_all(self, kind: Kind) -> int:
+    def count_all(self, kind: Kind) -> int:
         """Return the number of all of a kind."""
         if kind not in self._totals:
-            self._totals[kind] = await self._reader.count(kind, self._limited.limit(kind))
+            self._totals[kind] = self._reader.count(kind, self._limited.limit(kind))
         return self._totals[kind]
 
-    async def count(self, kind: Kind, conditions: Conditions, *, needs_rows: bool) -> int:
+    def count(self, kind: Kind, conditions: Conditions, *, needs_rows: bool) -> int:
         """Return the number of those of a kind that meet these conditions.
 
         If that needs whole rows, SQLite reads the rows of a caller who sees many of them in their order. It would
         otherwise read them project by project, which takes several times as long as for an administrator.
         """
-        by_index = not (needs_rows and self._has_scope and await self._sees_many(kind))
-        return await self._reader.count(kind, conditions, by_index=by_index)
+        by_index = not (needs_rows and self._has_scope and self._sees_many(kind))
+        return self._reader.count(kind, conditions, by_index=by_index)
 
     @property
     def _has_scope(self) -> bool:
         """Whether the projects of the caller are the only limit."""
         return self._reader.scope.projects is not None and self._limited == Filter()
 
-    async def _sees_many(self, kind: Kind) -> bool:
-        return await self._reader.sees_many(kind, await self.count_all(kind))
+    def _sees_many(self, kind: Kind) -> bool:
+        return self._reader.sees_many(kind, self.count_all(kind))
 
 
-async def _read_kind(
+def _read_kind(
     reader: BriefReader, kind: Kind, conditions: Conditions, after: str, limit: int
 ) -> list[tuple[str, BriefEntity]]:
     """Read the first entities of a kind that follow a key. Return them with their keys."""
@@ -264,7 +264,7 @@ async def _read_kind(
             return []
         conditions = [*conditions, table.c.id > after.removeprefix(place)]
     statement = reader.select(kind).where(*conditions).order_by(table.c.id).limit(limit)
-    return [(f"{place}{row.id}", build_brief(kind, row)) for row in await reader.execute(statement)]
+    return [(f"{place}{row.id}", build_brief(kind, row)) for row in reader.execute(statement)]
 
 
 def _make_uri(category: str, limited: Filter, cursor: str, limit: int | None) -> str:

@@ -1,18 +1,16 @@
 """The requirements database: connections to read and to write, and its schema."""
 
-import asyncio
-import logging
-from collections.abc import AsyncIterator, Collection
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import Context
 from importlib import import_module
 from pathlib import Path
+from threading import Lock
 
 from sqlalchemy import Connection, Inspector, column, func, inspect, select, table, update
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from quilt_mcp.app.database.async_engines import begin_reading, create_engine, sqlite_file
-from quilt_mcp.app.database.engines import make_file, translate
+from quilt_mcp.app.database.engines import Storage, make_file, translate
 from quilt_mcp.app.database.schema import Migrations, Schema, missing_columns
 from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
 from quilt_mcp.requirements import tables
@@ -108,8 +106,6 @@ def require_readable(schema: Schema) -> None:
 
 
 _REVISION = f"SELECT version_num FROM {MIGRATIONS.version_table}"  # noqa: S608 - a constant
-# In SQLite, every transaction reads one snapshot.
-_SNAPSHOT = {"postgresql": {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}}
 
 
 def open_database(settings: RequirementsSettings, *, patient: bool = False) -> "Database":
@@ -124,30 +120,29 @@ def open_database(settings: RequirementsSettings, *, patient: bool = False) -> "
     """
     file = settings.data_dir / FILE_NAME
     seconds = settings.database_timeout_seconds
-    return Database(create_engine(settings.database_url, file, FAILURES, seconds=seconds, patient=patient))
+    return Database(Storage(settings.database_url, file, FAILURES, seconds=seconds, patient=patient))
 
 
 class Database:
-    """A database for the event loop that first uses it; `close` it there.
+    """A database for the threads of one app.
 
     An SQLite file is created and migrated on first use. PostgreSQL is only read and written, never migrated.
 
     Attributes:
-        engine: SQLAlchemy's engine, for events and the like. `reading` and `writing` give connections.
+        storage: its connections. `reading` and `writing` also check the tables.
     """
 
-    def __init__(self, engine: AsyncEngine) -> None:
-        self.engine = engine
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
         self._schema: Schema | None = None  # as it was examined last
         self._is_examined = False
         self._has_opened = False
-        self._opening = asyncio.Lock()
-        self._upgrading: asyncio.Task[Schema] | None = None
+        self._opening = Lock()
 
     @property
     def dialect(self) -> str:
         """`sqlite` or `postgresql`."""
-        return self.engine.dialect.name
+        return self.storage.dialect
 
     @property
     def is_existing(self) -> bool:
@@ -160,8 +155,8 @@ class Database:
             raise RuntimeError("The database has not been opened yet.")
         return self._schema.state == "existing"
 
-    @asynccontextmanager
-    async def reading(self) -> AsyncIterator[AsyncConnection]:
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
         """Yield a connection that reads one snapshot. The block should only use the database.
 
         Each read notices a file that was replaced or deleted, and tables that were migrated, since the read before.
@@ -170,23 +165,23 @@ class Database:
             Unavailable: the database cannot be reached, is too slow or too busy.
             ResourceExecutionError: it refuses the login, has no tables, or tables of another program or version.
         """
-        async with AsyncExitStack() as snapshot:
-            connection = await self._read_snapshot(snapshot)
-            if connection is None:  # the tables have changed since they were examined, or the connection was closed
-                await snapshot.aclose()
+        with ExitStack() as snapshot:
+            connection = self._read_snapshot(snapshot)
+            if connection is None:  # the tables have changed since they were examined
+                snapshot.close()
                 self._is_examined = False
-                connection = await self._read_snapshot(snapshot)
+                connection = self._read_snapshot(snapshot)
             if connection is None:
-                raise Unavailable("The requirements database changed twice during a read, or closed two connections.")
+                raise Unavailable("The requirements database changed twice during a read.")
             try:
                 yield connection
             except DBAPIError:  # not a failure of the database: a bug, or a table has changed since it was examined
                 self._is_examined = False
-                require_readable(await self.schema())
+                require_readable(self.schema())
                 raise
 
-    @asynccontextmanager
-    async def writing(self) -> AsyncIterator[AsyncConnection]:
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
         """Yield a connection in one transaction. It commits when the block ends, and rolls back if the block raises.
 
         One block runs at a time, over all processes: each first increments the generation, and waits there for the one
@@ -195,77 +190,68 @@ class Database:
         Raises:
             Unavailable, ResourceExecutionError: as `reading`; or the database is read-only.
         """
-        async with self.reading():  # which notices other tables than before
+        with self.reading():  # which notices other tables than before
             pass
         if self.is_existing:
             raise ResourceExecutionError(
                 "This database belongs to another requirements system. It is read-only.",
                 suggested_actions=["Change it with the system that it belongs to."],
             )
-        async with self._connect_open(writes=True) as connection, connection.begin():
-            await connection.execute(update(tables.generation).values(number=tables.generation.c.number + 1))
+        with self.storage.transaction(writes=True) as connection:
+            connection.execute(update(tables.generation).values(number=tables.generation.c.number + 1))
             yield connection
 
-    async def schema(self) -> Schema:
+    def schema(self) -> Schema:
         """Return what the database contains now. Creates and changes nothing; a file that does not exist is empty.
 
         Raises:
             Unavailable, ResourceExecutionError: as `reading`.
         """
-        file = sqlite_file(self.engine)
+        file = self.storage.file
         if file is not None and not self._has_opened and not file.exists():
             return Schema("empty")
-        async with self._connect_open() as connection:
-            return await connection.run_sync(examine)
+        with self.storage.transaction() as connection:
+            return examine(connection)
 
-    @asynccontextmanager
-    async def migrating(self) -> AsyncIterator[AsyncConnection]:
+    @contextmanager
+    def migrating(self) -> Iterator[Connection]:
         """Yield a connection that changes the tables, in one transaction. Only one such transaction runs at a time."""
         self._is_examined = False
-        if file := sqlite_file(self.engine):
+        if self.storage.file:
             with translate(FAILURES):
-                await asyncio.to_thread(make_file, file)
-        async with self._connect_open(writes=True) as connection, connection.begin():
+                make_file(self.storage.file)
+        with self.storage.transaction(writes=True) as connection:
             if self.dialect == "postgresql":
-                await connection.exec_driver_sql("SELECT pg_advisory_xact_lock(2026110401)")
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(2026110401)")
             yield connection
 
-    async def close(self) -> None:
-        """Close every connection. The database can be used again. A migration that is not finished changes nothing."""
-        if self._upgrading is not None:
-            self._upgrading.cancel()
-            await asyncio.wait([self._upgrading])
-            self._upgrading = None
+    def close(self) -> None:
+        """Close every connection that is not in use. The database can be used again."""
         self._is_examined = self._has_opened = False
-        await self.engine.dispose()
+        self.storage.close()
 
-    async def _read_snapshot(self, snapshot: AsyncExitStack) -> AsyncConnection | None:
-        """Open a connection that reads one snapshot.
+    def _read_snapshot(self, snapshot: ExitStack) -> Connection | None:
+        """Open a connection that reads one snapshot; None if its tables are not those that were examined."""
+        schema = self._open()
+        connection = snapshot.enter_context(self.storage.transaction())
+        return connection if schema.state == "existing" or _read_revision(connection) == schema.revision else None
 
-        Returns:
-            None if its tables are not those that were examined, or if the database has closed the connection.
-        """
-        schema = await self._open()
-        connection = await snapshot.enter_async_context(self._connect(**_SNAPSHOT.get(self.dialect, {})))
-        if schema.state == "existing":
-            is_usable = self.dialect == "sqlite" or await begin_reading(connection, "SELECT 1") == 1
-        else:
-            is_usable = await begin_reading(connection, _REVISION) == schema.revision
-        return connection if is_usable else None
-
-    async def _open(self) -> Schema:
-        async with self._opening:
+    def _open(self) -> Schema:
+        with self._opening:
             if self._schema is None or not self._is_examined:
-                self._schema = await self._prepare()
+                self._schema = self._prepare()
                 self._is_examined = self._has_opened = True
             return self._schema
 
-    async def _prepare(self) -> Schema:
+    def _prepare(self) -> Schema:
         self._require_content()
-        schema = await self.schema()
+        schema = self.schema()
         if self.dialect == "sqlite" and schema.state in {"empty", "outdated"}:
-            await self._upgrade()
-            schema = await self.schema()
+            upgrade = import_module("quilt_mcp.requirements.migrating").upgrade
+            # With many rows this can take longer than a read may. In a context without a caller, it continues when the
+            # read has been cancelled, and the next reads wait for it.
+            Context().run(upgrade, self)
+            schema = self.schema()
         require_readable(schema)
         return schema
 
@@ -275,7 +261,7 @@ class Database:
         Raises:
             Unavailable: it is empty.
         """
-        file = sqlite_file(self.engine)
+        file = self.storage.file
         if file is None or not self._has_opened:
             return
         with suppress(FileNotFoundError):
@@ -288,33 +274,12 @@ class Database:
                     ],
                 )
 
-    async def _upgrade(self) -> None:
-        """Migrate an SQLite file.
 
-        With many rows this can take longer than a read may. It continues when the read has been cancelled, and the next
-        reads wait for it.
-        """
-        if self._upgrading is None or self._upgrading.done():
-            upgrade = import_module("quilt_mcp.requirements.migrating").upgrade
-            self._upgrading = asyncio.create_task(upgrade(self))
-        await asyncio.shield(self._upgrading)
-
-    @asynccontextmanager
-    async def _connect_open(self, **options: object) -> AsyncIterator[AsyncConnection]:
-        """Yield a connection, opened again if PostgreSQL has closed it. `_read_snapshot` does not need this check."""
-        async with self._connect(**options) as connection:
-            if self.dialect == "postgresql":
-                await begin_reading(connection, "SELECT 1")
-                await connection.rollback()  # if it was closed, the next statement opens another
-            yield connection
-
-    @asynccontextmanager
-    async def _connect(self, **options: object) -> AsyncIterator[AsyncConnection]:
-        with translate(FAILURES):
-            async with self.engine.connect() as connection:
-                if options:
-                    await connection.execution_options(**options)
-                yield connection
-
-
-logger = logging.getLogger(__name__)
+def _read_revision(connection: Connection) -> object:
+    """Return the revision of the tables; None if there is none that can be read."""
+    try:
+        return connection.exec_driver_sql(_REVISION).scalar()
+    except DBAPIError as error:
+        if error.connection_invalidated and connection.dialect.name == "postgresql":
+            raise
+        return None

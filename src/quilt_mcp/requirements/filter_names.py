@@ -34,78 +34,76 @@ class FilterNames:
         self._is_existing = is_existing
         self._dialect = reader.connection.dialect.name
 
-    async def resolve(self, filters: Filters, kinds: Sequence[Kind] = KINDS) -> Selection:
+    def resolve(self, filters: Filters, kinds: Sequence[Kind] = KINDS) -> Selection:
         """Replace the names in filters with IDs, for a list of entities of these kinds.
 
         Raises:
             InvalidTemplateVariable: a value names nothing that the caller may see.
         """
-        await self._check_statuses(filters.status, kinds)
+        self._check_statuses(filters.status, kinds)
         return Selection(
             status=filters.status,
             priority=filters.priority,
-            assignee_ids=await self._find_users(filters.assignee),
+            assignee_ids=self._find_users(filters.assignee),
             includes_unassigned=NOBODY in filters.assignee,
-            type_ids=await self._find_types(filters.type),
-            project_ids=await self._find_projects(filters.project),
+            type_ids=self._find_types(filters.type),
+            project_ids=self._find_projects(filters.project),
             updated_since=filters.updated_since,
             sort=filters.sort,
         )
 
-    async def list_values(self, parameter: str, kinds: Sequence[Kind], prefix: str, limit: int) -> list[str]:
+    def list_values(self, parameter: str, kinds: Sequence[Kind], prefix: str, limit: int) -> list[str]:
         """List the first values that a parameter can have, and that start with a prefix."""
         if parameter == "status":
-            return [one for one in await self._list_statuses(kinds) if one.startswith(prefix)]
+            return [one for one in self._list_statuses(kinds) if one.startswith(prefix)]
         if parameter == "type":
-            return await self._list_names(requirement_types.c.name, [], prefix, limit)
+            return self._list_names(requirement_types.c.name, [], prefix, limit)
         reserved = [one for one in self._reserved if one.startswith(prefix)]
         if not self._reader.has_users:
             return reserved
-        return reserved + await self._list_names(users.c.username, self._select_colleagues(), prefix, limit)
+        return reserved + self._list_names(users.c.username, self._select_colleagues(), prefix, limit)
 
     @property
     def _reserved(self) -> list[str]:
         return [*([ME] if self._username and self._reader.has_users else []), NOBODY]
 
-    async def _list_statuses(self, kinds: Iterable[Kind]) -> list[str]:
+    def _list_statuses(self, kinds: Iterable[Kind]) -> list[str]:
         kinds = [kind for kind in kinds if kind.statuses]
         found = dict.fromkeys(status for kind in kinds for status in kind.statuses)
         for kind in kinds if self._is_existing else ():
             status = BY_KIND[kind.name].c.status
-            rows = await self._reader.execute(select(status).distinct().limit(_MOST_NAMES))
+            rows = self._reader.execute(select(status).distinct().limit(_MOST_NAMES))
             found |= dict.fromkeys(sorted(row.status for row in rows))
         return list(found)
 
-    async def _list_names(self, name: Column[str], visible: Conditions, prefix: str, limit: int) -> list[str]:
+    def _list_names(self, name: Column[str], visible: Conditions, prefix: str, limit: int) -> list[str]:
         # not LIKE and not the default order, in which the two databases differ
         starts = [func.substr(name, 1, len(prefix)) == prefix] if prefix else []
         order = name.collate("C" if self._dialect == "postgresql" else "BINARY")
         statement = select(name.label("name")).where(*starts, *visible).order_by(order).limit(limit)
-        return [row.name for row in await self._reader.execute(statement)]
+        return [row.name for row in self._reader.execute(statement)]
 
-    async def _check_statuses(self, values: Sequence[str], kinds: Sequence[Kind]) -> None:
+    def _check_statuses(self, values: Sequence[str], kinds: Sequence[Kind]) -> None:
         """Refuse statuses that no entity of these kinds can have."""
         known = {status for kind in kinds for status in kind.statuses}
         for value in values:
-            if value not in known and not (self._is_existing and await self._occurs(value, kinds)):
-                raise refuse_status(value, await self._list_statuses(kinds))
+            if value not in known and not (self._is_existing and self._occurs(value, kinds)):
+                raise refuse_status(value, self._list_statuses(kinds))
 
-    async def _find_users(self, values: Sequence[str]) -> tuple[str, ...]:
+    def _find_users(self, values: Sequence[str]) -> tuple[str, ...]:
         """Return the IDs of users. `none` has no ID."""
         wanted = {value for value in values if value != NOBODY}
         if not wanted:
             return ()
         if not self._reader.has_users:
             return self._require_ids(wanted)
-        others = await self._find(
-            "assignee", wanted - {ME}, users.c.username, self._select_colleagues(), self._reserved
-        )
-        return tuple(sorted({*others, await self._find_own_id()} if ME in wanted else others))
+        others = self._find("assignee", wanted - {ME}, users.c.username, self._select_colleagues(), self._reserved)
+        return tuple(sorted({*others, self._find_own_id()} if ME in wanted else others))
 
-    async def _find_own_id(self) -> str:
+    def _find_own_id(self) -> str:
         """Return the ID of the caller. The username can look like the ID of another user, so it is not a name here."""
         own = select(users.c.id).where(users.c.username == self._username)
-        rows = await self._reader.execute(own) if self._username is not None else []
+        rows = self._reader.execute(own) if self._username is not None else []
         if not rows:
             raise InvalidTemplateVariable(
                 "`assignee` cannot be `me`: you are not a user of the requirements database.",
@@ -116,12 +114,12 @@ class FilterNames:
             )
         return str(rows[0].id)
 
-    async def _find_types(self, values: Sequence[str]) -> tuple[str, ...]:
+    def _find_types(self, values: Sequence[str]) -> tuple[str, ...]:
         """Return the IDs of requirement types."""
         more = "Read requirements://requirements-types for all types."
-        return await self._find("type", values, requirement_types.c.name, [], more=more)
+        return self._find("type", values, requirement_types.c.name, [], more=more)
 
-    async def _find_projects(self, values: Sequence[str]) -> tuple[str, ...]:
+    def _find_projects(self, values: Sequence[str]) -> tuple[str, ...]:
         """Return the IDs of projects of the caller."""
         if values and self._is_existing:
             raise InvalidTemplateVariable(
@@ -130,9 +128,9 @@ class FilterNames:
             )
         visible = restrict(projects.c.id, self._reader.scope, self._dialect)
         more = "Read requirements://projects for your projects."
-        return await self._find("project", values, projects.c.name, visible, more=more)
+        return self._find("project", values, projects.c.name, visible, more=more)
 
-    async def _find(  # noqa: PLR0917 - three callers, all above
+    def _find(  # noqa: PLR0917 - three callers, all above
         self,
         parameter: str,
         values: Iterable[str],
@@ -148,12 +146,12 @@ class FilterNames:
         table: Table = name.table
         ids = [value for value in values if _is_id(value)]
         matches = or_(match_any(table.c.id, ids, self._dialect), name.in_(values))
-        rows = await self._reader.execute(select(table.c.id, name.label("name")).where(matches, *visible))
+        rows = self._reader.execute(select(table.c.id, name.label("name")).where(matches, *visible))
         # a name can look like the ID of another row: the ID comes first
         known = {row.name: row.id for row in rows} | {row.id: row.id for row in rows}
         for value in values:
             if value not in known:
-                names = await self._list_names(name, visible, "", _MOST_NAMES)
+                names = self._list_names(name, visible, "", _MOST_NAMES)
                 raise refuse_value(parameter, value, [*reserved, *names], more=more)
         return tuple(sorted({known[value] for value in values}))
 
@@ -177,9 +175,9 @@ class FilterNames:
                 known.append(exists().where(is_assigned, *restrict(table.c.project_id, scope, self._dialect)))
         return [or_(*known)]
 
-    async def _occurs(self, status: str, kinds: Iterable[Kind]) -> bool:
+    def _occurs(self, status: str, kinds: Iterable[Kind]) -> bool:
         for table in (BY_KIND[kind.name] for kind in kinds if kind.statuses):
-            if await self._reader.execute(select(table.c.id).where(table.c.status == status).limit(1)):
+            if self._reader.execute(select(table.c.id).where(table.c.status == status).limit(1)):
                 return True
         return False
 

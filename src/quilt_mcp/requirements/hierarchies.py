@@ -24,7 +24,7 @@ Child = TypeVar("Child", AcceptanceCriterion, Requirement)
 MAX_CHILDREN = 2000
 
 
-async def read_hierarchy(reader: Reader, epic: Epic, position: Position, limit: int, tag: str) -> EpicHierarchy:
+def read_hierarchy(reader: Reader, epic: Epic, position: Position, limit: int, tag: str) -> EpicHierarchy:
     """Read a page of the user stories of an epic, with the acceptance criteria and requirements of each.
 
     Args:
@@ -39,16 +39,13 @@ async def read_hierarchy(reader: Reader, epic: Epic, position: Position, limit: 
     statement = select(*reader.columns_of(shapes.USER_STORY), *counts).where(*of_epic).order_by(user_stories.c.id)
     if position.after[0]:
         statement = statement.where(user_stories.c.id > position.after[0])
-    rows = await reader.execute(statement.limit(limit + 1))
+    rows = reader.execute(statement.limit(limit + 1))
     shown = rows[: min(limit, _count_fitting(rows))]
     is_last = len(shown) == len(rows)
-    if position.totals:
-        total = position.totals[0]
-    else:
-        total = len(rows) if is_last else await reader.count(user_stories, of_epic)
+    total = position.totals[0] if position.totals else len(rows) if is_last else reader.count(user_stories, of_epic)
     ids = [row.id for row in shown]
-    criteria = await _read_children(reader, shapes.ACCEPTANCE_CRITERION, ids)
-    wanted = await _read_children(reader, shapes.REQUIREMENT, ids)
+    criteria = _read_children(reader, shapes.ACCEPTANCE_CRITERION, ids)
+    wanted = _read_children(reader, shapes.REQUIREMENT, ids)
     stories = [_build_tree(row, criteria[row.id], wanted[row.id]) for row in shown]
     return {
         **epic,
@@ -77,7 +74,7 @@ def _count_fitting(rows: Sequence[AnyRow]) -> int:
     return len(rows)
 
 
-async def _read_children(reader: Reader, shape: Shape[Child], stories: list[str]) -> defaultdict[str, list[Child]]:
+def _read_children(reader: Reader, shape: Shape[Child], stories: list[str]) -> defaultdict[str, list[Child]]:
     grouped: defaultdict[str, list[Child]] = defaultdict(list)
     if not stories:
         return grouped
@@ -89,7 +86,7 @@ async def _read_children(reader: Reader, shape: Shape[Child], stories: list[str]
         .order_by(table.c.id)
         .limit(MAX_CHILDREN)
     )
-    for row in await reader.execute(statement):
+    for row in reader.execute(statement):
         grouped[row.user_story_id].append(shape.build(row))
     return grouped
 

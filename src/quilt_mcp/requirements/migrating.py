@@ -12,7 +12,7 @@ from quilt_mcp.requirements.database import MIGRATIONS, Database, examine, requi
 logger = logging.getLogger(__name__)
 
 
-async def upgrade(database: Database) -> Schema:
+def upgrade(database: Database) -> Schema:
     """Migrate to the newest revision, and return what was there before.
 
     Does nothing if the tables have that revision. A failure leaves everything as it was.
@@ -21,8 +21,8 @@ async def upgrade(database: Database) -> Schema:
         Unavailable: the database cannot be reached, is too slow or too busy.
         ResourceExecutionError: the tables are not ours, or of a newer version.
     """
-    async with database.migrating() as connection:
-        return await connection.run_sync(_upgrade)
+    with database.migrating() as connection:
+        return _upgrade(connection)
 
 
 def _upgrade(connection: Connection) -> Schema:

@@ -6,8 +6,7 @@ Each name is a scalar subquery, so that a page needs no further statement and is
 from functools import cache
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Table, literal_column, select, text
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import ColumnElement, Connection, Table, literal_column, select, text
 
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements.tables import requirement_types, users
@@ -34,7 +33,7 @@ _MAY_READ_USERS = (
 )
 
 
-async def may_read_users(connection: AsyncConnection) -> bool:
+def may_read_users(connection: Connection) -> bool:
     """Return whether the database user may read the names of users. Queries once for each connection of the pool.
 
     Without this privilege the names of users are null. Everything else can be read, for example in a database of the
@@ -42,10 +41,10 @@ async def may_read_users(connection: AsyncConnection) -> bool:
     """
     if connection.dialect.name != "postgresql":
         return True
-    pooled = (await connection.get_raw_connection()).info
+    pooled = connection.info
     if _MAY_READ_USERS not in pooled:
         with calling("sql", "select"):
-            pooled[_MAY_READ_USERS] = bool(await connection.scalar(text(_MAY_READ_USERS)))
+            pooled[_MAY_READ_USERS] = bool(connection.scalar(text(_MAY_READ_USERS)))
     return bool(pooled[_MAY_READ_USERS])
 
 

@@ -14,20 +14,20 @@ from quilt_mcp.requirements.reads import Rows
 from quilt_mcp.requirements.tables import Statement, epics, projects
 
 
-async def read_projects(reader: BriefReader, position: Position, *, limit: int) -> Rows[Project]:
+def read_projects(reader: BriefReader, position: Position, *, limit: int) -> Rows[Project]:
     """Read a page of the caller's projects."""
     [after], visible = position.after, _restrict(reader)
     if position.totals:
         [total] = position.totals
     else:
-        [counted] = await reader.execute(select(func.count().label("total")).select_from(projects).where(*visible))
+        [counted] = reader.execute(select(func.count().label("total")).select_from(projects).where(*visible))
         total = counted.total
     statement = select(projects).where(*visible).order_by(projects.c.id).limit(limit + 1)
-    rows = await reader.execute(statement.where(projects.c.id > after) if after else statement)
+    rows = reader.execute(statement.where(projects.c.id > after) if after else statement)
     shown = rows[:limit]
     of_projects = match_any(epics.c.project_id, [row.id for row in shown], reader.dialect)
     numbers = select(epics.c.project_id, func.count().label("number")).where(of_projects).group_by(epics.c.project_id)
-    number_of = {row.project_id: row.number for row in await reader.execute(numbers)}
+    number_of = {row.project_id: row.number for row in reader.execute(numbers)}
     found: list[Project] = [
         {
             "id": row.id,
@@ -42,23 +42,23 @@ async def read_projects(reader: BriefReader, position: Position, *, limit: int) 
     return Rows(found, total, shown[-1].id if len(rows) > limit else None)
 
 
-async def find_project(reader: BriefReader, text: str) -> ProjectName:
+def find_project(reader: BriefReader, text: str) -> ProjectName:
     """Find a project of the caller by its ID or its name.
 
     Raises:
         NotFound: it does not exist, or the caller is not a member.
     """
-    for row in await reader.execute(_select_names(reader).where(_matches(text))):
+    for row in reader.execute(_select_names(reader).where(_matches(text))):
         return {"id": row.id, "name": row.name}
     raise make_unknown_project(text)
 
 
-async def list_names(reader: BriefReader, prefix: str, limit: int) -> list[str]:
+def list_names(reader: BriefReader, prefix: str, limit: int) -> list[str]:
     """List the first names of the caller's projects that start with a prefix."""
     # not LIKE and not the default order, in which the two databases differ
     starts = func.substr(projects.c.name, 1, len(prefix)) == prefix
     order = projects.c.name.collate("C" if reader.dialect == "postgresql" else "BINARY")
-    rows = await reader.execute(_select_names(reader).where(starts).order_by(order).limit(limit))
+    rows = reader.execute(_select_names(reader).where(starts).order_by(order).limit(limit))
     return [row.name for row in rows]
 
 

@@ -4,17 +4,18 @@ Each provider owns the URIs of one collection. PostgreSQL and SQLite sort UUIDs 
 key is the order of the URIs.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mcp_types import Annotations, Resource
 
 from quilt_mcp.app import current_app
-from quilt_mcp.app.pools import await_in_pool
+from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.answers import MIME_TYPE, iso
 from quilt_mcp.requirements.errors import UnknownUser
 from quilt_mcp.requirements.kinds import Kind
+from quilt_mcp.requirements.service import current_store
 from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
-from quilt_mcp.requirements.stores import current_store
 
 if TYPE_CHECKING:
     from quilt_mcp.requirements.conditions import Scope
@@ -32,13 +33,8 @@ async def find_scope() -> "Scope | None":
     """
     if not current_app().settings_as(RequirementsSettings).list_entities or not has_database():
         return None
-    store = current_store()
-
-    async def find() -> "Scope":
-        return await store.find_scope()
-
     try:
-        return await await_in_pool("database", find)
+        return await run_in_pool("database", current_store().find_scope)
     except UnknownUser:
         return None
 
@@ -66,12 +62,8 @@ class EntityProvider:
         """Return at most `limit` entities with UUIDs after `after`."""
         if scope is None:
             return []
-        store = current_store()
-
-        async def read() -> "list[Title]":
-            return await store.list_titles(self.kind, scope, after=after, limit=limit)
-
-        titles = await await_in_pool("database", read)
+        read = partial(current_store().list_titles, self.kind, scope, after=after, limit=limit)
+        titles = await run_in_pool("database", read)
         return [self._describe(one) for one in titles]
 
     def _describe(self, entity: "Title") -> Resource:

@@ -9,8 +9,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, FromClause, Table, bindparam, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import ColumnElement, Connection, FromClause, Table, bindparam, func, select
 
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.core.tracing import calling
@@ -76,7 +75,7 @@ class Reader:
         connection: as given, as are `scope` and `has_users`.
     """
 
-    def __init__(self, connection: AsyncConnection, scope: Scope, *, has_users: bool = True) -> None:
+    def __init__(self, connection: Connection, scope: Scope, *, has_users: bool = True) -> None:
         self.connection = connection
         self.scope = scope
         self.has_users = has_users
@@ -86,7 +85,7 @@ class Reader:
         """Reads entities in one line, for the same caller over the same connection."""
         return BriefReader(self.connection, self.scope)
 
-    async def find_id(self, kind: Kind, entity_id: EntityId) -> str:
+    def find_id(self, kind: Kind, entity_id: EntityId) -> str:
         """Return the UUID of an entity.
 
         Raises:
@@ -94,55 +93,55 @@ class Reader:
         """
         table = BY_KIND[kind.name]
         statement = select(table.c.id).where(table.c[entity_id.column] == bindparam("value"))
-        row = await self._find(kind, entity_id, statement)
+        row = self._find(kind, entity_id, statement)
         return str(row.id)
 
-    async def read_entity(self, shape: Shape[A], entity_id: EntityId) -> A:
+    def read_entity(self, shape: Shape[A], entity_id: EntityId) -> A:
         """Read one entity, with one statement.
 
         Raises:
             NotFound: the entity does not exist, or the caller may not see it.
         """
         statement = _select_entity(shape, entity_id.column, has_users=self.has_users)
-        return shape.build(await self._find(shape.kind, entity_id, statement))
+        return shape.build(self._find(shape.kind, entity_id, statement))
 
-    async def read_page(self, shape: Shape[A], position: Position, *, limit: int, parent: str | None = None) -> Rows[A]:
+    def read_page(self, shape: Shape[A], position: Position, *, limit: int, parent: str | None = None) -> Rows[A]:
         """Read a page of the entities of one parent, or of all of the kind."""
         table = BY_KIND[shape.kind.name]
         conditions = self.restrict(table)
         if parent is not None:
             conditions.append(table.c[str(shape.kind.parent_column)] == parent)
-        rows, total, last_id = await self._read_page(table, self.columns_of(shape), conditions, position, limit)
+        rows, total, last_id = self._read_page(table, self.columns_of(shape), conditions, position, limit)
         return Rows([shape.build(row) for row in rows], total, last_id)
 
-    async def read_types(self, position: Position, *, limit: int) -> Rows[RequirementType]:
+    def read_types(self, position: Position, *, limit: int) -> Rows[RequirementType]:
         """Read a page of the requirement types."""
-        rows, total, last_id = await self._read_page(requirement_types, _TYPE_COLUMNS, [], position, limit)
+        rows, total, last_id = self._read_page(requirement_types, _TYPE_COLUMNS, [], position, limit)
         return Rows([shapes.build_type(row) for row in rows], total, last_id)
 
-    async def list_references(self, kind: Kind, prefix: str, limit: int) -> list[str]:
+    def list_references(self, kind: Kind, prefix: str, limit: int) -> list[str]:
         """List the first reference IDs that start with a prefix, sorted."""
         table = BY_KIND[kind.name]
         column: ColumnElement[str] = table.c.reference_id
         if self.connection.dialect.name == "postgresql":
             column = column.collate("C")  # the tables of the earlier system can have a collation of a language
         conditions = [column >= prefix, column < prefix + "\x7f", *self.restrict(table)]
-        rows = await self.execute(select(table.c.reference_id).where(*conditions).order_by(column).limit(limit))
+        rows = self.execute(select(table.c.reference_id).where(*conditions).order_by(column).limit(limit))
         return [row.reference_id for row in rows]
 
-    async def list_titles(self, kind: Kind, *, after: str, limit: int) -> list[Title]:
+    def list_titles(self, kind: Kind, *, after: str, limit: int) -> list[Title]:
         """List the entities that follow an ID."""
         table = BY_KIND[kind.name]
         title = table.c.title if kind.statuses else func.substr(table.c.description, 1, kinds.TITLE_LENGTH)
         columns = (table.c.id, table.c.reference_id, title.label("title"), table.c.updated_at)
         statement = select(*columns).where(*self.restrict(table))
-        return [Title(*row) for row in await self.execute(_start_after(statement, table, after).limit(limit))]
+        return [Title(*row) for row in self.execute(_start_after(statement, table, after).limit(limit))]
 
-    async def _find(self, kind: Kind, entity_id: EntityId, statement: Statement) -> AnyRow:
+    def _find(self, kind: Kind, entity_id: EntityId, statement: Statement) -> AnyRow:
         """Return the row that a SELECT with the parameter `value` finds."""
         visible = self.restrict(BY_KIND[kind.name])
         limited = statement.where(*visible) if visible else statement
-        for row in await self.execute(limited, {"value": entity_id.value}):
+        for row in self.execute(limited, {"value": entity_id.value}):
             return row
         raise NotFound(
             f"{kind.title} {entity_id.value} not found.",
@@ -150,7 +149,7 @@ class Reader:
             suggested_actions=[advise_list(kind)],
         )
 
-    async def _read_page(
+    def _read_page(
         self,
         table: Table,
         columns: Iterable[ColumnElement[object]],
@@ -160,11 +159,11 @@ class Reader:
     ) -> tuple[list[AnyRow], int, str | None]:
         [after] = position.after
         statement = _start_after(select(*columns).where(*conditions), table, after)
-        rows = await self.execute(statement.limit(limit + 1))
+        rows = self.execute(statement.limit(limit + 1))
         if position.totals:
             [total] = position.totals
         else:  # what is counted stays the same on every page, and costs a big list much more than a page
-            total = len(rows) if len(rows) <= limit and not after else await self.count(table, conditions)
+            total = len(rows) if len(rows) <= limit and not after else self.count(table, conditions)
         return rows[:limit], total, rows[limit - 1].id if len(rows) > limit else None
 
     def columns_of(self, shape: Shape[A]) -> tuple[ColumnElement[object], ...]:
@@ -181,15 +180,15 @@ class Reader:
             return []
         return restrict(table.c.project_id, self.scope, self.connection.dialect.name)
 
-    async def count(self, rows: FromClause, conditions: Sequence[ColumnElement[bool]]) -> int:
+    def count(self, rows: FromClause, conditions: Sequence[ColumnElement[bool]]) -> int:
         """Count the rows that fulfil the conditions."""
-        [counted] = await self.execute(select(func.count().label("total")).select_from(rows).where(*conditions))
+        [counted] = self.execute(select(func.count().label("total")).select_from(rows).where(*conditions))
         return int(counted.total)
 
-    async def execute(self, statement: Statement, parameters: Mapping[str, object] | None = None) -> list[AnyRow]:
+    def execute(self, statement: Statement, parameters: Mapping[str, object] | None = None) -> list[AnyRow]:
         """Return the rows of a statement. The caller restricts it."""
         with calling("sql", "select"):
-            return [*(await self.connection.execute(statement, parameters)).all()]
+            return [*(self.connection.execute(statement, parameters)).all()]
 
 
 @cache  # to create this statement, and to look it up among the compiled, takes longer than to execute it

@@ -26,7 +26,7 @@ _SOURCE, _TARGET = (
 )
 
 
-async def read_relationships(
+def read_relationships(
     reader: Reader, requirement: Requirement, position: Position, limit: int, tag: str
 ) -> RequirementRelationships:
     """Read a page of the relationships of a requirement, at most `limit` of each direction."""
@@ -40,13 +40,13 @@ async def read_relationships(
         start = position.after[place]
         if start:
             statement = statement.where(requirement_relationships.c.id > start)
-        found = await reader.execute(statement.limit(limit + 1))
+        found = reader.execute(statement.limit(limit + 1))
         rows.append(found)
         after.append(found[:limit][-1].id if found else start)
         if position.totals:
             totals.append(position.totals[place])
         else:
-            totals.append(len(found) if len(found) <= limit else await reader.count(related, visible))
+            totals.append(len(found) if len(found) <= limit else reader.count(related, visible))
     more = max(map(len, rows)) > limit
     outgoing, incoming = ([shapes.build_relationship(row) for row in found[:limit]] for found in rows)
     return {

@@ -7,14 +7,14 @@ from typing import Any
 
 from quilt_mcp.app import current_app
 from quilt_mcp.app.domain import Domain
+from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.listing import ListSource
 from quilt_mcp.core.registry import ResourceDefinition, Values, define
-from quilt_mcp.requirements import overviews, service
+from quilt_mcp.requirements import service
 from quilt_mcp.requirements.filters import SEARCH_FILTERS, describe_filters, list_parameters
 from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
 from quilt_mcp.requirements.providers import EntityProvider, find_scope, list_search_template
 from quilt_mcp.requirements.settings import RequirementsSettings
-from quilt_mcp.requirements.stores import current_store
 
 ENTITY = {"id": "entity_id"}
 
@@ -24,7 +24,7 @@ def _id_values(kind: Kind) -> dict[str, Values]:
 
 
 def _trace_values(kind: Kind) -> dict[str, Values]:
-    return {**_id_values(kind), "depth": overviews.complete_depths}
+    return {**_id_values(kind), "depth": service.complete_depths}
 
 
 def _define_list(path: str, kind: Kind, function: Callable[..., object], name: str, **more: Any) -> ResourceDefinition:
@@ -130,51 +130,51 @@ RESOURCES = [
     ),
     define(
         "requirements://changes{?since,project,kind,cursor,limit}",
-        overviews.list_changes,
+        service.list_changes,
         name="Changes",
         values={
             "project": partial(service.complete_filters, EPIC, "project"),
-            "kind": overviews.complete_kinds,
+            "kind": service.complete_kinds,
         },
         free_text={"since", "project", "kind", "cursor"},
     ),
-    define("requirements://projects{?cursor,limit}", overviews.list_projects, name="All Projects"),
+    define("requirements://projects{?cursor,limit}", service.list_projects, name="All Projects"),
     define(
         "requirements://epics/{id}/trace{?depth,cursor,limit}",
-        overviews.trace_epic,
+        service.trace_epic,
         name="Trace of an Epic",
         parameter_mapping=ENTITY,
         values=_trace_values(EPIC),
     ),
     define(
         "requirements://user-stories/{id}/trace{?depth,cursor,limit}",
-        overviews.trace_user_story,
+        service.trace_user_story,
         name="Trace of a User Story",
         parameter_mapping=ENTITY,
         values=_trace_values(USER_STORY),
     ),
     define(
         "requirements://requirements/{id}/trace{?depth,cursor,limit}",
-        overviews.trace_requirement,
+        service.trace_requirement,
         name="Trace of a Requirement",
         parameter_mapping=ENTITY,
         values=_trace_values(REQUIREMENT),
     ),
     define(
         "requirements://acceptance-criteria/{id}/trace{?depth,cursor,limit}",
-        overviews.trace_acceptance_criterion,
+        service.trace_acceptance_criterion,
         name="Trace of an Acceptance Criterion",
         parameter_mapping=ENTITY,
         values=_trace_values(ACCEPTANCE_CRITERIA),
     ),
     define(
         "requirements://coverage{?epic,project,category,cursor,limit}",
-        overviews.read_coverage,
+        service.read_coverage,
         name="Coverage",
         values={
             "epic": partial(service.complete_ids, EPIC),
-            "project": overviews.complete_projects,
-            "category": overviews.complete_categories,
+            "project": service.complete_projects,
+            "category": service.complete_categories,
         },
         free_text={"project"},
     ),
@@ -189,8 +189,7 @@ async def check_database() -> None:
     """
     if current_app().settings_as(RequirementsSettings).database_url is None:
         return
-    async with current_store().database.reading() as connection:
-        await connection.exec_driver_sql("SELECT 1")
+    await run_in_pool("readiness", service.check_database)
 
 
 REQUIREMENTS = Domain(

@@ -189,17 +189,17 @@ class SelectedPages(Generic[A]):
         """The key by which the list is sorted; None for the order of the IDs."""
         return self._sort and self._sort.key
 
-    async def read(self, mark: Mark | None, limit: int) -> SelectedRows[A]:
+    def read(self, mark: Mark | None, limit: int) -> SelectedRows[A]:
         """Read the page that starts after a row, or the first page."""
         lead = self._find_lead()
-        total = mark.total if mark else await self._reader.count(self._table, self._limit(self._selection, {lead}))
+        total = mark.total if mark else self._reader.count(self._table, self._limit(self._selection, {lead}))
         if total == 0:
             return SelectedRows([], 0, None)
         page = self._select_ids(lead, total, mark, limit + 1).subquery("page")
         value: AnyColumn = page.c[f"key{len(self._keys) - 1}"] if self._keys else null()
         columns = [*self._reader.columns_of(self._shape), value.label("sort_value")]
         statement = select(*columns).join_from(page, self._table, self._table.c.id == page.c.id)
-        rows = await self._reader.execute(statement.order_by(*self._order([*page.c][1:], page.c.id)))
+        rows = self._reader.execute(statement.order_by(*self._order([*page.c][1:], page.c.id)))
         shown = rows[:limit]
         last = Mark(shown[-1].id, shown[-1].sort_value, total) if len(rows) > limit else None
         return SelectedRows([self._shape.build(row) for row in shown], total, last)

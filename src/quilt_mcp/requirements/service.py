@@ -1,172 +1,322 @@
-"""The service functions of requirements:// resources. The first read opens the database; see `stores.py`."""
+"""The service functions of requirements:// resources, and the database of an app, which the first read opens."""
 
-from typing import Unpack
+from importlib import import_module
+from threading import Lock
+from typing import TYPE_CHECKING, Unpack, cast
 
+from quilt_mcp.app import current_app
 from quilt_mcp.requirements import shapes
 from quilt_mcp.requirements.answers import (
     AcceptanceCriterion,
     AcceptanceCriterionPage,
+    ChangePage,
+    Coverage,
     Epic,
     EpicHierarchy,
     EpicPage,
+    ProjectPage,
     Requirement,
     RequirementPage,
     RequirementRelationships,
     RequirementTypePage,
     SearchPage,
+    Trace,
     UserStory,
     UserStoryPage,
 )
-from quilt_mcp.requirements.filters import FilterTexts, list_fixed_values, parse_filters
+from quilt_mcp.requirements.filters import FilterTexts, list_fixed_values, parse_changes, parse_filters, parse_kinds
 from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
-from quilt_mcp.requirements.stores import current_store
+from quilt_mcp.requirements.parameters import CATEGORIES, MAX_DEPTH
+from quilt_mcp.requirements.settings import RequirementsSettings
+
+if TYPE_CHECKING:
+    from quilt_mcp.requirements.store import RequirementsStore
 
 MAX_COMPLETIONS = 101
 """One more than the values that MCP allows in a completion, which tells whether there are more."""
 
 
-async def list_epics(cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]) -> EpicPage:
+class Requirements:
+    """The requirements database of one app. It is opened when it is first used, so a server starts without SQLAlchemy.
+
+    Args:
+        settings: of the requirements domain.
+    """
+
+    def __init__(self, settings: RequirementsSettings) -> None:
+        self._settings = settings
+        self._store: RequirementsStore | None = None
+        self._opening = Lock()
+
+    def open(self) -> "RequirementsStore":
+        """Return the store, which connects when it is used."""
+        with self._opening:
+            if self._store is None:
+                module = import_module("quilt_mcp.requirements.store")
+                self._store = cast("RequirementsStore", module.RequirementsStore(self._settings))
+            return self._store
+
+    async def close(self) -> None:
+        """Close every connection that is not in use."""
+        if self._store:
+            self._store.close()
+
+
+def current_store() -> "RequirementsStore":
+    """Return the requirements database of the current app."""
+    return current_app().part(Requirements).open()
+
+
+def check_database() -> None:
+    """Check that the database can be read.
+
+    Raises:
+        ResourceFailure: as `Database.reading`.
+    """
+    with current_store().database.reading():
+        pass
+
+
+def list_epics(cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]) -> EpicPage:
     """All epics that you may see, 50 per page, with the total."""
-    page = await current_store().read_page(shapes.EPIC, cursor, limit, parse_filters(filters, [EPIC]))
+    page = current_store().read_page(shapes.EPIC, cursor, limit, parse_filters(filters, [EPIC]))
     return {"epics": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
-async def list_user_stories(
+def list_user_stories(
     cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]
 ) -> UserStoryPage:
     """All user stories that you may see, 50 per page, with the total."""
-    page = await current_store().read_page(shapes.USER_STORY, cursor, limit, parse_filters(filters, [USER_STORY]))
+    page = current_store().read_page(shapes.USER_STORY, cursor, limit, parse_filters(filters, [USER_STORY]))
     return {"user_stories": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
-async def list_requirements(
+def list_requirements(
     cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]
 ) -> RequirementPage:
     """All requirements that you may see, 50 per page, with the total."""
-    page = await current_store().read_page(shapes.REQUIREMENT, cursor, limit, parse_filters(filters, [REQUIREMENT]))
+    page = current_store().read_page(shapes.REQUIREMENT, cursor, limit, parse_filters(filters, [REQUIREMENT]))
     return {"requirements": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
-async def list_acceptance_criteria(
+def list_acceptance_criteria(
     cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]
 ) -> AcceptanceCriterionPage:
     """All acceptance criteria that you may see, 50 per page, with the total."""
-    page = await current_store().read_page(
+    page = current_store().read_page(
         shapes.ACCEPTANCE_CRITERION, cursor, limit, parse_filters(filters, [ACCEPTANCE_CRITERIA])
     )
     return {"acceptance_criteria": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
-async def list_requirement_types(cursor: str | None = None, limit: str | None = None) -> RequirementTypePage:
+def list_requirement_types(cursor: str | None = None, limit: str | None = None) -> RequirementTypePage:
     """All requirement types, 50 per page, with the total. The `type_id` of a requirement is the ID of one."""
-    page = await current_store().read_types(cursor, limit)
+    page = current_store().read_types(cursor, limit)
     return {"requirement_types": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
-async def get_epic(entity_id: str) -> Epic:
+def get_epic(entity_id: str) -> Epic:
     """One epic, by UUID or reference ID (EP-001)."""
-    return await current_store().read_entity(shapes.EPIC, entity_id)
+    return current_store().read_entity(shapes.EPIC, entity_id)
 
 
-async def get_user_story(entity_id: str) -> UserStory:
+def get_user_story(entity_id: str) -> UserStory:
     """One user story, by UUID or reference ID (US-001)."""
-    return await current_store().read_entity(shapes.USER_STORY, entity_id)
+    return current_store().read_entity(shapes.USER_STORY, entity_id)
 
 
-async def get_requirement(entity_id: str) -> Requirement:
+def get_requirement(entity_id: str) -> Requirement:
     """One requirement, by UUID or reference ID (REQ-001)."""
-    return await current_store().read_entity(shapes.REQUIREMENT, entity_id)
+    return current_store().read_entity(shapes.REQUIREMENT, entity_id)
 
 
-async def get_acceptance_criterion(entity_id: str) -> AcceptanceCriterion:
+def get_acceptance_criterion(entity_id: str) -> AcceptanceCriterion:
     """One acceptance criterion, by UUID or reference ID (AC-001)."""
-    return await current_store().read_entity(shapes.ACCEPTANCE_CRITERION, entity_id)
+    return current_store().read_entity(shapes.ACCEPTANCE_CRITERION, entity_id)
 
 
-async def get_epic_hierarchy(entity_id: str, cursor: str | None = None, limit: str | None = None) -> EpicHierarchy:
+def get_epic_hierarchy(entity_id: str, cursor: str | None = None, limit: str | None = None) -> EpicHierarchy:
     """An epic with its user stories, each with its acceptance criteria and requirements.
 
     A page has at most 200 user stories, and ends before the children would exceed 2,000 of one kind.
     """
-    return await current_store().read_hierarchy(entity_id, cursor, limit)
+    return current_store().read_hierarchy(entity_id, cursor, limit)
 
 
-async def list_stories_of_epic(
+def list_stories_of_epic(
     entity_id: str, cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]
 ) -> UserStoryPage:
     """The user stories of an epic, 50 per page, with the total."""
     parsed = parse_filters(filters, [USER_STORY])
-    page = await current_store().read_children(EPIC, shapes.USER_STORY, entity_id, cursor, limit, parsed)
+    page = current_store().read_children(EPIC, shapes.USER_STORY, entity_id, cursor, limit, parsed)
     return {"user_stories": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
-async def list_requirements_of_story(
+def list_requirements_of_story(
     entity_id: str, cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]
 ) -> RequirementPage:
     """The requirements of a user story, 50 per page, with the total."""
     parsed = parse_filters(filters, [REQUIREMENT])
-    page = await current_store().read_children(USER_STORY, shapes.REQUIREMENT, entity_id, cursor, limit, parsed)
+    page = current_store().read_children(USER_STORY, shapes.REQUIREMENT, entity_id, cursor, limit, parsed)
     return {"requirements": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
-async def list_acceptance_criteria_of_story(
+def list_acceptance_criteria_of_story(
     entity_id: str, cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]
 ) -> AcceptanceCriterionPage:
     """The acceptance criteria of a user story, 50 per page, with the total."""
     parsed = parse_filters(filters, [ACCEPTANCE_CRITERIA])
-    page = await current_store().read_children(
-        USER_STORY, shapes.ACCEPTANCE_CRITERION, entity_id, cursor, limit, parsed
-    )
+    page = current_store().read_children(USER_STORY, shapes.ACCEPTANCE_CRITERION, entity_id, cursor, limit, parsed)
     return {"acceptance_criteria": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
-async def get_requirement_relationships(
+def get_requirement_relationships(
     entity_id: str, cursor: str | None = None, limit: str | None = None
 ) -> RequirementRelationships:
     """A requirement with its relationships to other requirements in both directions, each with its type's name.
 
     A page has at most 500 relationships of each direction.
     """
-    return await current_store().read_relationships(entity_id, cursor, limit)
+    return current_store().read_relationships(entity_id, cursor, limit)
 
 
-async def search(
+def search(
     query: str, cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]
 ) -> SearchPage:
     """Search all epics, user stories, requirements and acceptance criteria. The best match comes first.
 
     All words must occur. The query can contain "a phrase", prefix*, -excluded, and OR between alternatives.
     """
-    return await current_store().search(query, cursor, limit, parse_filters(filters))
+    return current_store().search(query, cursor, limit, parse_filters(filters))
 
 
-async def complete_ids(kind: Kind, prefix: str) -> list[str]:
+def complete_ids(kind: Kind, prefix: str) -> list[str]:
     """Return the first reference IDs of a kind that start with a prefix."""
-    return await current_store().list_references(kind, prefix, MAX_COMPLETIONS)
+    return current_store().list_references(kind, prefix, MAX_COMPLETIONS)
 
 
-async def complete_filters(kind: Kind, parameter: str, prefix: str) -> list[str]:
+def complete_filters(kind: Kind, parameter: str, prefix: str) -> list[str]:
     """Return the first values of a filter of the list of a kind, after those that are complete already."""
     head, comma, last = prefix.rpartition(",")
     if parameter == "project":
-        found = await current_store().list_project_names(last, MAX_COMPLETIONS)
+        found = current_store().list_project_names(last, MAX_COMPLETIONS)
     elif (fixed := list_fixed_values(parameter, kind)) is not None:
         found = [one for one in fixed if one.startswith(last)]
     else:
-        found = await current_store().list_filter_values(parameter, kind, last, MAX_COMPLETIONS)
+        found = current_store().list_filter_values(parameter, kind, last, MAX_COMPLETIONS)
     return [f"{head}{comma}{one}" for one in found]
 
 
-async def complete_search_filters(parameter: str, prefix: str) -> list[str]:
+def complete_search_filters(parameter: str, prefix: str) -> list[str]:
     """Return the first values of a filter of the search. Only statuses depend on the kind."""
     if parameter != "status":
-        return await complete_filters(REQUIREMENT, parameter, prefix)
-    found = [await complete_filters(kind, parameter, prefix) for kind in KINDS if kind.statuses]
+        return complete_filters(REQUIREMENT, parameter, prefix)
+    found = [complete_filters(kind, parameter, prefix) for kind in KINDS if kind.statuses]
     return list(dict.fromkeys(value for values in found for value in values))
 
 
-async def complete_queries(prefix: str) -> list[str]:
+def complete_queries(prefix: str) -> list[str]:
     """Return the first reference IDs of any kind that start with a prefix. Each is a query that finds its entity."""
     store = current_store()
-    found = [await store.list_references(kind, prefix, MAX_COMPLETIONS) for kind in KINDS]
+    found = [store.list_references(kind, prefix, MAX_COMPLETIONS) for kind in KINDS]
     return [reference for references in found for reference in references][:MAX_COMPLETIONS]
+
+
+def trace_epic(entity_id: str, depth: str | None = None, cursor: str | None = None, limit: str | None = None) -> Trace:
+    """What an epic leads to: its descendants, and the requirements that these have relationships with.
+
+    A page has 50 links. The trace has those within `depth` steps (1 to 10, by default 3), nearest first.
+    """
+    return current_store().read_trace(EPIC, entity_id, depth, cursor, limit)
+
+
+def trace_user_story(
+    entity_id: str, depth: str | None = None, cursor: str | None = None, limit: str | None = None
+) -> Trace:
+    """What a user story leads to: its epic, its children, and the requirements that these have relationships with.
+
+    A page has 50 links. The trace has those within `depth` steps (1 to 10, by default 3), nearest first.
+    """
+    return current_store().read_trace(USER_STORY, entity_id, depth, cursor, limit)
+
+
+def trace_requirement(
+    entity_id: str, depth: str | None = None, cursor: str | None = None, limit: str | None = None
+) -> Trace:
+    """What a requirement leads to: up to its epic, to its acceptance criterion, and along relationships both ways.
+
+    A page has 50 links. The trace has those within `depth` steps (1 to 10, by default 3), nearest first. It names
+    cycles of relationships.
+    """
+    return current_store().read_trace(REQUIREMENT, entity_id, depth, cursor, limit)
+
+
+def trace_acceptance_criterion(
+    entity_id: str, depth: str | None = None, cursor: str | None = None, limit: str | None = None
+) -> Trace:
+    """What an acceptance criterion leads to: up to its epic, and the requirements that refer to it, with theirs.
+
+    A page has 50 links. The trace has those within `depth` steps (1 to 10, by default 3), nearest first.
+    """
+    return current_store().read_trace(ACCEPTANCE_CRITERIA, entity_id, depth, cursor, limit)
+
+
+def read_coverage(
+    epic: str | None = None,
+    project: str | None = None,
+    category: str | None = None,
+    cursor: str | None = None,
+    limit: str | None = None,
+) -> Coverage:
+    """Gaps: stories without criteria, criteria without requirements, requirements without a criterion, and orphans.
+
+    Each with its number and its first 5 entities, or one `category` with 50 per page. For everything that the caller
+    may see, or for one epic (EP-001) or one project (its ID or its name).
+    """
+    return current_store().read_coverage(epic, project, category, cursor, limit)
+
+
+def list_changes(
+    since: str | None = None,
+    project: str | None = None,
+    kind: str | None = None,
+    cursor: str | None = None,
+    limit: str | None = None,
+) -> ChangePage:
+    """What changed last: epics, user stories, requirements and acceptance criteria in one list, 50 per page.
+
+    `since`: an ISO 8601 date or time. `kind`: epic, user_story, acceptance_criteria, requirement.
+    Deletions are not recorded.
+    """
+    page = current_store().read_changes(parse_changes(since, project), parse_kinds(kind), cursor, limit)
+    return {"changes": page.rows, "count": page.total, "next_cursor": page.next_cursor}
+
+
+def complete_kinds(prefix: str) -> list[str]:
+    """Return the kinds that start with a prefix, after those that are complete already."""
+    head, comma, last = prefix.rpartition(",")
+    return [f"{head}{comma}{kind.name}" for kind in KINDS if kind.name.startswith(last)]
+
+
+def list_projects(cursor: str | None = None, limit: str | None = None) -> ProjectPage:
+    """The projects that you may see, 50 per page, with the total and the number of epics of each.
+
+    A database of the earlier requirements system has none.
+    """
+    page = current_store().read_projects(cursor, limit)
+    return {"projects": page.rows, "count": page.total, "next_cursor": page.next_cursor}
+
+
+def complete_projects(prefix: str) -> list[str]:
+    """Return the first names of projects that start with a prefix."""
+    return current_store().list_project_names(prefix, MAX_COMPLETIONS)
+
+
+def complete_categories(prefix: str) -> list[str]:
+    """Return the categories of coverage that start with a prefix."""
+    return [category for category in CATEGORIES if category.startswith(prefix)]
+
+
+def complete_depths(prefix: str) -> list[str]:
+    """Return the depths of a trace that start with a prefix."""
+    return [str(depth) for depth in range(1, MAX_DEPTH + 1) if str(depth).startswith(prefix)]

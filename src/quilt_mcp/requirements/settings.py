@@ -11,7 +11,7 @@ FILE_NAME = "requirements.sqlite3"
 
 
 def _check_url(url: SecretStr) -> SecretStr:
-    return check_url(url, driver="asyncpg", others=("sqlite", "sqlite+aiosqlite"))
+    return check_url(url, others=("sqlite",))
 
 
 class RequirementsSettings(StorageSettings):

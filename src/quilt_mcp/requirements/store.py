@@ -1,7 +1,7 @@
 """The requirements database, as resources, `resources/list` and completion read it for the current caller."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from quilt_mcp.app import identity
@@ -44,7 +44,7 @@ A = TypeVar("A")
 
 
 class RequirementsStore:
-    """One database, for one event loop.
+    """One database.
 
     Attributes:
         settings: of the requirements domain.
@@ -56,24 +56,24 @@ class RequirementsStore:
         self.settings, self.thresholds = settings, thresholds
         self.database: Database = open_database(settings)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close every connection."""
-        await self.database.close()
+        self.database.close()
 
-    @asynccontextmanager
-    async def open_reader(self, scope: Scope | None = None) -> AsyncIterator[Reader]:
+    @contextmanager
+    def open_reader(self, scope: Scope | None = None) -> Iterator[Reader]:
         """Open a reader for the current caller, with a scope or with what the caller may see now.
 
         Raises:
             UnknownUser: the caller is not a user of the database.
             ResourceFailure: as `Database.reading`.
         """
-        async with self.database.reading() as connection:
+        with self.database.reading() as connection:
             caller = identity.current()
             if scope is None:
                 has_projects = not self.database.is_existing
-                scope = await load_scope(connection, caller.key, self._username(caller), has_projects=has_projects)
-            yield Reader(connection, scope, has_users=await may_read_users(connection))
+                scope = load_scope(connection, caller.key, self._username(caller), has_projects=has_projects)
+            yield Reader(connection, scope, has_users=may_read_users(connection))
 
     def _username(self, caller: identity.Identity) -> str | None:
         """Return the caller's name in the database; None for an administrator, which a local caller is by default."""
@@ -81,48 +81,48 @@ class RequirementsStore:
             return self.settings.requirements_user
         return str(caller.claims.get(self.settings.requirements_user_claim, caller.subject))
 
-    async def select(self, reader: Reader, filters: Filters, kinds: Sequence[Kind]) -> Selection:
+    def select(self, reader: Reader, filters: Filters, kinds: Sequence[Kind]) -> Selection:
         """Find what the values of filters name, for a list of entities of these kinds.
 
         Raises:
             InvalidTemplateVariable: a value names nothing that the caller may see.
         """
-        return await self._names_for(reader).resolve(filters, kinds)
+        return self._names_for(reader).resolve(filters, kinds)
 
     def _names_for(self, reader: Reader) -> FilterNames:
         username = self._username(identity.current())
         return FilterNames(reader, username, is_existing=self.database.is_existing)
 
-    async def find_scope(self) -> Scope:
+    def find_scope(self) -> Scope:
         """Return what the current caller may see now."""
-        async with self.open_reader() as reader:
+        with self.open_reader() as reader:
             return reader.scope
 
-    async def read_entity(self, shape: Shape[A], text: str) -> A:
+    def read_entity(self, shape: Shape[A], text: str) -> A:
         """Read the entity with this ID."""
-        entity_id = await self._parse_id(shape.kind, text)
-        async with self.open_reader() as reader:
-            return await reader.read_entity(shape, entity_id)
+        entity_id = self._parse_id(shape.kind, text)
+        with self.open_reader() as reader:
+            return reader.read_entity(shape, entity_id)
 
-    async def read_page(
+    def read_page(
         self, shape: Shape[A], cursor: str | None, limit: str | None, filters: Filters | None = None
     ) -> Page[A]:
         """Read a page of the entities of a kind."""
         size = parse_limit(limit)
-        async with self.open_reader() as reader:
+        with self.open_reader() as reader:
             if filters:
-                return await self._read_selected(reader, shape, filters, None, cursor, size)
+                return self._read_selected(reader, shape, filters, None, cursor, size)
             tag = cursors.compute_tag(shape.kind.segment, reader.scope)
-            return _make_page(await reader.read_page(shape, decode_position(cursor, tag), limit=size), tag)
+            return _make_page(reader.read_page(shape, decode_position(cursor, tag), limit=size), tag)
 
-    async def read_types(self, cursor: str | None, limit: str | None) -> Page[RequirementType]:
+    def read_types(self, cursor: str | None, limit: str | None) -> Page[RequirementType]:
         """Read a page of the requirement types."""
         size, tag = parse_limit(limit), cursors.compute_tag("requirement_types")
         position = decode_position(cursor, tag)
-        async with self.open_reader() as reader:
-            return _make_page(await reader.read_types(position, limit=size), tag)
+        with self.open_reader() as reader:
+            return _make_page(reader.read_types(position, limit=size), tag)
 
-    async def read_children(  # noqa: PLR0917 - one more than `read_page`
+    def read_children(  # noqa: PLR0917 - one more than `read_page`
         self,
         parent: Kind,
         shape: Shape[A],
@@ -132,39 +132,39 @@ class RequirementsStore:
         filters: Filters | None = None,
     ) -> Page[A]:
         """Read a page of the entities that belong to the parent with this ID."""
-        entity_id, size = await self._parse_id(parent, text), parse_limit(limit)
-        async with self.open_reader() as reader:
-            parent_id = await reader.find_id(parent, entity_id)
+        entity_id, size = self._parse_id(parent, text), parse_limit(limit)
+        with self.open_reader() as reader:
+            parent_id = reader.find_id(parent, entity_id)
             if filters:
-                return await self._read_selected(reader, shape, filters, parent_id, cursor, size)
+                return self._read_selected(reader, shape, filters, parent_id, cursor, size)
             tag = cursors.compute_tag(shape.kind.segment, parent_id, reader.scope)
             position = decode_position(cursor, tag)
-            return _make_page(await reader.read_page(shape, position, limit=size, parent=parent_id), tag)
+            return _make_page(reader.read_page(shape, position, limit=size, parent=parent_id), tag)
 
-    async def read_hierarchy(self, text: str, cursor: str | None, limit: str | None) -> EpicHierarchy:
+    def read_hierarchy(self, text: str, cursor: str | None, limit: str | None) -> EpicHierarchy:
         """Read the epic with this ID, and a page of its descendants."""
-        entity_id = await self._parse_id(kinds.EPIC, text)
+        entity_id = self._parse_id(kinds.EPIC, text)
         size = parse_limit(limit, default=MAX_LIMIT)
-        async with self.open_reader() as reader:
-            epic = await reader.read_entity(shapes.EPIC, entity_id)
+        with self.open_reader() as reader:
+            epic = reader.read_entity(shapes.EPIC, entity_id)
             tag = cursors.compute_tag("hierarchy", epic["id"], reader.scope)
-            return await read_hierarchy(reader, epic, decode_position(cursor, tag), size, tag)
+            return read_hierarchy(reader, epic, decode_position(cursor, tag), size, tag)
 
-    async def read_relationships(self, text: str, cursor: str | None, limit: str | None) -> RequirementRelationships:
+    def read_relationships(self, text: str, cursor: str | None, limit: str | None) -> RequirementRelationships:
         """Read the requirement with this ID, and a page of its relationships."""
-        entity_id = await self._parse_id(kinds.REQUIREMENT, text)
+        entity_id = self._parse_id(kinds.REQUIREMENT, text)
         size = parse_limit(limit, default=MAX_RELATIONSHIPS, largest=MAX_RELATIONSHIPS)
-        async with self.open_reader() as reader:
-            requirement = await reader.read_entity(shapes.REQUIREMENT, entity_id)
+        with self.open_reader() as reader:
+            requirement = reader.read_entity(shapes.REQUIREMENT, entity_id)
             tag = cursors.compute_tag("relationships", requirement["id"], reader.scope)
             position = decode_position(cursor, tag, lists=2)
-            return await read_relationships(reader, requirement, position, size, tag)
+            return read_relationships(reader, requirement, position, size, tag)
 
-    async def search(self, query: str, cursor: str | None, limit: str | None, filters: Filters) -> SearchPage:
+    def search(self, query: str, cursor: str | None, limit: str | None, filters: Filters) -> SearchPage:
         """Read a page of the entities that match a query and filters."""
         parsed = parse_query(query)
-        async with self.open_reader() as reader:
-            return await read_search_page(
+        with self.open_reader() as reader:
+            return read_search_page(
                 reader.connection,
                 query=query,
                 parsed=parsed,
@@ -172,32 +172,30 @@ class RequirementsStore:
                 limit=limit,
                 cap=self.settings.search_candidates,
                 scope=reader.scope,
-                selection=await self.select(reader, filters, kinds.KINDS),
+                selection=self.select(reader, filters, kinds.KINDS),
                 is_existing=self.database.is_existing,
                 most_projects=self.thresholds.most_projects,
             )
 
-    async def read_trace(
-        self, kind: Kind, text: str, depth: str | None, cursor: str | None, limit: str | None
-    ) -> Trace:
+    def read_trace(self, kind: Kind, text: str, depth: str | None, cursor: str | None, limit: str | None) -> Trace:
         """Read a page of the trace of the entity with this ID."""
-        entity_id, steps, size = await self._parse_id(kind, text), parse_depth(depth), parse_limit(limit)
-        async with self.open_reader() as reader:
-            found = await reader.find_id(kind, entity_id)
+        entity_id, steps, size = self._parse_id(kind, text), parse_depth(depth), parse_limit(limit)
+        with self.open_reader() as reader:
+            found = reader.find_id(kind, entity_id)
             tag = cursors.compute_tag("trace", found, steps, reader.scope)
             after = cursors.decode(cursor, tag) if cursor else ""
-            return await read_trace(reader.briefs, kind, found, depth=steps, after=after, limit=size, tag=tag)
+            return read_trace(reader.briefs, kind, found, depth=steps, after=after, limit=size, tag=tag)
 
-    async def read_coverage(
+    def read_coverage(
         self, epic: str | None, project: str | None, category: str | None, cursor: str | None, limit: str | None
     ) -> Coverage:
         """Read what is missing, in everything or in an epic or a project."""
         categories = parse_category(category, cursor, has_epic=epic is not None)
         size = parse_limit(limit, default=DEFAULT_LIMIT if category else FIRST)
-        epic_id = None if epic is None else await self._parse_id(kinds.EPIC, epic)
-        async with self.open_reader() as reader:
-            limited = await find_filter(reader, epic_id, project, has_projects=not self.database.is_existing)
-            return await read_coverage(
+        epic_id = None if epic is None else self._parse_id(kinds.EPIC, epic)
+        with self.open_reader() as reader:
+            limited = find_filter(reader, epic_id, project, has_projects=not self.database.is_existing)
+            return read_coverage(
                 reader.briefs,
                 categories=categories,
                 limited=limited,
@@ -206,62 +204,62 @@ class RequirementsStore:
                 is_page=category is not None,
             )
 
-    async def read_changes(
+    def read_changes(
         self, filters: Filters, wanted: Sequence[Kind], cursor: str | None, limit: str | None
     ) -> Page[Change]:
         """Read a page of the entities of some kinds, the last changed first."""
         size = parse_limit(limit)
-        async with self.open_reader() as reader:
-            selection = await self.select(reader, filters, wanted)
+        with self.open_reader() as reader:
+            selection = self.select(reader, filters, wanted)
             tag = cursors.compute_tag("changes", [kind.name for kind in wanted], selection, reader.scope)
             mark = None if cursor is None else decode_mark(cursor, "updated_at", tag)
-            found = await Changes(reader, selection, wanted).read(mark, size)
+            found = Changes(reader, selection, wanted).read(mark, size)
             return Page(found.rows, found.total, encode_mark(found.last, tag) if found.last else None)
 
-    async def read_projects(self, cursor: str | None, limit: str | None) -> Page[Project]:
+    def read_projects(self, cursor: str | None, limit: str | None) -> Page[Project]:
         """Read a page of the caller's projects. A database of the earlier requirements system has none."""
         size = parse_limit(limit)
-        async with self.open_reader() as reader:
+        with self.open_reader() as reader:
             tag = cursors.compute_tag("projects", reader.scope)
             position = decode_position(cursor, tag)
             if self.database.is_existing:
                 return Page([], 0, None)
-            return _make_page(await read_projects(reader.briefs, position, limit=size), tag)
+            return _make_page(read_projects(reader.briefs, position, limit=size), tag)
 
-    async def list_project_names(self, prefix: str, limit: int) -> list[str]:
+    def list_project_names(self, prefix: str, limit: int) -> list[str]:
         """List the first names of the caller's projects that start with a prefix."""
-        async with self.open_reader() as reader:
-            return [] if self.database.is_existing else await list_names(reader.briefs, prefix, limit)
+        with self.open_reader() as reader:
+            return [] if self.database.is_existing else list_names(reader.briefs, prefix, limit)
 
-    async def list_filter_values(self, parameter: str, kind: Kind, prefix: str, limit: int) -> list[str]:
+    def list_filter_values(self, parameter: str, kind: Kind, prefix: str, limit: int) -> list[str]:
         """List the first values of a parameter of the list of a kind that start with a prefix."""
-        async with self.open_reader() as reader:
+        with self.open_reader() as reader:
             names = self._names_for(reader)
-            return await names.list_values(parameter, [kind], prefix, limit)
+            return names.list_values(parameter, [kind], prefix, limit)
 
-    async def list_references(self, kind: Kind, prefix: str, limit: int) -> list[str]:
+    def list_references(self, kind: Kind, prefix: str, limit: int) -> list[str]:
         """List the first reference IDs that start with a prefix."""
-        async with self.open_reader() as reader:
-            return await reader.list_references(kind, prefix, limit)
+        with self.open_reader() as reader:
+            return reader.list_references(kind, prefix, limit)
 
-    async def list_titles(self, kind: Kind, scope: Scope, *, after: str, limit: int) -> list[Title]:
+    def list_titles(self, kind: Kind, scope: Scope, *, after: str, limit: int) -> list[Title]:
         """List the entities that follow an ID."""
-        async with self.open_reader(scope) as reader:
-            return await reader.list_titles(kind, after=after, limit=limit)
+        with self.open_reader(scope) as reader:
+            return reader.list_titles(kind, after=after, limit=limit)
 
-    async def _read_selected(  # noqa: PLR0917 - two callers, both above
+    def _read_selected(  # noqa: PLR0917 - two callers, both above
         self, reader: Reader, shape: Shape[A], filters: Filters, parent: str | None, cursor: str | None, size: int
     ) -> Page[A]:
         """Read a page of the entities that match filters, in the order of the filters."""
-        selection = await self.select(reader, filters, [shape.kind])
+        selection = self.select(reader, filters, [shape.kind])
         is_existing, thresholds = self.database.is_existing, self.thresholds
         pages = SelectedPages(reader, shape, selection, is_existing=is_existing, parent=parent, thresholds=thresholds)
         tag = cursors.compute_tag(shape.kind.segment, parent, selection, reader.scope)
         mark = None if cursor is None else decode_mark(cursor, pages.sort_key, tag)
-        found = await pages.read(mark, size)
+        found = pages.read(mark, size)
         return Page(found.rows, found.total, encode_mark(found.last, tag) if found.last else None)
 
-    async def _parse_id(self, kind: Kind, text: str) -> EntityId:
+    def _parse_id(self, kind: Kind, text: str) -> EntityId:
         """Parse an ID. If it is not valid, suggest the most similar entity that the caller may see.
 
         Raises:
@@ -272,8 +270,8 @@ class RequirementsStore:
         except InvalidTemplateVariable as refusal:
             if meant := parameters.guess_reference(text):
                 with suppress(ResourceFailure):  # the refusal is the answer, with or without a suggestion
-                    async with self.open_reader() as reader:
-                        await reader.find_id(meant.kind, EntityId("reference_id", meant.reference))
+                    with self.open_reader() as reader:
+                        reader.find_id(meant.kind, EntityId("reference_id", meant.reference))
                     refusal.suggested_actions = [meant.advice, parameters.advise_list(kind)]
             raise
 

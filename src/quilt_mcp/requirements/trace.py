@@ -185,7 +185,7 @@ class LinkReader:
         self._reader = reader
         self._max_rows = max_rows
 
-    async def read_links(self, nodes: Sequence[Node], known: Mapping[str, Node]) -> FoundLinks:
+    def read_links(self, nodes: Sequence[Node], known: Mapping[str, Node]) -> FoundLinks:
         """Read the links of some entities.
 
         Args:
@@ -193,13 +193,13 @@ class LinkReader:
             known: entities that need not be read again, by ID.
         """
         by_id = {node.id: node for node in nodes}
-        found = [FoundLinks(await self._read_upwards(nodes, known), None)]
-        found += [await self._read_downwards(by_id, parent, kind) for parent, kind in _DOWNWARDS]
-        found += [await self._read_relationships(by_id, direction) for direction in _DIRECTIONS]
+        found = [FoundLinks(self._read_upwards(nodes, known), None)]
+        found += [self._read_downwards(by_id, parent, kind) for parent, kind in _DOWNWARDS]
+        found += [self._read_relationships(by_id, direction) for direction in _DIRECTIONS]
         links = sorted((link for one in found for link in one.links), key=lambda link: link.position)
         return FoundLinks(links, min((one.read_until for one in found if one.read_until), default=None))
 
-    async def _read_upwards(self, nodes: Sequence[Node], known: Mapping[str, Node]) -> list[Link]:
+    def _read_upwards(self, nodes: Sequence[Node], known: Mapping[str, Node]) -> list[Link]:
         """Read the links to parents, and from requirements to their acceptance criteria."""
         wanted: list[tuple[Node, LinkName, Kind, str]] = []
         for node in nodes:
@@ -210,29 +210,29 @@ class LinkReader:
         targets = dict(known)
         for kind in (EPIC, USER_STORY, ACCEPTANCE_CRITERIA):
             ids = [target for _, _, its_kind, target in wanted if its_kind is kind and target not in targets]
-            targets |= {node.id: node for node in await self._read_nodes(kind, ids)}
+            targets |= {node.id: node for node in self._read_nodes(kind, ids)}
         return [Link(node, targets[target], name) for node, name, _, target in wanted if target in targets]
 
-    async def _read_nodes(self, kind: Kind, ids: Iterable[str]) -> list[Node]:
+    def _read_nodes(self, kind: Kind, ids: Iterable[str]) -> list[Node]:
         wanted = sorted(set(ids))
         if not wanted:
             return []
         is_wanted = match_any(BY_KIND[kind.name].c.id, wanted, self._reader.dialect)
-        rows = await self._reader.execute(self._reader.select(kind).where(is_wanted))
+        rows = self._reader.execute(self._reader.select(kind).where(is_wanted))
         return [build_node(kind, row, is_below=False) for row in rows]
 
-    async def _read_downwards(self, nodes: Mapping[str, Node], parent: Kind, kind: Kind) -> FoundLinks:
+    def _read_downwards(self, nodes: Mapping[str, Node], parent: Kind, kind: Kind) -> FoundLinks:
         """Read the links from the start and its descendants to their children, and to requirements of criteria."""
         ids = [node.id for node in nodes.values() if node.kind is parent and node.is_below]
         name: LinkName = "child" if kind.parent == parent.name else "requirement"
         table = BY_KIND[kind.name]
         statement = self._reader.select(kind)
-        rows, until = await self._read_rows(nodes, statement, ids, table.c[f"{parent.name}_id"], table.c.id)
+        rows, until = self._read_rows(nodes, statement, ids, table.c[f"{parent.name}_id"], table.c.id)
         return FoundLinks(
             [Link(nodes[row.source_id], build_node(kind, row, is_below=True), name) for row in rows], until
         )
 
-    async def _read_relationships(self, nodes: Mapping[str, Node], direction: Direction) -> FoundLinks:
+    def _read_relationships(self, nodes: Mapping[str, Node], direction: Direction) -> FoundLinks:
         ids = [node.id for node in nodes.values() if node.kind is REQUIREMENT]
         columns, types = requirement_relationships.c, relationship_types.c
         this, other = columns.source_requirement_id, columns.target_requirement_id
@@ -245,7 +245,7 @@ class LinkReader:
                 requirements, requirements.c.id == other
             )
         )
-        rows, until = await self._read_rows(nodes, statement, ids, this, columns.id)
+        rows, until = self._read_rows(nodes, statement, ids, this, columns.id)
         links = [
             Link(
                 nodes[row.source_id],
@@ -259,7 +259,7 @@ class LinkReader:
         ]
         return FoundLinks(links, until)
 
-    async def _read_rows(
+    def _read_rows(
         self,
         nodes: Mapping[str, Node],
         statement: Statement,
@@ -272,7 +272,7 @@ class LinkReader:
             return [], None
         of_nodes = match_any(source, ids, self._reader.dialect)
         ordered = statement.add_columns(source.label("source_id")).where(of_nodes).order_by(source, key)
-        rows = await self._reader.execute(ordered.limit(self._max_rows))
+        rows = self._reader.execute(ordered.limit(self._max_rows))
         return rows, nodes[rows[-1].source_id].position if len(rows) == self._max_rows else None
 
 
@@ -327,7 +327,7 @@ class Walk:
     is_full: bool = False
 
 
-async def read_trace(
+def read_trace(
     reader: BriefReader, kind: Kind, entity_id: str, *, depth: int, after: str, limit: int, tag: str
 ) -> Trace:
     """Read a page of the trace of an entity that the caller may see.
@@ -341,12 +341,12 @@ async def read_trace(
         limit: maximum number of links of the page.
         tag: of the cursors.
     """
-    [row] = await reader.execute(reader.select(kind).where(BY_KIND[kind.name].c.id == entity_id))
-    result = await walk(reader, build_node(kind, row, is_below=True), depth)
+    [row] = reader.execute(reader.select(kind).where(BY_KIND[kind.name].c.id == entity_id))
+    result = walk(reader, build_node(kind, row, is_below=True), depth)
     return _make_page(result, depth=depth, after=after, limit=limit, tag=tag)
 
 
-async def walk(reader: BriefReader, start: Node, depth: int, *, max_links: int = MAX_LINKS) -> Walk:
+def walk(reader: BriefReader, start: Node, depth: int, *, max_links: int = MAX_LINKS) -> Walk:
     """Follow the links of an entity.
 
     Args:
@@ -360,14 +360,14 @@ async def walk(reader: BriefReader, start: Node, depth: int, *, max_links: int =
     links = LinkReader(reader, max_rows=max_links + 1)
     result, listed, ends = Walk({start.id: start}), set[str](), [start]
     for distance in range(1, depth + 1):
-        found = await links.read_links(ends, result.nodes)
+        found = links.read_links(ends, result.nodes)
         reached = _add_links(result, found, listed, distance, max_links)
         _note_rest(result, ends, found, listed)
         ends = reached
         if result.is_full or not ends:
             break
     if ends:
-        _note_rest(result, ends, await links.read_links(ends, result.nodes), listed)
+        _note_rest(result, ends, links.read_links(ends, result.nodes), listed)
     return result
 
 

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from secrets import randbits
 
-from sqlalchemy import bindparam, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements import kinds, tables
@@ -37,9 +36,7 @@ def make_times() -> Values:
     return dict.fromkeys(("created_at", "updated_at"), datetime.now(UTC))
 
 
-async def create_entities(
-    connection: AsyncConnection, kind: Kind, rows: Iterable[Mapping[str, object]]
-) -> list[Values]:
+def create_entities(connection: Connection, kind: Kind, rows: Iterable[Mapping[str, object]]) -> list[Values]:
     """Create entities of a kind. Return them with all their columns.
 
     Args:
@@ -56,14 +53,14 @@ async def create_entities(
     complete = [_fill_defaults(kind, row) for row in rows]
     if not complete:
         return []
-    await _set_projects(connection, kind, complete)
-    await _set_references(connection, kind, complete)
-    await connection.execute(insert(tables.BY_KIND[kind.name]), complete)
-    await index_entries(connection, [make_entry(kind, row) for row in complete])
+    _set_projects(connection, kind, complete)
+    _set_references(connection, kind, complete)
+    connection.execute(insert(tables.BY_KIND[kind.name]), complete)
+    index_entries(connection, [make_entry(kind, row) for row in complete])
     return complete
 
 
-async def update_entities(connection: AsyncConnection, kind: Kind, changed: Iterable[tuple[Values, Values]]) -> None:
+def update_entities(connection: Connection, kind: Kind, changed: Iterable[tuple[Values, Values]]) -> None:
     """Change entities of a kind.
 
     Args:
@@ -77,20 +74,20 @@ async def update_entities(connection: AsyncConnection, kind: Kind, changed: Iter
     """
     rows = [(row | values, values) for row, values in changed]
     moved = [(row, values) for row, values in rows if kind.parent_column in values]
-    await _set_projects(connection, kind, [row for row, _ in moved])
+    _set_projects(connection, kind, [row for row, _ in moved])
     for row, values in moved:
         values["project_id"] = row["project_id"]
     if renamed := [row for row, values in rows if "reference_id" in values]:
-        await _set_references(connection, kind, renamed)
+        _set_references(connection, kind, renamed)
     table = tables.BY_KIND[kind.name]
     groups: dict[tuple[str, ...], list[Values]] = defaultdict(list)
     for row, values in rows:
         groups[tuple(sorted(values))].append({"row": row["id"]} | {f"new_{name}": values[name] for name in values})
     for names, group in groups.items():
         new: Values = {name: bindparam(f"new_{name}") for name in names}
-        await connection.execute(update(table).where(table.c.id == bindparam("row")).values(new), group)
+        connection.execute(update(table).where(table.c.id == bindparam("row")).values(new), group)
     indexed = [row for row, values in rows if not _INDEXED.isdisjoint(values)]
-    await index_entries(connection, [make_entry(kind, row) for row in indexed])
+    index_entries(connection, [make_entry(kind, row) for row in indexed])
 
 
 def _fill_defaults(kind: Kind, row: Mapping[str, object]) -> Values:
@@ -104,7 +101,7 @@ def _fill_defaults(kind: Kind, row: Mapping[str, object]) -> Values:
     return defaults | {column: value for column, value in row.items() if value is not None}
 
 
-async def _set_projects(connection: AsyncConnection, kind: Kind, rows: list[Values]) -> None:
+def _set_projects(connection: Connection, kind: Kind, rows: list[Values]) -> None:
     """Set the project of each row to its parent's."""
     if kind.parent is None:
         return
@@ -113,7 +110,7 @@ async def _set_projects(connection: AsyncConnection, kind: Kind, rows: list[Valu
     wanted = sorted({row[column] for row in rows})
     for start in range(0, len(wanted), _BATCH):
         of_parents = table.c.id.in_(wanted[start : start + _BATCH])
-        found = await connection.execute(select(table.c.id, table.c.project_id).where(of_parents))
+        found = connection.execute(select(table.c.id, table.c.project_id).where(of_parents))
         projects |= dict(found.all())
     for row in rows:
         if row[column] not in projects:
@@ -122,25 +119,25 @@ async def _set_projects(connection: AsyncConnection, kind: Kind, rows: list[Valu
         row["project_id"] = projects[row[column]]
 
 
-async def raise_counter(connection: AsyncConnection, kind: Kind, number: int) -> None:
+def raise_counter(connection: Connection, kind: Kind, number: int) -> None:
     """Let the reference IDs of new entities follow this number, unless they already follow a higher one."""
     counters = tables.reference_counters
     lower = update(counters).where(counters.c.prefix == kind.prefix, counters.c.last_number < number)
-    await connection.execute(lower.values(last_number=number))
+    connection.execute(lower.values(last_number=number))
 
 
-async def _set_references(connection: AsyncConnection, kind: Kind, rows: list[Values]) -> None:
+def _set_references(connection: Connection, kind: Kind, rows: list[Values]) -> None:
     """Set the missing reference IDs. Raise the counter to the highest given number first."""
     unnumbered = [row for row in rows if not row.get("reference_id")]
     given = [int(row["reference_id"].rpartition("-")[2]) for row in rows if row.get("reference_id")]
     if given:
-        await raise_counter(connection, kind, max(given))
+        raise_counter(connection, kind, max(given))
     if not unnumbered:
         return
     counters = tables.reference_counters
     raised = update(counters).where(counters.c.prefix == kind.prefix)
     statement = raised.values(last_number=counters.c.last_number + len(unnumbered)).returning(counters.c.last_number)
-    last = (await connection.execute(statement)).scalar_one()
+    last = connection.execute(statement).scalar_one()
     if last > LAST_NUMBER:
         follower, highest = (format_reference(kind, number) for number in (LAST_NUMBER + 1, LAST_NUMBER))
         raise ResourceExecutionError(

@@ -7,22 +7,17 @@ import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
-from pathlib import Path
 from threading import Lock
 
 from sqlalchemy import Connection, inspect
 from sqlalchemy.schema import CreateSchema
 
-from quilt_mcp.app.database.engines import make_file, make_postgresql_engine, make_sqlite_engine, translate
+from quilt_mcp.app.database.engines import Storage, make_file, translate
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.workflows.failures import FAILURES, SCHEMA
 from quilt_mcp.workflows.schema_state import MIGRATIONS, examine
 from quilt_mcp.workflows.settings import FILE_NAME, WorkflowSettings
 from quilt_mcp.workflows.store import WorkflowStore
-
-_READ = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
-# A writer must read what the writer before it has committed, not a snapshot from before its own turn.
-_WRITE = "ISOLATION LEVEL READ COMMITTED READ WRITE"
 
 logger = logging.getLogger(__name__)
 
@@ -33,23 +28,20 @@ class WorkflowDatabase:
     Args:
         settings: `workflows_url` or else `data_dir`, and `database_timeout_seconds`.
         queue_seconds: how long a writer of a file waits for the other writers of this process.
-        margin_seconds: how long a transaction in PostgreSQL can take beyond two time limits: it can wait for another
-            writer as long as one statement can take, and then have a slow statement.
     """
 
-    def __init__(self, settings: WorkflowSettings, *, queue_seconds: float, margin_seconds: float) -> None:
-        seconds = settings.database_timeout_seconds
-        self._limit = round(seconds * 1000)
+    def __init__(self, settings: WorkflowSettings, *, queue_seconds: float) -> None:
         self._queue_seconds = queue_seconds
         # SQLite lets waiting connections retry now and then. Without this lock, some would never get their turn.
         self._turn = Lock()
-        self._file: Path | None = None
-        if settings.workflows_url is None:
-            self._file = settings.data_dir / FILE_NAME
-            self._engine = make_sqlite_engine(self._file, seconds)
-        else:
-            url = settings.workflows_url.get_secret_value()
-            self._engine = make_postgresql_engine(url, seconds, lifetime=2 * seconds + margin_seconds)
+        self._storage = Storage(
+            settings.workflows_url,
+            settings.data_dir / FILE_NAME,
+            FAILURES,
+            seconds=settings.database_timeout_seconds,
+            keeps_connections=False,
+            schema=SCHEMA,
+        )
 
     @contextmanager
     def reading(self, owner: str) -> Iterator[WorkflowStore]:
@@ -59,7 +51,7 @@ class WorkflowDatabase:
             Unavailable: the database cannot be reached, is too slow or too busy.
             ResourceExecutionError: it cannot be read, is damaged, or has tables of another program or a newer version.
         """
-        with translate(FAILURES), ExitStack() as connections:
+        with ExitStack() as connections:
             yield WorkflowStore(self._open_existing(connections), owner)
 
     @contextmanager
@@ -79,37 +71,38 @@ class WorkflowDatabase:
         Raises:
             Unavailable, ResourceExecutionError: as `reading`; or the database cannot be written, or the disk is full.
         """
+        file = self._storage.file
         with translate(FAILURES), self._next_turn():
-            if self._file:
-                make_file(self._file)
-                with self._connect(_READ) as connection:
+            if file:
+                make_file(file)
+                with self._storage.transaction() as connection:
                     examine(connection)  # before the write-ahead log is turned on: a refused file stays as it is
-            with self._connect(_WRITE, writes=True) as connection:
-                if self._file is None:
+            with self._storage.transaction(writes=True) as connection:
+                if file is None:
                     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock(hashtextextended('{SCHEMA}', 0))")
                 _migrate(connection)
                 yield connection
 
     def close(self) -> None:
         """Close every connection. The database can be used again."""
-        self._engine.dispose()
+        self._storage.close()
 
     def _open_existing(self, connections: ExitStack) -> Connection | None:
-        if self._file and not self._file.exists():
+        if self._storage.file and not self._storage.file.exists():
             return None
         with ExitStack() as first:
-            connection = first.enter_context(self._connect(_READ))
+            connection = first.enter_context(self._storage.transaction())
             state = examine(connection).state
             if state != "outdated":
                 connections.push(first.pop_all())
                 return None if state == "empty" else connection
         with self.writing(""):  # which migrates
             pass
-        return connections.enter_context(self._connect(_READ))
+        return connections.enter_context(self._storage.transaction())
 
     @contextmanager
     def _next_turn(self) -> Iterator[None]:
-        if self._file is None:
+        if self._storage.file is None:
             yield
             return
         if not self._turn.acquire(timeout=self._queue_seconds):
@@ -118,15 +111,6 @@ class WorkflowDatabase:
             yield
         finally:
             self._turn.release()
-
-    @contextmanager
-    def _connect(self, mode: str, *, writes: bool = False) -> Iterator[Connection]:
-        with self._engine.connect().execution_options(writes=writes) as connection, connection.begin():
-            if self._file is None:
-                settings = {"search_path": SCHEMA, "statement_timeout": self._limit, "lock_timeout": self._limit}
-                local = "".join(f"; SET LOCAL {name} = {value}" for name, value in settings.items())
-                connection.exec_driver_sql(f"SET TRANSACTION {mode}{local}")
-            yield connection
 
 
 def _migrate(connection: Connection) -> None:

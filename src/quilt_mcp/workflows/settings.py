@@ -11,7 +11,7 @@ FILE_NAME = "workflows.sqlite3"
 
 
 def _check_url(url: SecretStr) -> SecretStr:
-    return check_url(url, driver="psycopg")
+    return check_url(url)
 
 
 class WorkflowSettings(StorageSettings):

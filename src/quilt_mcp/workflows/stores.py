@@ -26,7 +26,7 @@ class Workflows:
 
     Args:
         settings: of the workflow domain.
-        queue_seconds, margin_seconds: as for `WorkflowDatabase`.
+        queue_seconds: as for `WorkflowDatabase`.
         retention_seconds: the minimum time between two deletions of old workflows, while none are left.
     """
 
@@ -35,11 +35,10 @@ class Workflows:
         settings: WorkflowSettings,
         *,
         queue_seconds: float = 25.0,
-        margin_seconds: float = 2.0,
         retention_seconds: float = RETENTION_SECONDS,
     ) -> None:
         self._settings, self._retention_seconds = settings, retention_seconds
-        self._limits = {"queue_seconds": queue_seconds, "margin_seconds": margin_seconds}
+        self._queue_seconds = queue_seconds
         self._database: WorkflowDatabase | None = None
         self._opening = Lock()
         self._retain_at = 0.0
@@ -107,5 +106,7 @@ class Workflows:
         with self._opening:
             if self._database is None:
                 module = import_module("quilt_mcp.workflows.database")
-                self._database = cast("WorkflowDatabase", module.WorkflowDatabase(self._settings, **self._limits))
+                self._database = cast(
+                    "WorkflowDatabase", module.WorkflowDatabase(self._settings, queue_seconds=self._queue_seconds)
+                )
             return self._database

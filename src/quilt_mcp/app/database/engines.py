@@ -1,29 +1,36 @@
-"""SQLAlchemy engines for SQLite files and PostgreSQL, and how their exceptions become failures.
+"""SQLite files and PostgreSQL databases, each use of which is one transaction, for threads.
 
-In SQLite, several processes can use a file at once: a reader sees the last commit, and a transaction of a connection
-with the execution option `writes` takes the write lock first. A commit is on the disk when it returns. The write-ahead
-log needs a local disk, so the data directory should not be on a network file system.
+In SQLite, several processes can use a file at once: a reader sees the last commit, and a transaction that writes takes
+the write lock first. A commit is on the disk when it returns. The write-ahead log needs a local disk, so the data
+directory should not be on a network file system.
 """
 
 import os
-import socket
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Timer
+from typing import Any, cast
 
-from sqlalchemy import URL, Connection, Dialect, Engine, NullPool, create_engine, event
+from pydantic import SecretStr
+from sqlalchemy import URL, Connection, Dialect, Engine, NullPool, create_engine, event, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from quilt_mcp.app.database.failures import DatabaseFailures
-from quilt_mcp.app.database.file_changes import discard_damaged
-from quilt_mcp.core.errors import find_failure
+from quilt_mcp.app.database.file_changes import OPENED, WatchedFile, discard_damaged
+from quilt_mcp.app.database.postgresql import make_cancel, prepare_postgresql
+from quilt_mcp.app.pools import interruptible
+from quilt_mcp.core.errors import ResourceExecutionError, find_failure
 
-SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL")
-APPLICATION = "quilt-mcp"
+_SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL")
+_SQLITE, _POSTGRESQL = "sqlite", "postgresql+psycopg"
+_DRIVERS = {"sqlite": _SQLITE, "postgres": _POSTGRESQL, "postgresql": _POSTGRESQL, _POSTGRESQL: _POSTGRESQL}
+_CONNECTIONS, _MORE_CONNECTIONS = 5, 5
+_READ = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
+# A writer must read what the writer before it has committed, not a snapshot from before its own turn.
+_WRITE = "ISOLATION LEVEL READ COMMITTED READ WRITE"
 
 
 @contextmanager
@@ -52,109 +59,151 @@ def make_file(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
-def sqlite_uri(path: Path) -> str:
-    """Return the URI with which SQLite opens an existing file. Only `make_file` creates files, with the right mode."""
-    return f"{path.absolute().as_uri()}?mode=rw"
-
-
-def make_sqlite_engine(path: Path, seconds: float) -> Engine:
-    """Create an engine for an SQLite file. Each connection is opened for one use.
+class Storage:
+    """The connections to one database. Nothing connects before the first transaction.
 
     Args:
-        path: the file.
-        seconds: how long a transaction waits for one of another process.
+        url: of PostgreSQL or of an SQLite file.
+        default: the SQLite file to use without a URL.
+        failures: of this database.
+        seconds: the limit for connecting, for a free connection, and for each statement.
+        patient: let statements take as long as they need, as a migration does.
+        keeps_connections: keep connections open for the next use. A kept connection to a file notices that the file was
+            replaced or moved.
+        schema: where PostgreSQL has the tables, if it is not on the search path.
+
+    Attributes:
+        engine: SQLAlchemy's engine, for events and the like. `transaction` gives connections.
+        file: of SQLite; None for PostgreSQL.
+        failures: as given.
+
+    Raises:
+        ResourceExecutionError: the URL is not valid.
     """
-    engine = create_engine(
-        URL.create("sqlite", database=str(path)),
-        creator=lambda: sqlite3.connect(sqlite_uri(path), uri=True, timeout=seconds, check_same_thread=False),
-        poolclass=NullPool,
-        hide_parameters=True,
-    )
-    prepare_sqlite(engine)
-    return engine
+
+    def __init__(
+        self,
+        url: SecretStr | None,
+        default: Path,
+        failures: DatabaseFailures,
+        *,
+        seconds: float,
+        patient: bool = False,
+        keeps_connections: bool = True,
+        schema: str | None = None,
+    ) -> None:
+        parsed = URL.create(_SQLITE, database=str(default.absolute())) if url is None else _parse(url, failures)
+        self.failures = failures
+        self.file = Path(parsed.database or "") if parsed.drivername == _SQLITE else None
+        self._local = "".join(f"; SET LOCAL {one}" for one in _list_limits(schema, None if patient else seconds))
+        pool: dict[str, Any] = {"poolclass": NullPool}
+        if keeps_connections:
+            pool = {"pool_size": _CONNECTIONS, "max_overflow": _MORE_CONNECTIONS, "pool_timeout": seconds}
+        self.engine = create_engine(parsed, hide_parameters=True, **pool)
+        if self.file:
+            watched = WatchedFile(self.file, failures) if keeps_connections else None
+            _prepare_sqlite(self.engine, self.file, seconds, watched)
+        else:
+            prepare_postgresql(self.engine, failures, seconds, patient=patient)
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self.engine.dialect.name
+
+    @contextmanager
+    def transaction(self, *, writes: bool = False) -> Iterator[Connection]:
+        """Yield a connection in one transaction: of a snapshot to read, or to write.
+
+        It commits when the block ends, and rolls back if the block raises. A statement ends early if the caller no
+        longer waits for this thread.
+
+        Raises:
+            ResourceFailure: the database cannot be used; see `DatabaseFailures`.
+        """
+        with translate(self.failures), self.engine.connect() as connection:
+            connection.execution_options(writes=writes)
+            self._begin(connection, _WRITE if writes else _READ)
+            with self._interruptible(connection):
+                yield connection
+                connection.commit()
+
+    def close(self) -> None:
+        """Close every connection. The database can be used again."""
+        self.engine.dispose()
+
+    def _begin(self, connection: Connection, mode: str) -> None:
+        connection.begin()
+        if self.file:
+            return
+        begin = f"SET TRANSACTION {mode}{self._local}"
+        try:
+            connection.exec_driver_sql(begin)
+        except DBAPIError as error:
+            if not error.connection_invalidated:
+                raise
+            connection.rollback()  # PostgreSQL has closed the connection since its last use; the pool opens another
+            connection.begin()
+            connection.exec_driver_sql(begin)
+
+    @contextmanager
+    def _interruptible(self, connection: Connection) -> Iterator[None]:
+        driver: Any = connection.connection.driver_connection
+        with interruptible(driver.interrupt if self.file else make_cancel(driver)) as is_interrupted:
+            yield
+        if is_interrupted() and not self.file:
+            connection.invalidate()  # the server could cancel the next statement on it
 
 
-def prepare_sqlite(engine: Engine) -> None:
+def _parse(secret: SecretStr, failures: DatabaseFailures) -> URL:
+    try:
+        url = make_url(secret.get_secret_value())
+        driver = _DRIVERS.get(url.drivername)
+    except (ArgumentError, ValueError):  # ValueError: the port is not a number
+        driver = None
+    if driver is None or (driver == _SQLITE and url.database in {None, "", ":memory:"}):
+        # from None: the error contains the URL, and the URL a password
+        raise ResourceExecutionError(
+            f"{failures.setting} is not a valid URL of a PostgreSQL database or an SQLite file.",
+            suggested_actions=["Use the form postgresql://user:password@host:5432/name, or sqlite:////path/to/file."],
+        ) from None
+    return url.set(drivername=driver)
+
+
+def _list_limits(schema: str | None, seconds: float | None) -> list[str]:
+    """Return the settings of each transaction: behind a pooler, the next one can be on another connection."""
+    milliseconds = 0 if seconds is None else round(seconds * 1000)
+    limits = [f"statement_timeout = {milliseconds}", f"lock_timeout = {milliseconds}"]
+    return limits + ([f"search_path = {schema}"] if schema else [])
+
+
+def _prepare_sqlite(engine: Engine, path: Path, seconds: float, watched: WatchedFile | None) -> None:
     """Set up each connection of an engine for a file, and let SQLAlchemy begin the transactions."""
-    discard_damaged(engine)
-    event.listen(engine, "connect", _set_up)
-    event.listen(engine, "begin", _begin)
+    # only `make_file` creates files, with the right mode
+    uri = f"{path.absolute().as_uri()}?mode=rw"
 
+    def connect(_: Dialect, entry: ConnectionPoolEntry, *__: object) -> DBAPIConnection:
+        entry.info[OPENED] = watched and watched.note_opening()
+        connection = sqlite3.connect(uri, uri=True, timeout=seconds, check_same_thread=False, isolation_level=None)
+        for pragma in _SQLITE_PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}")
+        return cast("DBAPIConnection", connection)
 
-def make_postgresql_engine(url: str, seconds: float, *, lifetime: float) -> Engine:
-    """Create an engine for PostgreSQL with the driver psycopg. Each connection is opened for one use.
-
-    Args:
-        url: as libpq takes it.
-        seconds: the limit for connecting.
-        lifetime: how long one use may take. Then its socket is shut down, because a server that no longer answers does
-            not enforce its own limits either.
-    """
-
-    def connect(dialect: Dialect, entry: ConnectionPoolEntry, *_: object) -> DBAPIConnection:
-        connection = dialect.connect(
-            url,
-            connect_timeout=max(2, round(seconds)),  # libpq takes no less
-            application_name=APPLICATION,
-            prepare_threshold=None,  # behind a pooler, the next transaction can be on another connection
-        )
-        entry.info[_Deadline] = _Deadline(connection.fileno(), lifetime)
-        return connection
-
-    engine = create_engine("postgresql+psycopg://", poolclass=NullPool, hide_parameters=True)
     event.listen(engine, "do_connect", connect)
-    event.listen(engine, "close", _stop_deadline)
-    return engine
+    event.listen(engine, "begin", _begin_sqlite)
+    discard_damaged(engine)
+    if watched:
+        watched.watch(engine)
 
 
-class _Deadline:
-    """Shuts a socket down after some time, so that its readers and writers fail."""
-
-    def __init__(self, number: int, seconds: float) -> None:
-        # A handle of its own: the connection can be closed when the time is up, and its number can be in use again.
-        self._handle = socket.socket(fileno=socket.dup(number))
-        self._timer = Timer(seconds, self._end)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def stop(self) -> None:
-        self._timer.cancel()
-        self._timer.join()
-        self._handle.close()
-
-    def _end(self) -> None:
-        with suppress(OSError):  # the server has closed its end
-            self._handle.shutdown(socket.SHUT_RDWR)
-        self._handle.close()
-
-
-def _stop_deadline(_: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
-    if deadline := entry.info.pop(_Deadline, None):
-        deadline.stop()
-
-
-def _set_up(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
-    connection.isolation_level = None  # Python's driver begins no transaction by itself: `_begin` does
-    cursor = connection.cursor()
-    for pragma in SQLITE_PRAGMAS:
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
-
-
-def _begin(connection: Connection) -> None:
-    if connection.get_execution_options().get("writes"):
-        _prefer_write_ahead_log(connection)
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-    elif (begin := connection.get_execution_options().get("begin")) is not None:
-        begin(connection)
-    else:
+def _begin_sqlite(connection: Connection) -> None:
+    if not connection.get_execution_options().get("writes"):
         connection.exec_driver_sql("BEGIN")
-
-
-def _prefer_write_ahead_log(connection: Connection) -> None:
+        return
     # The mode stays set in the file. SQLite does not always wait for this lock. Writes are as safe without the log, the
     # next writer sets it, and a problem other than a lock occurs again in the transaction.
     cursor = connection.connection.cursor()
     with suppress(sqlite3.DatabaseError):
         cursor.execute("PRAGMA journal_mode = WAL")
     cursor.close()
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -12,18 +12,18 @@ import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from sqlalchemy import AdaptedConnection, Engine, ExceptionContext, event
+from sqlalchemy import Engine, ExceptionContext, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from quilt_mcp.app.database.failures import DatabaseFailures
+from quilt_mcp.app.database.failures import MOVED, REPLACED, DatabaseFailures
 
 _WRONG_FILE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 _LOG, _JOURNAL = ("-wal", "-shm"), "-journal"
-_OPENED = "quilt_mcp.file"
+OPENED = "quilt_mcp.file"
 """The key of a pool entry's `info`."""
 
 
@@ -51,7 +51,7 @@ class WatchedFile:
         self._logs: set[tuple[int, int]] = set()  # those of the file that a connection of the engine has open
 
     def note_opening(self) -> FileState | None:
-        """Check the file before a connection opens it. Return its state, for the connection's `file_state`.
+        """Check the file before a connection opens it. Return its state, for the pool entry's `info`.
 
         Raises:
             ResourceExecutionError: it is not the file that the engine has opened before, and cannot be opened now.
@@ -62,14 +62,13 @@ class WatchedFile:
 
     def watch(self, engine: Engine) -> None:
         """Check the file before each use of a connection of the engine."""
-        event.listen(engine, "connect", _note_state)
         event.listen(engine, "checkout", self._check)
         event.listen(engine, "close", self._note_closing)
         event.listen(engine, "engine_disposed", self._forget)
 
     def _check(self, _connection: DBAPIConnection, entry: ConnectionPoolEntry, _: object) -> None:
         now = self._opened = self._examine()
-        before = entry.info[_OPENED]
+        before = entry.info[OPENED]
         if now is None or now == before:
             self._logs.update(_find_logs(self._place, _LOG).values())
             return
@@ -99,7 +98,7 @@ class WatchedFile:
         if self._opened is None:
             return now
         if now is None:
-            raise self._failures.make_moved()
+            raise self._failures.make(MOVED)
         if now[:2] != self._opened[:2]:
             self._require_other_log()
             self._logs.clear()
@@ -113,16 +112,12 @@ class WatchedFile:
         found = _find_logs(_find_place(self._path), (*_LOG, _JOURNAL))
         is_other = self._logs and _JOURNAL not in found and self._logs.isdisjoint(found.values())
         if found and not is_other:
-            raise self._failures.make_replaced()
+            raise self._failures.make(REPLACED)
 
 
 def discard_damaged(engine: Engine) -> None:
     """Discard all connections of an engine after an error that says that something is wrong with the file."""
     event.listen(engine, "handle_error", _discard_connections)
-
-
-def _note_state(connection: DBAPIConnection, entry: ConnectionPoolEntry) -> None:
-    entry.info[_OPENED] = cast("AdaptedConnection", connection).driver_connection.file_state
 
 
 def _read_state(path: Path) -> FileState | None:

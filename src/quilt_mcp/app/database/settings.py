@@ -12,24 +12,24 @@ from quilt_mcp.app.build import advise_extra
 from quilt_mcp.app.home import find_data_directory
 
 Seconds = Annotated[float, Field(gt=0, le=600)]
-POSTGRESQL = frozenset({"postgresql", "postgres"})
+_DRIVER = "psycopg"
+_POSTGRESQL = frozenset({"postgresql", "postgres", f"postgresql+{_DRIVER}"})
 
 
-def check_url(url: SecretStr, *, driver: str, others: tuple[str, ...] = ()) -> SecretStr:
+def check_url(url: SecretStr, *, others: tuple[str, ...] = ()) -> SecretStr:
     """Check the scheme of a database URL, and that the driver for PostgreSQL is installed.
 
     Args:
         url: the URL.
-        driver: the module that connects to PostgreSQL.
         others: the schemes that are valid in addition to postgresql:// and postgres://, and need no driver.
 
     Raises:
         ValueError: the scheme is not valid, or the driver is not installed.
     """
     scheme = urlsplit(url.get_secret_value()).scheme
-    if scheme not in POSTGRESQL | {f"postgresql+{driver}"} | set(others):
+    if scheme not in _POSTGRESQL | set(others):
         raise ValueError(" or ".join(f"{name}://" for name in ("it must start with postgresql", *others[:1])))
-    if scheme not in others and find_spec(driver) is None:
+    if scheme not in others and find_spec(_DRIVER) is None:
         raise ValueError(advise_extra("postgres"))
     return url
 

@@ -4,21 +4,19 @@ The package contains them as a database, because creating it takes a third of th
 demo-data` writes that file. It is needed after each change of the sample, or of the schema; a test compares.
 """
 
-import asyncio
 import sys
 import tomllib
 import uuid
 import zlib
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypedDict
 
-from sqlalchemy import NullPool, create_engine, func, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, NullPool, create_engine, func, insert, select, update
 
 from quilt_mcp.app.database.engines import make_file
 from quilt_mcp.commands.demo.people import USERS
@@ -98,39 +96,31 @@ def refresh_sample(settings: RequirementsSettings, now: datetime, user: str) -> 
             connection.execute(assigned.values(assignee_id=_make_id(user)))
 
 
-async def create_sample(connection: AsyncConnection) -> None:
+def create_sample(connection: Connection) -> None:
     """Write the sample to an empty database, with a connection of `Database.writing`."""
     texts = tomllib.loads(TEXTS.read_text(encoding="utf-8"))
     sample = _Sample(texts["project"])
     for table in (tables.projects, tables.requirement_types, tables.relationship_types):
-        await connection.execute(update(table).values(_make_times(0)))
-    await connection.execute(insert(tables.users), sample.users)
-    await connection.execute(insert(tables.projects), sample.projects)
-    await connection.execute(insert(tables.project_members), sample.members)
+        connection.execute(update(table).values(_make_times(0)))
+    connection.execute(insert(tables.users), sample.users)
+    connection.execute(insert(tables.projects), sample.projects)
+    connection.execute(insert(tables.project_members), sample.members)
     columns = (tables.requirement_types.c.name, tables.requirement_types.c.id)
-    sample.type_ids = dict((await connection.execute(select(*columns))).all())
+    sample.type_ids = dict(connection.execute(select(*columns)).all())
     for kind, rows in sample.make_entities().items():
-        await create_entities(connection, kinds.BY_NAME[kind], rows)
+        create_entities(connection, kinds.BY_NAME[kind], rows)
     columns = (tables.relationship_types.c.name, tables.relationship_types.c.id)
-    type_ids = dict((await connection.execute(select(*columns))).all())
-    await connection.execute(insert(tables.requirement_relationships), list(sample.make_relationships(type_ids)))
+    type_ids = dict(connection.execute(select(*columns)).all())
+    connection.execute(insert(tables.requirement_relationships), list(sample.make_relationships(type_ids)))
 
 
 def build_sample() -> bytes:
     """Return a new database with the sample, as SQLite stores it."""
-    with TemporaryDirectory(prefix="quilt-mcp-sample-") as directory, ThreadPoolExecutor(1) as thread:
-        # in a thread, because the caller can be in an event loop
-        thread.submit(lambda: asyncio.run(_write(Path(directory)))).result()
+    with TemporaryDirectory(prefix="quilt-mcp-sample-") as directory:
+        database = open_database(Settings(data_dir=Path(directory), database_url=None))
+        with closing(database), database.writing() as connection:
+            create_sample(connection)
         return (Path(directory) / FILE_NAME).read_bytes()
-
-
-async def _write(directory: Path) -> None:
-    database = open_database(Settings(data_dir=directory, database_url=None))
-    try:
-        async with database.writing() as connection:
-            await create_sample(connection)
-    finally:
-        await database.close()
 
 
 def _make_id(of: str) -> str:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ARRAY, Text, TextClause, bindparam, column, select, table, text
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import ARRAY, Connection, Text, TextClause, bindparam, column, select, table, text
 from sqlalchemy.types import TypeEngine
 
 from quilt_mcp.core.tracing import count_call
@@ -116,7 +115,7 @@ class Entry:
     facets: Sequence[str]
 
 
-async def index_entries(connection: AsyncConnection, entries: Iterable[Entry]) -> None:
+def index_entries(connection: Connection, entries: Iterable[Entry]) -> None:
     """Add entities to the index, or update them. Call it in the transaction that writes them.
 
     Triggers handle deleted entities.
@@ -125,32 +124,32 @@ async def index_entries(connection: AsyncConnection, entries: Iterable[Entry]) -
     if not listed:
         return
     if connection.dialect.name == "sqlite":
-        await _write_sqlite(connection, listed)
+        _write_sqlite(connection, listed)
     else:
         count_call("sql")
-        await connection.execute(_POSTGRESQL_WRITE, [_make_postgresql_row(entry) for entry in listed])
+        connection.execute(_POSTGRESQL_WRITE, [_make_postgresql_row(entry) for entry in listed])
 
 
-async def find_entries(connection: AsyncConnection, ids: Iterable[str]) -> list[tuple[str, str, str]]:
+def find_entries(connection: Connection, ids: Iterable[str]) -> list[tuple[str, str, str]]:
     """Return the ID, kind and reference ID of the entities with these IDs, of all kinds."""
     columns = _entries.c
     count_call("sql")
-    found = await connection.execute(
+    found = connection.execute(
         select(columns.entity_id, columns.kind, columns.reference_id).where(columns.entity_id.in_(list(ids)))
     )
     return [(row.entity_id, row.kind, row.reference_id) for row in found]
 
 
-async def _write_sqlite(connection: AsyncConnection, entries: Sequence[Entry]) -> None:
+def _write_sqlite(connection: Connection, entries: Sequence[Entry]) -> None:
     ids = [entry.entity_id.replace("-", "") for entry in entries]
     count_call("sql")
-    await connection.execute(_SQLITE_WRITE, [_make_columns(entry) for entry in entries])
+    connection.execute(_SQLITE_WRITE, [_make_columns(entry) for entry in entries])
     count_call("sql")
-    found = await connection.execute(_FIND_ENTRIES, {"ids": json.dumps(ids)})
+    found = connection.execute(_FIND_ENTRIES, {"ids": json.dumps(ids)})
     numbers: dict[str, int] = {row.entity_id: row.id for row in found}
     words = zip(ids, entries, strict=True)
     count_call("sql")
-    await connection.execute(_WRITE_WORDS, [{"id": numbers[one], **_make_words(entry)} for one, entry in words])
+    connection.execute(_WRITE_WORDS, [{"id": numbers[one], **_make_words(entry)} for one, entry in words])
 
 
 def _make_words(entry: Entry) -> Values:

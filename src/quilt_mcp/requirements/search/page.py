@@ -16,6 +16,7 @@ from sqlalchemy import (
     CTE,
     BigInteger,
     ColumnElement,
+    Connection,
     String,
     Subquery,
     Text,
@@ -34,7 +35,6 @@ from sqlalchemy import (
     union_all,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TSQUERY, TSVECTOR
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from quilt_mcp.app.page_size import parse_limit
 from quilt_mcp.core import cursors
@@ -105,9 +105,7 @@ class Found:
     next_offset: int | None
 
 
-async def rank(
-    connection: AsyncConnection, candidates: Sequence[Statement], *, limit: int, offset: int, cap: int
-) -> Found:
+def rank(connection: Connection, candidates: Sequence[Statement], *, limit: int, offset: int, cap: int) -> Found:
     """Rank candidates. Return a page of them.
 
     Args:
@@ -130,7 +128,7 @@ async def rank(
     if not candidates:
         return Found([], 0, total_is_exact=True, next_offset=None)
     with calling("sql", "search"):
-        rows = (await connection.execute(_select_page(candidates, min(limit, cap - offset), offset))).all()
+        rows = connection.execute(_select_page(candidates, min(limit, cap - offset), offset)).all()
     number = rows[0].number
     hits = [Hit(*row[1:]) for row in rows if row.entity_id is not None]
     following = offset + len(hits)
@@ -384,8 +382,8 @@ _MATCHES: tuple[Literal["reference_id"], Literal["title"], Literal["text"]] = ("
 _PLAN_FOR_VALUES = select(func.set_config("plan_cache_mode", "force_custom_plan", True))  # noqa: FBT003 - in SQL
 
 
-async def read_search_page(
-    connection: AsyncConnection,
+def read_search_page(
+    connection: Connection,
     *,
     query: str,
     parsed: ParsedQuery,
@@ -423,8 +421,8 @@ async def read_search_page(
         limits = make_limits(scope, selection, most_projects=most_projects)
         candidates = select_candidates(parsed, limits, connection.dialect.name, most=cap + 1) if limits else []
     if connection.dialect.name == "postgresql":
-        await connection.execute(_PLAN_FOR_VALUES)
-    found = await rank(connection, candidates, limit=size, offset=offset, cap=cap)
+        connection.execute(_PLAN_FOR_VALUES)
+    found = rank(connection, candidates, limit=size, offset=offset, cap=cap)
     return {
         "query": query,
         "results": [_build_result(hit) for hit in found.hits],

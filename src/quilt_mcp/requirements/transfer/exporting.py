@@ -1,11 +1,10 @@
 """Exports a database as records that an import can read."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from sqlalchemy import Table, and_, func, literal, or_, select, tuple_, union
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, Table, and_, func, literal, or_, select, tuple_, union
 
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
 from quilt_mcp.requirements import kinds, tables
@@ -45,13 +44,13 @@ def _ignore(*_: int) -> None:
     pass
 
 
-async def export_records(
+def export_records(
     database: Database,
     part: Part = EVERYTHING,
     *,
     batch: int = BATCH,
     progress: Callable[[int, int], object] = _ignore,
-) -> AsyncGenerator[Values]:
+) -> Generator[Values, None, None]:
     """Yield the rows as records, in one snapshot, sorted by kind and ID. Records follow those that they refer to.
 
     An export of some projects has the relationships between their requirements, the types that these use, and the users
@@ -71,27 +70,27 @@ async def export_records(
         NotFound: the database has no such project.
         InvalidTemplateVariable: it is a database of the earlier requirements system, which has no projects.
     """
-    async with database.reading() as connection:
+    with database.reading() as connection:
         exported = {
             kind: metadata.tables[name]
             for kind, name in TABLES.items()
             if not (database.is_existing and kind in _OF_PROJECTS) and (part.has_users or kind not in _OF_PEOPLE)
         }
-        ids = await _find_projects(connection, part.projects, has_projects=not database.is_existing)
+        ids = _find_projects(connection, part.projects, has_projects=not database.is_existing)
         conditions = {kind: _limit(kind, ids, database.dialect) if ids else [] for kind in exported}
-        total = sum([await _count_rows(connection, table, conditions[kind]) for kind, table in exported.items()])
+        total = sum([_count_rows(connection, table, conditions[kind]) for kind, table in exported.items()])
         done = 0
         progress(done, total)
         for kind, table in exported.items():
             names = _list_columns(kind, database, has_users=part.has_users)
-            async for rows in _read_rows(connection, table, names, conditions[kind], batch):
+            for rows in _read_rows(connection, table, names, conditions[kind], batch):
                 for row in rows:
                     yield {"kind": kind, **row}
                 done += len(rows)
                 progress(done, total)
 
 
-async def _find_projects(connection: AsyncConnection, wanted: Sequence[str], *, has_projects: bool) -> list[str]:
+def _find_projects(connection: Connection, wanted: Sequence[str], *, has_projects: bool) -> list[str]:
     """Return the IDs of projects with these names or IDs. A name comes first."""
     if not wanted:
         return []
@@ -100,7 +99,7 @@ async def _find_projects(connection: AsyncConnection, wanted: Sequence[str], *, 
             "A database of the earlier requirements system has no projects.",
             suggested_actions=["Leave --project out to export everything."],
         )
-    rows = (await connection.execute(select(tables.projects.c.id, tables.projects.c.name))).all()
+    rows = connection.execute(select(tables.projects.c.id, tables.projects.c.name)).all()
     by_name = {row.id: row.id for row in rows} | {row.name: row.id for row in rows}
     for one in wanted:
         if one not in by_name:
@@ -137,8 +136,8 @@ def _limit(kind: str, projects: Sequence[str], dialect: str) -> Conditions:
     return [match_any(columns.id if kind == "project" else columns.project_id, projects, dialect)]
 
 
-async def _count_rows(connection: AsyncConnection, table: Table, conditions: Conditions) -> int:
-    return (await connection.execute(select(func.count()).select_from(table).where(*conditions))).scalar_one()
+def _count_rows(connection: Connection, table: Table, conditions: Conditions) -> int:
+    return connection.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one()
 
 
 def _list_columns(kind: str, database: Database, *, has_users: bool) -> list[str]:
@@ -149,14 +148,14 @@ def _list_columns(kind: str, database: Database, *, has_users: bool) -> list[str
     return [column for column in COLUMNS if column in columns and column not in left_out]
 
 
-async def _read_rows(
-    connection: AsyncConnection, table: Table, names: list[str], conditions: Conditions, batch: int
-) -> AsyncIterator[list[Values]]:
+def _read_rows(
+    connection: Connection, table: Table, names: list[str], conditions: Conditions, batch: int
+) -> Iterator[list[Values]]:
     key = list(table.primary_key)
     statement = select(*(table.c[name] for name in names)).where(*conditions).order_by(*key).limit(batch)
     page = statement
     while True:
-        rows = [dict(row) for row in (await connection.execute(page)).mappings().all()]
+        rows = [dict(row) for row in connection.execute(page).mappings().all()]
         yield rows
         if len(rows) < batch:
             return

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from operator import itemgetter
 
-from sqlalchemy import exists, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, exists, select, update
 
 from quilt_mcp.requirements import kinds, tables
 from quilt_mcp.requirements.kinds import ORDERING_RELATIONSHIPS
@@ -38,7 +37,7 @@ _USES = {
 _SAME_ID = "{where} has the same ID. Use another ID, or leave it out."
 
 
-async def match_records(connection: AsyncConnection, spool: Spool, rejections: Rejections, *, updates: bool) -> None:
+def match_records(connection: Connection, spool: Spool, rejections: Rejections, *, updates: bool) -> None:
     """Reject conflicts with the database. Give records the IDs of the users, projects and types with their names.
 
     Args:
@@ -49,13 +48,13 @@ async def match_records(connection: AsyncConnection, spool: Spool, rejections: R
     """
     for kind in list(spool.counts):
         matching = _Matching(connection, spool, rejections, TABLES[kind], updates=updates)
-        if kind != "member" and await _has_rows(connection, TABLES[kind]):
+        if kind != "member" and _has_rows(connection, TABLES[kind]):
             for column in list_unique(TABLES[kind]):  # the ID first: `_match_row` asks which rows the file contains
-                await matching.match_column(column)
-    await _compare_kinds(connection, spool, rejections)
+                matching.match_column(column)
+    _compare_kinds(connection, spool, rejections)
 
 
-async def _compare_kinds(connection: AsyncConnection, spool: Spool, rejections: Rejections) -> None:
+def _compare_kinds(connection: Connection, spool: Spool, rejections: Rejections) -> None:
     """Reject entities with the ID of an entity of another kind. The search and the links of a trace have only IDs."""
     present = [kind for kind in kinds.KINDS if spool.counts[kind.name]]
     for two in combinations(present, 2):
@@ -64,36 +63,36 @@ async def _compare_kinds(connection: AsyncConnection, spool: Spool, rejections: 
             (before, kind), (line, _) = sorted(zip(lines, (few, many), strict=True), key=itemgetter(0))
             where = f"The {kind.title.lower()} in line {before}"
             rejections.add(line, "id", _SAME_ID.format(where=where))
-    if not present or not await _has_entities(connection):
+    if not present or not _has_entities(connection):
         return
     for kind in present:
         for keys in spool.list_keys(f"{kind.table}.id"):
             new = {key.key: key.line for key in keys}
             for row_id in spool.find_stored(kind.table, new):
                 del new[row_id]  # the row of a kind has no ID of another kind
-            for row_id, other, reference in await find_entries(connection, new) if new else ():
+            for row_id, other, reference in find_entries(connection, new) if new else ():
                 if other != kind.name:
                     where = f"{reference} in the database"
                     rejections.add(new[row_id], "id", _SAME_ID.format(where=where))
 
 
-async def _has_entities(connection: AsyncConnection) -> bool:
-    return any([await _has_rows(connection, kind.table) for kind in kinds.KINDS])
+def _has_entities(connection: Connection) -> bool:
+    return any(_has_rows(connection, kind.table) for kind in kinds.KINDS)
 
 
-async def _has_rows(connection: AsyncConnection, table: str) -> bool:
+def _has_rows(connection: Connection, table: str) -> bool:
     """Return whether the database has rows in the table."""
-    return bool(await connection.scalar(select(exists(select(metadata.tables[table].c.id)))))
+    return bool(connection.scalar(select(exists(select(metadata.tables[table].c.id)))))
 
 
-async def look_up(connection: AsyncConnection, spool: Spool, table: str, values: Collection[str]) -> None:
+def look_up(connection: Connection, spool: Spool, table: str, values: Collection[str]) -> None:
     """Add the rows of the database with these IDs or names to the spool."""
     columns = metadata.tables[table].c
     for column, wanted in (
         (columns.id, [value for value in map(normalize, values) if value]),
         (columns[NAMES[table]], list(values)),
     ):
-        for row in (await connection.execute(select(metadata.tables[table]).where(column.in_(wanted)))).all():
+        for row in connection.execute(select(metadata.tables[table]).where(column.in_(wanted))).all():
             spool.add_stored(table, row.id, getattr(row, NAMES[table]))
             if table == kinds.ACCEPTANCE_CRITERIA.table:
                 spool.add_criteria([(row.id, row.user_story_id)])
@@ -103,23 +102,23 @@ async def look_up(connection: AsyncConnection, spool: Spool, table: str, values:
 class _Matching:
     """Compares the records of one table."""
 
-    connection: AsyncConnection
+    connection: Connection
     spool: Spool
     rejections: Rejections
     table: str
     updates: bool
 
-    async def match_column(self, column: str) -> None:
+    def match_column(self, column: str) -> None:
         """Compare the values of a unique column."""
         columns = metadata.tables[self.table].c
         shown = [columns[name] for name in sorted({"id", column, NAMES.get(self.table, "id")})]
         for keys in self.spool.list_keys(f"{self.table}.{column}"):
             by_key = {key.key: key for key in keys}
-            rows = await self.connection.execute(select(*shown).where(columns[column].in_(list(by_key))))
+            rows = self.connection.execute(select(*shown).where(columns[column].in_(list(by_key))))
             for row in rows.all():
-                await self._match_row(column, by_key[getattr(row, column)], row)
+                self._match_row(column, by_key[getattr(row, column)], row)
 
-    async def _match_row(self, column: str, key: Key, row: AnyRow) -> None:
+    def _match_row(self, column: str, key: Key, row: AnyRow) -> None:
         if self.table in _ENTITIES and not self.updates:
             reason = (
                 f"{getattr(row, column)} is already in the database. Use --update to change it, or remove the record."
@@ -137,16 +136,16 @@ class _Matching:
             self.rejections.add(key.line, column, reason)
         elif not self.spool.has_given_id(self.table, key.id):
             self.spool.take_id(self.table, key, row.id)
-        elif self.table in _USES and not await self._is_used(row.id):
+        elif self.table in _USES and not self._is_used(row.id):
             columns = metadata.tables[self.table]
-            await self.connection.execute(update(columns).where(columns.c.id == row.id).values(id=key.id))
+            self.connection.execute(update(columns).where(columns.c.id == row.id).values(id=key.id))
             self.spool.mark_stored(self.table, key.id)
         else:
             reason = f"{key.key!r} has another ID in the database, {row.id}. Use that ID, or leave the ID out."
             self.rejections.add(key.line, column, reason)
 
-    async def _is_used(self, type_id: str) -> bool:
-        return bool(await self.connection.scalar(select(exists().where(_USES[self.table] == type_id))))
+    def _is_used(self, type_id: str) -> bool:
+        return bool(self.connection.scalar(select(exists().where(_USES[self.table] == type_id))))
 
 
 _ENDS = ("source_requirement_id", "target_requirement_id", "relationship_type_id")
@@ -171,12 +170,12 @@ class LinkResolver:
         updates: whether relationships may be in the database.
     """
 
-    connection: AsyncConnection
+    connection: Connection
     spool: Spool
     rejections: Rejections
     updates: bool = False
 
-    async def resolve(self, creator: str | None, report: Callable[[int], object]) -> None:
+    def resolve(self, creator: str | None, report: Callable[[int], object]) -> None:
         """Resolve the references of all records.
 
         Args:
@@ -184,7 +183,7 @@ class LinkResolver:
             report: called with the number of records that are done.
         """
         can_find = creator is not None and can_store(creator)
-        author = (await self.find("users", {creator})).get(creator) if creator and can_find else None
+        author = (self.find("users", {creator})).get(creator) if creator and can_find else None
         if creator is not None and author is None:
             reason = (
                 f"The creator {shorten(creator)!r} is not a user. Add a record for this user, or name another user."
@@ -194,27 +193,28 @@ class LinkResolver:
         done = 0
         for kind in TABLES:
             for records in self.spool.list_records(kind):
-                await self._resolve_batch(records, author)
+                self._resolve_batch(records, author)
                 done += len(records)
                 report(done)
 
-    async def find(self, table: str, values: set[str]) -> dict[str, str]:
+    def find(self, table: str, values: set[str]) -> dict[str, str]:
         """Return the IDs of the records, or else of the rows of the database, with these IDs or names."""
         found = self.spool.find_ids(table, values)
-        if missing := values - found.keys():
-            await look_up(self.connection, self.spool, table, missing)
+        # What looks like an ID, and was found as the name of another row, can be the ID of a row of the database.
+        if missing := {one for one in values if one not in found or normalize(one) not in {None, found[one]}}:
+            look_up(self.connection, self.spool, table, missing)
             found |= self.spool.find_ids(table, missing)
         return found
 
-    async def _resolve_batch(self, records: list[Spooled], author: str | None) -> None:
+    def _resolve_batch(self, records: list[Spooled], author: str | None) -> None:
         wanted: dict[str, set[str]] = defaultdict(set)
         for record in records:
             for given, column in _list_links(record.values):
                 wanted[LINKS[column]].add(record.values[given])
-        found = {table: await self.find(table, values) for table, values in wanted.items()}
+        found = {table: self.find(table, values) for table, values in wanted.items()}
         valid = [record for record in records if self._resolve(record, found)]
         if self.updates and valid and valid[0].values["kind"] == "relationship":
-            await match_relationships(self.connection, self.spool, self.rejections, valid)
+            match_relationships(self.connection, self.spool, self.rejections, valid)
         self._set_authors(valid, author)
         self._check_criteria(valid)
         self._check_members(valid)
@@ -299,7 +299,7 @@ _FIELD = "target_requirement_id"
 _STORED = "The relationship is already in the database. Remove it."
 
 
-async def check_relationships(resolver: LinkResolver, *, is_complete: bool) -> None:
+def check_relationships(resolver: LinkResolver, *, is_complete: bool) -> None:
     """Reject relationships of the file that the database has, and those that close a cycle.
 
     Args:
@@ -310,19 +310,20 @@ async def check_relationships(resolver: LinkResolver, *, is_complete: bool) -> N
     if not spool.counts["relationship"]:
         return
     if not is_complete:
-        await _add_stored_edges(resolver.connection, spool, rejections)
-    for name, type_id in (await resolver.find("relationship_types", set(ORDERING_RELATIONSHIPS))).items():
+        _add_stored_edges(resolver.connection, spool, rejections)
+    for name, type_id in (resolver.find("relationship_types", set(ORDERING_RELATIONSHIPS))).items():
         for line in _Graph(spool.connection, type_id).find_cycles():
             reason = f"The relationship {name} forms a cycle with others. Remove one of them."
             rejections.add(line, _FIELD, reason)
 
 
-async def _add_stored_edges(connection: AsyncConnection, spool: Spool, rejections: Rejections) -> None:
+def _add_stored_edges(connection: Connection, spool: Spool, rejections: Rejections) -> None:
     columns = requirement_relationships.c
     ends = (columns.source_requirement_id, columns.target_requirement_id, columns.relationship_type_id)
     types = [row[0] for row in spool.connection.execute("SELECT DISTINCT type FROM edges")]
-    stored = await connection.stream(select(columns.id, *ends).where(columns.relationship_type_id.in_(types)))
-    async for rows in stored.partitions(BATCH):
+    wanted = select(columns.id, *ends).where(columns.relationship_type_id.in_(types))
+    stored = connection.execute(wanted, execution_options={"yield_per": BATCH})
+    for rows in stored.partitions():
         in_file = spool.find_stored(requirement_relationships.name, [row.id for row in rows])
         for row_id, source, target, type_id in rows:
             if row_id not in in_file and (line := spool.add_edge(source, target, type_id, None)):

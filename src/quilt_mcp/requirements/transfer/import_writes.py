@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from sqlalchemy import String, bindparam, cast, delete, insert, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, String, bindparam, cast, delete, insert, update
 
 from quilt_mcp.requirements import kinds, tables
 from quilt_mcp.requirements.kinds import DEFAULT_PROJECT_ID
@@ -18,8 +17,8 @@ _NAMED = TABLES.keys() - kinds.BY_NAME.keys() - {"member", "relationship"}
 _MEMBER = {"role": kinds.MEMBER_ROLES[0], "project_id": DEFAULT_PROJECT_ID}
 
 
-async def write_records(
-    connection: AsyncConnection, spool: Spool, updater: Updater | None, report: Callable[[int], object]
+def write_records(
+    connection: Connection, spool: Spool, updater: Updater | None, report: Callable[[int], object]
 ) -> None:
     """Write all records.
 
@@ -34,49 +33,47 @@ async def write_records(
     has_members = bool(spool.counts["project"] or spool.counts["member"])
     for kind in TABLES:
         if kind in _NAMED and not updater:
-            await _free_names(connection, spool, kind)
+            _free_names(connection, spool, kind)
         if entity := kinds.BY_NAME.get(kind):
-            await raise_counter(connection, entity, spool.find_last_number(entity.table))
+            raise_counter(connection, entity, spool.find_last_number(entity.table))
         for records in spool.list_records(kind):
             new = records
             if updater:
-                new = await (updater.update_members(records) if kind == "member" else updater.update(kind, records))
-            await _write_batch(connection, spool, kind, new, has_members=has_members)
+                new = updater.update_members(records) if kind == "member" else updater.update(kind, records)
+            _write_batch(connection, spool, kind, new, has_members=has_members)
             if updater:
-                await updater.note_created(kind, new)
+                updater.note_created(kind, new)
             done += len(records)
             report(done)
 
 
-async def _write_batch(
-    connection: AsyncConnection, spool: Spool, kind: str, records: list[Spooled], *, has_members: bool
-) -> None:
+def _write_batch(connection: Connection, spool: Spool, kind: str, records: list[Spooled], *, has_members: bool) -> None:
     rows = [{name: value for name, value in one.values.items() if name != "kind"} for one in records]
     if not rows:
         return
     if entity := kinds.BY_NAME.get(kind):
-        await create_entities(connection, entity, rows)
+        create_entities(connection, entity, rows)
     elif kind == "relationship":
         now = {"created_at": datetime.now(UTC)}
-        await connection.execute(insert(tables.requirement_relationships), [now | row for row in rows])
+        connection.execute(insert(tables.requirement_relationships), [now | row for row in rows])
     elif kind == "member":
-        await _write_members(connection, rows)
+        _write_members(connection, rows)
     else:
-        new = await _write_named(connection, spool, TABLES[kind], rows)
+        new = _write_named(connection, spool, TABLES[kind], rows)
         if kind == "user" and not has_members:
-            await _write_members(connection, [{"user_id": row["id"]} for row in new])
+            _write_members(connection, [{"user_id": row["id"]} for row in new])
 
 
-async def _free_names(connection: AsyncConnection, spool: Spool, kind: str) -> None:
+def _free_names(connection: Connection, spool: Spool, kind: str) -> None:
     """Replace the names and emails of the rows that will change, so that two of them can swap theirs."""
     table = metadata.tables[TABLES[kind]]
     for records in spool.list_records(kind):
         if ids := spool.find_stored(table.name, [one.values["id"] for one in records]):
             free = {name: cast(table.c.id, String) for name in list_unique(table.name) if name != "id"}
-            await connection.execute(update(table).where(table.c.id.in_(ids)).values(free))
+            connection.execute(update(table).where(table.c.id.in_(ids)).values(free))
 
 
-async def _write_named(connection: AsyncConnection, spool: Spool, table: str, rows: list[Values]) -> list[Values]:
+def _write_named(connection: Connection, spool: Spool, table: str, rows: list[Values]) -> list[Values]:
     """Write users, projects or types. Return those that are new."""
     columns, times = metadata.tables[table], make_times()
     stored = spool.find_stored(table, [row["id"] for row in rows])
@@ -85,20 +82,20 @@ async def _write_named(connection: AsyncConnection, spool: Spool, table: str, ro
     for row in rows:
         if row["id"] in stored:
             changed = optional | {"updated_at": times["updated_at"]} | row
-            await connection.execute(update(columns).where(columns.c.id == row["id"]).values(changed))
+            connection.execute(update(columns).where(columns.c.id == row["id"]).values(changed))
     new = [optional | times | row for row in rows if row["id"] not in stored]
     if new:
-        await connection.execute(insert(columns), new)
+        connection.execute(insert(columns), new)
     return new
 
 
-async def _write_members(connection: AsyncConnection, rows: list[Values]) -> None:
+def _write_members(connection: Connection, rows: list[Values]) -> None:
     """Write memberships. Replace those of the same users and projects."""
     members = tables.project_members
     by_key = {(row["user_id"], row["project_id"]): row for row in (_MEMBER | row for row in rows)}
     if by_key:
         same = members.c.user_id == bindparam("user"), members.c.project_id == bindparam("project")
-        await connection.execute(
+        connection.execute(
             delete(members).where(*same), [{"user": user, "project": project} for user, project in by_key]
         )
-        await connection.execute(insert(members), list(by_key.values()))
+        connection.execute(insert(members), list(by_key.values()))

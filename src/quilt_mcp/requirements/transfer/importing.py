@@ -1,13 +1,12 @@
 """Imports records in one transaction: all of them or none."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from operator import itemgetter
 
-from sqlalchemy import select, text
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, select, text
 
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import Database
@@ -22,27 +21,24 @@ from quilt_mcp.requirements.transfer.updating import Changes, Deleter, Updater
 _INDEXES = text("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND name GLOB 'ix_*_by_*' ORDER BY name")
 
 
-@asynccontextmanager
-async def defer_indexes(connection: AsyncConnection) -> AsyncIterator[None]:
+@contextmanager
+def defer_indexes(connection: Connection) -> Iterator[None]:
     """Drop the indexes of filters, and create them when the block ends, in the transaction of the connection.
 
     Does nothing if entities exist, and in PostgreSQL, where other connections could not read the tables meanwhile.
     """
     indexes: Sequence[AnyRow] = ()
-    if connection.dialect.name == "sqlite" and not await _has_entities(connection):
-        indexes = (await connection.execute(_INDEXES)).all()
+    if connection.dialect.name == "sqlite" and not _has_entities(connection):
+        indexes = connection.execute(_INDEXES).all()
     for index in indexes:
-        await connection.exec_driver_sql(f"DROP INDEX {index.name}")
+        connection.exec_driver_sql(f"DROP INDEX {index.name}")
     yield
     for index in indexes:
-        await connection.exec_driver_sql(index.sql)
+        connection.exec_driver_sql(index.sql)
 
 
-async def _has_entities(connection: AsyncConnection) -> bool:
-    for table in BY_KIND.values():
-        if (await connection.execute(table.select().limit(1))).first():
-            return True
-    return False
+def _has_entities(connection: Connection) -> bool:
+    return any(connection.execute(table.select().limit(1)).first() for table in BY_KIND.values())
 
 
 LOCAL_USER = "local"
@@ -98,7 +94,7 @@ def _ignore(*_: object) -> None:
     pass
 
 
-async def import_records(
+def import_records(
     database: Database,
     records: Iterable[Numbered | Refused],
     *,
@@ -121,26 +117,25 @@ async def import_records(
         OSError: the file cannot be read.
         ResourceFailure: as `Database.writing`.
     """
-    await _check_database(database)
+    _check_database(database)
     rejections = Rejections(announce)
     with open_spool() as spool:
         work = _Import(spool, rejections, creator, mode, progress)
         if _read(records, spool, rejections):
-            with suppress(_RolledBack):
-                async with database.writing() as connection:
-                    await work.write(connection)
+            with suppress(_RolledBack), database.writing() as connection:
+                work.write(connection)
         if work.is_done:
             changes = work.changes if mode.updates else None
             return Report(imported=spool.counts, changes=changes, author=work.author)
     return Report(rejected=sorted(rejections.first, key=itemgetter(0)), rejected_count=rejections.count)
 
 
-async def _check_database(database: Database) -> None:
+def _check_database(database: Database) -> None:
     """Check that the database can be written, so that a failure is reported before the file is read."""
-    async with database.reading():
+    with database.reading():
         is_writable = not database.is_existing
     if not is_writable:
-        async with database.writing():
+        with database.writing():
             pass
 
 
@@ -171,27 +166,27 @@ class _Import:
     changes: Changes = field(default_factory=Changes)
     is_done: bool = False
 
-    async def write(self, connection: AsyncConnection) -> None:
+    def write(self, connection: Connection) -> None:
         """Check and write the records."""
         spool, rejections, mode = self.spool, self.rejections, self.mode
-        await match_records(connection, spool, rejections, updates=mode.updates)
+        match_records(connection, spool, rejections, updates=mode.updates)
         if mode.updates:
-            await complete_records(connection, spool, rejections)
+            complete_records(connection, spool, rejections)
         self.author = self.creator if spool.lacks_author else None
         if spool.lacks_author and self.author is None and connection.dialect.name == "sqlite":
-            self.author = await _choose_local_user(connection, spool, rejections)
+            self.author = _choose_local_user(connection, spool, rejections)
         total = spool.counts.total()
         resolver = LinkResolver(connection, spool, rejections, updates=mode.updates)
-        await resolver.resolve(self.author, lambda done: self.progress("Checking", done, total))
-        await check_relationships(resolver, is_complete=mode.deletes)
+        resolver.resolve(self.author, lambda done: self.progress("Checking", done, total))
+        check_relationships(resolver, is_complete=mode.deletes)
         self._require_valid()
         updater = Updater(connection, spool, rejections, self.changes) if mode.updates else None
-        async with defer_indexes(connection):
-            await write_records(connection, spool, updater, lambda done: self.progress("Writing", done, total))
+        with defer_indexes(connection):
+            write_records(connection, spool, updater, lambda done: self.progress("Writing", done, total))
         if updater:
-            await check_criteria(connection, spool, rejections)
+            check_criteria(connection, spool, rejections)
         if mode.deletes:
-            await Deleter(connection, spool, rejections, self.changes).delete_missing()
+            Deleter(connection, spool, rejections, self.changes).delete_missing()
         self._require_valid()
         self.is_done = True
         if mode.is_trial:
@@ -202,12 +197,12 @@ class _Import:
             raise _RolledBack
 
 
-async def _choose_local_user(connection: AsyncConnection, spool: Spool, rejections: Rejections) -> str | None:
+def _choose_local_user(connection: Connection, spool: Spool, rejections: Rejections) -> str | None:
     """Return the user `local`, who is created if neither the database nor the file has a user.
 
     None if there is another user: then the author has to be named.
     """
-    names = {row.username for row in await connection.execute(select(tables.users.c.username).limit(2))}
+    names = {row.username for row in connection.execute(select(tables.users.c.username).limit(2))}
     names |= {key.key for keys in spool.list_keys("users.username") for key in keys[:2]}
     if not names:
         user = {"kind": "user", "username": LOCAL_USER, "email": _LOCAL_EMAIL, "role": "User"}

@@ -16,8 +16,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from pydantic_core import from_json, to_json
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, select
 
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements import kinds
@@ -304,7 +303,7 @@ def _dump(values: FieldValues) -> str:
 RELATIONSHIPS = requirement_relationships.name
 
 
-async def complete_records(connection: AsyncConnection, spool: Spool, rejections: Rejections) -> None:
+def complete_records(connection: Connection, spool: Spool, rejections: Rejections) -> None:
     """Give records the values of their rows for the fields that they do not have. Check that others have all fields.
 
     Args:
@@ -315,7 +314,7 @@ async def complete_records(connection: AsyncConnection, spool: Spool, rejections
     spool.lacks_author = False
     for kind in TABLES:
         for records in spool.list_records(kind) if spool.counts[kind] else ():
-            rows = await read_rows(connection, spool, kind, records)
+            rows = read_rows(connection, spool, kind, records)
             for record in records:
                 if row := rows.get(record.values.get("id", "")):
                     _merge(record.values, row)
@@ -325,19 +324,17 @@ async def complete_records(connection: AsyncConnection, spool: Spool, rejections
             spool.replace(records)
 
 
-async def read_rows(
-    connection: AsyncConnection, spool: Spool, kind: str, records: Iterable[Spooled]
-) -> dict[str, Values]:
+def read_rows(connection: Connection, spool: Spool, kind: str, records: Iterable[Spooled]) -> dict[str, Values]:
     """Return the rows of the records that the database has, by ID."""
     table = metadata.tables[TABLES[kind]]
     if kind == "member" or not (ids := spool.find_stored(table.name, [one.values["id"] for one in records])):
         return {}
-    found = await connection.execute(select(table).where(table.c.id.in_(ids)))
+    found = connection.execute(select(table).where(table.c.id.in_(ids)))
     return {row["id"]: dict(row) for row in found.mappings().all()}
 
 
-async def match_relationships(
-    connection: AsyncConnection, spool: Spool, rejections: Rejections, records: Iterable[Spooled]
+def match_relationships(
+    connection: Connection, spool: Spool, rejections: Rejections, records: Iterable[Spooled]
 ) -> None:
     """Complete relationships without an ID that the database has. Reject those that have another ID there.
 
@@ -345,7 +342,7 @@ async def match_relationships(
     """
     columns = requirement_relationships.c
     wanted = {_name_ends(one.values): one for one in records}
-    found = await connection.execute(
+    found = connection.execute(
         select(requirement_relationships).where(columns.source_requirement_id.in_({ends[0] for ends in wanted}))
     )
     matches = [(wanted[ends], row) for row in map(dict, found.mappings().all()) if (ends := _name_ends(row)) in wanted]
@@ -367,12 +364,12 @@ async def match_relationships(
             spool.mark_stored(RELATIONSHIPS, row["id"])
 
 
-async def check_criteria(connection: AsyncConnection, spool: Spool, rejections: Rejections) -> None:
+def check_criteria(connection: Connection, spool: Spool, rejections: Rejections) -> None:
     """Reject an acceptance criterion that was moved while a requirement of its old user story refers to it."""
     own, other = requirements.c, acceptance_criteria.c
     for records in spool.list_records("acceptance_criteria"):
         lines = {one.values["id"]: one.line for one in records}
-        found = await connection.execute(
+        found = connection.execute(
             select(other.id, own.reference_id)
             .join(acceptance_criteria, other.id == own.acceptance_criteria_id)
             .where(other.id.in_(list(lines)), own.user_story_id != other.user_story_id)

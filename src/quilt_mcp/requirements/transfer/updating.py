@@ -1,13 +1,12 @@
 """The changes that an import makes in the database: updates, deletions, and the numbers of both."""
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Table, bindparam, delete, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Column, ColumnElement, Connection, Table, bindparam, delete, select, update
 
 from quilt_mcp.requirements import kinds, tables
 from quilt_mcp.requirements.tables import AnyRow, Values, metadata
@@ -98,32 +97,32 @@ class Deleter:
         changes: takes what is deleted.
     """
 
-    connection: AsyncConnection
+    connection: Connection
     spool: Spool
     rejections: Rejections
     changes: Changes
 
-    async def delete_missing(self) -> None:
+    def delete_missing(self) -> None:
         """Delete the rows that the file does not have, of the kinds that it has. Reject those that others refer to.
 
         A file with projects says nothing about the rows of others: it can be the export of a part.
         """
         if self.spool.counts["member"]:
-            await self._delete_members()
+            self._delete_members()
         for kind in _DELETABLE:
             if self.spool.counts[kind]:
-                async for rows in self._list_missing(kind):
-                    await self._delete(kind, rows)
+                for rows in self._list_missing(kind):
+                    self._delete(kind, rows)
 
-    async def _list_missing(self, kind: str) -> AsyncIterator[list[AnyRow]]:
+    def _list_missing(self, kind: str) -> Iterator[list[AnyRow]]:
         table = metadata.tables[TABLES[kind]]
         shown = [table.c.id, *([table.c[NAMES[table.name]]] if table.name in NAMES else [])]
         page = select(*shown).where(*self._limit_to_projects(kind)).order_by(table.c.id).limit(BATCH)
-        rows = (await self.connection.execute(page)).all()
+        rows = (self.connection.execute(page)).all()
         while rows:
             kept = self.spool.find_stored(table.name, [row.id for row in rows])
             yield [row for row in rows if row.id not in kept]
-            rows = (await self.connection.execute(page.where(table.c.id > rows[-1].id))).all()
+            rows = (self.connection.execute(page.where(table.c.id > rows[-1].id))).all()
 
     def _limit_to_projects(self, kind: str) -> list[ColumnElement[bool]]:
         known = [one.values["id"] for records in self.spool.list_records("project") for one in records]
@@ -134,14 +133,14 @@ class Deleter:
         inside = select(_requirements.id).where(_requirements.project_id.in_(known))
         return [_relationships[name].in_(inside) for name in ("source_requirement_id", "target_requirement_id")]
 
-    async def _delete(self, kind: str, rows: list[AnyRow]) -> None:
+    def _delete(self, kind: str, rows: list[AnyRow]) -> None:
         table = metadata.tables[TABLES[kind]]
         names = {row.id: row[-1] for row in rows}
         for column in _REFERRERS[kind]:
-            found = await self.connection.execute(select(column).where(column.in_(list(names))).distinct())
+            found = self.connection.execute(select(column).where(column.in_(list(names))).distinct())
             for (row_id,) in found.all():
                 self._reject(kind, names[row_id], column)
-        await self.connection.execute(delete(table).where(table.c.id.in_(list(names))))
+        self.connection.execute(delete(table).where(table.c.id.in_(list(names))))
         for name in names.values():
             self.changes.add(Change("deleted", 0, kind, name, []))
 
@@ -155,7 +154,7 @@ class Deleter:
             reason = f"{reason} A file without {other} deletes none of them."
         self.rejections.add(0, None, reason)
 
-    async def _delete_members(self) -> None:
+    def _delete_members(self) -> None:
         members: Table = tables.project_members
         named = (
             select(members.c.user_id, members.c.project_id, tables.users.c.username, tables.projects.c.name)
@@ -166,10 +165,10 @@ class Deleter:
         kept: set[tuple[str, str]] = set()
         for records in self.spool.list_records("member"):
             kept |= {(one.values["user_id"], one.values["project_id"]) for one in records}
-        for user, project, username, name in (await self.connection.execute(named)).all():
+        for user, project, username, name in (self.connection.execute(named)).all():
             if (user, project) not in kept:
                 same = members.c.user_id == user, members.c.project_id == project
-                await self.connection.execute(delete(members).where(*same))
+                self.connection.execute(delete(members).where(*same))
                 self.changes.add(Change("deleted", 0, "member", f"{username} in {name}", []))
 
 
@@ -190,14 +189,14 @@ class Updater:
         changes: takes what changes.
     """
 
-    connection: AsyncConnection
+    connection: Connection
     spool: Spool
     rejections: Rejections
     changes: Changes
 
-    async def update(self, kind: str, records: list[Spooled]) -> list[Spooled]:
+    def update(self, kind: str, records: list[Spooled]) -> list[Spooled]:
         """Update the rows of records. Return the other records, which are new."""
-        rows = await read_rows(self.connection, self.spool, kind, records)
+        rows = read_rows(self.connection, self.spool, kind, records)
         changed: list[tuple[Values, Values]] = []
         for record in records:
             row = rows.get(record.values.get("id", ""))
@@ -205,20 +204,20 @@ class Updater:
                 continue
             if values := self._compare(record, row):
                 changed.append((row, values))
-                await self._note(record, row, values)
+                self._note(record, row, values)
             else:
                 self.changes.unchanged[kind] += 1
         if entity := kinds.BY_NAME.get(kind):
-            await update_entities(self.connection, entity, changed)
+            update_entities(self.connection, entity, changed)
         else:
-            await _write(self.connection, TABLES[kind], changed)
+            _write(self.connection, TABLES[kind], changed)
         return [one for one in records if one.values.get("id", "") not in rows]
 
-    async def update_members(self, records: list[Spooled]) -> list[Spooled]:
+    def update_members(self, records: list[Spooled]) -> list[Spooled]:
         """Update the roles of members. Return the other records, which are new."""
         members = tables.project_members
         users = {one.values["user_id"] for one in records}
-        found = await self.connection.execute(select(members).where(members.c.user_id.in_(users)))
+        found = self.connection.execute(select(members).where(members.c.user_id.in_(users)))
         roles = {(row.user_id, row.project_id): row.role for row in found.all()}
         new = []
         for record in records:
@@ -231,26 +230,26 @@ class Updater:
                 self.changes.unchanged["member"] += 1
             else:
                 same = members.c.user_id == key[0], members.c.project_id == key[1]
-                await self.connection.execute(update(members).where(*same).values(role=after))
-                name = await self._describe(record.values)
+                self.connection.execute(update(members).where(*same).values(role=after))
+                name = self._describe(record.values)
                 self.changes.add(Change("updated", record.line, "member", name, [FieldChange("role", before, after)]))
         return new
 
-    async def note_created(self, kind: str, records: list[Spooled]) -> None:
+    def note_created(self, kind: str, records: list[Spooled]) -> None:
         """Add new records to the changes."""
         if kind != "member":
             self.spool.mark_stored(TABLES[kind], *(one.values["id"] for one in records))
         for one in records:
-            name = await self._describe(one.values) if len(self.changes.first) < MOST_LISTED else ""
+            name = self._describe(one.values) if len(self.changes.first) < MOST_LISTED else ""
             self.changes.add(Change("created", one.line, kind, name, []))
 
-    async def _describe(self, values: Values) -> str:
+    def _describe(self, values: Values) -> str:
         """Return the name of a new record."""
         if values["kind"] == "member":
-            return " in ".join([await self._name(LINKS[one], values[one]) for one in ("user_id", "project_id")])
+            return " in ".join([self._name(LINKS[one], values[one]) for one in ("user_id", "project_id")])
         if values["kind"] == "relationship":
             ends = ("source_requirement_id", "relationship_type_id", "target_requirement_id")
-            return " ".join([await self._name(LINKS[one], values[one]) for one in ends])
+            return " ".join([self._name(LINKS[one], values[one]) for one in ends])
         named = (values.get(name) for name in ("reference_id", "username", "name", "title", "id"))
         return next(str(value) for value in named if value)
 
@@ -271,35 +270,33 @@ class Updater:
             changed["updated_at"] = max(datetime.now(UTC), row["updated_at"])
         return changed
 
-    async def _note(self, record: Spooled, row: Values, values: Values) -> None:
+    def _note(self, record: Spooled, row: Values, values: Values) -> None:
         kind = record.values["kind"]
         if len(self.changes.first) >= MOST_LISTED:
             self.changes.updated[kind] += 1
             return
         # the new time is only a consequence of the other changes
         shown = [name for name in sorted(values) if name != "updated_at" or len(values) == 1]
-        fields = [
-            FieldChange(name, await self._show(name, row[name]), await self._show(name, values[name])) for name in shown
-        ]
+        fields = [FieldChange(name, self._show(name, row[name]), self._show(name, values[name])) for name in shown]
         name = str(row[NAMES.get(TABLES[kind], "id")])
         self.changes.add(Change("updated", record.line, kind, name, fields))
 
-    async def _show(self, field: str, value: object) -> object:
+    def _show(self, field: str, value: object) -> object:
         if isinstance(value, datetime):
             return value.isoformat().replace("+00:00", "Z")
-        return await self._name(LINKS[field], value) if field in LINKS and isinstance(value, str) else value
+        return self._name(LINKS[field], value) if field in LINKS and isinstance(value, str) else value
 
-    async def _name(self, table: str, row_id: str) -> str:
+    def _name(self, table: str, row_id: str) -> str:
         columns = metadata.tables[table].c
-        name = await self.connection.scalar(select(columns[NAMES[table]]).where(columns.id == row_id))
+        name = self.connection.scalar(select(columns[NAMES[table]]).where(columns.id == row_id))
         return str(name or row_id)
 
 
-async def _write(connection: AsyncConnection, table: str, changed: list[tuple[Values, Values]]) -> None:
+def _write(connection: Connection, table: str, changed: list[tuple[Values, Values]]) -> None:
     for names, rows in _group(changed):
         columns = metadata.tables[table].c
         statement = update(metadata.tables[table]).where(columns.id == bindparam("row"))
-        await connection.execute(statement.values({name: bindparam(f"new_{name}") for name in names}), rows)
+        connection.execute(statement.values({name: bindparam(f"new_{name}") for name in names}), rows)
 
 
 def _group(changed: list[tuple[Values, Values]]) -> Iterator[tuple[tuple[str, ...], list[Values]]]:
