@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Dialect, Engine, ExceptionContext, event
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from quilt_mcp.app.database.failures import MISCONFIGURED, NO_LOGIN, TOO_SLOW, DatabaseFailures
+from quilt_mcp.app.database.failures import MISCONFIGURED, NO_LOGIN, TOO_SLOW, UNREACHABLE, DatabaseFailures
 
 _OPTIONS: dict[str, object] = {
     "application_name": "quilt-mcp",
@@ -49,12 +49,12 @@ def prepare_postgresql(engine: Engine, failures: DatabaseFailures, seconds: floa
         except driver.errors.ConnectionTimeout as error:
             raise failures.make(TOO_SLOW, type(error).__name__) from None
         except driver.OperationalError:
-            # The answer to a login that fails is only a text. But it shows that a server answers.
+            # What psycopg says is only a text, with the address. So the server is asked whether it answers at all.
             known = {name: value for name, value in options.items() if name != "context"}  # of psycopg alone
             address = driver.conninfo.make_conninfo(*arguments, **known)
-            if driver.pq.PGconn.ping(address.encode()) == driver.pq.Ping.OK:
-                raise failures.make(NO_LOGIN) from None  # the error contains the address
-            raise
+            answer = driver.pq.Ping(driver.pq.PGconn.ping(address.encode()))
+            is_there = answer == driver.pq.Ping.OK
+            raise failures.make(NO_LOGIN if is_there else UNREACHABLE, answer.name) from None
         if limit:
             limit.begin(connection)  # SQLAlchemy's first statements have no events
         return connection
