@@ -1,9 +1,7 @@
 """The requirements domain: its resources and its part of `resources/list`."""
 
 import inspect
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from quilt_mcp.app import current_app
 from quilt_mcp.app.domain import Domain
@@ -12,8 +10,9 @@ from quilt_mcp.core.listing import ListSource
 from quilt_mcp.core.registry import ResourceDefinition, Values, define
 from quilt_mcp.requirements import service
 from quilt_mcp.requirements.filters import SEARCH_FILTERS, describe_filters, list_parameters
-from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
+from quilt_mcp.requirements.kinds import EPIC, KINDS, REQUIREMENT, Kind
 from quilt_mcp.requirements.providers import EntityProvider, find_scope, list_search_template
+from quilt_mcp.requirements.service import COLLECTIONS, EPICS, USER_STORIES, Collection
 from quilt_mcp.requirements.settings import RequirementsSettings
 
 ENTITY = {"id": "entity_id"}
@@ -23,63 +22,59 @@ def _id_values(kind: Kind) -> dict[str, Values]:
     return {"id": partial(service.complete_ids, kind)}
 
 
-def _trace_values(kind: Kind) -> dict[str, Values]:
-    return {**_id_values(kind), "depth": service.complete_depths}
+def _name(one: Collection) -> str:
+    article, _, noun = one.one.partition(" ")
+    return f"{article} {noun.title()}"
 
 
-def _define_list(path: str, kind: Kind, function: Callable[..., object], name: str, **more: Any) -> ResourceDefinition:
+def _define_list(one: Collection, parent: Collection | None = None) -> ResourceDefinition:
     """Return the definition of a list of entities, with its filters."""
-    has_parent = "{" in path
-    filters = list_parameters(kind, has_parent=has_parent)
-    values = {one: partial(service.complete_filters, kind, one) for one in filters if one != "updated_since"}
+    function = service.make_list(one, parent)
+    filters = list_parameters(one.kind, has_parent=parent is not None)
+    values = {name: partial(service.complete_filters, one.kind, name) for name in filters if name != "updated_since"}
+    path = f"{parent.kind.segment}/{{id}}/{one.kind.segment}" if parent else one.kind.segment
     return define(
         f"requirements://{path}{{?{','.join(filters)},cursor,limit}}",
         function,
-        name=name,
+        name=f"{one.many.title()} of {parent.one.title().replace('A', 'a', 1)}"
+        if parent
+        else f"All {one.many.title()}",
         # discovery has the allowed values once, not again for the children of one entity
-        description=None if has_parent else f"{inspect.getdoc(function)} {describe_filters(kind)}",
-        values={**more.pop("values", {}), **values},
+        description=None if parent else f"{inspect.getdoc(function)} {describe_filters(one.kind)}",
+        parameter_mapping=ENTITY if parent else None,
+        values={**(_id_values(parent.kind) if parent else {}), **values},
         free_text={*filters, "cursor"},  # which can contain spaces and commas, and a title
-        **more,
+    )
+
+
+def _define_entity(one: Collection) -> ResourceDefinition:
+    return define(
+        f"requirements://{one.kind.segment}/{{id}}",
+        service.make_entity(one),
+        name=one.one.partition(" ")[2].title(),
+        parameter_mapping=ENTITY,
+        values=_id_values(one.kind),
+    )
+
+
+def _define_trace(one: Collection) -> ResourceDefinition:
+    return define(
+        f"requirements://{one.kind.segment}/{{id}}/trace{{?depth,cursor,limit}}",
+        service.make_trace(one),
+        name=f"Trace of {_name(one)}",
+        parameter_mapping=ENTITY,
+        values={**_id_values(one.kind), "depth": service.complete_depths},
     )
 
 
 RESOURCES = [
-    _define_list("epics", EPIC, service.list_epics, "All Epics"),
-    _define_list("user-stories", USER_STORY, service.list_user_stories, "All User Stories"),
-    _define_list("requirements", REQUIREMENT, service.list_requirements, "All Requirements"),
-    _define_list(
-        "acceptance-criteria", ACCEPTANCE_CRITERIA, service.list_acceptance_criteria, "All Acceptance Criteria"
-    ),
+    *(_define_list(one) for one in COLLECTIONS),
     define(
         "requirements://requirements-types{?cursor,limit}",
         service.list_requirement_types,
         name="All Requirement Types",
     ),
-    define(
-        "requirements://epics/{id}", service.get_epic, name="Epic", parameter_mapping=ENTITY, values=_id_values(EPIC)
-    ),
-    define(
-        "requirements://user-stories/{id}",
-        service.get_user_story,
-        name="User Story",
-        parameter_mapping=ENTITY,
-        values=_id_values(USER_STORY),
-    ),
-    define(
-        "requirements://requirements/{id}",
-        service.get_requirement,
-        name="Requirement",
-        parameter_mapping=ENTITY,
-        values=_id_values(REQUIREMENT),
-    ),
-    define(
-        "requirements://acceptance-criteria/{id}",
-        service.get_acceptance_criterion,
-        name="Acceptance Criterion",
-        parameter_mapping=ENTITY,
-        values=_id_values(ACCEPTANCE_CRITERIA),
-    ),
+    *(_define_entity(one) for one in COLLECTIONS),
     define(
         "requirements://epics/{id}/hierarchy{?cursor,limit}",
         service.get_epic_hierarchy,
@@ -87,30 +82,9 @@ RESOURCES = [
         parameter_mapping=ENTITY,
         values=_id_values(EPIC),
     ),
-    _define_list(
-        "epics/{id}/user-stories",
-        USER_STORY,
-        service.list_stories_of_epic,
-        "User Stories of an Epic",
-        parameter_mapping=ENTITY,
-        values=_id_values(EPIC),
-    ),
-    _define_list(
-        "user-stories/{id}/requirements",
-        REQUIREMENT,
-        service.list_requirements_of_story,
-        "Requirements of a User Story",
-        parameter_mapping=ENTITY,
-        values=_id_values(USER_STORY),
-    ),
-    _define_list(
-        "user-stories/{id}/acceptance-criteria",
-        ACCEPTANCE_CRITERIA,
-        service.list_acceptance_criteria_of_story,
-        "Acceptance Criteria of a User Story",
-        parameter_mapping=ENTITY,
-        values=_id_values(USER_STORY),
-    ),
+    _define_list(USER_STORIES, EPICS),
+    _define_list(service.REQUIREMENTS, USER_STORIES),
+    _define_list(service.ACCEPTANCE_CRITERIA, USER_STORIES),
     define(
         "requirements://requirements/{id}/relationships{?cursor,limit}",
         service.get_requirement_relationships,
@@ -139,34 +113,7 @@ RESOURCES = [
         free_text={"since", "project", "kind", "cursor"},
     ),
     define("requirements://projects{?cursor,limit}", service.list_projects, name="All Projects"),
-    define(
-        "requirements://epics/{id}/trace{?depth,cursor,limit}",
-        service.trace_epic,
-        name="Trace of an Epic",
-        parameter_mapping=ENTITY,
-        values=_trace_values(EPIC),
-    ),
-    define(
-        "requirements://user-stories/{id}/trace{?depth,cursor,limit}",
-        service.trace_user_story,
-        name="Trace of a User Story",
-        parameter_mapping=ENTITY,
-        values=_trace_values(USER_STORY),
-    ),
-    define(
-        "requirements://requirements/{id}/trace{?depth,cursor,limit}",
-        service.trace_requirement,
-        name="Trace of a Requirement",
-        parameter_mapping=ENTITY,
-        values=_trace_values(REQUIREMENT),
-    ),
-    define(
-        "requirements://acceptance-criteria/{id}/trace{?depth,cursor,limit}",
-        service.trace_acceptance_criterion,
-        name="Trace of an Acceptance Criterion",
-        parameter_mapping=ENTITY,
-        values=_trace_values(ACCEPTANCE_CRITERIA),
-    ),
+    *(_define_trace(one) for one in COLLECTIONS),
     define(
         "requirements://coverage{?epic,project,category,cursor,limit}",
         service.read_coverage,

@@ -1,8 +1,10 @@
 """The service functions of requirements:// resources, and the database of an app, which the first read opens."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from threading import Lock
-from typing import TYPE_CHECKING, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from quilt_mcp.app import current_app
 from quilt_mcp.requirements import shapes
@@ -25,9 +27,10 @@ from quilt_mcp.requirements.answers import (
     UserStoryPage,
 )
 from quilt_mcp.requirements.filters import FilterTexts, list_fixed_values, parse_changes, parse_filters, parse_kinds
-from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
+from quilt_mcp.requirements.kinds import KINDS, REQUIREMENT, Kind, format_reference
 from quilt_mcp.requirements.parameters import CATEGORIES, MAX_DEPTH
 from quilt_mcp.requirements.settings import RequirementsSettings
+from quilt_mcp.requirements.shapes import Shape
 
 if TYPE_CHECKING:
     from quilt_mcp.requirements.store import RequirementsStore
@@ -77,36 +80,113 @@ def check_database() -> None:
         pass
 
 
-def list_epics(cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]) -> EpicPage:
-    """All epics that you may see, 50 per page, with the total."""
-    page = current_store().read_page(shapes.EPIC, cursor, limit, parse_filters(filters, [EPIC]))
-    return {"epics": page.rows, "count": page.total, "next_cursor": page.next_cursor}
+@dataclass(frozen=True)
+class Collection:
+    """What the resources of one kind differ in.
+
+    Attributes:
+        shape: makes the answer for one entity from its row.
+        answer, page: the types of the answers for one entity and for a page of them.
+        one, many: the names of one entity and of several.
+        leads: what the trace of one leads to.
+    """
+
+    shape: Shape[Any]
+    answer: type
+    page: type
+    one: str
+    many: str
+    leads: str
+
+    @property
+    def kind(self) -> Kind:
+        """The kind."""
+        return self.shape.kind
 
 
-def list_user_stories(
-    cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]
-) -> UserStoryPage:
-    """All user stories that you may see, 50 per page, with the total."""
-    page = current_store().read_page(shapes.USER_STORY, cursor, limit, parse_filters(filters, [USER_STORY]))
-    return {"user_stories": page.rows, "count": page.total, "next_cursor": page.next_cursor}
+EPICS = Collection(
+    shapes.EPIC,
+    Epic,
+    EpicPage,
+    "an epic",
+    "epics",
+    "its descendants, and the requirements that these have relationships with",
+)
+USER_STORIES = Collection(
+    shapes.USER_STORY,
+    UserStory,
+    UserStoryPage,
+    "a user story",
+    "user stories",
+    "its epic, its children, and the requirements that these have relationships with",
+)
+REQUIREMENTS = Collection(
+    shapes.REQUIREMENT,
+    Requirement,
+    RequirementPage,
+    "a requirement",
+    "requirements",
+    "up to its epic, to its acceptance criterion, and along relationships both ways",
+)
+ACCEPTANCE_CRITERIA = Collection(
+    shapes.ACCEPTANCE_CRITERION,
+    AcceptanceCriterion,
+    AcceptanceCriterionPage,
+    "an acceptance criterion",
+    "acceptance criteria",
+    "up to its epic, and the requirements that refer to it, with theirs",
+)
+COLLECTIONS = (EPICS, USER_STORIES, REQUIREMENTS, ACCEPTANCE_CRITERIA)
 
 
-def list_requirements(
-    cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]
-) -> RequirementPage:
-    """All requirements that you may see, 50 per page, with the total."""
-    page = current_store().read_page(shapes.REQUIREMENT, cursor, limit, parse_filters(filters, [REQUIREMENT]))
-    return {"requirements": page.rows, "count": page.total, "next_cursor": page.next_cursor}
+def make_list(collection: Collection, parent: Collection | None = None) -> Callable[..., object]:
+    """Return the service function of the list of all entities of a kind, or of those of one parent."""
+    kind = collection.kind
+
+    def read(
+        entity_id: str | None = None,
+        cursor: str | None = None,
+        limit: str | None = None,
+        **filters: Unpack[FilterTexts],
+    ) -> dict[str, object]:
+        selected = parse_filters(filters, [kind])
+        owner = (parent.kind, entity_id) if parent and entity_id else None
+        page = current_store().read_page(collection.shape, cursor, limit, selected, owner)
+        return {kind.table: page.rows, "count": page.total, "next_cursor": page.next_cursor}
+
+    whole = f"The {collection.many} of {parent.one}" if parent else f"All {collection.many} that you may see"
+    return _describe(read, collection.page, f"{whole}, 50 per page, with the total.")
 
 
-def list_acceptance_criteria(
-    cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]
-) -> AcceptanceCriterionPage:
-    """All acceptance criteria that you may see, 50 per page, with the total."""
-    page = current_store().read_page(
-        shapes.ACCEPTANCE_CRITERION, cursor, limit, parse_filters(filters, [ACCEPTANCE_CRITERIA])
-    )
-    return {"acceptance_criteria": page.rows, "count": page.total, "next_cursor": page.next_cursor}
+def make_entity(collection: Collection) -> Callable[..., object]:
+    """Return the service function of one entity of a kind."""
+
+    def read(entity_id: str) -> object:
+        return current_store().read_entity(collection.shape, entity_id)
+
+    noun = collection.one.partition(" ")[2]
+    example = format_reference(collection.kind, 1)
+    return _describe(read, collection.answer, f"One {noun}, by UUID or reference ID ({example}).")
+
+
+def make_trace(collection: Collection) -> Callable[..., object]:
+    """Return the service function of the trace of one entity of a kind."""
+
+    def read(entity_id: str, depth: str | None = None, cursor: str | None = None, limit: str | None = None) -> object:
+        return current_store().read_trace(collection.kind, entity_id, depth, cursor, limit)
+
+    text = f"""What {collection.one} leads to: {collection.leads}.
+
+    A page has 50 links. The trace has those within `depth` steps (1 to 10, by default 3), nearest first. It names
+    cycles of relationships.
+    """
+    return _describe(read, Trace, text)
+
+
+def _describe(read: Callable[..., object], answer: type, text: str) -> Callable[..., object]:
+    read.__doc__ = text
+    read.__annotations__["return"] = answer
+    return read
 
 
 def list_requirement_types(cursor: str | None = None, limit: str | None = None) -> RequirementTypePage:
@@ -115,59 +195,12 @@ def list_requirement_types(cursor: str | None = None, limit: str | None = None) 
     return {"requirement_types": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
-def get_epic(entity_id: str) -> Epic:
-    """One epic, by UUID or reference ID (EP-001)."""
-    return current_store().read_entity(shapes.EPIC, entity_id)
-
-
-def get_user_story(entity_id: str) -> UserStory:
-    """One user story, by UUID or reference ID (US-001)."""
-    return current_store().read_entity(shapes.USER_STORY, entity_id)
-
-
-def get_requirement(entity_id: str) -> Requirement:
-    """One requirement, by UUID or reference ID (REQ-001)."""
-    return current_store().read_entity(shapes.REQUIREMENT, entity_id)
-
-
-def get_acceptance_criterion(entity_id: str) -> AcceptanceCriterion:
-    """One acceptance criterion, by UUID or reference ID (AC-001)."""
-    return current_store().read_entity(shapes.ACCEPTANCE_CRITERION, entity_id)
-
-
 def get_epic_hierarchy(entity_id: str, cursor: str | None = None, limit: str | None = None) -> EpicHierarchy:
     """An epic with its user stories, each with its acceptance criteria and requirements.
 
     A page has at most 200 user stories, and ends before the children would exceed 2,000 of one kind.
     """
     return current_store().read_hierarchy(entity_id, cursor, limit)
-
-
-def list_stories_of_epic(
-    entity_id: str, cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]
-) -> UserStoryPage:
-    """The user stories of an epic, 50 per page, with the total."""
-    parsed = parse_filters(filters, [USER_STORY])
-    page = current_store().read_children(EPIC, shapes.USER_STORY, entity_id, cursor, limit, parsed)
-    return {"user_stories": page.rows, "count": page.total, "next_cursor": page.next_cursor}
-
-
-def list_requirements_of_story(
-    entity_id: str, cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]
-) -> RequirementPage:
-    """The requirements of a user story, 50 per page, with the total."""
-    parsed = parse_filters(filters, [REQUIREMENT])
-    page = current_store().read_children(USER_STORY, shapes.REQUIREMENT, entity_id, cursor, limit, parsed)
-    return {"requirements": page.rows, "count": page.total, "next_cursor": page.next_cursor}
-
-
-def list_acceptance_criteria_of_story(
-    entity_id: str, cursor: str | None = None, limit: str | None = None, **filters: Unpack[FilterTexts]
-) -> AcceptanceCriterionPage:
-    """The acceptance criteria of a user story, 50 per page, with the total."""
-    parsed = parse_filters(filters, [ACCEPTANCE_CRITERIA])
-    page = current_store().read_children(USER_STORY, shapes.ACCEPTANCE_CRITERION, entity_id, cursor, limit, parsed)
-    return {"acceptance_criteria": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
 def get_requirement_relationships(
@@ -220,45 +253,6 @@ def complete_queries(prefix: str) -> list[str]:
     store = current_store()
     found = [store.list_references(kind, prefix, MAX_COMPLETIONS) for kind in KINDS]
     return [reference for references in found for reference in references][:MAX_COMPLETIONS]
-
-
-def trace_epic(entity_id: str, depth: str | None = None, cursor: str | None = None, limit: str | None = None) -> Trace:
-    """What an epic leads to: its descendants, and the requirements that these have relationships with.
-
-    A page has 50 links. The trace has those within `depth` steps (1 to 10, by default 3), nearest first.
-    """
-    return current_store().read_trace(EPIC, entity_id, depth, cursor, limit)
-
-
-def trace_user_story(
-    entity_id: str, depth: str | None = None, cursor: str | None = None, limit: str | None = None
-) -> Trace:
-    """What a user story leads to: its epic, its children, and the requirements that these have relationships with.
-
-    A page has 50 links. The trace has those within `depth` steps (1 to 10, by default 3), nearest first.
-    """
-    return current_store().read_trace(USER_STORY, entity_id, depth, cursor, limit)
-
-
-def trace_requirement(
-    entity_id: str, depth: str | None = None, cursor: str | None = None, limit: str | None = None
-) -> Trace:
-    """What a requirement leads to: up to its epic, to its acceptance criterion, and along relationships both ways.
-
-    A page has 50 links. The trace has those within `depth` steps (1 to 10, by default 3), nearest first. It names
-    cycles of relationships.
-    """
-    return current_store().read_trace(REQUIREMENT, entity_id, depth, cursor, limit)
-
-
-def trace_acceptance_criterion(
-    entity_id: str, depth: str | None = None, cursor: str | None = None, limit: str | None = None
-) -> Trace:
-    """What an acceptance criterion leads to: up to its epic, and the requirements that refer to it, with theirs.
-
-    A page has 50 links. The trace has those within `depth` steps (1 to 10, by default 3), nearest first.
-    """
-    return current_store().read_trace(ACCEPTANCE_CRITERIA, entity_id, depth, cursor, limit)
 
 
 def read_coverage(

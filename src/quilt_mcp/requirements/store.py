@@ -105,15 +105,24 @@ class RequirementsStore:
             return reader.read_entity(shape, entity_id)
 
     def read_page(
-        self, shape: Shape[A], cursor: str | None, limit: str | None, filters: Filters | None = None
+        self,
+        shape: Shape[A],
+        cursor: str | None,
+        limit: str | None,
+        filters: Filters | None = None,
+        parent: tuple[Kind, str] | None = None,
     ) -> Page[A]:
-        """Read a page of the entities of a kind."""
+        """Read a page of the entities of a kind, or of those that belong to a parent with this ID."""
+        owner = (parent[0], self._parse_id(*parent)) if parent else None
         size = parse_limit(limit)
         with self.open_reader() as reader:
+            parent_id = reader.find_id(*owner) if owner else None
             if filters:
-                return self._read_selected(reader, shape, filters, None, cursor, size)
-            tag = cursors.compute_tag(shape.kind.segment, reader.scope)
-            return _make_page(reader.read_page(shape, decode_position(cursor, tag), limit=size), tag)
+                return self._read_selected(reader, shape, filters, parent_id, cursor, size)
+            of_parent = [parent_id] if parent_id else []
+            tag = cursors.compute_tag(shape.kind.segment, *of_parent, reader.scope)
+            position = decode_position(cursor, tag)
+            return _make_page(reader.read_page(shape, position, limit=size, parent=parent_id), tag)
 
     def read_types(self, cursor: str | None, limit: str | None) -> Page[RequirementType]:
         """Read a page of the requirement types."""
@@ -121,25 +130,6 @@ class RequirementsStore:
         position = decode_position(cursor, tag)
         with self.open_reader() as reader:
             return _make_page(reader.read_types(position, limit=size), tag)
-
-    def read_children(  # noqa: PLR0917 - one more than `read_page`
-        self,
-        parent: Kind,
-        shape: Shape[A],
-        text: str,
-        cursor: str | None,
-        limit: str | None,
-        filters: Filters | None = None,
-    ) -> Page[A]:
-        """Read a page of the entities that belong to the parent with this ID."""
-        entity_id, size = self._parse_id(parent, text), parse_limit(limit)
-        with self.open_reader() as reader:
-            parent_id = reader.find_id(parent, entity_id)
-            if filters:
-                return self._read_selected(reader, shape, filters, parent_id, cursor, size)
-            tag = cursors.compute_tag(shape.kind.segment, parent_id, reader.scope)
-            position = decode_position(cursor, tag)
-            return _make_page(reader.read_page(shape, position, limit=size, parent=parent_id), tag)
 
     def read_hierarchy(self, text: str, cursor: str | None, limit: str | None) -> EpicHierarchy:
         """Read the epic with this ID, and a page of its descendants."""
