@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pydantic import SecretStr
 
-from quilt_mcp.requirements import kinds, migrating, tables
+from quilt_mcp.requirements import kinds, tables
 from quilt_mcp.requirements.database import open_database
 from quilt_mcp.requirements.kinds import KINDS, Kind
 from quilt_mcp.requirements.search.index import LETTERS
@@ -61,7 +61,7 @@ def _remove_old(folder: Path, entities: int) -> None:
 def _made_of() -> int:
     """Return a number that depends on the tables and on this module."""
     made_of = zlib.crc32(Path(__file__).read_bytes())
-    for source in sorted(Path(migrating.__file__).parent.rglob("*.py")):
+    for source in sorted(Path(tables.__file__).parent.rglob("*.py")):
         made_of = zlib.crc32(source.read_bytes(), made_of)
     return made_of
 
@@ -84,7 +84,7 @@ def entity_id(kind: Kind, number: int) -> str:
 def _create_tables(file: Path) -> None:
     made = open_database(Settings(database_url=SecretStr(url(file))), patient=True)
     try:
-        migrating.upgrade(made)
+        made.upgrade()
     finally:
         made.close()
 

@@ -38,7 +38,7 @@ from quilt_mcp.commands.demo.worlds import PEOPLE
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import Settings
 from quilt_mcp.workflows import service as workflow_service
-from quilt_mcp.workflows.stores import Workflows
+from quilt_mcp.workflows.service import Workflows
 from tests.support import apps
 from tests.support.worlds import NOW, enter_stopped
 from tests.worlds.table import WORLDS

@@ -15,7 +15,6 @@ from sqlalchemy import event
 
 from quilt_mcp.app.database.engines import make_file
 from quilt_mcp.commands.demo.requirements_sample import create_sample, write_sample
-from quilt_mcp.requirements import migrating
 from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.settings import Settings
@@ -182,4 +181,4 @@ def _fill(url: str, *, sample: bool) -> None:
 
 def _migrate(settings: Settings) -> None:
     with opened(settings) as database:
-        migrating.upgrade(database)
+        database.upgrade()

@@ -12,7 +12,6 @@ import pytest
 from sqlalchemy import column, table, update
 
 from quilt_mcp.core.errors import ResourceExecutionError
-from quilt_mcp.requirements import migrating
 from quilt_mcp.requirements.database import MIGRATIONS, Database
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
@@ -335,7 +334,7 @@ async def test_tables_that_are_removed_and_created_again(settings_with_sample: S
         if dialect == "postgresql":
             assert "no tables" in (await read_failure(client, "epics")).body["message"]
             with opened(settings_with_sample) as database:
-                migrating.upgrade(database)
+                database.upgrade()
         assert await count(client) == 0
 
 

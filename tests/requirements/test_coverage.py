@@ -334,7 +334,7 @@ async def test_sqlite_reads_many_rows_in_their_order(
         write_graph(database, graph)
         async with connect(settings, user) as client:
             await check_coverage(client, expected_gaps(graph, user))
-        outer = "SELECT count(*) AS number \nFROM requirements"
+        outer = "SELECT count(*) AS total \nFROM requirements"
         counts = [one for one in statements if one[0].startswith(outer) and "EXISTS" in one[0]]
         plans = [explain(database, statement, parameters) for statement, parameters in counts]
     assert plans

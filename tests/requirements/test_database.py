@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from sqlalchemy import column, func, select, table, text, update
 
 from quilt_mcp.core.errors import ResourceExecutionError
-from quilt_mcp.requirements import migrating, tables
+from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import MIGRATIONS, Database, open_database
 from quilt_mcp.settings import Settings
 from tests.requirements.conftest import opened
@@ -100,7 +100,7 @@ def test_a_read_never_migrates_postgresql(make_settings: Callable[..., Settings]
         assert "no tables" in failure.message
         assert any("quilt-mcp requirements migrate" in action for action in failure.suggested_actions)
         assert (database.schema()).state == "empty"
-        migrating.upgrade(database)
+        database.upgrade()
         assert epics(database) == 0
 
 
@@ -114,7 +114,7 @@ def test_a_newer_database_is_refused(settings_with_tables: Settings) -> None:
         assert "does not know" in failure.message
         assert "0999" in str(failure.details)
         with pytest.raises(ResourceExecutionError, match="does not know"):
-            migrating.upgrade(database)
+            database.upgrade()
 
 
 def test_other_tables_with_our_names_are_refused_and_not_changed(settings_without_tables: Settings) -> None:
@@ -125,7 +125,7 @@ def test_other_tables_with_our_names_are_refused_and_not_changed(settings_withou
         assert "quilt-mcp did not create" in failure.message
         assert "epics.reference_id" in str(failure.details)
         with pytest.raises(ResourceExecutionError, match="quilt-mcp did not create"):
-            migrating.upgrade(database)
+            database.upgrade()
         with database.migrating() as connection:
             assert connection.scalar(text("SELECT count(poet) FROM epics")) == 0
 
@@ -139,7 +139,7 @@ def test_a_database_of_the_earlier_system_is_read_only(existing_settings: Settin
         with pytest.raises(ResourceExecutionError, match="read-only"), database.writing():
             pass
         with pytest.raises(ResourceExecutionError, match="does not migrate it"):
-            migrating.upgrade(database)
+            database.upgrade()
         assert (database.schema()).state == "existing"
 
 

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from quilt_mcp.app.pools import Pools
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable, find_failure
 from quilt_mcp.core.tracing import ReadIsOver
-from quilt_mcp.requirements import migrating, tables
+from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.failures import FAILURES
 from quilt_mcp.settings import Settings
@@ -234,7 +234,7 @@ async def test_a_server_that_stops_and_starts_again() -> None:
     with postgres_server() as server:
         url = SecretStr(server.create("reborn"))
         with opened(Settings(database_url=url)) as database:
-            migrating.upgrade(database)
+            database.upgrade()
             assert epics(database) == 0
             readers = [asyncio.create_task(asyncio.to_thread(keep_reading, database)) for _ in range(4)]
             await asyncio.sleep(0.05)
@@ -302,7 +302,7 @@ async def test_a_server_that_starts_later_is_found() -> None:
     with postgres_server() as server:
         url = SecretStr(server.create("late"))
         with opened(Settings(database_url=url)) as database:
-            migrating.upgrade(database)
+            database.upgrade()
         server.stop()
         with opened(Settings(database_url=url)) as database:
             assert (failure_of(database)).transient

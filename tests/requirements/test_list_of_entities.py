@@ -17,7 +17,7 @@ from sqlalchemy import delete, insert, select
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.requirements import kinds, tables
 from quilt_mcp.requirements.conditions import Scope
-from quilt_mcp.requirements.providers import EntityProvider
+from quilt_mcp.requirements.resources import EntityProvider
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.client import PARTIAL, connect, list_failure, list_uris, read, read_failure

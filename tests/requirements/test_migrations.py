@@ -17,7 +17,7 @@ from sqlalchemy import Connection, inspect, select
 
 from quilt_mcp.app.pools import Pools
 from quilt_mcp.commands.cli import main
-from quilt_mcp.requirements import migrating, tables
+from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import MIGRATE, MIGRATIONS, Database
 from quilt_mcp.settings import Settings
 from tests.requirements.conftest import opened
@@ -99,10 +99,10 @@ def test_a_migration_that_fails_changes_nothing(
         with monkeypatch.context() as patch:
             patch.setattr(Connection, "exec_driver_sql", fail)
             with pytest.raises(ZeroDivisionError):
-                migrating.upgrade(database)
+                database.upgrade()
         with database.migrating() as connection:
             assert names(connection) == set()
-        migrating.upgrade(database)
+        database.upgrade()
         assert epics(database) == 0
 
 
@@ -111,7 +111,7 @@ async def test_a_migration_continues_after_the_read_that_started_it_was_cancelle
 ) -> None:
     started, may_continue = threading.Event(), threading.Event()
     runs = 0
-    upgrade = migrating.upgrade
+    upgrade = Database.upgrade
 
     def wait_and_upgrade(database: Database) -> object:
         nonlocal runs
@@ -120,7 +120,7 @@ async def test_a_migration_continues_after_the_read_that_started_it_was_cancelle
         may_continue.wait(SECONDS)
         return upgrade(database)
 
-    monkeypatch.setattr(migrating, "upgrade", wait_and_upgrade)
+    monkeypatch.setattr(Database, "upgrade", wait_and_upgrade)
     with opened(make_settings("sqlite", "nothing")) as database:
         first = asyncio.create_task(Pools().run("database", partial(epics, database)))
         await until(started.is_set)

@@ -12,10 +12,10 @@ from mcp_types import ResourceTemplateReference
 from sqlalchemy import text
 
 from quilt_mcp.requirements import tables, trace
-from quilt_mcp.requirements.briefs import BriefReader
 from quilt_mcp.requirements.conditions import load_scope
 from quilt_mcp.requirements.kinds import KINDS, Kind
 from quilt_mcp.requirements.parameters import MAX_DEPTH
+from quilt_mcp.requirements.reads import Reader
 from quilt_mcp.requirements.trace import MAX_CYCLES, MAX_PATH, Relation, Walk, build_node, find_cycles, walk
 from quilt_mcp.settings import Settings
 from tests.requirements.client import connect, read, read_failure
@@ -39,8 +39,8 @@ def walk_from(  # noqa: PLR0917 - what a trace depends on
 ) -> Walk:
     has_projects = bool(graph.members)
     scope = load_scope(connection, "test", user, has_projects=has_projects)
-    reader = BriefReader(connection, scope)
-    [row] = reader.execute(reader.select(kind).where(tables.BY_KIND[kind.name].c.id == start))
+    reader = Reader(connection, scope)
+    [row] = reader.execute(reader.select_briefs(kind).where(tables.BY_KIND[kind.name].c.id == start))
     return walk(reader, build_node(kind, row, is_below=True), depth, max_links=max_links)
 
 

@@ -9,8 +9,8 @@ import pytest
 from quilt_mcp.app import App
 from quilt_mcp.app.database.engines import make_file
 from quilt_mcp.settings import Settings
+from quilt_mcp.workflows.service import Workflows
 from quilt_mcp.workflows.settings import FILE_NAME
-from quilt_mcp.workflows.stores import Workflows
 from tests.support.compiled_statements import statements_compiled_once  # noqa: F401 - a fixture
 
 

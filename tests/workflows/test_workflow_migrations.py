@@ -26,8 +26,7 @@ from quilt_mcp.app.database import migrating
 from quilt_mcp.app.database.engines import Storage
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.settings import Settings
-from quilt_mcp.workflows.failures import FAILURES, SCHEMA
-from quilt_mcp.workflows.schema_state import MIGRATIONS
+from quilt_mcp.workflows.database import FAILURES, MIGRATIONS, SCHEMA
 from quilt_mcp.workflows.service import workflow_add_step, workflow_create, workflow_ids, workflow_list_all
 from quilt_mcp.workflows.tables import metadata
 from tests.support import apps

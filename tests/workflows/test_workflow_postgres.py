@@ -23,10 +23,11 @@ from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, Unavailable
 from quilt_mcp.http.app import Readiness
 from quilt_mcp.settings import Settings
-from quilt_mcp.workflows import arguments as workflow_arguments
+from quilt_mcp.workflows import rules as workflow_rules
 from quilt_mcp.workflows.resources import WORKFLOWS
 from quilt_mcp.workflows.rules import WorkflowRuleError
 from quilt_mcp.workflows.service import (
+    Workflows,
     workflow_add_step,
     workflow_create,
     workflow_get_status,
@@ -34,7 +35,6 @@ from quilt_mcp.workflows.service import (
     workflow_list_all,
     workflow_update_step,
 )
-from quilt_mcp.workflows.stores import Workflows
 from tests.support import apps
 from tests.support.postgres_server import PostgresServer, postgres_server
 from tests.support.waiting import SECONDS
@@ -193,7 +193,7 @@ def test_a_write_that_raises_is_rolled_back() -> None:
 
     def write_and_fail() -> None:
         with workflows().writing() as store:
-            store.save(workflow_arguments.create_workflow("x", "Other", "", None, "2026-01-01T00:00:00Z"))
+            store.save(workflow_rules.create_workflow("x", "Other", "", None, "2026-01-01T00:00:00Z"))
             raise Bug
 
     with pytest.raises(Bug):

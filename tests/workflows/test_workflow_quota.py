@@ -18,10 +18,10 @@ from quilt_mcp.app import current_app, identity
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import NotFound, Unavailable
 from quilt_mcp.settings import Settings
-from quilt_mcp.workflows import retention
-from quilt_mcp.workflows.arguments import create_workflow
-from quilt_mcp.workflows.rules import WorkflowRuleError
+from quilt_mcp.workflows import database as retention
+from quilt_mcp.workflows.rules import WorkflowRuleError, create_workflow
 from quilt_mcp.workflows.service import (
+    Workflows,
     workflow_add_step,
     workflow_create,
     workflow_delete,
@@ -29,7 +29,6 @@ from quilt_mcp.workflows.service import (
     workflow_ids,
     workflow_update_step,
 )
-from quilt_mcp.workflows.stores import Workflows
 from tests.support import apps
 
 ISSUER = "https://issuer.example.com"

@@ -24,9 +24,10 @@ from quilt_mcp.app.database.engines import make_file
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, Unavailable
 from quilt_mcp.settings import Settings
-from quilt_mcp.workflows import statements
+from quilt_mcp.workflows import store as statements
 from quilt_mcp.workflows.model import LogEntry
 from quilt_mcp.workflows.service import (
+    Workflows,
     workflow_add_step,
     workflow_create,
     workflow_get_status,
@@ -35,7 +36,6 @@ from quilt_mcp.workflows.service import (
     workflow_update_step,
 )
 from quilt_mcp.workflows.store import LOG_ENTRIES
-from quilt_mcp.workflows.stores import Workflows
 from tests.support import apps
 
 pytestmark = pytest.mark.usefixtures("data_dir")
@@ -246,7 +246,7 @@ KILLED = """
 import os, signal
 from quilt_mcp.app import current_app
 from quilt_mcp.services import workflow_service
-from quilt_mcp.workflows.stores import Workflows
+from quilt_mcp.workflows.service import Workflows
 workflow_service.workflow_create("w", "Title")
 workflow_service.workflow_add_step("w", "a", "Do a")
 workflow_service.workflow_update_step("w", "a", "completed", "done", {"rows": 5})

@@ -79,11 +79,7 @@ def interruptible(interrupt: Callable[[], object]) -> Iterator[Callable[[], bool
 
 
 class Pools:
-    """The pools of one app.
-
-    Args:
-        settings: of the app; there are none for this.
-    """
+    """The pools of one app."""
 
     def __init__(self, settings: object = None) -> None:
         del settings
@@ -115,7 +111,7 @@ class Pools:
         return await self._run_in_thread(call, partial(queue.release, place))
 
     async def close(self) -> None:
-        """Do nothing: Python cannot stop a thread from outside."""
+        pass  # Python cannot stop a thread from outside
 
     async def _run_in_thread(self, call: Callable[[], T], release: Callable[[], None]) -> T:
         loop, started, stop = asyncio.get_running_loop(), threading.Lock(), _Stop()

@@ -17,15 +17,13 @@ from quilt_mcp.app.database.schema import Schema, State
 from quilt_mcp.commands.export_target import open_target, refuse_database
 from quilt_mcp.commands.import_report import EXPORTING, READING, Imported
 from quilt_mcp.core.errors import ResourceExecutionError
-from quilt_mcp.requirements import migrating
 from quilt_mcp.requirements.database import CREATED_BY_USE, Database, open_database, require_readable
 from quilt_mcp.requirements.settings import RequirementsSettings
 from quilt_mcp.requirements.tables import metadata
 from quilt_mcp.requirements.transfer.exporting import BATCH, EVERYTHING, Part, export_records
 from quilt_mcp.requirements.transfer.files import Format, Numbered, RecordReader, Refused, Writer
 from quilt_mcp.requirements.transfer.importing import Mode, Progress, import_records
-from quilt_mcp.requirements.transfer.partial import parse_change
-from quilt_mcp.requirements.transfer.records import TABLES, parse_record
+from quilt_mcp.requirements.transfer.records import TABLES, parse_change, parse_record
 from quilt_mcp.requirements.transfer.rejections import Rejection
 from quilt_mcp.requirements.transfer.reqif_reader import ReqifReader
 from quilt_mcp.requirements.transfer.reqif_writer import ReqifWriter
@@ -156,7 +154,7 @@ def export_file(
 def migrate() -> tuple[Schema, Schema]:
     """Migrate the tables to the newest revision. Return their state before and after."""
     with _open() as database:
-        before = migrating.upgrade(database)
+        before = database.upgrade()
         return before, database.schema()
 
 

@@ -6,10 +6,9 @@ from sqlalchemy import literal, literal_column, select, tuple_, union_all
 
 from quilt_mcp.core.answers import iso
 from quilt_mcp.requirements.answers import Change
-from quilt_mcp.requirements.briefs import brief_columns
 from quilt_mcp.requirements.conditions import Conditions, Selection, hide, restrict
 from quilt_mcp.requirements.kinds import KINDS, Kind
-from quilt_mcp.requirements.reads import Reader
+from quilt_mcp.requirements.reads import Reader, brief_columns
 from quilt_mcp.requirements.selecting import Mark, SelectedRows
 from quilt_mcp.requirements.tables import BY_KIND, AnyRow, Statement
 

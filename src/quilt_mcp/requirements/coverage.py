@@ -14,12 +14,11 @@ from sqlalchemy import ColumnElement, Table, exists, select
 from quilt_mcp.core import cursors
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
 from quilt_mcp.requirements.answers import BriefEntity, Coverage, Gap, ProjectName
-from quilt_mcp.requirements.briefs import BriefReader, build_brief
 from quilt_mcp.requirements.conditions import restrict
 from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
 from quilt_mcp.requirements.parameters import CATEGORIES, EntityId
 from quilt_mcp.requirements.projects import find_project, make_unknown_project
-from quilt_mcp.requirements.reads import Reader
+from quilt_mcp.requirements.reads import Reader, build_brief
 from quilt_mcp.requirements.tables import BY_KIND, acceptance_criteria, epics, requirements, user_stories
 
 FIRST = 5
@@ -57,24 +56,24 @@ class Filter:
         return [*conditions, of_epic]
 
 
-def _lack_criteria(_: BriefReader) -> dict[Kind, ColumnElement[bool]]:
+def _lack_criteria(_: Reader) -> dict[Kind, ColumnElement[bool]]:
     # The children of a visible story are visible: they are in its project.
     return {USER_STORY: ~exists().where(acceptance_criteria.c.user_story_id == user_stories.c.id)}
 
 
-def _lack_requirements(reader: BriefReader) -> dict[Kind, ColumnElement[bool]]:
+def _lack_requirements(reader: Reader) -> dict[Kind, ColumnElement[bool]]:
     refers = requirements.c.acceptance_criteria_id == acceptance_criteria.c.id
     # SQLite reads only the index if the column is in it. It would look up each project of the caller on its own.
     visible = restrict(requirements.c.project_id, reader.scope, reader.dialect, by_index=False)
     return {ACCEPTANCE_CRITERIA: ~exists(requirements.c.acceptance_criteria_id).where(refers, *visible)}
 
 
-def _lack_criterion(reader: BriefReader) -> dict[Kind, ColumnElement[bool]]:
+def _lack_criterion(reader: Reader) -> dict[Kind, ColumnElement[bool]]:
     refers = acceptance_criteria.c.id == requirements.c.acceptance_criteria_id
     return {REQUIREMENT: ~exists().where(refers, *reader.restrict(acceptance_criteria))}
 
 
-def _lack_parents(_: BriefReader) -> dict[Kind, ColumnElement[bool]]:
+def _lack_parents(_: Reader) -> dict[Kind, ColumnElement[bool]]:
     # Foreign keys prevent orphans. SQLite enforces them only for programs that ask for it.
     return {kind: _lacks_parent(BY_KIND[kind.name], kind) for kind in KINDS if kind is not EPIC}
 
@@ -84,7 +83,7 @@ def _lacks_parent(table: Table, kind: Kind) -> ColumnElement[bool]:
     return ~exists().where(parent.c.id == table.c[str(kind.parent_column)])
 
 
-_CONDITIONS: Mapping[str, Callable[[BriefReader], dict[Kind, ColumnElement[bool]]]] = dict(
+_CONDITIONS: Mapping[str, Callable[[Reader], dict[Kind, ColumnElement[bool]]]] = dict(
     zip(CATEGORIES, (_lack_criteria, _lack_requirements, _lack_criterion, _lack_parents), strict=True)
 )
 """For each category, the function that returns the condition for each kind that it contains."""
@@ -92,26 +91,25 @@ _NEEDS_ROWS = {"requirements_without_criterion", "orphans"}
 """The categories with conditions on columns that are not in the index of a project's entities."""
 
 
-def find_filter(reader: Reader, epic: EntityId | None, project: str | None, *, has_projects: bool) -> Filter:
+def find_filter(reader: Reader, epic: EntityId | None, project: str | None) -> Filter:
     """Find what to limit the answer to.
 
     Args:
         reader: reads for the caller.
         epic: the ID of an epic.
         project: the ID or the name of a project.
-        has_projects: whether the database has projects.
 
     Raises:
         NotFound: the caller sees no such epic or project, or the epic is in another project.
     """
-    if project is not None and not has_projects:
+    if project is not None and reader.is_existing:
         raise make_unknown_project(project)
-    found = None if project is None else find_project(reader.briefs, project)
+    found = None if project is None else find_project(reader, project)
     if epic is None:
         return Filter(None, found)
     epic_id = reader.find_id(EPIC, epic)
-    statement = reader.briefs.select(EPIC).where(epics.c.id == epic_id, *Filter(project=found).limit(EPIC))
-    for row in reader.briefs.execute(statement):
+    statement = reader.select_briefs(EPIC).where(epics.c.id == epic_id, *Filter(project=found).limit(EPIC))
+    for row in reader.execute(statement):
         return Filter(build_brief(EPIC, row), found)
     raise NotFound(
         f"Epic {epic.value} not found in project {project!a}.",
@@ -121,7 +119,7 @@ def find_filter(reader: Reader, epic: EntityId | None, project: str | None, *, h
 
 
 def read_coverage(
-    reader: BriefReader,
+    reader: Reader,
     *,
     categories: tuple[str, ...],
     limited: Filter,
@@ -192,7 +190,7 @@ def _parse_position(cursor: str | None, tag: str) -> _Position | None:
 
 
 def _read_gap(  # noqa: PLR0917 - one caller
-    reader: BriefReader,
+    reader: Reader,
     category: str,
     limited: Filter,
     position: _Position | None,
@@ -225,7 +223,7 @@ def _read_gap(  # noqa: PLR0917 - one caller
 class _Counter:
     """Counts the entities that an answer is limited to. Each total is counted once."""
 
-    def __init__(self, reader: BriefReader, limited: Filter) -> None:
+    def __init__(self, reader: Reader, limited: Filter) -> None:
         self._reader = reader
         self._limited = limited
         self._totals: dict[Kind, int] = {}
@@ -233,7 +231,7 @@ class _Counter:
     def count_all(self, kind: Kind) -> int:
         """Return the number of all of a kind."""
         if kind not in self._totals:
-            self._totals[kind] = self._reader.count(kind, self._limited.limit(kind))
+            self._totals[kind] = self._reader.count_entities(kind, self._limited.limit(kind))
         return self._totals[kind]
 
     def count(self, kind: Kind, conditions: Conditions, *, needs_rows: bool) -> int:
@@ -243,7 +241,7 @@ class _Counter:
         otherwise read them project by project, which takes several times as long as for an administrator.
         """
         by_index = not (needs_rows and self._has_scope and self._sees_many(kind))
-        return self._reader.count(kind, conditions, by_index=by_index)
+        return self._reader.count_entities(kind, conditions, by_index=by_index)
 
     @property
     def _has_scope(self) -> bool:
@@ -255,7 +253,7 @@ class _Counter:
 
 
 def _read_kind(
-    reader: BriefReader, kind: Kind, conditions: Conditions, after: str, limit: int
+    reader: Reader, kind: Kind, conditions: Conditions, after: str, limit: int
 ) -> list[tuple[str, BriefEntity]]:
     """Read the first entities of a kind that follow a key. Return them with their keys."""
     table, place = BY_KIND[kind.name], str(KINDS.index(kind))
@@ -263,7 +261,7 @@ def _read_kind(
         if not after.startswith(place):
             return []
         conditions = [*conditions, table.c.id > after.removeprefix(place)]
-    statement = reader.select(kind).where(*conditions).order_by(table.c.id).limit(limit)
+    statement = reader.select_briefs(kind).where(*conditions).order_by(table.c.id).limit(limit)
     return [(f"{place}{row.id}", build_brief(kind, row)) for row in reader.execute(statement)]
 
 

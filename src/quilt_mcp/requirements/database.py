@@ -1,9 +1,9 @@
 """The requirements database: connections to read and to write, and its schema."""
 
+import logging
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import Context
-from importlib import import_module
 from pathlib import Path
 from threading import Lock
 
@@ -104,6 +104,8 @@ def require_readable(schema: Schema) -> None:
         suggested_actions=[MIGRATE],
     )
 
+
+logger = logging.getLogger(__name__)
 
 _REVISION = f"SELECT version_num FROM {MIGRATIONS.version_table}"  # noqa: S608 - a constant
 
@@ -225,6 +227,28 @@ class Database:
                 connection.exec_driver_sql("SELECT pg_advisory_xact_lock(2026110401)")
             yield connection
 
+    def upgrade(self) -> Schema:
+        """Migrate to the newest revision, and return what was there before.
+
+        Does nothing if the tables have that revision. A failure leaves everything as it was.
+
+        Raises:
+            Unavailable: the database cannot be reached, is too slow or too busy.
+            ResourceExecutionError: the tables are not ours, or of a newer version.
+        """
+        with self.migrating() as connection:
+            before = examine(connection)  # in the transaction: another process can have migrated meanwhile
+            if before.state not in {"empty", "outdated", "current"}:
+                require_readable(before)
+                raise ResourceExecutionError(
+                    "This database belongs to another requirements system. quilt-mcp does not migrate it.",
+                    suggested_actions=["Set QUILT_MCP_DATABASE_URL to an empty database."],
+                )
+            if before.revision != MIGRATIONS.newest:
+                MIGRATIONS.upgrade(connection)
+                logger.info("requirements database migrated from %s to %s", before.revision, MIGRATIONS.newest)
+        return before
+
     def close(self) -> None:
         """Close every connection that is not in use. The database can be used again."""
         self._is_examined = self._has_opened = False
@@ -247,10 +271,9 @@ class Database:
         self._require_content()
         schema = self.schema()
         if self.dialect == "sqlite" and schema.state in {"empty", "outdated"}:
-            upgrade = import_module("quilt_mcp.requirements.migrating").upgrade
             # With many rows this can take longer than a read may. In a context without a caller, it continues when the
             # read has been cancelled, and the next reads wait for it.
-            Context().run(upgrade, self)
+            Context().run(self.upgrade)
             schema = self.schema()
         require_readable(schema)
         return schema

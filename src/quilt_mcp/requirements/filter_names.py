@@ -25,14 +25,12 @@ class FilterNames:
     Args:
         reader: reads for the caller.
         username: the caller's name in the database; None without one.
-        is_existing: whether it is a database of the earlier requirements system.
     """
 
-    def __init__(self, reader: Reader, username: str | None, *, is_existing: bool) -> None:
+    def __init__(self, reader: Reader, username: str | None) -> None:
         self._reader = reader
         self._username = username
-        self._is_existing = is_existing
-        self._dialect = reader.connection.dialect.name
+        self._dialect = reader.dialect
 
     def resolve(self, filters: Filters, kinds: Sequence[Kind] = KINDS) -> Selection:
         """Replace the names in filters with IDs, for a list of entities of these kinds.
@@ -70,7 +68,7 @@ class FilterNames:
     def _list_statuses(self, kinds: Iterable[Kind]) -> list[str]:
         kinds = [kind for kind in kinds if kind.statuses]
         found = dict.fromkeys(status for kind in kinds for status in kind.statuses)
-        for kind in kinds if self._is_existing else ():
+        for kind in kinds if self._reader.is_existing else ():
             status = BY_KIND[kind.name].c.status
             rows = self._reader.execute(select(status).distinct().limit(_MOST_NAMES))
             found |= dict.fromkeys(sorted(row.status for row in rows))
@@ -87,7 +85,7 @@ class FilterNames:
         """Refuse statuses that no entity of these kinds can have."""
         known = {status for kind in kinds for status in kind.statuses}
         for value in values:
-            if value not in known and not (self._is_existing and self._occurs(value, kinds)):
+            if value not in known and not (self._reader.is_existing and self._occurs(value, kinds)):
                 raise refuse_status(value, self._list_statuses(kinds))
 
     def _find_users(self, values: Sequence[str]) -> tuple[str, ...]:
@@ -121,7 +119,7 @@ class FilterNames:
 
     def _find_projects(self, values: Sequence[str]) -> tuple[str, ...]:
         """Return the IDs of projects of the caller."""
-        if values and self._is_existing:
+        if values and self._reader.is_existing:
             raise InvalidTemplateVariable(
                 "`project` is not allowed: a database of the earlier requirements system has no projects.",
                 suggested_actions=["Omit `project`."],

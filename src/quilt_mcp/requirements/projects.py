@@ -7,14 +7,13 @@ from sqlalchemy import ColumnElement, func, select
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.requirements.answers import Project, ProjectName
-from quilt_mcp.requirements.briefs import BriefReader
 from quilt_mcp.requirements.conditions import match_any, restrict
 from quilt_mcp.requirements.parameters import Position
-from quilt_mcp.requirements.reads import Rows
+from quilt_mcp.requirements.reads import Reader, Rows
 from quilt_mcp.requirements.tables import Statement, epics, projects
 
 
-def read_projects(reader: BriefReader, position: Position, *, limit: int) -> Rows[Project]:
+def read_projects(reader: Reader, position: Position, *, limit: int) -> Rows[Project]:
     """Read a page of the caller's projects."""
     [after], visible = position.after, _restrict(reader)
     if position.totals:
@@ -42,7 +41,7 @@ def read_projects(reader: BriefReader, position: Position, *, limit: int) -> Row
     return Rows(found, total, shown[-1].id if len(rows) > limit else None)
 
 
-def find_project(reader: BriefReader, text: str) -> ProjectName:
+def find_project(reader: Reader, text: str) -> ProjectName:
     """Find a project of the caller by its ID or its name.
 
     Raises:
@@ -53,7 +52,7 @@ def find_project(reader: BriefReader, text: str) -> ProjectName:
     raise make_unknown_project(text)
 
 
-def list_names(reader: BriefReader, prefix: str, limit: int) -> list[str]:
+def list_names(reader: Reader, prefix: str, limit: int) -> list[str]:
     """List the first names of the caller's projects that start with a prefix."""
     # not LIKE and not the default order, in which the two databases differ
     starts = func.substr(projects.c.name, 1, len(prefix)) == prefix
@@ -71,11 +70,11 @@ def make_unknown_project(text: str) -> NotFound:
     )
 
 
-def _select_names(reader: BriefReader) -> Statement:
+def _select_names(reader: Reader) -> Statement:
     return select(projects.c.id, projects.c.name).where(*_restrict(reader))
 
 
-def _restrict(reader: BriefReader) -> list[ColumnElement[bool]]:
+def _restrict(reader: Reader) -> list[ColumnElement[bool]]:
     return restrict(projects.c.id, reader.scope, reader.dialect)
 
 

@@ -9,19 +9,19 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Table, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, FromClause, Table, bindparam, func, literal_column, select
 
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements import kinds, shapes
 from quilt_mcp.requirements.answers import (
     AcceptanceCriterion,
+    BriefEntity,
     Requirement,
     RequirementType,
 )
-from quilt_mcp.requirements.briefs import BriefReader
 from quilt_mcp.requirements.conditions import Scope, restrict
-from quilt_mcp.requirements.kinds import Kind
+from quilt_mcp.requirements.kinds import REQUIREMENT, Kind
 from quilt_mcp.requirements.names import select_columns, select_name
 from quilt_mcp.requirements.parameters import EntityId, Position, advise_list
 from quilt_mcp.requirements.shapes import Shape
@@ -36,6 +36,13 @@ A = TypeVar("A")
 Child = TypeVar("Child", AcceptanceCriterion, Requirement)
 
 _TYPE_COLUMNS = [requirement_types.c.id, requirement_types.c.name, requirement_types.c.description]
+
+
+_NULL: ColumnElement[object] = literal_column("NULL")
+MAX_SHOWN = 120
+"""Maximum length of a description that is shown as a title."""
+_FEW = 8
+"""SQLite reads an eighth of the rows by an index about as fast as all rows in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +77,24 @@ class Reader:
         connection: to the database.
         scope: what the caller may see.
         has_users: whether the names of users can be read.
+        is_existing: whether it is a database of the earlier requirements system: without projects and search index.
 
     Attributes:
-        connection: as given, as are `scope` and `has_users`.
+        connection: as given, as are `scope`, `has_users` and `is_existing`.
     """
 
-    def __init__(self, connection: Connection, scope: Scope, *, has_users: bool = True) -> None:
+    def __init__(
+        self, connection: Connection, scope: Scope, *, has_users: bool = True, is_existing: bool = False
+    ) -> None:
         self.connection = connection
         self.scope = scope
         self.has_users = has_users
+        self.is_existing = is_existing
 
     @property
-    def briefs(self) -> BriefReader:
-        """Reads entities in one line, for the same caller over the same connection."""
-        return BriefReader(self.connection, self.scope)
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self.connection.dialect.name
 
     def find_id(self, kind: Kind, entity_id: EntityId) -> str:
         """Return the UUID of an entity.
@@ -123,7 +134,7 @@ class Reader:
         """List the first reference IDs that start with a prefix, sorted."""
         table = BY_KIND[kind.name]
         column: ColumnElement[str] = table.c.reference_id
-        if self.connection.dialect.name == "postgresql":
+        if self.dialect == "postgresql":
             column = column.collate("C")  # the tables of the earlier system can have a collation of a language
         conditions = [column >= prefix, column < prefix + "\x7f", *self.restrict(table)]
         rows = self.execute(select(table.c.reference_id).where(*conditions).order_by(column).limit(limit))
@@ -178,17 +189,37 @@ class Reader:
         """Return the WHERE conditions that limit the rows of a table to the scope."""
         if self.scope.projects is None:  # as in a database of the earlier system, where tables have no project_id
             return []
-        return restrict(table.c.project_id, self.scope, self.connection.dialect.name)
+        return restrict(table.c.project_id, self.scope, self.dialect)
 
     def count(self, rows: FromClause, conditions: Sequence[ColumnElement[bool]]) -> int:
         """Count the rows that fulfil the conditions."""
         [counted] = self.execute(select(func.count().label("total")).select_from(rows).where(*conditions))
         return int(counted.total)
 
+    def select_briefs(self, kind: Kind, *more: ColumnElement[object]) -> Statement:
+        """Return the SELECT of all entities of a kind that the caller may see, in one line each."""
+        return select(*brief_columns(kind), *more).where(*self.restrict(BY_KIND[kind.name]))
+
+    def count_entities(self, kind: Kind, conditions: Sequence[ColumnElement[bool]], *, by_index: bool = True) -> int:
+        """Return the number of entities of a kind that meet these conditions and that the caller may see.
+
+        Args:
+            kind: the kind.
+            conditions: the conditions.
+            by_index: see `conditions.restrict`.
+        """
+        table = BY_KIND[kind.name]
+        visible = restrict(table.c.project_id, self.scope, self.dialect, by_index=by_index)
+        return self.count(table, [*visible, *conditions])
+
+    def sees_many(self, kind: Kind, count: int) -> bool:
+        """Return whether this number is a large part of all entities of a kind, also of those outside the scope."""
+        return count * _FEW > self.count(BY_KIND[kind.name], [])
+
     def execute(self, statement: Statement, parameters: Mapping[str, object] | None = None) -> list[AnyRow]:
         """Return the rows of a statement. The caller restricts it."""
         with calling("sql", "select"):
-            return [*(self.connection.execute(statement, parameters)).all()]
+            return [*self.connection.execute(statement, parameters).all()]
 
 
 @cache  # to create this statement, and to look it up among the compiled, takes longer than to execute it
@@ -202,3 +233,30 @@ def _select_entity(shape: Shape[Any], column: str, *, has_users: bool) -> Statem
 def _start_after(statement: Statement, table: Table, after: str) -> Statement:
     """Limit a statement to the rows that follow an ID. The column is the table's: the SELECT can have another `id`."""
     return (statement.where(table.c.id > after) if after else statement).order_by(table.c.id)
+
+
+def brief_columns(kind: Kind) -> list[ColumnElement[object]]:
+    """Return the columns that `build_brief` needs, and the IDs of the parent and of the acceptance criterion."""
+    table = BY_KIND[kind.name]
+    shown = table.c.title if kind.statuses else func.substr(table.c.description, 1, MAX_SHOWN)
+    return [
+        table.c.id,
+        table.c.reference_id,
+        shown.label("title"),
+        table.c.status if kind.statuses else _NULL.label("status"),
+        table.c.priority if kind.statuses else _NULL.label("priority"),
+        (table.c[kind.parent_column] if kind.parent_column else _NULL).label("parent_id"),
+        (table.c.acceptance_criteria_id if kind is REQUIREMENT else _NULL).label("criterion_id"),
+    ]
+
+
+def build_brief(kind: Kind, row: AnyRow) -> BriefEntity:
+    """Build the answer from a row with the brief columns of a kind."""
+    return {
+        "id": row.id,
+        "reference_id": row.reference_id,
+        "type": kind.name,
+        "title": row.title,
+        "status": row.status,
+        "priority": row.priority,
+    }

@@ -156,8 +156,6 @@ class SelectedPages(Generic[A]):
         reader: reads for the caller.
         shape: of the entities.
         selection: the filters and the order.
-        is_existing: whether it is a database of the earlier requirements system: without projects, without our
-            indexes, and with times that can be null.
         parent: the ID of the parent of all entities; None for all entities of the kind.
         thresholds: decide between the ways to read.
     """
@@ -168,16 +166,14 @@ class SelectedPages(Generic[A]):
         shape: Shape[A],
         selection: Selection,
         *,
-        is_existing: bool,
         parent: str | None = None,
         thresholds: Thresholds = DEFAULT,
     ) -> None:
         self._reader = reader
         self._shape = shape
-        self._dialect = reader.connection.dialect.name
+        self._dialect = reader.dialect
         self._table = BY_KIND[shape.kind.name]
         self._parent = parent
-        self._is_existing = is_existing
         self._thresholds = thresholds
         self._selection = self._include_scope(selection)
         # rows that changed since a time are rarely near the start of another order
@@ -253,7 +249,7 @@ class SelectedPages(Generic[A]):
         """Return a selection for each value of the lead, each of which an index has in order; none if it has not."""
         if lead == self._shape.kind.parent_column and self._parent:
             return [self._selection]
-        if lead is None or lead not in _LEADS or self._is_existing:
+        if lead is None or lead not in _LEADS or self._reader.is_existing:
             return []
         changes: list[dict[str, Any]] = [{_LEADS[lead]: (value,)} for value in getattr(self._selection, _LEADS[lead])]
         if lead == "status":  # its index continues with the priority
@@ -301,13 +297,13 @@ class SelectedPages(Generic[A]):
             values = [len(str(mark.value)), mark.value]
         last = tuple_(*(literal(value, key.type) for key, value in zip(order, [*values, mark.row_id], strict=True)))
         follows = tuple_(*order) < last if is_descending else tuple_(*order) > last
-        return or_(follows, keys[0].is_(None)) if keys and self._is_existing else follows
+        return or_(follows, keys[0].is_(None)) if keys and self._reader.is_existing else follows
 
     def _order(self, keys: Iterable[AnyColumn], row_id: AnyColumn) -> list[AnyColumn]:
         is_descending = self._sort is not None and self._sort.descending
         order: list[AnyColumn] = [one.desc() if is_descending else one.asc() for one in (*keys, row_id)]
         # our own tables have no nulls, and their indexes no place for them
-        return [one.nulls_last() for one in order] if self._is_existing else order
+        return [one.nulls_last() for one in order] if self._reader.is_existing else order
 
     def _include_scope(self, selection: Selection) -> Selection:
         """Return the selection with what the caller may see as a filter, if that is few projects."""

@@ -69,11 +69,10 @@ class RequirementsStore:
             ResourceFailure: as `Database.reading`.
         """
         with self.database.reading() as connection:
-            caller = identity.current()
+            caller, is_existing = identity.current(), self.database.is_existing
             if scope is None:
-                has_projects = not self.database.is_existing
-                scope = load_scope(connection, caller.key, self._username(caller), has_projects=has_projects)
-            yield Reader(connection, scope, has_users=may_read_users(connection))
+                scope = load_scope(connection, caller.key, self._username(caller), has_projects=not is_existing)
+            yield Reader(connection, scope, has_users=may_read_users(connection), is_existing=is_existing)
 
     def _username(self, caller: identity.Identity) -> str | None:
         """Return the caller's name in the database; None for an administrator, which a local caller is by default."""
@@ -90,8 +89,7 @@ class RequirementsStore:
         return self._names_for(reader).resolve(filters, kinds)
 
     def _names_for(self, reader: Reader) -> FilterNames:
-        username = self._username(identity.current())
-        return FilterNames(reader, username, is_existing=self.database.is_existing)
+        return FilterNames(reader, self._username(identity.current()))
 
     def find_scope(self) -> Scope:
         """Return what the current caller may see now."""
@@ -155,15 +153,13 @@ class RequirementsStore:
         parsed = parse_query(query)
         with self.open_reader() as reader:
             return read_search_page(
-                reader.connection,
+                reader,
                 query=query,
                 parsed=parsed,
                 cursor=cursor,
                 limit=limit,
                 cap=self.settings.search_candidates,
-                scope=reader.scope,
                 selection=self.select(reader, filters, kinds.KINDS),
-                is_existing=self.database.is_existing,
                 most_projects=self.thresholds.most_projects,
             )
 
@@ -174,7 +170,7 @@ class RequirementsStore:
             found = reader.find_id(kind, entity_id)
             tag = cursors.compute_tag("trace", found, steps, reader.scope)
             after = cursors.decode(cursor, tag) if cursor else ""
-            return read_trace(reader.briefs, kind, found, depth=steps, after=after, limit=size, tag=tag)
+            return read_trace(reader, kind, found, depth=steps, after=after, limit=size, tag=tag)
 
     def read_coverage(
         self, epic: str | None, project: str | None, category: str | None, cursor: str | None, limit: str | None
@@ -184,9 +180,9 @@ class RequirementsStore:
         size = parse_limit(limit, default=DEFAULT_LIMIT if category else FIRST)
         epic_id = None if epic is None else self._parse_id(kinds.EPIC, epic)
         with self.open_reader() as reader:
-            limited = find_filter(reader, epic_id, project, has_projects=not self.database.is_existing)
+            limited = find_filter(reader, epic_id, project)
             return read_coverage(
-                reader.briefs,
+                reader,
                 categories=categories,
                 limited=limited,
                 limit=size,
@@ -212,14 +208,14 @@ class RequirementsStore:
         with self.open_reader() as reader:
             tag = cursors.compute_tag("projects", reader.scope)
             position = decode_position(cursor, tag)
-            if self.database.is_existing:
+            if reader.is_existing:
                 return Page([], 0, None)
-            return _make_page(read_projects(reader.briefs, position, limit=size), tag)
+            return _make_page(read_projects(reader, position, limit=size), tag)
 
     def list_project_names(self, prefix: str, limit: int) -> list[str]:
         """List the first names of the caller's projects that start with a prefix."""
         with self.open_reader() as reader:
-            return [] if self.database.is_existing else list_names(reader.briefs, prefix, limit)
+            return [] if reader.is_existing else list_names(reader, prefix, limit)
 
     def list_filter_values(self, parameter: str, kind: Kind, prefix: str, limit: int) -> list[str]:
         """List the first values of a parameter of the list of a kind that start with a prefix."""
@@ -242,8 +238,7 @@ class RequirementsStore:
     ) -> Page[A]:
         """Read a page of the entities that match filters, in the order of the filters."""
         selection = self.select(reader, filters, [shape.kind])
-        is_existing, thresholds = self.database.is_existing, self.thresholds
-        pages = SelectedPages(reader, shape, selection, is_existing=is_existing, parent=parent, thresholds=thresholds)
+        pages = SelectedPages(reader, shape, selection, parent=parent, thresholds=self.thresholds)
         tag = cursors.compute_tag(shape.kind.segment, parent, selection, reader.scope)
         mark = None if cursor is None else decode_mark(cursor, pages.sort_key, tag)
         found = pages.read(mark, size)

@@ -14,9 +14,9 @@ from sqlalchemy import ColumnElement
 
 from quilt_mcp.core import cursors
 from quilt_mcp.requirements.answers import BriefEntity, Cycle, Trace, TracedEntity, TraceLink
-from quilt_mcp.requirements.briefs import BriefReader, build_brief
 from quilt_mcp.requirements.conditions import match_any
 from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, BY_NAME, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
+from quilt_mcp.requirements.reads import Reader, build_brief
 from quilt_mcp.requirements.tables import (
     BY_KIND,
     AnyRow,
@@ -181,7 +181,7 @@ class LinkReader:
         max_rows: maximum number of rows of each statement.
     """
 
-    def __init__(self, reader: BriefReader, max_rows: int) -> None:
+    def __init__(self, reader: Reader, max_rows: int) -> None:
         self._reader = reader
         self._max_rows = max_rows
 
@@ -218,7 +218,7 @@ class LinkReader:
         if not wanted:
             return []
         is_wanted = match_any(BY_KIND[kind.name].c.id, wanted, self._reader.dialect)
-        rows = self._reader.execute(self._reader.select(kind).where(is_wanted))
+        rows = self._reader.execute(self._reader.select_briefs(kind).where(is_wanted))
         return [build_node(kind, row, is_below=False) for row in rows]
 
     def _read_downwards(self, nodes: Mapping[str, Node], parent: Kind, kind: Kind) -> FoundLinks:
@@ -226,7 +226,7 @@ class LinkReader:
         ids = [node.id for node in nodes.values() if node.kind is parent and node.is_below]
         name: LinkName = "child" if kind.parent == parent.name else "requirement"
         table = BY_KIND[kind.name]
-        statement = self._reader.select(kind)
+        statement = self._reader.select_briefs(kind)
         rows, until = self._read_rows(nodes, statement, ids, table.c[f"{parent.name}_id"], table.c.id)
         return FoundLinks(
             [Link(nodes[row.source_id], build_node(kind, row, is_below=True), name) for row in rows], until
@@ -238,7 +238,7 @@ class LinkReader:
         this, other = columns.source_requirement_id, columns.target_requirement_id
         if direction == "incoming":
             this, other = other, this
-        statement = self._reader.select(
+        statement = self._reader.select_briefs(
             REQUIREMENT, columns.id.label("relationship_id"), types.name.label("relationship_type")
         ).select_from(
             requirement_relationships.join(relationship_types, types.id == columns.relationship_type_id).join(
@@ -327,9 +327,7 @@ class Walk:
     is_full: bool = False
 
 
-def read_trace(
-    reader: BriefReader, kind: Kind, entity_id: str, *, depth: int, after: str, limit: int, tag: str
-) -> Trace:
+def read_trace(reader: Reader, kind: Kind, entity_id: str, *, depth: int, after: str, limit: int, tag: str) -> Trace:
     """Read a page of the trace of an entity that the caller may see.
 
     Args:
@@ -341,12 +339,12 @@ def read_trace(
         limit: maximum number of links of the page.
         tag: of the cursors.
     """
-    [row] = reader.execute(reader.select(kind).where(BY_KIND[kind.name].c.id == entity_id))
+    [row] = reader.execute(reader.select_briefs(kind).where(BY_KIND[kind.name].c.id == entity_id))
     result = walk(reader, build_node(kind, row, is_below=True), depth)
     return _make_page(result, depth=depth, after=after, limit=limit, tag=tag)
 
 
-def walk(reader: BriefReader, start: Node, depth: int, *, max_links: int = MAX_LINKS) -> Walk:
+def walk(reader: Reader, start: Node, depth: int, *, max_links: int = MAX_LINKS) -> Walk:
     """Follow the links of an entity.
 
     Args:

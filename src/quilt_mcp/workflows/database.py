@@ -6,18 +6,84 @@ Only `Workflows` imports this, when it is first used, because it imports SQLAlch
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from threading import Lock
 
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, bindparam, delete, inspect, select, tuple_
 from sqlalchemy.schema import CreateSchema
 
 from quilt_mcp.app.database.engines import Storage, make_file, translate
+from quilt_mcp.app.database.failures import DatabaseFailures
+from quilt_mcp.app.database.schema import Migrations, Schema, missing_columns
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.workflows.failures import FAILURES, SCHEMA
-from quilt_mcp.workflows.schema_state import MIGRATIONS, examine
+from quilt_mcp.core.tracing import calling
 from quilt_mcp.workflows.settings import FILE_NAME, WorkflowSettings
 from quilt_mcp.workflows.store import WorkflowStore
+from quilt_mcp.workflows.tables import log, metadata, steps, workflows
+
+SCHEMA = "quilt_mcp_workflows"
+"""The schema of the tables in PostgreSQL."""
+
+FAILURES = DatabaseFailures(
+    name="workflow database",
+    setting="QUILT_MCP_WORKFLOWS_URL",
+    file_name=FILE_NAME,
+    check="If the error persists, check QUILT_MCP_WORKFLOWS_URL.",
+    grant=f"Let the user of QUILT_MCP_WORKFLOWS_URL create the schema {SCHEMA}, or make it the schema's owner.",
+)
+
+
+MIGRATIONS = Migrations(
+    folder=Path(__file__).parent / "migrations",
+    version_table="workflows_schema_version",
+    revisions=("0001",),
+)
+_COLUMNS = {table.name: set(table.columns.keys()) for table in metadata.sorted_tables}
+
+
+def examine(connection: Connection) -> Schema:
+    """Return what a connection sees. Changes nothing.
+
+    Raises:
+        ResourceExecutionError: the tables are of a newer version or another program.
+    """
+    # Named, because the search path leaves out a schema that the user may not use.
+    schema = SCHEMA if connection.dialect.name == "postgresql" else None
+    inspector = inspect(connection)
+    tables = inspector.get_table_names(schema)
+    if found := MIGRATIONS.find_schema(connection, tables, schema):
+        if found.state == "newer":
+            raise FAILURES.make_newer(str(found.revision), MIGRATIONS.newest)
+        return found
+    if not set(tables) - {MIGRATIONS.version_table}:
+        return Schema("empty")
+    missing = missing_columns(inspector, _COLUMNS, schema)
+    raise FAILURES.make_foreign(", ".join(missing) or "the schema version")
+
+
+BATCH = 100
+"""The most that one transaction deletes, because other writers wait for it."""
+
+_EXPIRED = (
+    select(workflows.c.owner, workflows.c.id)
+    .where(workflows.c.updated_at < bindparam("until"))
+    .order_by(workflows.c.updated_at, workflows.c.owner, workflows.c.id)
+    .limit(BATCH)
+)
+# Log entries refer to steps, and steps to workflows: so all three statements find the same workflows.
+_STATEMENTS = [
+    *(delete(table).where(tuple_(table.c.owner, table.c.workflow_id).in_(_EXPIRED)) for table in (log, steps)),
+    delete(workflows).where(tuple_(workflows.c.owner, workflows.c.id).in_(_EXPIRED)),
+]
+
+
+def delete_expired(connection: Connection, days: int) -> int:
+    """Delete at most one batch of workflows with their last change more than `days` ago; return how many."""
+    until = (datetime.now(UTC) - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    with calling("sql", "workflows"):
+        return [connection.execute(statement, {"until": until}).rowcount for statement in _STATEMENTS][-1]
+
 
 logger = logging.getLogger(__name__)
 
@@ -120,5 +186,5 @@ def _migrate(connection: Connection) -> None:
         return
     if connection.dialect.name == "postgresql" and not inspect(connection).has_schema(SCHEMA):
         connection.execute(CreateSchema(SCHEMA))
-    import_module("quilt_mcp.app.database.migrating").upgrade(connection, MIGRATIONS)
+    MIGRATIONS.upgrade(connection)
     logger.info("workflow database migrated from %s to %s", schema.state, MIGRATIONS.newest)

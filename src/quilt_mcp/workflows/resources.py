@@ -5,8 +5,8 @@ from quilt_mcp.app.domain import Domain
 from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.registry import define
 from quilt_mcp.workflows import service
+from quilt_mcp.workflows.service import Workflows
 from quilt_mcp.workflows.settings import WorkflowSettings
-from quilt_mcp.workflows.stores import Workflows
 from quilt_mcp.workflows.tools import add_workflow_tools
 
 RESOURCES = [

@@ -1,18 +1,23 @@
 """The workflow:// resources, and the functions of the workflow tools.
 
 Each function that writes returns the full status of the workflow, as `workflow_get_status` does, except for
-`workflow_delete`. Repeating the last
-write changes nothing and returns the same. All functions raise Unavailable if the database cannot be reached or is busy
-for too long, and ResourceExecutionError if it cannot be used.
+`workflow_delete`. Repeating the last write changes nothing and returns the same. All functions raise Unavailable if
+the database cannot be reached or is busy for too long, and ResourceExecutionError if it cannot be used.
 """
 
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from importlib import import_module
+from threading import Lock
+from typing import TYPE_CHECKING, cast
 
-from quilt_mcp.app import current_app
+from quilt_mcp.app import current_app, identity
 from quilt_mcp.core.answers import JSONObject
-from quilt_mcp.core.errors import NotFound
-from quilt_mcp.workflows import arguments, quota, rules
+from quilt_mcp.core.errors import NotFound, ResourceFailure
+from quilt_mcp.workflows import rules
 from quilt_mcp.workflows.answers import (
     ListedWorkflow,
     WorkflowDeletion,
@@ -23,10 +28,107 @@ from quilt_mcp.workflows.answers import (
 )
 from quilt_mcp.workflows.model import LogEntry, Step, Workflow
 from quilt_mcp.workflows.rules import WorkflowRuleError
-from quilt_mcp.workflows.stores import Workflows
+from quilt_mcp.workflows.settings import WorkflowSettings
 
 if TYPE_CHECKING:
+    from quilt_mcp.workflows.database import WorkflowDatabase
     from quilt_mcp.workflows.store import Summary, WorkflowStore
+
+RETENTION_SECONDS = 600.0
+
+logger = logging.getLogger(__name__)
+
+
+class Workflows:
+    """Opens the workflow database when it is first used, so that a server starts without SQLAlchemy.
+
+    Args:
+        settings: of the workflow domain.
+        queue_seconds: as for `WorkflowDatabase`.
+        retention_seconds: the minimum time between two deletions of old workflows, while none are left.
+    """
+
+    def __init__(
+        self,
+        settings: WorkflowSettings,
+        *,
+        queue_seconds: float = 25.0,
+        retention_seconds: float = RETENTION_SECONDS,
+    ) -> None:
+        self._settings, self._retention_seconds = settings, retention_seconds
+        self._queue_seconds = queue_seconds
+        self._database: WorkflowDatabase | None = None
+        self._opening = Lock()
+        self._retain_at = 0.0
+
+    @contextmanager
+    def reading(self) -> Iterator["WorkflowStore"]:
+        """Yield the caller's store to read from; see `WorkflowDatabase.reading`.
+
+        Raises:
+            NotSignedIn: as `identity.current`.
+            Unavailable, ResourceExecutionError: as `WorkflowDatabase.reading`.
+        """
+        owner = identity.current().key
+        with self._open().reading(owner) as store:
+            yield store
+
+    @contextmanager
+    def writing(self) -> Iterator["WorkflowStore"]:
+        """Yield the caller's store to read and write; see `WorkflowDatabase.writing`.
+
+        Raises:
+            NotSignedIn: as `identity.current`.
+            Unavailable, ResourceExecutionError: as `WorkflowDatabase.writing`.
+        """
+        owner = identity.current().key
+        with self._open().writing(owner) as store:
+            yield store
+        self._delete_expired()
+
+    def check(self) -> None:
+        """Check the database in which machines share workflows. Does nothing if workflows are in a file.
+
+        Raises:
+            ResourceFailure: as `WorkflowDatabase.reading`.
+        """
+        if self._settings.workflows_url is not None:
+            with self._open().reading(""):
+                pass
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._database:
+            self._database.close()
+
+    def _delete_expired(self) -> None:
+        """Delete one batch of workflows that are too old, but not soon after the last one. Failures are only logged."""
+        days = self._settings.workflow_retention_days
+        with self._opening:
+            if days is None or time.monotonic() < self._retain_at:
+                return
+            self._retain_at = time.monotonic() + self._retention_seconds
+        retention = import_module("quilt_mcp.workflows.database")
+        try:
+            with self._open().changing() as connection:
+                number = retention.delete_expired(connection, days)
+        except ResourceFailure as failure:
+            logger.warning("workflows that are too old were not deleted: %s", failure.message)
+            return
+        if number:
+            logger.info("%d workflows were deleted: they have not changed for %d days", number, days)
+        if number == retention.BATCH:
+            self._retain_at = 0.0  # there can be more
+
+    def _open(self) -> "WorkflowDatabase":
+        with self._opening:
+            if self._database is None:
+                module = import_module("quilt_mcp.workflows.database")
+                self._database = cast(
+                    "WorkflowDatabase", module.WorkflowDatabase(self._settings, queue_seconds=self._queue_seconds)
+                )
+            return self._database
+
 
 __all__ = [
     "WorkflowRuleError",
@@ -87,13 +189,13 @@ def workflow_create(
     Raises:
         WorkflowRuleError: an argument is not valid, another workflow has this id, or the caller's quota is used up.
     """
-    new = arguments.create_workflow(workflow_id, name, description, metadata, _now())
+    new = rules.create_workflow(workflow_id, name, description, metadata, _now())
     with current_app().part(Workflows).writing() as store:
         existing = store.load(workflow_id)
         if existing is None:
-            quota.check_number(store)
+            rules.check_number(store)
             store.save(new)
-            quota.check_size(store)
+            rules.check_size(store)
         elif not existing.defined_like(new):
             raise WorkflowRuleError(
                 f"Workflow {workflow_id} already exists, with another name, description or metadata.",
@@ -116,14 +218,14 @@ def workflow_add_step(  # noqa: PLR0917 - the arguments of the tool
         WorkflowRuleError: an argument is not valid, another step has this id, or the caller's quota is used up.
         NotFound: the workflow does not exist.
     """
-    new = arguments.create_step(step_id, description, step_type, dependencies, metadata, now := _now())
+    new = rules.create_step(step_id, description, step_type, dependencies, metadata, now := _now())
     with current_app().part(Workflows).writing() as store:
         workflow = _load(store, workflow_id)
         if (existing := workflow.step(step_id)) is None:
             rules.check_new_step(workflow, new)
             workflow = workflow.with_step(new, now)
             store.save(workflow, new)
-            quota.check_size(store)
+            rules.check_size(store)
         elif not existing.defined_like(new):
             raise WorkflowRuleError(
                 f"Workflow {workflow_id} already has a step {step_id}, with other values.",
@@ -147,7 +249,7 @@ def workflow_update_step(  # noqa: PLR0917 - the arguments of the tool
             caller's quota is used up. A status without a text can always be set.
         NotFound: the workflow or the step does not exist.
     """
-    new_status, new_result = arguments.parse_update(status, message, result, error_message)
+    new_status, new_result = rules.parse_update(status, message, result, error_message)
     with current_app().part(Workflows).writing() as store:
         workflow = _load(store, workflow_id)
         step = _load_step(workflow, step_id)
@@ -159,7 +261,7 @@ def workflow_update_step(  # noqa: PLR0917 - the arguments of the tool
         if not changed.is_same(step) or not entry.repeats(workflow.last_entry(step_id)):
             store.save(workflow.with_step(changed, now), changed, entry)
             if message or result or error_message:
-                quota.check_size(store)
+                rules.check_size(store)
         return report(_load(store, workflow_id))
 
 

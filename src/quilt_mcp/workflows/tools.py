@@ -21,9 +21,8 @@ from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.core.uris import VALUE_PATTERN
 from quilt_mcp.workflows import service as workflow_service
 from quilt_mcp.workflows.answers import WorkflowDeletion, WorkflowReport
-from quilt_mcp.workflows.arguments import NAME_LENGTH, TEXT_LENGTH
 from quilt_mcp.workflows.model import StepStatus
-from quilt_mcp.workflows.rules import DEPENDENCIES
+from quilt_mcp.workflows.rules import DEPENDENCIES, NAME_LENGTH, TEXT_LENGTH
 
 MANUAL = "manual"
 _ID = f"^{VALUE_PATTERN}$"

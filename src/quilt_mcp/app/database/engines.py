@@ -108,7 +108,6 @@ class Storage:
 
     @property
     def dialect(self) -> str:
-        """`sqlite` or `postgresql`."""
         return self.engine.dialect.name
 
     @contextmanager
@@ -129,7 +128,7 @@ class Storage:
                 connection.commit()
 
     def close(self) -> None:
-        """Close every connection. The database can be used again."""
+        """Close the connections that are not in use. The database can be used again."""
         self.engine.dispose()
 
     def _begin(self, connection: Connection, mode: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -42,8 +43,11 @@ class Migrations:
 
     @property
     def newest(self) -> str:
-        """The newest revision."""
         return self.revisions[-1]
+
+    def upgrade(self, connection: Connection) -> None:
+        """Migrate to the newest revision, in the transaction of the connection. Imports Alembic, which takes long."""
+        import_module("quilt_mcp.app.database.migrating").upgrade(connection, self)
 
     def find_schema(self, connection: Connection, tables: Collection[str], schema: str | None = None) -> Schema | None:
         """Return the schema by the version table; None if it does not exist or is empty.

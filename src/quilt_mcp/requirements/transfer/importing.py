@@ -4,19 +4,117 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from operator import itemgetter
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, String, bindparam, cast, delete, insert, select, text, update
 
-from quilt_mcp.requirements import tables
+from quilt_mcp.requirements import kinds, tables
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.tables import BY_KIND, AnyRow
+from quilt_mcp.requirements.kinds import DEFAULT_PROJECT_ID
+from quilt_mcp.requirements.tables import BY_KIND, AnyRow, Values, metadata
 from quilt_mcp.requirements.transfer.files import Numbered, Refused
 from quilt_mcp.requirements.transfer.import_links import LinkResolver, check_relationships, match_records
-from quilt_mcp.requirements.transfer.import_writes import write_records
+from quilt_mcp.requirements.transfer.records import TABLES
 from quilt_mcp.requirements.transfer.rejections import Rejection, Rejections
-from quilt_mcp.requirements.transfer.spool import Spool, check_criteria, complete_records, open_spool
+from quilt_mcp.requirements.transfer.spool import (
+    Spool,
+    Spooled,
+    check_criteria,
+    complete_records,
+    list_unique,
+    open_spool,
+)
 from quilt_mcp.requirements.transfer.updating import Changes, Deleter, Updater
+from quilt_mcp.requirements.writing import create_entities, make_times, raise_counter
+
+_NAMED = TABLES.keys() - kinds.BY_NAME.keys() - {"member", "relationship"}
+_MEMBER = {"role": kinds.MEMBER_ROLES[0], "project_id": DEFAULT_PROJECT_ID}
+
+
+def write_records(
+    connection: Connection, spool: Spool, updater: Updater | None, report: Callable[[int], object]
+) -> None:
+    """Write all records.
+
+    Args:
+        connection: of a transaction of `Database.writing`.
+        spool: records that agree with each other and with the database.
+        updater: changes existing rows; None to write records of users, projects and types as whole rows.
+        report: called with the number of records that are written.
+    """
+    done = 0
+    # the file of a team without projects: its new users belong to the default project
+    has_members = bool(spool.counts["project"] or spool.counts["member"])
+    for kind in TABLES:
+        if kind in _NAMED and not updater:
+            _free_names(connection, spool, kind)
+        if entity := kinds.BY_NAME.get(kind):
+            raise_counter(connection, entity, spool.find_last_number(entity.table))
+        for records in spool.list_records(kind):
+            new = records
+            if updater:
+                new = updater.update_members(records) if kind == "member" else updater.update(kind, records)
+            _write_batch(connection, spool, kind, new, has_members=has_members)
+            if updater:
+                updater.note_created(kind, new)
+            done += len(records)
+            report(done)
+
+
+def _write_batch(connection: Connection, spool: Spool, kind: str, records: list[Spooled], *, has_members: bool) -> None:
+    rows = [{name: value for name, value in one.values.items() if name != "kind"} for one in records]
+    if not rows:
+        return
+    if entity := kinds.BY_NAME.get(kind):
+        create_entities(connection, entity, rows)
+    elif kind == "relationship":
+        now = {"created_at": datetime.now(UTC)}
+        connection.execute(insert(tables.requirement_relationships), [now | row for row in rows])
+    elif kind == "member":
+        _write_members(connection, rows)
+    else:
+        new = _write_named(connection, spool, TABLES[kind], rows)
+        if kind == "user" and not has_members:
+            _write_members(connection, [{"user_id": row["id"]} for row in new])
+
+
+def _free_names(connection: Connection, spool: Spool, kind: str) -> None:
+    """Replace the names and emails of the rows that will change, so that two of them can swap theirs."""
+    table = metadata.tables[TABLES[kind]]
+    for records in spool.list_records(kind):
+        if ids := spool.find_stored(table.name, [one.values["id"] for one in records]):
+            free = {name: cast(table.c.id, String) for name in list_unique(table.name) if name != "id"}
+            connection.execute(update(table).where(table.c.id.in_(ids)).values(free))
+
+
+def _write_named(connection: Connection, spool: Spool, table: str, rows: list[Values]) -> list[Values]:
+    """Write users, projects or types. Return those that are new."""
+    columns, times = metadata.tables[table], make_times()
+    stored = spool.find_stored(table, [row["id"] for row in rows])
+    # a record is the whole row, so a description that it does not have is removed
+    optional = {"description": None} if "description" in columns.c else {}
+    for row in rows:
+        if row["id"] in stored:
+            changed = optional | {"updated_at": times["updated_at"]} | row
+            connection.execute(update(columns).where(columns.c.id == row["id"]).values(changed))
+    new = [optional | times | row for row in rows if row["id"] not in stored]
+    if new:
+        connection.execute(insert(columns), new)
+    return new
+
+
+def _write_members(connection: Connection, rows: list[Values]) -> None:
+    """Write memberships. Replace those of the same users and projects."""
+    members = tables.project_members
+    by_key = {(row["user_id"], row["project_id"]): row for row in (_MEMBER | row for row in rows)}
+    if by_key:
+        same = members.c.user_id == bindparam("user"), members.c.project_id == bindparam("project")
+        connection.execute(
+            delete(members).where(*same), [{"user": user, "project": project} for user, project in by_key]
+        )
+        connection.execute(insert(members), list(by_key.values()))
+
 
 _INDEXES = text("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND name GLOB 'ix_*_by_*' ORDER BY name")
 
