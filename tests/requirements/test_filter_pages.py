@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,6 +30,7 @@ SHAPES: tuple[Shape[Any], ...] = (
 )
 FORMS: tuple[Form, ...] = ("sqlite", "postgresql", "earlier")
 SIZE = Size(users=7, members=200, entities=48)
+LARGE = Size(users=20, members=400, entities=5_000)
 TITLES = (*(text for text in UNUSUAL if len(text) < 100), "Zebra", "apple", "Ärger", "z" * 59 + "é" * 9, "z" * 70)
 TIMES = ("2020-05-01 00:00:00.000000", "2020-05-01 00:00:00.000001", "2021-01-01 12:00:00.000000")
 
@@ -47,10 +48,10 @@ class World:
     settings: dict[Form, Settings]
 
 
-def make_rows(seed: int) -> Rows:
+def make_rows(seed: int, size: Size = SIZE) -> Rows:
     """Return rows of which many share their sort keys, and in which members see few projects."""
     numbers = random.Random(seed)  # noqa: S311 - not a secret
-    rows = generated.generate(seed, SIZE, TITLES, version=numbers.choice((4, 7)))
+    rows = generated.generate(seed, size, TITLES, version=numbers.choice((4, 7)))
     rows["project_members"] = [one for one in rows["project_members"] if numbers.random() < 0.4]
     for kind in kinds.KINDS:
         for place, row in enumerate(rows[kind.table]):
@@ -83,8 +84,8 @@ def world(make_settings: Callable[..., Settings], existing_settings: Settings) -
     return World({}, made)
 
 
-def fill(world: World, seed: int) -> None:
-    rows = make_rows(seed)
+def fill(world: World, seed: int, size: Size = SIZE) -> None:
+    rows = make_rows(seed, size)
     world.rows = {"sqlite": rows, "postgresql": rows, "earlier": make_earlier(rows, seed)}
     for form, settings in world.settings.items():
         generated.write(form, place_of(settings), world.rows[form])
@@ -98,6 +99,7 @@ class Query:
     texts: FilterTexts
     user: dict[str, Any] | None
     limit: int
+    parent: tuple[kinds.Kind, str] | None = None
 
 
 class Oracle:
@@ -147,6 +149,8 @@ class Oracle:
         return self._projects is None or row["project_id"] in self._projects
 
     def _matches(self, row: dict[str, Any]) -> bool:
+        if self._query.parent and row[str(self._kind.parent_column)] != self._query.parent[1]:
+            return False
         texts: dict[str, Any] = dict(self._query.texts)
         numbers = {"critical": 1, "high": 2, "medium": 3, "low": 4}
         user = self._query.user
@@ -235,7 +239,7 @@ def walk(settings: Settings, query: Query, thresholds: Thresholds = DEFAULT) -> 
     cursor: str | None = None
     try:
         while True:
-            page = store.read_page(query.shape, cursor, str(query.limit), filters)
+            page = store.read_page(query.shape, cursor, str(query.limit), filters, query.parent)
             assert len(page.rows) == query.limit or page.next_cursor is None
             ids += [row["id"] for row in page.rows]
             totals.add(page.total)
@@ -263,13 +267,35 @@ def test_each_walk_finds_the_rows_that_match_in_their_order(
     fill(world, seed)
     for _ in range(8):
         for form in FORMS:
-            query = draw_query(data, world.rows[form], form)
-            oracle = Oracle(world.rows[form], query)
-            if oracle.refuses():
-                with pytest.raises(InvalidTemplateVariable):
-                    walk(world.settings[form], query, thresholds)
-                continue
-            expected = oracle.ids()
-            ids, totals = walk(world.settings[form], query, thresholds)
-            assert ids == expected, (form, query)
-            assert totals == {len(expected)}
+            check(world, form, draw_query(data, world.rows[form], form), thresholds)
+
+
+def check(world: World, form: Form, query: Query, thresholds: Thresholds = DEFAULT) -> None:
+    """Walk through a list, and compare it with what plain Python finds."""
+    oracle = Oracle(world.rows[form], query)
+    if oracle.refuses():
+        with pytest.raises(InvalidTemplateVariable):
+            walk(world.settings[form], query, thresholds)
+        return
+    expected = oracle.ids()
+    ids, totals = walk(world.settings[form], query, thresholds)
+    assert ids == expected, (form, query)
+    assert totals == {len(expected)}
+
+
+@pytest.mark.soak
+@hypothesis_settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 10**6), data=st.data())
+def test_each_list_of_20000_rows_is_complete_and_in_its_order(world: World, seed: int, data: st.DataObject) -> None:
+    fill(world, seed, LARGE)
+    for form in FORMS:
+        rows = world.rows[form]
+        for shape in SHAPES:
+            for user in (None, *rows["users"][:3]):
+                check(world, form, Query(shape, {}, user, 200))
+            if shape.kind.parent:
+                [parent] = [kind for kind in kinds.KINDS if kind.name == shape.kind.parent]
+                for row in rows[parent.table][:20]:
+                    check(world, form, Query(shape, {}, None, 2, (parent, row["id"])))
+        for _ in range(30):
+            check(world, form, replace(draw_query(data, rows, form), limit=200))

@@ -232,7 +232,7 @@ async def test_a_stopped_database_gives_transient_errors_until_it_is_back(
             error = await list_failure(client)
         finally:
             await anyio.to_thread.run_sync(postgres.start)
-        assert (error["code"], error["transient"]) == (-32001, True)
+        assert (error["code"], error["transient"]) == (-31001, True)
         since = len(outcomes)
         await until(lambda: outcomes[since:].count("ok") >= 20)
         over.set()
