@@ -14,8 +14,8 @@ from axe_playwright_python.async_playwright import Axe  # type: ignore[import-un
 
 from quilt_mcp.server import create_server
 from quilt_mcp.view.page import make_page
-from tests.view.answers import make_result, read_answers
-from tests.view.browser import CHROMIUM, Host, open_host, to_result
+from tests.view.answers import ask_goldens, read_answers, to_result
+from tests.view.browser import CHROMIUM, Host, open_host
 from tests.view.pictures import SHOWN as PICTURES
 
 pytestmark = [
@@ -51,7 +51,7 @@ OPEN_ALL = """() => {
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def host() -> AsyncIterator[Host]:
     html = make_page(create_server().manager.registry.values()).text
-    async with open_host(html, make_result) as opened:
+    async with open_host(html, ask_goldens) as opened:
         yield opened
 
 
@@ -194,7 +194,7 @@ async def test_a_person_moves_between_answers_by_mouse_and_keyboard(host: Host) 
         assert "requirements://requirements" in (await shown.messages("ui/message"))[-1]["content"][0]["text"]
         await frame.get_by_role("link", name="All resources").click()
         await shown.wait_for_title("Available Resources")
-        await shown.page.keyboard.press("Alt+ArrowLeft")
+        await frame.get_by_role("link", name="Back").press("Enter")
         await shown.wait_for_title("Requirements")
         assert shown.noises == []
 
@@ -205,7 +205,7 @@ async def test_rows_and_templates_lead_to_resources(host: Host) -> None:
         await shown.wait_for_title("visits")
         await shown.frame.get_by_role("link", name="All resources").click()
         await shown.wait_for_title("Available Resources")
-        await shown.frame.locator("summary", has_text="Requirements").click()
+        await shown.frame.get_by_role("searchbox").fill("hierarchy")
         await shown.frame.get_by_role("link", name="Epic Hierarchy").click()
         await shown.frame.get_by_label("ID", exact=True).fill("EP-001")
         await shown.page.keyboard.press("Enter")
@@ -217,11 +217,13 @@ async def test_rows_and_templates_lead_to_resources(host: Host) -> None:
 
 async def test_json_and_csv_can_be_copied_and_saved(host: Host) -> None:
     async with host.showing(uri="admin://users") as shown:
-        await shown.frame.get_by_role("button", name="JSON").click()
-        text = await shown.frame.locator("#json pre").inner_text()
+        await shown.frame.locator("summary", has_text="JSON").click()
+        text = await shown.frame.locator("details", has_text="Copy JSON").locator("pre").inner_text()
         assert json.loads(text) == read_answers()["admin://users"]["data"]
         await shown.frame.get_by_role("button", name="Copy JSON").click()
-        await shown.frame.wait_for_function("() => /Copied|Selected/.test(document.getElementById('live').textContent)")
+        await shown.frame.wait_for_function(
+            "() => /Copied|Selected/.test(document.querySelector('[role=status]').textContent)"
+        )
         await shown.frame.get_by_role("button", name="Download JSON").click()
         await shown.frame.locator("summary", has_text="CSV").first.click()
         await shown.frame.get_by_role("button", name="Download CSV").first.click()
@@ -275,7 +277,7 @@ async def test_the_last_question_wins_and_late_answers_are_ignored(host: Host) -
     async with host.showing(uri="admin://users") as shown:
         await shown.page.evaluate("() => { hold = new Promise((done) => { window.release = done; }); }")
         await shown.frame.evaluate("() => { open('admin://roles'); }")
-        await shown.frame.wait_for_function("() => document.getElementById('live').textContent === 'Loading …'")
+        await shown.frame.wait_for_function("() => document.querySelector('[role=status]').textContent === 'Loading …'")
         await shown.page.evaluate("() => { hold = null; }")
         await shown.frame.evaluate("() => { open('auth://status'); }")
         await shown.wait_for_title("Auth Status")

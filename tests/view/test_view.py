@@ -24,7 +24,7 @@ from tests.support.serving import PROTOCOLS, SESSIONLESS
 from tests.support.worlds import in_world
 
 APP_CLIENT = [advertise(APPS, {"mimeTypes": [MIME_TYPE]})]
-LARGEST = 38_000
+LARGEST = 30 * 1024
 NODE = shutil.which("node")
 
 
