@@ -97,15 +97,34 @@ class Host:
         context: Answer | None = None,
     ) -> AsyncIterator[Shown]:
         """Show the result, or the answer of a URI."""
+        given: Answer = {
+            "args": {"uri": uri} if uri else {},
+            "result": result or await self.ask("tools/call", {"name": "show_resource", "arguments": {"uri": uri}}),
+        }
+        async with self.opening(width=width, theme=theme, offers=offers, context=context, **given) as shown:
+            await shown.frame.wait_for_selector("main > *")
+            yield shown
+
+    @asynccontextmanager
+    async def opening(
+        self,
+        *,
+        width: int = 800,
+        theme: str = "light",
+        offers: Answer | None = None,
+        context: Answer | None = None,
+        silent: bool = False,
+        **given: Any,
+    ) -> AsyncIterator[Shown]:
+        """Open the page. A silent host answers nothing."""
         setup = {
             "html": self.html,
             "theme": theme,
             "width": width,
             "offers": OFFERS if offers is None else offers,
             "modes": ["inline", "fullscreen"],
-            "args": {"uri": uri} if uri else {},
-            "result": result or await self.ask("tools/call", {"name": "show_resource", "arguments": {"uri": uri}}),
             "isJudged": self.modules is not None,
+            "isSilent": silent,
             "context": context or {},
         }
         page = await self.browser.new_page(viewport={"width": width + 32, "height": 900})
@@ -119,12 +138,11 @@ class Host:
 
         await page.route(f"{ORIGIN}/**", self._serve)
         await page.expose_function("call", answer)
-        await page.add_init_script(f"window.setup = {json.dumps(setup)}")
+        await page.add_init_script(f"window.setup = {json.dumps(setup | given)}")
         try:
             await page.goto(f"{ORIGIN}/")
             await page.evaluate("() => begin()")
             shown.frame = page.frames[1]
-            await shown.frame.wait_for_selector("main > *")
             yield shown
         finally:
             await page.close()

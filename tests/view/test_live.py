@@ -134,6 +134,9 @@ async def test_links_open_inside_of_the_view(chat: Chat) -> None:
             "",
             "requirements://epics/EP-001/hierarchy",
         ]
+        await shown.page.wait_for_function(
+            "() => log.filter((one) => one.method === 'ui/update-model-context').length === 3"
+        )
         told = [one["content"][0]["text"] for one in await shown.messages("ui/update-model-context")]
         assert [text.split("opened ")[1] for text in told] == [
             "permissions://buckets/acme-raw-sequencing/access.",
@@ -149,6 +152,7 @@ async def test_an_error_offers_what_to_do_next(chat: Chat) -> None:
         await shown.frame.get_by_role("button", name="Ask in chat: Did you mean auth://status").click()
         assert "auth://status" in (await shown.messages("ui/message"))[-1]["content"][0]["text"]
         await shown.frame.locator("summary", has_text="Valid URIs").click()
+        await shown.frame.locator("li a").first.wait_for()
         assert await shown.frame.locator("li a").count() > 50
         await shown.frame.get_by_role("link", name="auth://status", exact=True).first.click()
         await shown.wait_for_title("Auth Status")
