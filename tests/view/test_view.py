@@ -86,6 +86,16 @@ async def test_the_tool_is_for_clients_that_show_pages(
         assert listed["show_resource"].meta["ui"] == {"resourceUri": address}
 
 
+@pytest.mark.parametrize("mode", PROTOCOLS)
+async def test_other_clients_get_the_same_lists_byte_by_byte(mode: str) -> None:
+    found = []
+    for view in ("auto", "off"):
+        async with client_of(create_server(Settings(view=view)), mode, shows_pages=False) as client:
+            lists = [await client.list_tools(), await client.list_resources(), await client.list_resource_templates()]
+        found.append([one.model_dump_json() for rows in lists for one in rows])
+    assert found[0] == found[1]
+
+
 @in_world("admin")
 async def test_the_model_gets_a_sentence_and_the_page_the_answer(
     world: World, server: QuiltServer, mcp_golden: SnapshotAssertion
