@@ -135,7 +135,7 @@ def test_the_job_that_attests_runs_no_code() -> None:
 
 def test_everything_that_ages_is_renewed() -> None:
     rows = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text(encoding="utf-8"))["updates"]
-    assert {row["package-ecosystem"] for row in rows} == {"pip", "github-actions", "docker", "docker-compose"}
+    assert {row["package-ecosystem"] for row in rows} == {"pip", "github-actions", "docker", "docker-compose", "npm"}
     folders = [folder for row in rows for folder in row.get("directories", [row.get("directory")])]
     assert [folder for folder in folders if not (ROOT / folder.strip("/")).is_dir()] == []
 

@@ -28,11 +28,18 @@ def read_answers() -> dict[str, Answer]:
     return found
 
 
-def make_result(uri: str) -> Answer:
-    """Return the result of `get_resource` for a URI: the admin's answer, or that the URI is unknown."""
+async def ask_goldens(method: str, params: Answer) -> Answer:
+    """Answer a call of `get_resource`, as the server does in the admin's world."""
+    assert method == "tools/call"
+    uri = params["arguments"].get("uri", "")
     body = read_answers().get(uri)
     if body is None:
         unknown = read_answers()["errors/bad-input/unknown.json"]
         body = unknown | {"uri": uri, "message": f"Resource URI '{uri}' not recognized."}
+    return to_result(body)
+
+
+def to_result(body: Answer) -> Answer:
+    """Return the result of a tool with this body."""
     text = json.dumps(body)
-    return {"content": [{"type": "text", "text": text}], "structuredContent": body, "isError": not body["success"]}
+    return {"content": [{"type": "text", "text": text}], "structuredContent": body, "isError": not body.get("success")}

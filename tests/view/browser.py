@@ -1,14 +1,16 @@
 """The page in Chromium, inside of a small host of MCP Apps."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import which
 from typing import Any
 
-from playwright.async_api import Browser, Frame, Page, async_playwright
+from playwright.async_api import Browser, Frame, Page, Route, async_playwright
+
+from tests.view.answers import Answer, to_result
 
 HOST = Path(__file__).with_name("host.html")
 CHROMIUM = which("chromium") or which("chromium-browser") or which("google-chrome")
@@ -20,13 +22,8 @@ OFFERS: dict[str, Any] = {
     "updateModelContext": {"text": {}},
 }
 ORIGIN = "http://host.test"
-Answer = dict[str, Any]
-
-
-def to_result(body: Answer) -> Answer:
-    """Return the result of a tool with this body."""
-    text = json.dumps(body)
-    return {"content": [{"type": "text", "text": text}], "structuredContent": body, "isError": not body.get("success")}
+Ask = Callable[[str, Answer], Awaitable[Answer]]
+"""Returns the result of a request, given its method and parameters."""
 
 
 @dataclass
@@ -68,7 +65,7 @@ class Shown:
 
     async def said(self) -> str:
         """Return what the page announced last."""
-        return await self.frame.locator("#live").inner_text()
+        return await self.frame.get_by_role("status").inner_text()
 
     async def wait_for_title(self, text: str) -> None:
         """Wait until the heading has this text."""
@@ -81,11 +78,12 @@ class Host:
     Args:
         browser: the browser.
         html: the page of the view.
-        call: returns the result of the tool `get_resource` for a URI.
+        ask: the server.
+        modules: the folder with the official host, which then answers the page.
     """
 
-    def __init__(self, browser: Browser, html: str, call: Callable[[str], Answer]) -> None:
-        self.browser, self.html, self.call = browser, html, call
+    def __init__(self, browser: Browser, html: str, ask: Ask, modules: Path | None = None) -> None:
+        self.browser, self.html, self.ask, self.modules = browser, html, ask, modules
 
     @asynccontextmanager
     async def showing(
@@ -99,14 +97,34 @@ class Host:
         context: Answer | None = None,
     ) -> AsyncIterator[Shown]:
         """Show the result, or the answer of a URI."""
+        given: Answer = {
+            "args": {"uri": uri} if uri else {},
+            "result": result or await self.ask("tools/call", {"name": "show_resource", "arguments": {"uri": uri}}),
+        }
+        async with self.opening(width=width, theme=theme, offers=offers, context=context, **given) as shown:
+            await shown.frame.wait_for_selector("main > *")
+            yield shown
+
+    @asynccontextmanager
+    async def opening(
+        self,
+        *,
+        width: int = 800,
+        theme: str = "light",
+        offers: Answer | None = None,
+        context: Answer | None = None,
+        silent: bool = False,
+        **given: Any,
+    ) -> AsyncIterator[Shown]:
+        """Open the page. A silent host answers nothing."""
         setup = {
             "html": self.html,
             "theme": theme,
             "width": width,
             "offers": OFFERS if offers is None else offers,
             "modes": ["inline", "fullscreen"],
-            "args": {"uri": uri} if uri else {},
-            "result": result or self.call(uri),
+            "isJudged": self.modules is not None,
+            "isSilent": silent,
             "context": context or {},
         }
         page = await self.browser.new_page(viewport={"width": width + 32, "height": 900})
@@ -115,31 +133,38 @@ class Host:
         page.on("pageerror", lambda error: shown.noises.append(str(error)))
         page.on("request", lambda one: None if one.url.startswith((ORIGIN, "about:")) else shown.noises.append(one.url))
 
-        async def answer(uri: str) -> str:
-            return json.dumps(self.call(uri))
+        async def answer(method: str, params: Answer) -> str:
+            return json.dumps(await self.ask(method, params))
 
-        await page.route(
-            f"{ORIGIN}/**", lambda route: route.fulfill(body=HOST.read_text("utf-8"), content_type="text/html")
-        )
+        await page.route(f"{ORIGIN}/**", self._serve)
         await page.expose_function("call", answer)
-        await page.add_init_script(f"window.setup = {json.dumps(setup)}")
+        await page.add_init_script(f"window.setup = {json.dumps(setup | given)}")
         try:
             await page.goto(f"{ORIGIN}/")
             await page.evaluate("() => begin()")
             shown.frame = page.frames[1]
-            await shown.frame.wait_for_selector("main > *")
             yield shown
         finally:
             await page.close()
 
+    async def _serve(self, route: Route) -> None:
+        """Answer a request of the browser: for the page of the host, or for a module of the official one."""
+        path = route.request.url.removeprefix(ORIGIN)
+        if path.startswith("/node_modules/") and self.modules:
+            await route.fulfill(path=self.modules / path[1:], content_type="text/javascript")
+        elif path == "/judge.js":
+            await route.fulfill(path=HOST.with_name("judge.js"), content_type="text/javascript")
+        else:
+            await route.fulfill(path=HOST, content_type="text/html")
+
 
 @asynccontextmanager
-async def open_host(html: str, call: Callable[[str], Answer]) -> AsyncIterator[Host]:
+async def open_host(html: str, ask: Ask, modules: Path | None = None) -> AsyncIterator[Host]:
     """Start Chromium."""
     async with async_playwright() as playwright:
         arguments = ["--no-sandbox", "--force-color-profile=srgb"]
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
         try:
-            yield Host(browser, html, call)
+            yield Host(browser, html, ask, modules)
         finally:
             await browser.close()

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from quilt_mcp.server import create_server
 from quilt_mcp.view.page import make_page
-from tests.view.answers import make_result, read_answers
-from tests.view.browser import CHROMIUM, Host, open_host, to_result
+from tests.view.answers import ask_goldens, read_answers, to_result
+from tests.view.browser import CHROMIUM, Host, open_host
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 SHOWN = {
@@ -31,7 +31,7 @@ async def take(host: Host, name: str, theme: str, width: int) -> None:
     """Take one picture."""
     async with host.showing(to_result(read_answers()[SHOWN[name]]), theme=theme, width=width) as shown:
         await shown.page.wait_for_timeout(200)  # the frame follows the height of its page
-        height = min(TALLEST, await shown.page.evaluate("() => document.documentElement.scrollHeight"))
+        height = min(TALLEST, await shown.page.evaluate("() => Math.ceil(frame.getBoundingClientRect().bottom) + 16"))
         await shown.page.set_viewport_size({"width": width + 32, "height": height})
         await shown.page.screenshot(path=FOLDER / f"{name}-{theme}-{width}.png")
 
@@ -40,7 +40,7 @@ async def take_all() -> None:
     """Take all pictures."""
     html = make_page(create_server().manager.registry.values()).text
     FOLDER.mkdir(exist_ok=True)
-    async with open_host(html, make_result) as host:
+    async with open_host(html, ask_goldens) as host:
         for name in SHOWN:
             for theme in THEMES:
                 for width in WIDTHS:

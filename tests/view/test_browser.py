@@ -14,8 +14,8 @@ from axe_playwright_python.async_playwright import Axe  # type: ignore[import-un
 
 from quilt_mcp.server import create_server
 from quilt_mcp.view.page import make_page
-from tests.view.answers import make_result, read_answers
-from tests.view.browser import CHROMIUM, Host, open_host, to_result
+from tests.view.answers import ask_goldens, read_answers, to_result
+from tests.view.browser import CHROMIUM, ORIGIN, Host, open_host
 from tests.view.pictures import SHOWN as PICTURES
 
 pytestmark = [
@@ -51,7 +51,7 @@ OPEN_ALL = """() => {
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def host() -> AsyncIterator[Host]:
     html = make_page(create_server().manager.registry.values()).text
-    async with open_host(html, make_result) as opened:
+    async with open_host(html, ask_goldens) as opened:
         yield opened
 
 
@@ -165,8 +165,63 @@ async def test_hostile_texts_stay_texts(body: dict[str, Any], host: Host) -> Non
         assert "\u202e" not in await shown.frame.inner_text("main")
         assert "⟨U+202E⟩gnp.exe⟨U+200B⟩" in await shown.frame.inner_text("main")
         assert await shown.overflow() <= 0
+        await shown.frame.evaluate("() => document.querySelectorAll('main a').forEach((one) => one.click())")
+        links = [one["url"] for one in await shown.messages("ui/open-link")]
+        assert [url for url in links if not url.startswith("https://")] == []
+        assert [frame.url for frame in shown.page.frames] == [f"{ORIGIN}/", "about:srcdoc"]
         assert shown.noises == []
         assert [one for one in await shown.page.evaluate("() => log") if one.get("from") == "pwned"] == []
+
+
+async def test_keys_that_every_object_has_are_only_keys(host: Host) -> None:
+    keys = ("constructor", "toString", "__proto__", "hasOwnProperty", "valueOf", "")
+    rows = [{"name": "all", **dict.fromkeys(keys, "own")}, {"name": "two", "toString": 2, "valueOf": None}]
+    body = {"success": True, "uri": "x://y", "resource_name": "Keys", "data": {"rows": [*rows, {"name": "none"}]}}
+    async with host.showing(to_result(body)) as shown:
+        await shown.frame.evaluate(OPEN_ALL)
+        for name in ("Constructor", "ToString"):
+            await shown.frame.get_by_role("button", name=name).click()
+        text = await shown.frame.inner_text("main")
+        assert "own" in text
+        assert [word for word in ("native code", "[object", "function") if word in text] == []
+        assert shown.noises == []
+
+
+LONG = {
+    "words": "word " * 100_000,
+    "no space": "a" * 500_000,
+    "half a link": "a." * 250_000,
+    "links": "x://y " * 83_333,
+    "marks": "x://" + "!" * 499_996,
+    "lines": "line\n" * 100_000,
+    "JSON": json.dumps({"list": list(range(80_000))}),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+async def test_half_a_million_characters_are_drawn(name: str, host: Host) -> None:
+    text = LONG[name]
+    data = {"title": text, "text": text, "list": [text], "rows": [{"name": text, "more": text}], "object": {"in": text}}
+    body = {"success": True, "uri": "x://y", "resource_name": "Long", "data": data}
+    async with host.showing(to_result(body), width=320) as shown:
+        await shown.frame.evaluate(OPEN_ALL)
+        assert await shown.overflow() <= 0
+        await shown.show({"success": False, "uri": text, "error": "NotFound", "message": text, "details": text})
+        assert (await shown.frame.locator("h1").text_content() or "")[:100] == text[:100]
+        assert shown.noises == []
+
+
+async def test_a_tree_of_forty_levels_opens_to_its_end(host: Host) -> None:
+    node: dict[str, Any] = {"reference_id": "N-40", "title": "the deepest"}
+    for level in range(39, 0, -1):
+        node = {"reference_id": f"N-{level}", "title": f"level {level}", "children": [node]}
+    body = {"success": True, "uri": "x://y", "resource_name": "Deep", "data": {"nodes": [node]}}
+    async with host.showing(to_result(body), width=320) as shown:
+        for level in range(2, 41):
+            await shown.frame.locator("summary", has_text=f"N-{level} ").last.click()
+        assert await shown.frame.locator("summary", has_text="the deepest").is_visible()
+        assert await shown.overflow() <= 0
+        assert shown.noises == []
 
 
 async def test_a_person_moves_between_answers_by_mouse_and_keyboard(host: Host) -> None:
@@ -194,8 +249,58 @@ async def test_a_person_moves_between_answers_by_mouse_and_keyboard(host: Host) 
         assert "requirements://requirements" in (await shown.messages("ui/message"))[-1]["content"][0]["text"]
         await frame.get_by_role("link", name="All resources").click()
         await shown.wait_for_title("Available Resources")
-        await shown.page.keyboard.press("Alt+ArrowLeft")
+        await frame.get_by_role("link", name="Back").press("Enter")
         await shown.wait_for_title("Requirements")
+        assert shown.noises == []
+
+
+async def test_a_keyboard_is_enough(host: Host) -> None:
+    async with host.showing(uri="requirements://requirements") as shown:
+        keyboard = shown.page.keyboard
+        await shown.frame.focus("h1")
+
+        async def reach(name: str) -> None:
+            """Press Tab until the focus is on what has this name. The focus is visible."""
+            for _ in range(120):
+                await keyboard.press("Tab")
+                found, outline = await shown.frame.evaluate(
+                    """() => {
+                      const one = document.activeElement, label = one.getAttribute("aria-label");
+                      const text = one === document.body ? "" : one.textContent;
+                      return [label ?? text, getComputedStyle(one).outlineStyle];
+                    }"""
+                )
+                if name in found:
+                    assert outline != "none", name
+                    return
+            raise AssertionError(name)
+
+        await reach("Filter")
+        await keyboard.type("REQ-01")
+        await reach("Name")
+        await keyboard.press("Enter")
+        assert await shown.frame.locator("th").first.get_attribute("aria-sort") == "ascending"
+        await reach("Details of REQ-01")
+        await keyboard.press("Space")
+        assert await shown.frame.locator("td.detail").count() == 1
+        await reach("CSV")
+        await keyboard.press("Enter")
+        await reach("Copy CSV")
+        await keyboard.press("Enter")
+        await shown.frame.wait_for_function("() => /Copied|Selected/.test(document.body.textContent)")
+        await reach("Next page")
+        await keyboard.press("Enter")
+        await shown.wait_for_title("not recognized")
+        await reach("Ask in chat")
+        await keyboard.press("Enter")
+        assert len(await shown.messages("ui/message")) == 1
+        await shown.frame.focus("h1")
+        await keyboard.press("Shift+Tab")  # full screen
+        await keyboard.press("Shift+Tab")  # ask about this
+        await keyboard.press("Shift+Tab")  # all resources
+        await keyboard.press("Shift+Tab")  # back
+        await keyboard.press("Enter")
+        await shown.wait_for_title("All Requirements")
         assert shown.noises == []
 
 
@@ -205,7 +310,7 @@ async def test_rows_and_templates_lead_to_resources(host: Host) -> None:
         await shown.wait_for_title("visits")
         await shown.frame.get_by_role("link", name="All resources").click()
         await shown.wait_for_title("Available Resources")
-        await shown.frame.locator("summary", has_text="Requirements").click()
+        await shown.frame.get_by_role("searchbox").fill("hierarchy")
         await shown.frame.get_by_role("link", name="Epic Hierarchy").click()
         await shown.frame.get_by_label("ID", exact=True).fill("EP-001")
         await shown.page.keyboard.press("Enter")
@@ -217,11 +322,13 @@ async def test_rows_and_templates_lead_to_resources(host: Host) -> None:
 
 async def test_json_and_csv_can_be_copied_and_saved(host: Host) -> None:
     async with host.showing(uri="admin://users") as shown:
-        await shown.frame.get_by_role("button", name="JSON").click()
-        text = await shown.frame.locator("#json pre").inner_text()
+        await shown.frame.locator("summary", has_text="JSON").click()
+        text = await shown.frame.locator("details", has_text="Copy JSON").locator("pre").inner_text()
         assert json.loads(text) == read_answers()["admin://users"]["data"]
         await shown.frame.get_by_role("button", name="Copy JSON").click()
-        await shown.frame.wait_for_function("() => /Copied|Selected/.test(document.getElementById('live').textContent)")
+        await shown.frame.wait_for_function(
+            "() => /Copied|Selected/.test(document.querySelector('[role=status]').textContent)"
+        )
         await shown.frame.get_by_role("button", name="Download JSON").click()
         await shown.frame.locator("summary", has_text="CSV").first.click()
         await shown.frame.get_by_role("button", name="Download CSV").first.click()
@@ -275,7 +382,7 @@ async def test_the_last_question_wins_and_late_answers_are_ignored(host: Host) -
     async with host.showing(uri="admin://users") as shown:
         await shown.page.evaluate("() => { hold = new Promise((done) => { window.release = done; }); }")
         await shown.frame.evaluate("() => { open('admin://roles'); }")
-        await shown.frame.wait_for_function("() => document.getElementById('live').textContent === 'Loading …'")
+        await shown.frame.wait_for_function("() => document.querySelector('[role=status]').textContent === 'Loading …'")
         await shown.page.evaluate("() => { hold = null; }")
         await shown.frame.evaluate("() => { open('auth://status'); }")
         await shown.wait_for_title("Auth Status")
@@ -285,6 +392,72 @@ async def test_the_last_question_wins_and_late_answers_are_ignored(host: Host) -
         await shown.send(id=1, result={"content": []})  # an answer again
         await shown.send(id=77, result={})  # and one to no question
         assert await shown.title() == "Auth Status"
+        assert shown.noises == []
+
+
+async def test_a_host_that_never_answers_blocks_nothing(host: Host) -> None:
+    async with host.showing(uri="admin://users") as shown:
+        await shown.page.evaluate("() => { silent = true; }")
+        for _ in range(3):
+            await shown.frame.get_by_role("link", name="All resources").click()
+        assert await shown.said() == "Loading …"
+        await shown.frame.get_by_role("button", name="Ask about this").click()
+        await shown.frame.get_by_role("button", name="Full screen").click()
+        await shown.frame.get_by_role("searchbox").fill("osei")
+        assert await shown.frame.locator("tbody tr").count() == 1
+        await shown.page.evaluate("() => { silent = false; }")
+        await shown.frame.get_by_role("link", name="All resources").click()
+        await shown.wait_for_title("Available Resources")
+        assert await shown.said() == ""
+        assert shown.noises == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"error": {"code": -32000, "message": "The server is away."}}, "The server is away."),
+        ({"result": {"content": [{"type": "text", "text": "<b>timed out</b>"}], "isError": True}}, "no answer"),
+        ({"result": {"content": []}}, "no answer"),
+        ({"result": {}}, "no answer"),
+        ({"result": None}, "no answer"),
+        ({"result": {"structuredContent": {"other": 1}}}, "no answer"),
+    ],
+)
+async def test_an_answer_without_a_resource_leaves_the_page_as_it_is(
+    answer: dict[str, Any], said: str, host: Host
+) -> None:
+    async with host.showing(uri="admin://users") as shown:
+        await shown.page.evaluate("() => { silent = true; }")
+        await shown.frame.get_by_role("link", name="All resources").click()
+        await shown.page.wait_for_function("() => log.some((one) => one.method === 'tools/call')")
+        [call] = [one for one in await shown.page.evaluate("() => log") if one.get("method") == "tools/call"]
+        await shown.send(id=call["id"], **answer)
+        await shown.frame.wait_for_function(
+            "said => document.querySelector('[role=status]').textContent.includes(said)", arg=said
+        )
+        assert await shown.title() == "Admin Users"
+        await shown.page.evaluate("() => { silent = false; }")
+        await shown.frame.get_by_role("link", name="All resources").click()
+        await shown.wait_for_title("Available Resources")
+        assert shown.noises == []
+
+
+async def test_a_host_that_refuses_the_page_is_heard(host: Host) -> None:
+    async with host.opening(offers={}, silent=True) as shown:
+        await shown.page.wait_for_function("() => log.some((one) => one.method === 'ui/initialize')")
+        await shown.send(id=1, error={"code": -32602, "message": "Unsupported protocol version"})
+        await shown.frame.wait_for_function("() => document.body.textContent.includes('Unsupported protocol')")
+        assert await shown.messages("ui/notifications/initialized") == []
+        assert shown.noises == []
+
+
+@pytest.mark.parametrize(
+    "context", [{"locale": "en_US", "timeZone": "Mars/Olympus"}, {"styles": {}}, {"theme": "sepia"}]
+)
+async def test_an_odd_context_of_the_host_breaks_nothing(context: dict[str, Any], host: Host) -> None:
+    async with host.showing(uri="workflow://workflows/quarterly-aggregation/status", context=context) as shown:
+        assert await shown.title() == "Workflow Status"
+        assert "2026" in await shown.frame.inner_text("main")
         assert shown.noises == []
 
 

@@ -15,16 +15,16 @@ from mcp.shared.exceptions import MCPError
 from syrupy.assertion import SnapshotAssertion
 
 from quilt_mcp.commands.demo.world import World
-from quilt_mcp.core.introduction import APPS
+from quilt_mcp.core.introduction import APPS, APPS_SESSION
 from quilt_mcp.server import QuiltServer, create_server
 from quilt_mcp.settings import HTTPSettings, Settings
 from quilt_mcp.view.page import META, MIME_TYPE, PLACEHOLDER, make_page, read_page
-from tests.http.web import running
+from tests.http.web import ACCEPT, new_client, running
 from tests.support.serving import PROTOCOLS, SESSIONLESS
 from tests.support.worlds import in_world
 
 APP_CLIENT = [advertise(APPS, {"mimeTypes": [MIME_TYPE]})]
-LARGEST = 38_000
+LARGEST = 30 * 1024
 NODE = shutil.which("node")
 
 
@@ -84,6 +84,16 @@ async def test_the_tool_is_for_clients_that_show_pages(
     if is_listed:
         [address] = server.manager.documents
         assert listed["show_resource"].meta["ui"] == {"resourceUri": address}
+
+
+@pytest.mark.parametrize("mode", PROTOCOLS)
+async def test_other_clients_get_the_same_lists_byte_by_byte(mode: str) -> None:
+    found = []
+    for view in ("auto", "off"):
+        async with client_of(create_server(Settings(view=view)), mode, shows_pages=False) as client:
+            lists = [await client.list_tools(), await client.list_resources(), await client.list_resource_templates()]
+        found.append([one.model_dump_json() for rows in lists for one in rows])
+    assert found[0] == found[1]
 
 
 @in_world("admin")
@@ -160,6 +170,46 @@ async def test_the_page_is_the_same_over_http(is_direct: bool) -> None:  # noqa:
     [content] = found.contents
     assert (content.text, content.mime_type) == (server.manager.documents[address].text, MIME_TYPE)
     assert (content.meta, found.ttl_ms, found.cache_scope) == (META, 86_400_000, "public")
+
+
+@pytest.mark.parametrize("shows_pages", [True, False])
+@pytest.mark.parametrize("mode", PROTOCOLS)
+async def test_the_tool_is_listed_over_http_as_well(mode: str, shows_pages: bool) -> None:  # noqa: FBT001 - a case
+    server = create_server()
+    extensions = APP_CLIENT if shows_pages else None
+    async with (
+        running(server, HTTPSettings(), direct=server.manager) as url,
+        Client(f"{url}/mcp", mode=mode, extensions=extensions) as client,
+    ):
+        names = {tool.name for tool in await client.list_tools()}
+        shown = await client.call_tool("show_resource", {"uri": "metadata://templates"}, raise_on_error=False)
+        read = await client.call_tool("get_resource", {"uri": "metadata://templates"})
+    assert ("show_resource" in names) is shows_pages
+    assert shown.is_error is not shows_pages
+    if shows_pages:
+        assert shown.content[0].text.startswith("The person sees")
+        assert without_time(shown.structured_content) == without_time(read.structured_content)
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "has_id"),
+    [
+        ({"extensions": {APPS: {}}}, True),
+        ({"extensions": {"com.example/other": {}}}, False),
+        ({"extensions": None, "experimental": {APPS: {}}}, False),
+        ({"extensions": [APPS, 1]}, False),
+        ([APPS], False),
+        (None, False),
+    ],
+)
+async def test_only_clients_that_show_pages_get_a_session_id(capabilities: Any, has_id: bool) -> None:  # noqa: FBT001
+    given = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "a", "version": "1"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": given}
+    async with running(create_server(), HTTPSettings()) as url, new_client(url) as client:
+        answers = [await client.post("/mcp", json=message, headers={"Accept": ACCEPT}) for _ in range(2)]
+    ids = [one.headers.get("mcp-session-id", "") for one in answers]
+    assert [one.startswith(APPS_SESSION) for one in ids] == [has_id] * 2
+    assert len(set(ids)) == (2 if has_id else 1)
 
 
 @pytest.mark.parametrize(("view", "announces"), [("auto", True), ("off", False)])

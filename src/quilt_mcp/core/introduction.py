@@ -20,6 +20,8 @@ from mcp_types import (
 )
 
 APPS = "io.modelcontextprotocol/ui"
+APPS_SESSION = "shows-mcp-apps-"
+"""How the session ids begin of clients that declared MCP Apps when they connected over HTTP."""
 
 
 class Introduction(Middleware):

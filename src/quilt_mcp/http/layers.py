@@ -13,6 +13,7 @@ StreamLimit             429 for a caller that has too many streams (SSE)
 BodyTimeout             408 for a body that does not arrive
 RequestBodyLimit...     of the MCP library: 413 for a body that is too long; the whole body is one message from here on
 CheckMessage            400 for a message that is nested too deeply, or that is not Unicode
+RememberApps            a session id for a client that shows MCP Apps
 CancelOnDisconnect      ends the work for a client that has left
 Direct                  answers reads (direct.py); the rest is FastMCP's
 """
@@ -25,6 +26,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol, cast
+from uuid import uuid4
 
 from fastmcp.server.auth import AccessToken
 from fastmcp.server.auth.middleware import RequireAuthMiddleware
@@ -46,6 +48,7 @@ from quilt_mcp.app.identity import Identity
 from quilt_mcp.app.message_text import MAX_DEPTH, InvalidText, find_invalid_text, is_nested_too_deeply
 from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.core.errors import NotSignedIn, TooManyRequests
+from quilt_mcp.core.introduction import APPS, APPS_SESSION
 from quilt_mcp.core.surfaces import ResourceRefused
 from quilt_mcp.http.admission import COUNTED
 from quilt_mcp.http.audit import audit_refusal
@@ -133,6 +136,7 @@ def add_layers(
         Middleware(BodyTimeout, seconds=body_seconds),
         Middleware(RequestBodyLimitMiddleware, max_body_size=settings.max_request_bytes),
         Middleware(CheckMessage, answers_on_stream=is_sse),
+        *([] if is_sse else [Middleware(RememberApps)]),
         Middleware(CancelOnDisconnect),
     ]
 
@@ -491,6 +495,43 @@ def _respond(error: bytes) -> Response:
 def _make_invalid_request(invalid: InvalidText) -> bytes:
     request = {"jsonrpc": "2.0", "id": invalid.request_id, "method": "resources/read", "params": {"uri": None}}
     return json.dumps(request).encode()
+
+
+@dataclass(eq=False)
+class RememberApps:
+    """Gives a session id to a client that declares MCP Apps when it connects. The client sends it with each request.
+
+    Before 2026-07-28, only `initialize` says what a client can, and any process answers the next request. The id says
+    it again; there is no session, and nothing to protect. Other clients get no id.
+    """
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self.app(scope, receive, send)
+            return
+        first = await receive()
+        is_declared = _declares_apps(first.get("body", b""))
+
+        async def send_with_id(message: Message) -> None:
+            if is_declared and message["type"] == "http.response.start" and message["status"] == HTTPStatus.OK:
+                MutableHeaders(scope=message)["Mcp-Session-Id"] = f"{APPS_SESSION}{uuid4().hex}"
+            await send(message)
+
+        await self.app(scope, repeat(first, receive), send_with_id)
+
+
+def _declares_apps(body: bytes) -> bool:
+    """Return whether a message is the `initialize` of a client that shows MCP Apps."""
+    if APPS.encode() not in body or b'"initialize"' not in body:
+        return False
+    try:
+        message = json.loads(body)
+        declared = message["params"]["capabilities"]["extensions"][APPS]
+        return message["method"] == "initialize" and isinstance(declared, dict)
+    except (ValueError, TypeError, LookupError):  # FastMCP refuses it
+        return False
 
 
 @dataclass(eq=False)

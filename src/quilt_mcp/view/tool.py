@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from fastmcp.server.dependencies import get_context
+from fastmcp.server.dependencies import get_context, get_http_headers
 from fastmcp.server.providers import Provider
 from fastmcp.tools.base import Tool, ToolResult
 from mcp_types import TextContent, ToolAnnotations
 from pydantic import ConfigDict, SkipValidation
 
 from quilt_mcp.core.answers import GetResourceError, GetResourceSuccess, JSONObject
-from quilt_mcp.core.introduction import APPS
+from quilt_mcp.core.introduction import APPS, APPS_SESSION
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.surfaces import PARAMETERS
 
 TOOL_NAME = "show_resource"
+SESSION_ID = "mcp-session-id"
 DESCRIPTION = """\
 Show a resource to the person, as tables and badges in a view beside the chat. Use it when the person asks to see
 something; it returns a short text. To read data yourself, use get_resource, which takes the same URIs.\
@@ -95,7 +96,9 @@ class ViewProvider(Provider):
 
 
 def client_shows_pages() -> bool:
-    """Return whether the client of the current request declares MCP Apps."""
+    """Return whether the client of the current request declares MCP Apps, now or when it connected over HTTP."""
+    if get_http_headers(include={SESSION_ID}).get(SESSION_ID, "").startswith(APPS_SESSION):
+        return True
     try:
         return get_context().client_supports_extension(APPS)
     except RuntimeError:

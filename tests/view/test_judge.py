@@ -1,0 +1,201 @@
+"""The page under the official host of MCP Apps, whose schemas check each message: `make test-view`.
+
+npm fetches the host once into pytest's cache. Without npm or a network, these tests are skipped; in CI they fail.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from fastmcp import Client
+from mcp.client.extension import advertise
+
+pytest.importorskip("playwright", reason="the extra `view` is not installed")
+
+from quilt_mcp.core.introduction import APPS
+from quilt_mcp.server import create_server
+from quilt_mcp.view.page import META, MIME_TYPE, make_page
+from tests.view.answers import Answer, ask_goldens, read_answers
+from tests.view.browser import CHROMIUM, Host, Shown, open_host
+
+pytestmark = [
+    pytest.mark.view,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
+
+PACKAGES = Path(__file__).with_name("package.json")
+NPM = shutil.which("npm")
+PROTOCOL = "2026-01-26"
+APP_CLIENT = [advertise(APPS, {"mimeTypes": [MIME_TYPE]})]
+
+
+@pytest.fixture(scope="module")
+def modules(request: pytest.FixtureRequest) -> Path:
+    """Return the folder with the official host."""
+    folder = Path(request.config.cache.mkdir("view-judge"))
+    wanted, found = PACKAGES.read_text("utf-8"), folder / "package.json"
+    if found.is_file() and found.read_text("utf-8") == wanted:
+        return folder
+    give_up = pytest.fail if os.environ.get("CI") else pytest.skip
+    if NPM is None:
+        give_up("npm is not installed")
+    shutil.rmtree(folder / "node_modules", ignore_errors=True)
+    (folder / "new").mkdir(exist_ok=True)
+    (folder / "new" / "package.json").write_text(wanted, "utf-8")
+    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--fetch-retries=0"]
+    done = subprocess.run([NPM, "install", *options], cwd=folder / "new", capture_output=True, text=True, check=False)
+    if done.returncode:
+        give_up(f"npm cannot install the official host: {done.stderr.strip()[:200]}")
+    (folder / "new" / "node_modules").rename(folder / "node_modules")
+    (folder / "new" / "package.json").rename(found)  # last: a half of an installation is not used
+    return folder
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def judge(modules: Path) -> AsyncIterator[Host]:
+    html = make_page(create_server().manager.registry.values()).text
+    async with open_host(html, ask_goldens, modules) as opened:
+        yield opened
+
+
+async def refusals(shown: Shown) -> list[str]:
+    """Return what the schemas of the host did not accept."""
+    found: list[str] = await shown.page.evaluate("() => refused")
+    return found
+
+
+async def methods(shown: Shown) -> list[str]:
+    """Return the methods that the page has sent, in their order, each once."""
+    log: list[Answer] = await shown.page.evaluate("() => log")
+    return list(dict.fromkeys(one["method"] for one in log if one.get("from") == "view" and "method" in one))
+
+
+async def test_the_page_introduces_itself_before_it_says_anything(judge: Host) -> None:
+    async with judge.showing(uri="requirements://requirements") as shown:
+        [introduced] = [one for one in await shown.page.evaluate("() => log") if one.get("from") == "judge"]
+        assert introduced["app"]["name"] == "quilt-mcp"
+        assert introduced["capabilities"] == {"availableDisplayModes": ["inline", "fullscreen"]}
+        await shown.page.wait_for_function("() => log.some((one) => one.method === 'ui/notifications/size-changed')")
+        first = ["ui/initialize", "ui/notifications/initialized", "ui/notifications/size-changed"]
+        assert await methods(shown) == first
+        assert (await shown.messages("ui/initialize"))[0]["protocolVersion"] == PROTOCOL
+        [size] = (await shown.messages("ui/notifications/size-changed"))[-1:]
+        assert size["height"] > 100
+        assert await refusals(shown) == []
+
+
+async def test_all_that_a_person_can_ask_for_is_valid(judge: Host) -> None:
+    async with judge.showing(uri="requirements://requirements") as shown:
+        frame = shown.frame
+        await frame.get_by_role("button", name="Next page").click()
+        await shown.wait_for_title("not recognized")
+        await frame.get_by_role("button", name="Ask in chat").first.click()
+        await frame.get_by_role("link", name="Back").click()
+        await shown.wait_for_title("Requirements")
+        await frame.get_by_role("button", name="Ask about this").click()
+        await frame.locator("summary", has_text="JSON").click()
+        await frame.get_by_role("button", name="Download JSON").click()
+        await frame.locator("summary", has_text="CSV").first.click()
+        await frame.get_by_role("button", name="Download CSV").click()
+        await frame.get_by_role("button", name="Full screen").click()
+        await frame.get_by_role("button", name="Smaller").wait_for()
+        await shown.show(read_answers()["auth://status"])
+        await frame.get_by_role("link", name="https://").first.click()
+        await shown.page.wait_for_function("() => log.some((one) => one.method === 'ui/open-link')")
+        assert set(await methods(shown)) == {
+            "ui/initialize",
+            "ui/notifications/initialized",
+            "ui/notifications/size-changed",
+            "tools/call",
+            "ui/update-model-context",
+            "ui/message",
+            "ui/download-file",
+            "ui/request-display-mode",
+            "ui/open-link",
+        }
+        assert len(await shown.messages("ui/message")) == 2
+        assert len(await shown.messages("ui/download-file")) == 2
+        assert await refusals(shown) == []
+        assert shown.noises == []
+
+
+async def test_the_page_answers_and_follows_the_host(judge: Host) -> None:
+    async with judge.showing(uri="admin://users") as shown:
+        background = "() => getComputedStyle(document.body).backgroundColor"
+        assert await shown.page.evaluate("() => bridge.request({ method: 'ping' })") == {}
+        light = await shown.frame.evaluate(background)
+        await shown.page.evaluate("() => bridge.sendHostContextChange({ theme: 'dark', displayMode: 'fullscreen' })")
+        await shown.frame.get_by_role("button", name="Smaller").wait_for()
+        assert await shown.frame.evaluate(background) != light
+        await shown.page.evaluate("() => bridge.sendToolInputPartial({ arguments: { uri: 'auth://st' } })")
+        await shown.page.evaluate("() => bridge.sendToolCancelled({ reason: 'no time' })")
+        await shown.frame.wait_for_function(
+            "() => document.querySelector('[role=status]').textContent.includes('cancelled')"
+        )
+        await shown.show(read_answers()["auth://status"])
+        assert await shown.title() == "Auth Status"
+        assert await shown.page.evaluate("() => bridge.teardownResource({})") == {}
+        assert await refusals(shown) == []
+        assert shown.noises == []
+
+
+async def test_a_host_that_offers_nothing_is_asked_for_nothing(judge: Host) -> None:
+    bodies = [read_answers()[uri] for uri in ("auth://status", "requirements://requirements", "")]
+    bodies += [body for name, body in read_answers().items() if name == "errors/bad-input/typo.json"]
+    async with judge.showing(uri="auth://status", offers={}, context={"availableDisplayModes": []}) as shown:
+        for body in bodies:
+            await shown.show(body)
+            await shown.frame.evaluate(
+                "() => document.querySelectorAll('main a, header button, main button').forEach((one) => one.click())"
+            )
+        asked = await methods(shown)
+        assert asked == ["ui/initialize", "ui/notifications/initialized", "ui/notifications/size-changed"]
+        assert await refusals(shown) == []
+
+
+async def test_the_page_says_what_went_wrong(judge: Host) -> None:
+    async with judge.showing(uri="requirements://requirements") as shown:
+        await shown.page.evaluate("() => { failing = 'The server is away.'; }")
+        await shown.frame.get_by_role("button", name="Next page").click()
+        await shown.frame.wait_for_function(
+            "() => document.querySelector('[role=status]').textContent.includes('away')"
+        )
+        assert await shown.title() == "All Requirements"
+        await shown.page.evaluate("() => { failing = null; }")
+        await shown.frame.get_by_role("button", name="Next page").click()
+        await shown.wait_for_title("not recognized")
+
+
+async def test_the_link_and_the_page_are_as_the_host_expects(judge: Host) -> None:
+    server = create_server()
+    [address] = server.manager.documents
+    async with Client(server, extensions=APP_CLIENT) as client:
+        tools = {one.name: one.model_dump(mode="json", by_alias=True) for one in await client.list_tools()}
+        [page] = (await client.read_resource_mcp(address)).contents
+    async with judge.showing(uri="auth://status") as shown:
+        found = await shown.page.evaluate(
+            """async ([shows, reads, meta]) => {
+              const sdk = await import("@modelcontextprotocol/ext-apps/app-bridge");
+              return {
+                address: sdk.getToolUiResourceUri(shows), none: sdk.getToolUiResourceUri(reads) ?? null,
+                isForModelsOnly: sdk.isToolVisibilityModelOnly(reads), mimeType: sdk.RESOURCE_MIME_TYPE,
+                version: sdk.LATEST_PROTOCOL_VERSION, meta: sdk.McpUiResourceMetaSchema.parse(meta.ui),
+                allow: sdk.buildAllowAttribute(meta.ui.permissions),
+              };
+            }""",
+            [tools["show_resource"], tools["get_resource"], page.meta],
+        )
+    assert found == {
+        "address": address,
+        "none": None,
+        "isForModelsOnly": False,
+        "mimeType": page.mime_type,
+        "version": PROTOCOL,
+        "meta": META["ui"],
+        "allow": "clipboard-write",
+    }
