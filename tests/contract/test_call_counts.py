@@ -63,7 +63,7 @@ CALLS: dict[str, dict[str, int]] = {
         **OPENING,
         **STATED,
     },
-    "quilt://buckets{?cursor,limit}": {"stack:stackBuckets": 1},
+    "quilt://buckets{?cursor,limit}": {"stack:bucketTitles": 1},
     "quilt://buckets/{bucket}/packages{?filter,order}": {"stack:packages": 1},
     "quilt://buckets/{bucket}/packages/{namespace}/{name}{?revision}": {"stack:package": 1},
     "quilt://buckets/{bucket}/packages/{namespace}/{name}/revisions": {"stack:packageRevisions": 1},

@@ -466,7 +466,7 @@ async def test_workgroups_without_details_are_listed_with_the_reason(fresh_world
 def sign_in_as(monkeypatch: pytest.MonkeyPatch, role: str | None, *, is_admin: bool = False) -> None:
     """Let the stack report another role. The AWS identity stays that of the demo's administrator."""
     named = {"name": role} if role else None
-    me = {"name": "amara_osei", "email": "a@acme.example.com", "isAdmin": is_admin, "role": named, "roles": []}
+    me = {"name": "amara_osei", "email": "a@acme.example.com", "is_admin": is_admin, "role": named, "roles": []}
     answer_queries(monkeypatch, {"me": {"data": {"me": me}}})
 
 

@@ -15,7 +15,7 @@ from quilt_mcp.tools.resource_access import get_resource
 from tests.support import apps
 from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries, refuse
 
-ME = {"name": "amara_osei", "email": "amara.osei@acme.example.com", "isAdmin": True}
+ME = {"name": "amara_osei", "email": "amara.osei@acme.example.com", "is_admin": True}
 
 
 async def read_status() -> JSONObject:

@@ -166,10 +166,10 @@ async def test_large_metadata_is_cut_and_the_answer_says_so(
 async def test_a_search_that_fails_can_be_repeated(
     place: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed: dict[str, object] = {"__typename": "OperationError"}
+    failed: dict[str, object] = {"kind": "OperationError"}
     if place == "the first page":
-        failed = {"__typename": "PackagesSearchResultSet", "total": 5, "firstPage": failed}
-    answer_queries(monkeypatch, {"searchPackages": {"data": {"searchPackages": failed}}})
+        failed = {"kind": "PackagesSearchResultSet", "total": 5, "firstPage": failed}
+    answer_queries(monkeypatch, {"searchPackages": {"data": {"found": failed}}})
     error = await read_error("quilt://search/x")
     assert (error.message, error.transient) == ("The stack's search failed, or it took too long.", True)
 
@@ -193,10 +193,10 @@ async def test_a_search_has_pages(fresh_world: World) -> None:
 async def test_a_cursor_of_the_stack_that_is_too_long_is_told(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hit = {"bucket": "b", "key": "k", "version": "v", "size": 1.0, "modified": TIME, "deleted": False}
-    page = {"__typename": "ObjectsSearchResultSetPage", "cursor": "x" * 3000, "hits": [hit]}
-    result = {"__typename": "ObjectsSearchResultSet", "total": 9, "firstPage": page}
-    answer_queries(monkeypatch, {"searchObjects": {"data": {"searchObjects": result}}})
+    hit = {"bucket": "b", "key": "k", "version": "v", "size": 1.0, "modified": TIME, "is_deleted": False}
+    page = {"kind": "ObjectsSearchResultSetPage", "cursor": "x" * 3000, "objects": [hit]}
+    result = {"kind": "ObjectsSearchResultSet", "total": 9, "firstPage": page}
+    answer_queries(monkeypatch, {"searchObjects": {"data": {"found": result}}})
     answer = await read("quilt://search/x?kind=objects")
     assert (answer["has_more"], answer["next_cursor"], answer["count"]) == (True, None, 9)
 

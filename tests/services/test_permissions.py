@@ -185,13 +185,10 @@ def test_a_late_stack_is_named_and_the_account_is_used(fresh_world: World, monke
 
 
 def test_a_failure_to_read_the_roles_keeps_the_names(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> Any:
-        raise Unavailable("an unknown type of role")
-
-    monkeypatch.setattr(Caller, "query_stack", fail)
+    answer_queries(monkeypatch, {"rolesList": {"data": {"roles": [{"type": "FederatedRole"}]}}})
     answer = discover_permissions()
     assert (answer["sources"]["registry"], answer["count"]) == ("read", 7)
-    assert "could not be read: an unknown type of role;" in str(answer["shared_evidence"])
+    assert "The Quilt stack sent a response in an unexpected format;" in str(answer["shared_evidence"])
 
 
 def test_the_stack_comes_first_in_a_large_account() -> None:

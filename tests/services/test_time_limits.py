@@ -93,7 +93,7 @@ async def test_renewing_the_token_has_a_time_limit() -> None:
 
 def respond_except(path: str) -> Answers:
     """Return the responses of a stack that knows the caller. It does not respond on one path."""
-    me = {"name": "ann", "email": "ann@acme.example", "isAdmin": False, "role": {"name": "R"}, "roles": []}
+    me = {"name": "ann", "email": "ann@acme.example", "is_admin": False, "role": {"name": "R"}, "roles": []}
     return lambda request: None if request.path == path else Answer(HTTPStatus.OK, {"data": {"me": me}})
 
 

@@ -35,7 +35,7 @@ from quilt_mcp.services.athena_tables import (
     describe_link,
 )
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
-from quilt_mcp.services.governance_service import is_managed
+from quilt_mcp.services.governance_service import fetch_roles, is_managed
 from quilt_mcp.services.lists import NOT_IN_TIME
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
@@ -281,10 +281,10 @@ def _has_custom_role(caller: "Caller", standing: "Standing") -> bool:
     if not standing.is_admin or not standing.role:
         return False
     try:
-        roles = caller.query_stack(lambda stack: stack.roles_list())
+        roles = fetch_roles(caller)
     except ResourceFailure:
         return False
-    return any(role.name == standing.role and not is_managed(role) for role in roles)
+    return any(role["name"] == standing.role and not is_managed(role) for role in roles)
 
 
 def _find_tabulator_catalog(aws: "AWSClients", stack: str | None) -> tuple[str | None, Literal[True] | None, str]:

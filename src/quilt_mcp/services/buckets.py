@@ -1,10 +1,10 @@
 """The buckets of the stack and of the AWS account, what the stack states about them, and quilt://buckets."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired
 from urllib.parse import quote
 
 from typing_extensions import TypedDict
@@ -12,27 +12,16 @@ from typing_extensions import TypedDict
 from quilt_mcp.app import current_app
 from quilt_mcp.core.errors import NotSignedIn, ResourceFailure
 from quilt_mcp.services.evidence import Claims, Level, Probe, StatedLevel, Statement, judge, probe_bucket
-from quilt_mcp.services.governance_service import get_permissions, is_managed
+from quilt_mcp.services.governance_service import Role, fetch_roles, get_permissions, is_managed
 from quilt_mcp.services.lists import NOT_IN_TIME, cut_page, fan_out
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused, RefusedByStack
+from quilt_mcp.services.stack.graphql import Named
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.aws import AWSClients
     from quilt_mcp.services.stack.caller import Caller, Standing
-    from quilt_mcp.services.stack.graphql import QuiltRole
-
-# From April 2026, collaborators belong to `buckets`, which is limited to the caller's role. `bucketConfigs` shows
-# administrators all buckets. Before that, from March 2022, they belong to `bucketConfigs`.
-TODAY = """query stackBuckets {
-  buckets { name collaborators { collaborator { username } permissionLevel } } bucketConfigs { name }
-}"""
-OF_ROLE = "query stackRoleBuckets { buckets { name collaborators { collaborator { username } permissionLevel } } }"
-UNTIL_2026 = """query stackBucketConfigs {
-  bucketConfigs { name collaborators { collaborator { username } permissionLevel } }
-}"""
-NAMES = "query stackBucketNames { bucketConfigs { name } }"
 
 LEVELS: Mapping[str, StatedLevel] = {"READ_WRITE": "READ_WRITE", "READ": "READ", "no right": "none"}
 MORE = ", and a policy that Quilt does not manage can add rights"
@@ -51,41 +40,17 @@ class Collaborator(TypedDict):
     permissionLevel: str
 
 
-class Named(TypedDict):
-    """A bucket without its collaborators."""
-
-    name: str
-
-
 class Shared(Named):
     """A bucket with its collaborators."""
 
     collaborators: list[Collaborator]
 
 
-class TodayData(TypedDict):
-    """The data of the query TODAY."""
+class StackData(TypedDict):
+    """The buckets of the stack with collaborators, and others."""
 
     buckets: list[Shared]
-    bucketConfigs: list[Named]
-
-
-class OfRoleData(TypedDict):
-    """The data of the query OF_ROLE."""
-
-    buckets: list[Shared]
-
-
-class Until2026Data(TypedDict):
-    """The data of the query UNTIL_2026."""
-
-    bucketConfigs: list[Shared]
-
-
-class NamesData(TypedDict):
-    """The data of the query NAMES."""
-
-    bucketConfigs: list[Named]
+    bucketConfigs: NotRequired[list[Named]]
 
 
 @dataclass(frozen=True)
@@ -125,32 +90,19 @@ def fetch_buckets(caller: "Caller") -> StackBuckets:
     Raises:
         ResourceFailure: the stack does not return the names.
     """
-    messages, fetches = [], [_fetch_today, _fetch_until_2026]
-    while fetches:
+    messages, operations = [], ["stackBuckets", "stackBucketConfigs"]
+    while operations:
         try:
-            return fetches.pop(0)(caller)
+            return _combine(caller.send_query(operations.pop(0), StackData, ""))
         except (NotSignedIn, RefusedByStack):
             raise
         except ResourceFailure as failure:
             messages.append(failure.message)
             if not isinstance(failure, QueryRefused):
-                break  # the other query asks for the same data
-            if not isinstance(failure, QueryNotUnderstood) and fetches == [_fetch_until_2026]:
-                fetches = [_fetch_of_role]  # the stack knows both fields, and one of them failed
+                break  # the other operation asks for the same data
+            if not isinstance(failure, QueryNotUnderstood) and operations == ["stackBucketConfigs"]:
+                operations = ["stackRoleBuckets"]  # the stack knows both fields, and one of them failed
     return StackBuckets(fetch_names(caller), refusals=tuple(dict.fromkeys(messages)))
-
-
-def _fetch_today(caller: "Caller") -> StackBuckets:
-    data = caller.send_query("stackBuckets", TODAY, TodayData)
-    return _combine(data["buckets"], data["bucketConfigs"])
-
-
-def _fetch_of_role(caller: "Caller") -> StackBuckets:
-    return _combine(caller.send_query("stackRoleBuckets", OF_ROLE, OfRoleData)["buckets"], [])
-
-
-def _fetch_until_2026(caller: "Caller") -> StackBuckets:
-    return _combine(caller.send_query("stackBucketConfigs", UNTIL_2026, Until2026Data)["bucketConfigs"], [])
 
 
 def fetch_names(caller: "Caller") -> tuple[str, ...]:
@@ -159,33 +111,34 @@ def fetch_names(caller: "Caller") -> tuple[str, ...]:
     Raises:
         ResourceFailure: the stack does not return them.
     """
-    found = caller.send_query("stackBucketNames", NAMES, NamesData)["bucketConfigs"]
+    found = caller.send_query("stackBucketNames", list[Named], "bucketConfigs")
     return tuple(sorted(bucket["name"] for bucket in found))
 
 
-def _combine(shared: Iterable[Shared], others: Iterable[Named]) -> StackBuckets:
+def _combine(data: StackData) -> StackBuckets:
     rights = {
         bucket["name"]: {one["collaborator"]["username"]: one["permissionLevel"] for one in bucket["collaborators"]}
-        for bucket in shared
+        for bucket in data["buckets"]
     }
-    return StackBuckets(tuple(sorted({*rights, *(bucket["name"] for bucket in others)})), rights)
+    others = (bucket["name"] for bucket in data.get("bucketConfigs", []))
+    return StackBuckets(tuple(sorted({*rights, *others})), rights)
 
 
-def fetch_own_role(caller: "Caller", standing: "Standing | None") -> "QuiltRole | str":
+def fetch_own_role(caller: "Caller", standing: "Standing | None") -> Role | str:
     """Fetch the caller's role, which only administrators may; otherwise, return why it is unknown."""
     if standing is None or standing.role is None:
         return "the stack does not say which role you have"
     if not standing.is_admin:
         return f"only administrators may see the rights of the role {standing.role}"
     try:
-        roles = caller.query_stack(lambda stack: stack.roles_list())
+        roles = fetch_roles(caller)
     except ResourceFailure as failure:
         return f"the stack's roles could not be read: {failure.message.removesuffix('.')}"
-    own = [role for role in roles if role.name == standing.role]
+    own = [role for role in roles if role["name"] == standing.role]
     return own[0] if own else f"the stack does not list the role {standing.role}"
 
 
-def state_rights(stack: StackBuckets, standing: "Standing | None", role: "QuiltRole | str", arn: str) -> Statements:
+def state_rights(stack: StackBuckets, standing: "Standing | None", role: Role | str, arn: str) -> Statements:
     """Return what the stack states about its buckets.
 
     Args:
@@ -199,28 +152,29 @@ def state_rights(stack: StackBuckets, standing: "Standing | None", role: "QuiltR
     return _state_by_role(role, arn, stack)
 
 
-def _state_by_role(role: "QuiltRole", arn: str, stack: StackBuckets) -> Statements:
+def _state_by_role(role: Role, arn: str, stack: StackBuckets) -> Statements:
     """Return what the caller's role states about buckets, if the AWS identity with this ARN has the role.
 
     The role can name buckets that the list of the stack does not contain, or the list could not be read.
     A policy that Quilt does not manage can add rights, so what such a role does not state is unknown.
     """
+    name = role["name"]
     if not is_managed(role):
-        return Statements(f"Quilt does not know the rights of the role {role.name}, which it does not manage")
-    if not is_session_of(arn, role.arn):
-        return Statements(f"the role {role.name} does not count, because your AWS identity is not {role.arn}")
+        return Statements(f"Quilt does not know the rights of the role {name}, which it does not manage")
+    if not is_session_of(arn, role["arn"]):
+        return Statements(f"the role {name} does not count, because your AWS identity is not {role['arn']}")
     levels = {one["bucket"]: one["level"] for one in get_permissions(role)}
-    is_all = all(policy.managed for policy in role.policies)
+    is_all = all(policy["managed"] for policy in role.get("policies", []))
     stated = {}
     for bucket in {*stack.names, *levels}:
-        name = levels.get(bucket, "no right")
-        level = LEVELS.get(name)
+        stated_level = levels.get(bucket, "no right")
+        level = LEVELS.get(stated_level)
         can_write = True if level == "READ_WRITE" else (False if is_all and level else None)
         more = "" if can_write or is_all else MORE
-        stated[bucket] = Statement(f"role {role.name}: {name}{more}", level, can_write, "role")
+        stated[bucket] = Statement(f"role {name}: {stated_level}{more}", level, can_write, "role")
     if stack.error:
         return Statements(
-            f"the role {role.name} does not name it, and the stack's list of buckets was {stack.error}", stated
+            f"the role {name} does not name it, and the stack's list of buckets was {stack.error}", stated
         )
     return Statements("the role of the stack says nothing about a bucket outside the stack", stated)
 
@@ -286,7 +240,7 @@ class Buckets:
 
     stack: StackBuckets = field(default_factory=StackBuckets)
     regions: Mapping[str, str | None] = field(default_factory=dict)
-    role: "QuiltRole | str" = NOT_IN_TIME
+    role: Role | str = NOT_IN_TIME
     sources: Mapping[SourceName, str] = field(default_factory=dict)
 
     @cached_property
@@ -487,37 +441,11 @@ def assess(name: str, probe: Probe, listed: Buckets, statements: Statements) -> 
     return BucketAccess(name, claims, listed.find_sources(name), region, probe.error)
 
 
-# `buckets` exists since April 2026. It lists the buckets of the caller's role, for administrators too.
-BUCKETS = "query stackBuckets { buckets { name title description tags relevanceScore } }"
-CONFIGS = "query stackBucketConfigs { bucketConfigs { name title description tags relevanceScore } }"
-
 Source = Literal["buckets", "bucketConfigs"]
 Scope = Literal["role", "stack"]
 
 
 class Bucket(TypedDict):
-    """A bucket in the data of both queries."""
-
-    name: str
-    title: str
-    description: str | None
-    tags: list[str] | None
-    relevanceScore: int
-
-
-class BucketsData(TypedDict):
-    """The data of the query for current stacks."""
-
-    buckets: list[Bucket]
-
-
-class ConfigsData(TypedDict):
-    """The data of the query for older stacks."""
-
-    bucketConfigs: list[Bucket]
-
-
-class BucketRow(TypedDict):
     """One bucket.
 
     Attributes:
@@ -526,7 +454,6 @@ class BucketRow(TypedDict):
         description: its description; null if it is not set.
         tags: its tags; null if they are not set.
         relevance: how far up the catalog shows it: higher is further up, and the catalog hides negative ones.
-        catalog_url: its page in the catalog; null if no catalog is configured.
     """
 
     name: str
@@ -534,7 +461,13 @@ class BucketRow(TypedDict):
     description: str | None
     tags: list[str] | None
     relevance: int
+
+
+class BucketRow(Bucket):
+    """One bucket, with its address."""
+
     catalog_url: str | None
+    """Its page in the catalog; null if no catalog is configured."""
 
 
 class BucketsAnswer(TypedDict):
@@ -588,10 +521,10 @@ def stack_buckets_list(cursor: str | None = None, limit: str | None = None) -> B
 
 def _read_buckets(caller: "Caller") -> _Found:
     try:
-        return _Found(caller.send_query("stackBuckets", BUCKETS, BucketsData)["buckets"], "role", "buckets")
+        return _Found(caller.send_query("bucketTitles", list[Bucket], "buckets"), "role", "buckets")
     except QueryRefused as refusal:
         try:
-            configs = caller.send_query("stackBucketConfigs", CONFIGS, ConfigsData)["bucketConfigs"]
+            configs = caller.send_query("bucketConfigTitles", list[Bucket], "bucketConfigs")
         except ResourceFailure as failure:
             raise refusal from failure
     return _Found(configs, _find_scope(caller), "bucketConfigs")
@@ -607,11 +540,4 @@ def _find_scope(caller: "Caller") -> Scope | None:
 
 
 def _bucket_row(bucket: Bucket, catalog_url: str | None) -> BucketRow:
-    return {
-        "name": bucket["name"],
-        "title": bucket["title"],
-        "description": bucket["description"],
-        "tags": bucket["tags"],
-        "relevance": bucket["relevanceScore"],
-        "catalog_url": f"{catalog_url}/b/{quote(bucket['name'], safe='')}" if catalog_url else None,
-    }
+    return {**bucket, "catalog_url": f"{catalog_url}/b/{quote(bucket['name'], safe='')}" if catalog_url else None}

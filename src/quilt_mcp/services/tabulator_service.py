@@ -13,10 +13,10 @@ from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_
 from quilt_mcp.services.lists import cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused
+from quilt_mcp.services.stack.graphql import Named
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller
-    from quilt_mcp.services.stack.graphql import QuiltTable
 
 MAX_CONFIG = 20_000
 MAX_DEPTH = 20
@@ -117,26 +117,22 @@ def _name_place(location: tuple[int | str, ...]) -> str:
     return ".".join(map(str, location)) or "the whole"
 
 
-QUERY = "query tabulatorBuckets { bucketConfigs { name tabulatorTables { name } } }"
+class Table(Named):
+    """A tabulator table in the data of the stack."""
+
+    config: str
 
 
-class Table(TypedDict):
-    """A tabulator table in the data of the query."""
+class Tables(TypedDict):
+    """The tables of a bucket in the data of the stack."""
 
-    name: str
-
-
-class BucketWithTables(TypedDict):
-    """A bucket in the data of the query."""
-
-    name: str
-    tabulatorTables: list[Table]
+    tables: list[Table]
 
 
-class TabulatorData(TypedDict):
-    """The data of the query."""
+class BucketWithTables(Named):
+    """A bucket in the data of the stack."""
 
-    bucketConfigs: list[BucketWithTables]
+    tables: list[Named]
 
 
 class TabulatorBucket(TypedDict):
@@ -277,7 +273,7 @@ def tabulator_tables_list(bucket: str, cursor: str | None = None, limit: str | N
     that cannot be parsed has a `config_error`; Quilt checks more. Sends one GraphQL request.
     """
     caller = current_caller()
-    found = caller.query_stack(lambda stack: stack.bucket_tabulator_tables_list(bucket))
+    found = caller.find("bucketTabulatorTablesList", Tables, "bucketConfig", name=bucket)
     if found is None:
         raise NotFound(
             f"The bucket {bucket!a} was not found in the Quilt stack.",
@@ -288,8 +284,8 @@ def tabulator_tables_list(bucket: str, cursor: str | None = None, limit: str | N
             ],
         )
     page = cut_page(
-        found.tabulator_tables,
-        lambda table: str(table.name),
+        found["tables"],
+        lambda table: table["name"],
         cursor=cursor,
         limit=limit,
         scope=("tabulator tables", caller.login.stack.registry_url, bucket),
@@ -314,24 +310,25 @@ def list_buckets_with_tables(prefix: str) -> list[str]:
     return [row["name"] for row in rows if row["name"].startswith(prefix)]
 
 
-def _table_row(table: "QuiltTable", catalog: str | None, bucket: str) -> TabulatorTable:
-    config, error = parse_config(table.config)
+def _table_row(table: Table, catalog: str | None, bucket: str) -> TabulatorTable:
+    text = table["config"]
+    config, error = parse_config(text)
     return {
-        "name": table.name,
-        "sql_name": ".".join(map(quote_sql, (catalog, bucket, table.name))) if catalog else None,
+        "name": table["name"],
+        "sql_name": ".".join(map(quote_sql, (catalog, bucket, table["name"]))) if catalog else None,
         "columns": [{"name": one.name, "type": one.type} for one in config.schema_] if config else None,
         "captured_columns": config.captured_columns if config else None,
         "source": cast("TableSource", config.source.model_dump()) if config else None,
         "format": config.parser.format if config else None,
-        "config": table.config[:MAX_CONFIG],
-        "config_truncated": len(table.config) > MAX_CONFIG,
+        "config": text[:MAX_CONFIG],
+        "config_truncated": len(text) > MAX_CONFIG,
         "config_error": error,
     }
 
 
 def _read_stack(caller: "Caller") -> list[TabulatorBucket]:
-    configs = caller.send_query("tabulatorBuckets", QUERY, TabulatorData)["bucketConfigs"]
-    tables = {one["name"]: sorted(table["name"] for table in one["tabulatorTables"]) for one in configs}
+    configs = caller.send_query("tabulatorBuckets", list[BucketWithTables], "bucketConfigs")
+    tables = {one["name"]: sorted(table["name"] for table in one["tables"]) for one in configs}
     return [
         {"name": name, "tables": names, "table_count": len(names)} for name, names in sorted(tables.items()) if names
     ]

@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeVar
 
 import boto3
 from cachetools import TTLCache
-from typing_extensions import TypedDict
 
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure
@@ -31,16 +30,12 @@ from quilt_mcp.services.stack.failures import (
     RefusedByStack,
     RequestRejected,
     RoleChanged,
+    make_unexpected,
 )
-from quilt_mcp.services.stack.graphql import PartialAnswer, StackQueries, create_client, post_query
+from quilt_mcp.services.stack.graphql import Named, PartialAnswer, post_query
 from quilt_mcp.services.stack.login import Login, Stack
 from quilt_mcp.services.stack.session import CatalogConfig, CatalogConfigs, Found, StackSearch
 from quilt_mcp.services.stack.sign_in import ASK_OPERATOR, APIKeySignIn, AWSKeys, LocalSignIn, RequestSignIn, SignIn
-
-ME = "query me { me { name email isAdmin role { name } roles { name } } }"
-ME_WITHOUT_ROLE = "query meWithoutRole { me { name email isAdmin } }"
-TYPE = "query known { __typename }"
-"""Every GraphQL schema has it."""
 
 T = TypeVar("T")
 
@@ -70,17 +65,11 @@ class Standing(NamedTuple):
         return self.known, self.name, self.role
 
 
-class Named(TypedDict):
-    """An object. The query requests only its name."""
-
-    name: str
-
-
 class Me(Named):
     """The caller without its roles."""
 
     email: str
-    isAdmin: bool
+    is_admin: bool
 
 
 class MeWithRoles(Me):
@@ -88,22 +77,6 @@ class MeWithRoles(Me):
 
     role: Named | None
     roles: list[Named] | None
-
-
-class MeData(TypedDict):
-    """The data of the query without roles."""
-
-    me: Me | None
-
-
-class MeWithRolesData(TypedDict):
-    """The data of the query with roles."""
-
-    me: MeWithRoles | None
-
-
-TypeData = TypedDict("TypeData", {"__typename": str})
-"""The data of the query that every schema has. A class would change the name of the key."""
 
 
 def fetch_standing(sign_in: SignIn) -> Standing:
@@ -114,17 +87,17 @@ def fetch_standing(sign_in: SignIn) -> Standing:
         QueryRefused: the stack returned errors, and does not seem to be one without `me`.
         ResourceFailure: as `SignIn.send`.
     """
-    answer = _ask(sign_in, "me", ME, MeWithRolesData)
+    answer = _ask(sign_in, "me", MeWithRoles, "me")
     if answer.is_not_understood:
         _require_working_queries(sign_in, answer.refusal)
         return Standing(known=False)
-    if (me := answer.data and answer.data["me"]) is not None:
+    if (me := answer.data) is not None:
         role, roles = me["role"], me["roles"]
         return Standing(
             known=True,
             name=me["name"],
             email=me["email"],
-            is_admin=me["isAdmin"],
+            is_admin=me["is_admin"],
             role=role["name"] if role else None,
             roles=None if roles is None else tuple(sorted(one["name"] for one in roles)),
         )
@@ -135,23 +108,23 @@ def fetch_standing(sign_in: SignIn) -> Standing:
 
 def _require_working_queries(sign_in: SignIn, refusal: QueryRefused) -> None:
     """Raise the refusal of `me` if the stack refuses other queries too. Then its errors do not concern the schema."""
-    answer = _ask(sign_in, "known", TYPE, TypeData)
+    answer = _ask(sign_in, "known", str, "known")
     if answer.data is None or answer.error_paths:
         raise refusal
 
 
 def _fetch_standing_without_role(sign_in: SignIn) -> Standing:
-    answer = _ask(sign_in, "meWithoutRole", ME_WITHOUT_ROLE, MeData)
-    if (me := answer.data and answer.data["me"]) is not None:
-        return Standing(known=True, name=me["name"], email=me["email"], is_admin=me["isAdmin"])
+    answer = _ask(sign_in, "meWithoutRole", Me, "me")
+    if (me := answer.data) is not None:
+        return Standing(known=True, name=me["name"], email=me["email"], is_admin=me["is_admin"])
     if answer.error_paths:
         raise answer.refusal
     raise _unknown_caller()
 
 
-def _ask(sign_in: SignIn, operation: str, query: str, form: type[T]) -> PartialAnswer[T]:
+def _ask(sign_in: SignIn, operation: str, form: type[T], at: str, **variables: object) -> PartialAnswer[T]:
     url = str(sign_in.login.stack.registry_url)
-    return sign_in.send(lambda session: post_query(url, session, operation, query, form))
+    return sign_in.send(lambda session: post_query(url, session, operation, form, at=at, variables=variables))
 
 
 def _unknown_caller() -> NotSignedInToQuilt:
@@ -252,24 +225,48 @@ class Caller:
         """Return whether the login has changed or ended."""
         return self._sign_in.is_stale()
 
-    def query_stack(self, query: Callable[[StackQueries], T]) -> T:
-        """Send one of quilt3's queries, such as `lambda stack: stack.roles_list()`, and return its result.
+    def send_query(self, operation: str, form: type[T], at: str, **variables: object) -> T:
+        """Send an operation, and return its complete data.
+
+        Args:
+            operation: its name in operations.graphql.
+            form: the form of the data, with which they are validated.
+            at: where in the data of the response they are, such as "admin.user.list"; "" for all.
+            variables: those of the operation.
 
         Raises:
-            QueryRefused: the stack returned errors.
+            QueryRefused: the stack returned errors, with or without data.
             ResourceFailure: as `SignIn.send`.
         """
-        return self._sign_in.send(lambda session: query(create_client(self._registry_url, session)))
+        found = self.find(operation, form, at, **variables)
+        if found is None:
+            raise make_unexpected(f"null at {at}")
+        return found
 
-    def query_as_admin(self, query: Callable[[StackQueries], T], what: str) -> T:
-        """Send one of quilt3's queries that only administrators may send, and return its result.
+    def find(self, operation: str, form: type[T], at: str, **variables: object) -> T | None:
+        """Do the same for data that can be null, such as those of a bucket that the stack does not show."""
+        answer = self.send_partial_query(operation, form, at, **variables)
+        if answer.error_paths:
+            raise answer.refusal
+        return answer.data
+
+    def send_partial_query(self, operation: str, form: type[T], at: str, **variables: object) -> PartialAnswer[T]:
+        """Send an operation, and return what the stack returned: data, errors, or both.
+
+        Raises:
+            ResourceFailure: as `SignIn.send`.
+        """
+        return _ask(self._sign_in, operation, form, at, **variables)
+
+    def ask_as_admin(self, what: str, ask: Callable[[], T]) -> T:
+        """Return the result of `ask`, which sends an operation that only administrators may send.
 
         Raises:
             NeedsAdmin: the stack rejected the query, and the caller is not an administrator.
             QueryRefused: the stack rejected the query of an administrator, or does not say who the caller is.
         """
         try:
-            return self.query_stack(query)
+            return ask()
         except QueryRefused as refusal:
             try:
                 standing = self.fetch_standing()
@@ -280,34 +277,9 @@ class Caller:
             details = f"{standing.name} is not an administrator"
             raise NeedsAdmin(f"Only administrators may read {what}.", details=details) from None
 
-    def send_query(self, operation: str, query: str, form: type[T], **variables: object) -> T:
-        """Send a query that quilt3 does not have, and return its complete `data`, validated as `form`.
-
-        Raises:
-            QueryRefused: the stack returned errors, with or without data.
-            ResourceFailure: as `SignIn.send`.
-        """
-        answer = self.send_partial_query(operation, query, form, **variables)
-        if answer.data is None or answer.error_paths:
-            raise answer.refusal
-        return answer.data
-
-    def send_partial_query(self, operation: str, query: str, form: type[T], **variables: object) -> PartialAnswer[T]:
-        """Send a query that quilt3 does not have, and return what the stack returned: data, errors, or both.
-
-        Raises:
-            ResourceFailure: as `SignIn.send`.
-        """
-        url = self._registry_url
-        return self._sign_in.send(lambda session: post_query(url, session, operation, query, form, **variables))
-
     def fetch_catalog_config(self) -> CatalogConfig:
         """Fetch the catalog's public config.json, without the caller's token."""
         return self._catalogs.fetch(str(self.login.stack.catalog_url))
-
-    @property
-    def _registry_url(self) -> str:
-        return str(self.login.stack.registry_url)
 
     def _keep_aws(self, owner: Hashable, seconds: float, open_aws: Callable[[], AWSClients]) -> AWSClients:
         """Return the AWSClients in use if they belong to this owner and are not older, otherwise new ones."""

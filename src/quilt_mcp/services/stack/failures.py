@@ -414,18 +414,6 @@ class _HTTPError(Protocol):
     response: _Response
 
 
-class _GraphQLError(Protocol):
-    """One error in a GraphQL response."""
-
-    path: Sequence[str | int] | None
-
-
-class _GraphQLErrors(Protocol):
-    """What the rows read of a GraphQLClientGraphQLMultiError."""
-
-    errors: Sequence[_GraphQLError]
-
-
 class _ValidationError(Protocol):
     """What the rows read of a ValidationError of pydantic."""
 
@@ -603,10 +591,6 @@ def _suggest_wait(seconds: str) -> list[str]:
     return [f"Repeat the call in {int(seconds)} seconds."]
 
 
-def _graphql_errors(error: _GraphQLErrors) -> ResourceFailure:
-    return make_refusal(list_paths(one.path for one in error.errors))
-
-
 def make_refusal(paths: Sequence[str]) -> QueryRefused:
     """Return the failure for GraphQL errors at these paths. Of many, the first are named; long ones are cut.
 
@@ -627,10 +611,15 @@ def list_paths(paths: Iterable[Sequence[str | int] | None]) -> list[str]:
 
 
 def _unexpected_format(error: _ValidationError) -> ResourceFailure:
+    return make_unexpected(f"{error.error_count()} invalid fields in {error.title}")
+
+
+def make_unexpected(details: str) -> ResourceExecutionError:
+    """Return the failure for data that do not have the form that the stack's schema promises."""
     return ResourceExecutionError(
         "The Quilt stack sent a response in an unexpected format.",
-        details=f"{error.error_count()} invalid fields in {error.title}",
-        suggested_actions=["Upgrade quilt3 and this server, or ask a Quilt administrator to upgrade the stack."],
+        details=details,
+        suggested_actions=["Upgrade this server, or ask a Quilt administrator to upgrade the stack."],
     )
 
 
@@ -660,8 +649,6 @@ FAILURES: dict[str, MakeFailure] = {
     "requests.exceptions.RequestException": _failed,
     "urllib3.exceptions.ReadTimeoutError": _stack_too_slow,
     "urllib3.exceptions.HTTPError": _stack_unreachable,
-    "quilt3._graphql_client.exceptions.GraphQLClientGraphQLMultiError": _graphql_errors,
-    "quilt3._graphql_client.exceptions.GraphQLClientInvalidResponseError": _not_an_answer,
 }
 """For any exception that reaches the dispatcher."""
 

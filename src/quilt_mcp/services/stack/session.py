@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 import requests
 import urllib3
 from pydantic import TypeAdapter, ValidationError
-from quilt3._graphql_client.exceptions import GraphQLClientError
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 from typing_extensions import TypedDict
@@ -81,7 +80,7 @@ REJECTED_TOKEN = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FO
 
 
 class StackAdapter(HTTPAdapter):
-    """Limits the time of each request. quilt3's client sets no limits."""
+    """Limits the time of each request."""
 
     def __init__(self, timeout: Timeout) -> None:
         self._timeout = timeout
@@ -144,7 +143,7 @@ class _StackSession(requests.Session):
         """Send the request and read the whole response.
 
         Raises:
-            HTTPError: the status is 300 or more. quilt3 would raise exceptions without the status.
+            HTTPError: the status is 300 or more.
             ReadTimeout: the body did not arrive within the time limit.
             Unavailable: the body is too large, or JSON that Python cannot parse.
         """
@@ -221,7 +220,7 @@ def _can_contain_graphql(request: requests.PreparedRequest, response: requests.R
 def _accept_graphql_errors(response: requests.Response) -> None:
     """Let clients read a GraphQL response with an error as its HTTP status.
 
-    Many GraphQL servers respond so to a query that does not fit their schema. quilt3's client reads no such body.
+    Many GraphQL servers respond so to a query that does not fit their schema.
 
     Raises:
         HTTPError: the body is not a GraphQL response with errors.
@@ -275,7 +274,7 @@ def call_stack(call: Callable[[], T]) -> T:
     """
     try:
         return call()
-    except (requests.RequestException, urllib3.exceptions.HTTPError, GraphQLClientError, ValidationError) as error:
+    except (requests.RequestException, urllib3.exceptions.HTTPError, ValidationError) as error:
         # Without its cause: the text of a ValidationError contains the response, which can contain credentials.
         raise map_failure(error) from None
 
