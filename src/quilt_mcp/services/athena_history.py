@@ -19,19 +19,14 @@ from typing_extensions import TypedDict
 from quilt_mcp.app import current_app
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable
-from quilt_mcp.services.athena_tables import (
-    AWSQueryExecution,
-    AWSQueryExecutions,
-    AWSQueryIds,
-    AWSWorkGroup,
-    AWSWorkGroups,
-)
 from quilt_mcp.services.lists import NOT_IN_TIME, SharedAttempts, fan_out
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import RefusedByAWS
 
 if TYPE_CHECKING:
+    from types_boto3_athena import type_defs as athena
+
     from quilt_mcp.services.stack.aws import AWSClients
 
 WORKERS = 4
@@ -132,7 +127,7 @@ class WorkgroupList(NamedTuple):
         is_complete: false if the account has more than MAX_WORKGROUPS, or if there was no time for all of them.
     """
 
-    enabled: list[AWSWorkGroup]
+    enabled: "list[athena.WorkGroupSummaryTypeDef]"
     disabled: list[str]
     is_complete: bool
 
@@ -148,7 +143,7 @@ def list_enabled_workgroups(aws: "AWSClients", *, until: float) -> WorkgroupList
         Unavailable: no workgroup was listed in time.
         ResourceFailure: AWS returned a failure, or the same page token twice.
     """
-    read, is_last = list[AWSWorkGroup](), False
+    read, is_last = list["athena.WorkGroupSummaryTypeDef"](), False
     token, tokens = "", {""}
     while not is_last and len(read) <= MAX_WORKGROUPS:
         page = ask_each(partial(_list_page, aws), [token], until=until, quota=WORKGROUPS).get(token)
@@ -170,16 +165,17 @@ def list_enabled_workgroups(aws: "AWSClients", *, until: float) -> WorkgroupList
     return WorkgroupList(enabled, disabled, is_all)
 
 
-def is_of_spark(workgroup: AWSWorkGroup) -> bool:
+def is_of_spark(workgroup: "athena.WorkGroupSummaryTypeDef") -> bool:
     """Return whether a workgroup runs notebooks, and no queries."""
     return "spark" in workgroup.get("EngineVersion", {}).get("EffectiveEngineVersion", "").lower()
 
 
-def _list_page(aws: "AWSClients", token: str) -> AWSWorkGroups:
+def _list_page(aws: "AWSClients", token: str) -> "athena.ListWorkGroupsOutputTypeDef":
     """List a page of workgroups. The token of the first page is empty."""
     given = {"NextToken": token} if token else {}
-    page: AWSWorkGroups = aws.call("athena", "list_work_groups", MaxResults=WORKGROUPS_PAGE, **given)
-    return page
+    found: athena.ListWorkGroupsOutputTypeDef
+    found = aws.call("athena", "list_work_groups", MaxResults=WORKGROUPS_PAGE, **given)
+    return found
 
 
 class QueryRow(TypedDict):
@@ -289,7 +285,7 @@ class _Described:
         failures: why the queries of a workgroup are missing; None if there was no time.
     """
 
-    executions: list[AWSQueryExecution] = field(default_factory=list)
+    executions: "list[athena.QueryExecutionTypeDef]" = field(default_factory=list)
     unprocessed: int = 0
     failures: dict[str, ResourceFailure | None] = field(default_factory=dict)
 
@@ -385,7 +381,7 @@ def _list_newest(
 def _read_page(aws: "AWSClients", before: _Listed) -> _Listed | _Described:
     """Add a page to the newest queries of a workgroup. If they then fill a batch, describe them at once."""
     given = {"NextToken": before.token} if before.token else {}
-    page: AWSQueryIds = aws.call(
+    page: athena.ListQueryExecutionsOutputTypeDef = aws.call(
         "athena", "list_query_executions", WorkGroup=before.workgroup, MaxResults=PAGE, **given
     )
     ids, token = (*before.ids, *page.get("QueryExecutionIds", []))[:PAGE], page.get("NextToken", "")
@@ -422,17 +418,17 @@ def _split(batch: Batch, answer: _Described | ResourceFailure | None) -> list[Ba
 
 
 def _describe(aws: "AWSClients", batch: Batch) -> _Described:
-    answer: AWSQueryExecutions = aws.call(
+    answer: athena.BatchGetQueryExecutionOutputTypeDef = aws.call(
         "athena", "batch_get_query_execution", QueryExecutionIds=[one for _, one in batch]
     )
     return _Described(answer.get("QueryExecutions", []), len(answer.get("UnprocessedQueryExecutionIds", [])))
 
 
-def _get_age_key(execution: AWSQueryExecution) -> tuple[datetime, str]:
+def _get_age_key(execution: "athena.QueryExecutionTypeDef") -> tuple[datetime, str]:
     return execution.get("Status", {}).get("SubmissionDateTime", NEVER), execution["QueryExecutionId"]
 
 
-def _query_row(execution: AWSQueryExecution) -> QueryRow:
+def _query_row(execution: "athena.QueryExecutionTypeDef") -> QueryRow:
     status, statistics = execution.get("Status", {}), execution.get("Statistics", {})
     query, reason = execution.get("Query", ""), status.get("StateChangeReason")
     return {

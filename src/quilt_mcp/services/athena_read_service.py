@@ -26,11 +26,6 @@ from quilt_mcp.services.athena_history import (
 )
 from quilt_mcp.services.athena_tables import (
     DATA_CATALOG,
-    AWSDatabase,
-    AWSTable,
-    AWSWorkGroup,
-    AWSWorkGroupConfiguration,
-    AWSWorkGroupDetails,
     cut_parameters,
     describe_link,
 )
@@ -42,8 +37,14 @@ from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import RefusedByAWS
 
 if TYPE_CHECKING:
+    from types_boto3_athena import type_defs as athena
+    from types_boto3_glue import type_defs as glue
+
     from quilt_mcp.services.stack.aws import AWSClients
     from quilt_mcp.services.stack.caller import Caller, Standing
+
+    Details = Mapping[str, athena.WorkGroupConfigurationOutputTypeDef | ResourceFailure | None]
+    """The details of workgroups by name, or why they failed. Those not reached in time are None or missing."""
 
 
 class DatabaseRow(TypedDict):
@@ -172,9 +173,6 @@ TAG_TABLES = ".*_package_tag"
 """The names of one of Quilt's four tables for each bucket, as a regular expression for Glue."""
 REPEAT = "Read athena://workgroups again in a minute."
 
-Details = Mapping[str, AWSWorkGroupConfiguration | ResourceFailure | None]
-"""The details of workgroups by name, or why they failed. Those that were not reached in time are None or missing."""
-
 
 class _Choice(NamedTuple):
     """The workgroup, if there is one, and the reason."""
@@ -187,7 +185,7 @@ def recommend(
     caller: "Caller",
     aws: "AWSClients",
     standing: "Standing | None",
-    details: Details,
+    details: "Details",
     *,
     disabled: Iterable[str] = (),
     all_listed: bool,
@@ -304,10 +302,10 @@ def _find_iceberg_database(aws: "AWSClients", stack: str | None) -> tuple[str | 
     No API of the stack names it. Its tables do.
     """
     try:
-        listed: Iterable[AWSDatabase] = aws.list_items("glue", "get_databases", "DatabaseList", MaxResults=100)
+        listed: Iterable[glue.DatabaseTypeDef] = aws.list_items("glue", "get_databases", "DatabaseList", MaxResults=100)
         names = [one["Name"] for one in listed if "iceberg" in one["Name"].lower()]
         for name in sorted(names, key=lambda one: ((stack or "") not in one.lower(), one))[:MAX_DATABASES]:
-            found: list[AWSTable] = aws.call(
+            found: list[glue.TableTypeDef] = aws.call(
                 "glue", "get_tables", DatabaseName=name, Expression=TAG_TABLES, MaxResults=1
             ).get("TableList", [])
             if found:
@@ -350,21 +348,24 @@ def athena_workgroups_list() -> WorkgroupsAnswer:
     }
 
 
-def _read_details(aws: "AWSClients") -> tuple[WorkgroupList, Details]:
+def _read_details(aws: "AWSClients") -> "tuple[WorkgroupList, Details]":
     seconds, started = current_app().settings_as(QuiltSettings).probe_seconds, time.monotonic()
     listed = list_enabled_workgroups(aws, until=started + WORKGROUPS_SHARE * seconds)
     names = [one["Name"] for one in listed.enabled]
     return listed, ask_each(partial(_read_workgroup, aws), names, until=started + seconds, quota=DETAILS)
 
 
-def _read_workgroup(aws: "AWSClients", name: str) -> AWSWorkGroupConfiguration:
-    details: AWSWorkGroupDetails = aws.call("athena", "get_work_group", WorkGroup=name).get("WorkGroup", {})
+def _read_workgroup(aws: "AWSClients", name: str) -> "athena.WorkGroupConfigurationOutputTypeDef":
+    details: athena.WorkGroupTypeDef = aws.call("athena", "get_work_group", WorkGroup=name).get("WorkGroup", {})
     return details.get("Configuration", {})
 
 
-def _workgroup_row(listed: AWSWorkGroup, details: AWSWorkGroupConfiguration | ResourceFailure | None) -> WorkgroupRow:
+def _workgroup_row(
+    listed: "athena.WorkGroupSummaryTypeDef",
+    details: "athena.WorkGroupConfigurationOutputTypeDef | ResourceFailure | None",
+) -> WorkgroupRow:
     is_known = details is not None and not isinstance(details, ResourceFailure)
-    configuration: AWSWorkGroupConfiguration = (
+    configuration: athena.WorkGroupConfigurationOutputTypeDef = (
         {} if details is None or isinstance(details, ResourceFailure) else details
     )
     return {
@@ -421,12 +422,12 @@ def _list_in_athena(aws: "AWSClients", refusal: RefusedByAWS) -> list[DatabaseRo
         raise refusal from failure
 
 
-def _database_rows(databases: Iterable[AWSDatabase]) -> list[DatabaseRow]:
+def _database_rows(databases: "Iterable[glue.DatabaseTypeDef]") -> list[DatabaseRow]:
     rows = [_database_row(database) for database in databases]
     return sorted(rows, key=lambda row: row["name"])
 
 
-def _database_row(database: AWSDatabase) -> DatabaseRow:
+def _database_row(database: "glue.DatabaseTypeDef") -> DatabaseRow:
     parameters, federation = database.get("Parameters", {}), database.get("FederatedDatabase", {})
     kept = cut_parameters(parameters)
     return {

@@ -5,9 +5,8 @@ import binascii
 import json
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, NotRequired
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 from typing_extensions import TypedDict
@@ -18,191 +17,11 @@ from quilt_mcp.services.lists import cut_page
 from quilt_mcp.services.stack.callers import current_caller
 
 if TYPE_CHECKING:
+    from types_boto3_glue import type_defs as glue
+
     from quilt_mcp.services.stack.aws import AWSClients
 
 DATA_CATALOG = "AwsDataCatalog"
-
-
-class AWSDatabase(TypedDict):
-    """A database in a response of Glue or Athena."""
-
-    Name: str
-    Description: NotRequired[str]
-    LocationUri: NotRequired[str]
-    CreateTime: NotRequired[datetime]
-    Parameters: NotRequired[dict[str, str]]
-    TargetDatabase: NotRequired["AWSTarget"]
-    FederatedDatabase: NotRequired["AWSFederation"]
-
-
-class AWSTarget(TypedDict, total=False):
-    """What a resource link points to."""
-
-    CatalogId: str
-    DatabaseName: str
-    Name: str
-    Region: str
-
-
-class AWSFederation(TypedDict, total=False):
-    """The source of a database outside Glue."""
-
-    Identifier: str
-    ConnectionName: str
-
-
-class AWSEngine(TypedDict, total=False):
-    """The engine of a workgroup."""
-
-    EffectiveEngineVersion: str
-
-
-class AWSWorkGroup(TypedDict):
-    """A workgroup in a response of ListWorkGroups."""
-
-    Name: str
-    State: NotRequired[str]
-    Description: NotRequired[str]
-    CreationTime: NotRequired[datetime]
-    EngineVersion: NotRequired[AWSEngine]
-
-
-class AWSWorkGroups(TypedDict, total=False):
-    """A page of a response of ListWorkGroups."""
-
-    WorkGroups: list[AWSWorkGroup]
-    NextToken: str
-
-
-class AWSResultConfiguration(TypedDict, total=False):
-    """Where results are stored."""
-
-    OutputLocation: str
-
-
-class AWSWorkGroupConfiguration(TypedDict, total=False):
-    """The settings of a workgroup."""
-
-    ResultConfiguration: AWSResultConfiguration
-    EnforceWorkGroupConfiguration: bool
-    ManagedQueryResultsConfiguration: "AWSManagedResults"
-
-
-class AWSManagedResults(TypedDict, total=False):
-    """Whether Athena stores results itself."""
-
-    Enabled: bool
-
-
-class AWSWorkGroupDetails(TypedDict, total=False):
-    """A workgroup in a response of GetWorkGroup."""
-
-    Configuration: AWSWorkGroupConfiguration
-
-
-class AWSQueryStatus(TypedDict, total=False):
-    """The status of a query execution."""
-
-    State: str
-    SubmissionDateTime: datetime
-    CompletionDateTime: datetime
-    StateChangeReason: str
-
-
-class AWSQueryStatistics(TypedDict, total=False):
-    """The statistics of a query execution."""
-
-    EngineExecutionTimeInMillis: int
-    DataScannedInBytes: int
-
-
-class AWSQueryContext(TypedDict, total=False):
-    """Where a query ran."""
-
-    Database: str
-
-
-class AWSQueryExecution(TypedDict):
-    """A query execution in a response of BatchGetQueryExecution."""
-
-    QueryExecutionId: str
-    Query: NotRequired[str]
-    Status: NotRequired[AWSQueryStatus]
-    Statistics: NotRequired[AWSQueryStatistics]
-    ResultConfiguration: NotRequired[AWSResultConfiguration]
-    QueryExecutionContext: NotRequired[AWSQueryContext]
-    WorkGroup: NotRequired[str]
-
-
-class AWSQueryIds(TypedDict, total=False):
-    """A page of a response of ListQueryExecutions."""
-
-    QueryExecutionIds: list[str]
-    NextToken: str
-
-
-class AWSQueryExecutions(TypedDict, total=False):
-    """A response of BatchGetQueryExecution."""
-
-    QueryExecutions: list[AWSQueryExecution]
-    UnprocessedQueryExecutionIds: list[object]
-
-
-class AWSColumn(TypedDict):
-    """A column in a response of Glue."""
-
-    Name: str
-    Type: NotRequired[str]
-    Comment: NotRequired[str]
-    Parameters: NotRequired[dict[str, str]]
-
-
-class AWSSerde(TypedDict, total=False):
-    """How rows are stored in files."""
-
-    SerializationLibrary: str
-    Parameters: dict[str, str]
-
-
-class AWSStorage(TypedDict, total=False):
-    """Where and how a table is stored."""
-
-    Columns: list[AWSColumn]
-    Location: str
-    InputFormat: str
-    OutputFormat: str
-    SerdeInfo: AWSSerde
-    Parameters: dict[str, str]
-
-
-class AWSRepresentation(TypedDict, total=False):
-    """The query of a view for one engine."""
-
-    Dialect: str
-    ViewOriginalText: str
-
-
-class AWSView(TypedDict, total=False):
-    """A view that several engines can read."""
-
-    Representations: list[AWSRepresentation]
-
-
-class AWSTable(TypedDict):
-    """A table in a response of Glue."""
-
-    Name: str
-    DatabaseName: NotRequired[str]
-    Description: NotRequired[str]
-    CreateTime: NotRequired[datetime]
-    UpdateTime: NotRequired[datetime]
-    StorageDescriptor: NotRequired[AWSStorage]
-    PartitionKeys: NotRequired[list[AWSColumn]]
-    ViewOriginalText: NotRequired[str]
-    TableType: NotRequired[str]
-    TargetTable: NotRequired[AWSTarget]
-    ViewDefinition: NotRequired[AWSView]
-    Parameters: NotRequired[dict[str, str]]
 
 
 class TableRow(TypedDict):
@@ -331,7 +150,7 @@ MAX_SQL = 20_000
 _COMMENT = re.compile(r"\s*/\*\s*Presto View:\s*([A-Za-z0-9+/=]+)\s*\*/\s*")
 
 
-def read_view_sql(table: AWSTable) -> str | None:
+def read_view_sql(table: "glue.TableTypeDef") -> str | None:
     """Return the query of a view; None for another table, and for a view of another form than Athena's.
 
     A view that another engine has created can have its query as plain text. Athena cannot run it, so it is left out. A
@@ -379,7 +198,7 @@ def list_page(
     name = _check_name("database", database)
     aws = current_caller().aws
     try:
-        listed: Iterable[AWSTable] = aws.list_items(
+        listed: Iterable[glue.TableTypeDef] = aws.list_items(
             "glue", "get_tables", "TableList", DatabaseName=name, MaxResults=PAGE
         )
         tables = list(islice(listed, max_tables + 1))
@@ -412,7 +231,7 @@ def athena_table_get(database: str, table: str) -> TableAnswer:
     names = _check_name("database", database), _check_name("table", table)
     aws = current_caller().aws
     try:
-        found: AWSTable = aws.call("glue", "get_table", DatabaseName=names[0], Name=names[1])["Table"]
+        found: glue.TableTypeDef = aws.call("glue", "get_table", DatabaseName=names[0], Name=names[1])["Table"]
     except NotFound as failure:
         raise _make_unknown_table(aws, *names, failure) from failure
     return _table_answer(found, names[0], aws.region)
@@ -446,13 +265,13 @@ def list_tables(prefix: str) -> list[str]:
 
 
 def _list_databases(aws: "AWSClients", prefix: str) -> list[str]:
-    found: Iterable[AWSDatabase] = aws.list_items("glue", "get_databases", "DatabaseList", MaxResults=PAGE)
+    found: Iterable[glue.DatabaseTypeDef] = aws.list_items("glue", "get_databases", "DatabaseList", MaxResults=PAGE)
     return sorted(one["Name"] for one in found if one["Name"].startswith(prefix))
 
 
 def _list_tables(aws: "AWSClients", database: str) -> list[str]:
     try:
-        found: Iterable[AWSTable] = aws.list_items(
+        found: Iterable[glue.TableTypeDef] = aws.list_items(
             "glue", "get_tables", "TableList", DatabaseName=database, MaxResults=PAGE
         )
         return sorted(one["Name"] for one in islice(found, MAX_TABLES))
@@ -495,18 +314,18 @@ def _make_unknown_database(aws: "AWSClients", database: str, failure: NotFound) 
 def _find_link(aws: "AWSClients", database: str) -> str | None:
     """Return where a database points if it is a resource link; None if it is none, or unknown."""
     try:
-        found: AWSDatabase = aws.call("glue", "get_database", Name=database)["Database"]
+        found: glue.DatabaseTypeDef = aws.call("glue", "get_database", Name=database)["Database"]
     except ResourceFailure:
         return None
     return describe_link(found.get("TargetDatabase"))
 
 
-def describe_link(target: AWSTarget | None) -> str | None:
+def describe_link(target: "glue.DatabaseIdentifierTypeDef | glue.TableIdentifierTypeDef | None") -> str | None:
     """Return the target of a resource link: the account, the database, and the table if it is one."""
     if target is None:
         return None
-    parts = (target.get("CatalogId"), target.get("Region"), target.get("DatabaseName"), target.get("Name"))
-    return "/".join(part for part in parts if part) or None
+    parts = [target.get(name) for name in ("CatalogId", "Region", "DatabaseName", "Name")]
+    return "/".join(str(part) for part in parts if part) or None
 
 
 def _make_unknown_table(aws: "AWSClients", database: str, table: str, failure: NotFound) -> NotFound:
@@ -522,19 +341,19 @@ def _make_unknown_table(aws: "AWSClients", database: str, table: str, failure: N
     )
 
 
-def is_iceberg(table: AWSTable) -> bool:
+def is_iceberg(table: "glue.TableTypeDef") -> bool:
     """Return whether a table is one of Apache Iceberg."""
     return table.get("Parameters", {}).get("table_type", "").upper() == "ICEBERG"
 
 
-def _list_columns(storage: AWSStorage) -> list[AWSColumn] | None:
+def _list_columns(storage: "glue.StorageDescriptorOutputTypeDef") -> "list[glue.ColumnOutputTypeDef] | None":
     """Return the columns that exist; None if Glue lists none. Glue keeps those that Iceberg tables had before."""
     if "Columns" not in storage:
         return None
     return [one for one in storage["Columns"] if one.get("Parameters", {}).get("iceberg.field.current") != "false"]
 
 
-def _table_row(table: AWSTable) -> TableRow:
+def _table_row(table: "glue.TableTypeDef") -> TableRow:
     storage = table.get("StorageDescriptor", {})
     columns = _list_columns(storage)
     return {
@@ -550,7 +369,7 @@ def _table_row(table: AWSTable) -> TableRow:
     }
 
 
-def _table_answer(table: AWSTable, database: str, region: str) -> TableAnswer:
+def _table_answer(table: "glue.TableTypeDef", database: str, region: str) -> TableAnswer:
     storage, parameters, row = table.get("StorageDescriptor", {}), table.get("Parameters", {}), _table_row(table)
     columns, keys = _list_columns(storage), [_column(one) for one in table.get("PartitionKeys", [])]
     view_sql = read_view_sql(table)
@@ -582,7 +401,7 @@ def _table_answer(table: AWSTable, database: str, region: str) -> TableAnswer:
     }
 
 
-def _find_packages(table: AWSTable) -> str | None:
+def _find_packages(table: "glue.TableTypeDef") -> str | None:
     """Return the URI of the packages that a table of the stack is about."""
     found = OF_PACKAGES.fullmatch(table["Name"]) if is_iceberg(table) else None
     return f"quilt://buckets/{found[1]}/packages" if found else None
@@ -598,7 +417,7 @@ def quote_sql(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _column(column: AWSColumn) -> Column:
+def _column(column: "glue.ColumnOutputTypeDef") -> Column:
     kind = column.get("Type")
     return {
         "name": column["Name"],

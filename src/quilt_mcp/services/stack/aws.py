@@ -5,7 +5,6 @@ Imported on first use by `callers.py`, because it imports boto3.
 
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
@@ -22,10 +21,6 @@ from botocore.credentials import CredentialProvider, CredentialResolver, Refresh
 from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 from botocore.loaders import Loader
 from botocore.parsers import ResponseParserError
-from botocore.retries.adaptive import ClientRateLimiter, RateClocker
-from botocore.retries.bucket import Clock, TokenBucket
-from botocore.retries.standard import RetryEventAdapter, ThrottlingErrorDetector
-from botocore.retries.throttling import CubicCalculator
 
 from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure
 from quilt_mcp.core.tracing import calling
@@ -40,52 +35,6 @@ from quilt_mcp.services.stack.failures import (
 )
 from quilt_mcp.services.stack.login import Stamp, read_stamp
 from quilt_mcp.services.stack.sign_in import AWSKeys, SignIn
-
-
-class _SteadyClock(Clock):  # type: ignore[misc]  # botocore has no types
-    def current_time(self) -> float:
-        return time.monotonic()
-
-
-class _OperationRates:
-    """The rate of calls of each operation: Athena's quotas are per operation."""
-
-    def __init__(self) -> None:
-        self._limiters: dict[str, ClientRateLimiter] = {}
-        self._lock = threading.Lock()
-
-    def wait(self, request: object, event_name: str, **_: object) -> None:
-        """Wait until the next call is allowed. botocore calls this before it sends a request."""
-        self._get(event_name).on_sending_request(request)
-
-    def learn(self, event_name: str, **response: object) -> None:
-        """Adapt the rate to a response. botocore calls this after each attempt."""
-        self._get(event_name).on_receiving_response(**response)
-
-    def _get(self, event_name: str) -> ClientRateLimiter:
-        operation = event_name.rpartition(".")[2]
-        with self._lock:
-            if operation not in self._limiters:
-                self._limiters[operation] = _create_limiter()
-            return self._limiters[operation]
-
-
-def _create_limiter() -> ClientRateLimiter:
-    clock = _SteadyClock()
-    return ClientRateLimiter(
-        rate_adjustor=CubicCalculator(starting_max_rate=0, start_time=clock.current_time()),
-        rate_clocker=RateClocker(clock),
-        token_bucket=TokenBucket(max_rate=1, clock=clock),
-        throttling_detector=ThrottlingErrorDetector(retry_event_adapter=RetryEventAdapter()),
-        clock=clock,
-    )
-
-
-def adapt_rate(client: BaseClient) -> None:
-    """Let a client in the standard retry mode also adapt the rate of its calls, as the adaptive mode does."""
-    rates = _OperationRates()
-    client.meta.events.register("before-send", rates.wait)
-    client.meta.events.register("needs-retry", rates.learn)
 
 
 NO_PROFILE = (None, None, None, None)
@@ -192,8 +141,8 @@ MAX_CONNECTIONS = 32  # the number of threads of fan_out
 DEFAULT_REGION = "us-east-1"
 ANY_REGION = frozenset({"s3", "sts"})
 """The services that respond to calls for other regions, so that they can be called without knowing the region."""
-DEFAULT_ATTEMPTS = 2
-ATTEMPTS = {"athena": 3}
+RETRIES = {"mode": "standard", "total_max_attempts": 2}
+RETRIES_OF = {"athena": {"mode": "adaptive", "total_max_attempts": 3}}
 """For services that throttle readers: more attempts, at a rate that adapts."""
 DOMAINS = (".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws", ".ic.gov", ".sgov.gov")
 """The domains of AWS in all its partitions."""
@@ -376,12 +325,8 @@ class AWSClients:
         region = self._choose_region(service)
         with self._lock:
             if service not in self._clients:
-                retries = {"mode": "standard", "total_max_attempts": ATTEMPTS.get(service, DEFAULT_ATTEMPTS)}
-                config = self._config.merge(Config(retries=retries))
-                client = self._session.client(service, region_name=region, config=config)
-                if service in ATTEMPTS:
-                    adapt_rate(client)
-                self._clients[service] = client
+                config = self._config.merge(Config(retries=RETRIES_OF.get(service, RETRIES)))
+                self._clients[service] = self._session.client(service, region_name=region, config=config)
             return self._clients[service]
 
     def _choose_region(self, service: str) -> str:
