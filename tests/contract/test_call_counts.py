@@ -64,11 +64,13 @@ CALLS: dict[str, dict[str, int]] = {
         **STATED,
     },
     "quilt://buckets{?cursor,limit}": {"stack:bucketTitles": 1},
-    "quilt://buckets/{bucket}/packages{?filter,order}": {"stack:packages": 1},
+    "quilt://buckets/{bucket}/packages{?filter,order,cursor,limit}": {"stack:packages": 1},
     "quilt://buckets/{bucket}/packages/{namespace}/{name}{?revision}": {"stack:package": 1},
-    "quilt://buckets/{bucket}/packages/{namespace}/{name}/revisions": {"stack:packageRevisions": 1},
-    "quilt://buckets/{bucket}/packages/{namespace}/{name}/contents{?path,revision}": {"stack:packageContents": 1},
-    "quilt://search/{query}{?buckets,kind}": {"stack:searchPackages": 1},
+    "quilt://buckets/{bucket}/packages/{namespace}/{name}/revisions{?cursor,limit}": {"stack:packageRevisions": 1},
+    "quilt://buckets/{bucket}/packages/{namespace}/{name}/contents{?path,revision,cursor,limit}": {
+        "stack:packageContents": 1
+    },
+    "quilt://search/{query}{?buckets,kind,cursor,limit}": {"stack:searchPackages": 1},
     "metadata://workflows/{bucket}": {"s3:GetObject": 1, **OPENING},
     "tabulator://buckets": {"stack:tabulatorBuckets": 1},
     "tabulator://buckets/{bucket}/tables{?cursor,limit}": {

@@ -181,7 +181,7 @@ OF_PACKAGES = re.compile(r"([a-z0-9.-]{3,63})_package_(?:revision|tag|manifest|e
 
 
 def athena_tables_list(database: str, cursor: str | None = None, limit: str | None = None) -> TablesAnswer:
-    """The tables and views of a database.
+    """A database's tables and views.
 
     They come from the Glue data catalog and are sorted by name. Each has its type, description, location, number of
     columns, partition keys and times. Glue cannot start a list in the middle, so each page reads all tables of the
@@ -223,9 +223,9 @@ def list_page(
 
 
 def athena_table_get(database: str, table: str) -> TableAnswer:
-    """A table's columns, partition keys, location.
+    """A table's columns and location.
 
-    Columns have their types and comments. The answer also has the format. `sql_name` is the name to use in a query.
+    It also has partition keys. Columns have their types and comments. The answer also has the format. `sql_name` is the name to use in a query.
     Long lists and values are cut, and the answer says so. For a view, `view_sql` is its query.
     """
     names = _check_name("database", database), _check_name("table", table)

@@ -168,7 +168,7 @@ class OpenQueryAnswer(TypedDict):
 
 
 def admin_users_list(cursor: str | None = None, limit: str | None = None) -> UsersAnswer:
-    """The stack's users, with roles and state.
+    """The stack's users and roles.
 
     They are sorted by name, 50 per page: `?cursor=` and the `next_cursor` of a page read the next one.
     """
@@ -182,9 +182,9 @@ def admin_users_list(cursor: str | None = None, limit: str | None = None) -> Use
 
 
 def admin_roles_list(bucket: str | None = None, cursor: str | None = None, limit: str | None = None) -> RolesAnswer:
-    """The stack's roles, with policies and rights.
+    """The stack's roles and rights.
 
-    They are sorted by name, 50 per page: `?cursor=` and the `next_cursor` of a page read the next one. With `?bucket=`,
+    They have their policies. They are sorted by name, 50 per page: `?cursor=` and the `next_cursor` of a page read the next one. With `?bucket=`,
     the rights are those in that bucket alone. `type` is "managed" (Quilt
     manages its policies, which are listed) or "unmanaged" (an IAM role that was created outside Quilt; Quilt does not
     know its policies and permissions, which are null).
@@ -226,7 +226,7 @@ def get_permissions(role: Role) -> list[Permission]:
 
 
 def admin_sso_config_get() -> SSOAnswer:
-    """How SSO claims map to roles, in YAML.
+    """SSO claims and roles, in YAML.
 
     The answer also says who set it, and when. `sso_config` is null if the stack has no SSO configuration.
     """

@@ -230,7 +230,7 @@ def _load() -> _Texts:
 
 
 async def list_metadata_templates() -> TemplatesAnswer:
-    """Metadata templates for packages, with fields.
+    """Metadata templates for packages.
 
     Returns:
         `available_templates` (by name: description, package_type, data_type, fields and example_usage),

@@ -36,7 +36,6 @@ from quilt_mcp.services.stack.failures import (
 from quilt_mcp.services.stack.login import Stamp, read_stamp
 from quilt_mcp.services.stack.sign_in import AWSKeys, SignIn
 
-
 NO_PROFILE = (None, None, None, None)
 """In the form of botocore: no name in a file, no environment variable, no default, no conversion."""
 
