@@ -211,14 +211,18 @@ def check_details(row: Row, truth: Truth) -> None:
     calls = [one for one in row["evidence"] if one["source"] == "s3"]
     assert calls[0]["call"] == "ListObjectsV2"
     for one in calls:
-        meanings, works = results[one["call"]]
-        is_right = works[one["target"]] is meanings[one["result"]]
+        meanings, truths = results[one["call"]]
+        is_right = truths[one["target"]] is meanings[one["result"]]
         is_unclear = one["call"] == "PutObject" and is_ambiguous(truth, one["target"], one["result"])
         assert is_right or is_unclear, (row["name"], one)
     for prefix in row["prefixes"]:
         assert prefix["can_list"] is (truth.lists[prefix["prefix"]]), (row["name"], prefix)
-        keys = [key for key in truth.reads if f"HeadObject of {key}: " in prefix["read_evidence"]]
-        found = {truth.reads[key] for key in keys}
+        heads = [one["target"] for one in calls if one["call"] == "HeadObject"]
+        works = [truth.reads[key] for key in heads if get_prefix(key) == prefix["prefix"]]
+        counts = {"read": works.count(True), "refused": works.count(False)}
+        said = ", ".join(f"{counts[one]} {one}" for one in ("read", "refused") if counts[one])
+        assert not said or sorted(said.split(", ")) == sorted(prefix["read_evidence"][12:].split(", "))
+        found = set(works)
         claim = {True, False} if prefix["can_read"] == "some" else {prefix["can_read"]} - {None}
         assert found == claim, (row["name"], prefix)
     tried = {prefix["prefix"] for prefix in row["prefixes"]}

@@ -225,8 +225,8 @@ def list_page(
 def athena_table_get(database: str, table: str) -> TableAnswer:
     """A table's columns and location.
 
-    It also has partition keys. Columns have their types and comments. The answer also has the format. `sql_name` is the name to use in a query.
-    Long lists and values are cut, and the answer says so. For a view, `view_sql` is its query.
+    It also has partition keys. Columns have their types and comments. The answer also has the format. `sql_name` is the
+    name to use in a query. Long lists and values are cut, and the answer says so. For a view, `view_sql` is its query.
     """
     names = _check_name("database", database), _check_name("table", table)
     aws = current_caller().aws

@@ -372,10 +372,10 @@ def _find_status(failure: ResourceFailure) -> Status:
 def catalog_info() -> CatalogInfoAnswer:
     """The catalog's addresses and version.
 
-    The answer also has the AWS region, and names the data catalog of tabulator. The values come from quilt3's configuration and from the
-    catalog's public config.json. `config_json` is "read" if that could be read, otherwise it gives the reason.
-    `is_authenticated` is true if there is a login, which is not checked; auth://status checks it. Unknown values are
-    null. Sends one request if a catalog is configured, otherwise none.
+    The answer also has the AWS region, and names the data catalog of tabulator. The values come from quilt3's
+    configuration and from the catalog's public config.json. `config_json` is "read" if that could be read, otherwise it
+    gives the reason. `is_authenticated` is true if there is a login, which is not checked; auth://status checks it.
+    Unknown values are null. Sends one request if a catalog is configured, otherwise none.
     """
     caller = current_caller()
     login, stack = caller.login, caller.login.stack

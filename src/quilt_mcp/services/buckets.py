@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from quilt_mcp.app import current_app
 from quilt_mcp.core.errors import NotSignedIn, ResourceFailure
-from quilt_mcp.services.evidence import Claims, Level, Probe, StatedLevel, Statement, judge, probe_bucket
+from quilt_mcp.services.evidence import Claims, Probe, StatedLevel, Statement, judge, probe_bucket
 from quilt_mcp.services.governance_service import Role, fetch_roles, get_permissions, is_managed
 from quilt_mcp.services.lists import NOT_IN_TIME, cut_page, fan_out
 from quilt_mcp.services.settings import QuiltSettings
@@ -53,8 +53,7 @@ class StackData(TypedDict):
     bucketConfigs: NotRequired[list[Named]]
 
 
-@dataclass(frozen=True)
-class StackBuckets:
+class StackBuckets(NamedTuple):
     """The buckets of the stack.
 
     Attributes:
@@ -106,11 +105,7 @@ def fetch_buckets(caller: "Caller") -> StackBuckets:
 
 
 def fetch_names(caller: "Caller") -> tuple[str, ...]:
-    """Fetch the names of the stack's buckets.
-
-    Raises:
-        ResourceFailure: the stack does not return them.
-    """
+    """Fetch the names of the stack's buckets."""
     found = caller.send_query("stackBucketNames", list[Named], "bucketConfigs")
     return tuple(sorted(bucket["name"] for bucket in found))
 
@@ -139,14 +134,7 @@ def fetch_own_role(caller: "Caller", standing: "Standing | None") -> Role | str:
 
 
 def state_rights(stack: StackBuckets, standing: "Standing | None", role: Role | str, arn: str) -> Statements:
-    """Return what the stack states about its buckets.
-
-    Args:
-        stack: the buckets with their collaborators.
-        standing: the caller.
-        role: the caller's role, or why it is unknown.
-        arn: the caller's AWS identity.
-    """
+    """Return what the stack states about its buckets. `arn` is the caller's AWS identity."""
     if isinstance(role, str):
         return _state_by_collaborators(stack, standing, role)
     return _state_by_role(role, arn, stack)
@@ -270,11 +258,7 @@ class Reader(NamedTuple):
 
 
 def open_reader(caller: "Caller") -> Reader:
-    """Ask the stack who the caller is, and open AWS for that user and role.
-
-    Raises:
-        ResourceFailure: the stack does not say who the caller is, or issues no AWS credentials.
-    """
+    """Ask the stack who the caller is, and open AWS for that user and role."""
     try:
         standing = caller.fetch_standing()
     except NotSignedIn:
@@ -283,13 +267,7 @@ def open_reader(caller: "Caller") -> Reader:
 
 
 def list_buckets(reader: Reader, *, prefix: str = "", seconds: float) -> Buckets:
-    """List the buckets of both sources, and fetch the caller's role.
-
-    Args:
-        reader: who reads.
-        prefix: lists only the buckets of the account with this prefix.
-        seconds: the time limit.
-    """
+    """List the buckets of both sources, those of the account with a prefix, and fetch the caller's role."""
     calls: dict[str, Callable[[], Any]] = {
         "registry": partial(fetch_buckets, reader.caller),
         "s3": partial(_list_account, reader.aws, {"Prefix": prefix} if prefix else {}),
@@ -347,17 +325,8 @@ class CallerIdentity(TypedDict):
     Arn: str
 
 
-@dataclass(frozen=True)
-class BucketAccess:
-    """One bucket and the caller's rights in it.
-
-    Attributes:
-        name: its name.
-        claims: the rights, with their evidence.
-        named_by: the sources that list it.
-        region: its AWS region; None if unknown.
-        error: why it could not be probed; None otherwise.
-    """
+class BucketAccess(NamedTuple):
+    """One bucket and the caller's rights in it. `error` says why it could not be probed."""
 
     name: str
     claims: Claims
@@ -365,14 +334,8 @@ class BucketAccess:
     region: str | None = None
     error: str | None = None
 
-    @property
-    def level(self) -> Level:
-        """The rights in one word."""
-        return self.claims.level
 
-
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """The caller's rights in the buckets that the stack or the account lists.
 
     Attributes:
@@ -396,11 +359,7 @@ class Snapshot:
 
 
 def open_identity(reader: Reader) -> CallerIdentity:
-    """Ask AWS who the caller is.
-
-    Raises:
-        ResourceFailure: AWS does not return it.
-    """
+    """Ask AWS who the caller is."""
     identity: CallerIdentity = reader.aws.call("sts", "get_caller_identity")
     return identity
 
@@ -417,11 +376,7 @@ def probe_page(
 
 
 def take_snapshot(*, max_buckets: int = MAX_BUCKETS) -> Snapshot:
-    """Find the buckets and probe them in parallel, within the time limit for probes.
-
-    Raises:
-        ResourceFailure: the stack does not issue AWS credentials, or AWS does not return the caller's identity.
-    """
+    """Find the buckets and probe them in parallel, within the time limit for probes."""
     settings = current_app().settings_as(QuiltSettings)
     until = time.monotonic() + settings.probe_seconds
     reader = open_reader(current_caller())
@@ -489,14 +444,6 @@ class BucketsAnswer(TypedDict):
     source: Source
 
 
-class _Found(NamedTuple):
-    """All buckets, and where they come from."""
-
-    buckets: list[Bucket]
-    scope: Scope | None
-    source: Source
-
-
 def stack_buckets_list(cursor: str | None = None, limit: str | None = None) -> BucketsAnswer:
     """The stack's buckets, with descriptions.
 
@@ -505,29 +452,27 @@ def stack_buckets_list(cursor: str | None = None, limit: str | None = None) -> B
     tests that. Sends one GraphQL request, and up to three on older stacks.
     """
     caller = current_caller()
-    found = _read_buckets(caller)
+    found, scope, source = _read_buckets(caller)
     stack = caller.login.stack
-    page = cut_page(
-        found.buckets, lambda one: one["name"], cursor=cursor, limit=limit, scope=("buckets", stack.registry_url)
-    )
+    page = cut_page(found, lambda one: one["name"], cursor=cursor, limit=limit, scope=("buckets", stack.registry_url))
     return {
         "buckets": [_bucket_row(one, stack.catalog_url) for one in page.rows],
         "count": page.total,
         "next_cursor": page.next_cursor,
-        "scope": found.scope,
-        "source": found.source,
+        "scope": scope,
+        "source": source,
     }
 
 
-def _read_buckets(caller: "Caller") -> _Found:
+def _read_buckets(caller: "Caller") -> tuple[list[Bucket], Scope | None, Source]:
     try:
-        return _Found(caller.send_query("bucketTitles", list[Bucket], "buckets"), "role", "buckets")
+        return caller.send_query("bucketTitles", list[Bucket], "buckets"), "role", "buckets"
     except QueryRefused as refusal:
         try:
             configs = caller.send_query("bucketConfigTitles", list[Bucket], "bucketConfigs")
         except ResourceFailure as failure:
             raise refusal from failure
-    return _Found(configs, _find_scope(caller), "bucketConfigs")
+    return configs, _find_scope(caller), "bucketConfigs"
 
 
 def _find_scope(caller: "Caller") -> Scope | None:

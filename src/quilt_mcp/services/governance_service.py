@@ -184,10 +184,10 @@ def admin_users_list(cursor: str | None = None, limit: str | None = None) -> Use
 def admin_roles_list(bucket: str | None = None, cursor: str | None = None, limit: str | None = None) -> RolesAnswer:
     """The stack's roles and rights.
 
-    They have their policies. They are sorted by name, 50 per page: `?cursor=` and the `next_cursor` of a page read the next one. With `?bucket=`,
-    the rights are those in that bucket alone. `type` is "managed" (Quilt
-    manages its policies, which are listed) or "unmanaged" (an IAM role that was created outside Quilt; Quilt does not
-    know its policies and permissions, which are null).
+    They have their policies. They are sorted by name, 50 per page: `?cursor=` and the `next_cursor` of a page read the
+    next one. With `?bucket=`, the rights are those in that bucket alone. `type` is "managed" (Quilt manages its
+    policies, which are listed) or "unmanaged" (an IAM role that was created outside Quilt; Quilt does not know its
+    policies and permissions, which are null).
     """
     caller = current_caller()
     found = caller.ask_as_admin("the stack's roles", lambda: fetch_roles(caller))

@@ -34,7 +34,6 @@ from quilt_mcp.services.evidence import (
     Statement,
     StatementSource,
     Survey,
-    TriedKey,
     WriteProof,
     survey_bucket,
 )
@@ -227,7 +226,7 @@ class PrefixRow(TypedDict):
         can_list: whether S3 allowed the list; null if the call failed.
         can_read: of the one to five keys that were tried, true: S3 let you read all; "some": some; false: none; null:
             no key was tried, or the results prove nothing.
-        read_evidence: the calls and their results, or why there were none.
+        read_evidence: how many keys were read, or why none was tried. `evidence` has the result for each key.
     """
 
     prefix: str
@@ -244,7 +243,7 @@ class Evidence(TypedDict):
         call: the operation of AWS, or the query to the stack.
         target: the prefix or the key, which the list contained; empty for the root, null for a query to the stack.
         result: "allowed", "refused", "read", "unproven", "missing", "failed", or what the stack states.
-        detail: what else is known; null if nothing.
+        detail: what else is known; null if nothing, or if `write_evidence` says it.
     """
 
     source: Literal["s3"] | StatementSource
@@ -363,7 +362,7 @@ def rank_candidates(snapshot: Snapshot) -> list[BucketAccess]:
     read-only, and those in which S3 refused the put of the write probe, or every read.
     """
     candidates = [bucket for bucket in snapshot.buckets if _is_candidate(bucket) and _suits(snapshot, bucket)]
-    likely = [bucket for bucket in candidates if bucket.claims.can_write or not _is_doubtful(bucket)]
+    likely = [bucket for bucket in candidates if bucket.claims.can_write or not bucket.claims.is_doubtful]
     return _sort(likely or candidates)
 
 
@@ -383,11 +382,6 @@ def _suits(snapshot: Snapshot, bucket: BucketAccess) -> bool:
 def _is_candidate(bucket: BucketAccess) -> bool:
     is_known = bool(bucket.claims.can_list or bucket.claims.can_read)
     return is_known and bucket.claims.can_write is not False and bucket.error is None
-
-
-def _is_doubtful(bucket: BucketAccess) -> bool:
-    claims = bucket.claims
-    return claims.states_read_only or claims.refuses_writes or (claims.refuses_reads and not claims.can_read)
 
 
 def _split_name(bucket: BucketAccess) -> set[str]:
@@ -416,7 +410,7 @@ def _alternative(bucket: BucketAccess) -> Alternative:
     claims = bucket.claims
     return {
         "bucket_name": bucket.name,
-        "permission_level": bucket.level,
+        "permission_level": bucket.claims.level,
         "rationale": _list_reasons(bucket),
         "write": claims.write_proof,
         "evidence": [claims.write_evidence, claims.read_evidence],
@@ -424,6 +418,8 @@ def _alternative(bucket: BucketAccess) -> Alternative:
 
 
 MAX_LIMIT = 500
+EVIDENCE: tuple[Literal["list_evidence", "read_evidence", "write_evidence"], ...]
+EVIDENCE = ("list_evidence", "read_evidence", "write_evidence")
 SHORT_EVIDENCE = 30
 """Characters. Shorter evidence is not shared, because its number would save little."""
 USER_TYPES = {
@@ -475,15 +471,12 @@ def discover_permissions(cursor: str | None = None, limit: str | None = None) ->
 
 def _share_evidence(rows: list[BucketRights]) -> dict[str, str]:
     """Replace evidence that several rows have by a number, and return the evidence of each number."""
-    counts = Counter(
-        text for row in rows for text in (row["list_evidence"], row["read_evidence"], row["write_evidence"])
-    )
+    counts = Counter(row[name] for row in rows for name in EVIDENCE)
     repeated = [text for text, count in counts.items() if count > 1 and len(text) > SHORT_EVIDENCE]
     numbers = {text: f"[{number}]" for number, text in enumerate(repeated, 1)}
     for row in rows:
-        row["list_evidence"] = numbers.get(row["list_evidence"], row["list_evidence"])
-        row["read_evidence"] = numbers.get(row["read_evidence"], row["read_evidence"])
-        row["write_evidence"] = numbers.get(row["write_evidence"], row["write_evidence"])
+        for name in EVIDENCE:
+            row[name] = numbers.get(row[name], row[name])
     return {number: text for text, number in numbers.items()}
 
 
@@ -521,7 +514,7 @@ def describe_rights(bucket: BucketAccess) -> BucketRights:
     return {
         "name": bucket.name,
         "region": bucket.region,
-        "permission_level": bucket.level,
+        "permission_level": claims.level,
         "can_list": claims.can_list,
         "list_evidence": claims.list_evidence,
         "can_read": claims.can_read,
@@ -611,7 +604,7 @@ def _describe(
         "prefixes_not_tried": len(set(survey.listing.prefixes) - {one.prefix for one in survey.prefixes}),
         "collaborators": _list_collaborators(listed, access.name),
         "prefixes_complete": survey.listing.is_complete,
-        "evidence": [*_list_s3_evidence(survey), _make_stack_evidence(statement)],
+        "evidence": [*_list_s3_evidence(survey), _make_stack_evidence(statement, access.claims.write_evidence)],
     }
 
 
@@ -623,7 +616,8 @@ def _list_collaborators(listed: Buckets, bucket: str) -> list[Collaborator] | No
 
 def _describe_prefix(one: PrefixProbe) -> PrefixRow:
     if one.tried:
-        evidence = "; ".join(f"HeadObject of {key.key.name}: {_describe_result(key)}" for key in one.tried)
+        counts = Counter(key.result for key in one.tried)
+        evidence = "HeadObject: " + ", ".join(f"{count} {result}" for result, count in counts.items())
     elif one.is_listed:
         evidence = "not tried: the list contains no key"
     else:
@@ -633,10 +627,6 @@ def _describe_prefix(one: PrefixProbe) -> PrefixRow:
     if can_read is None and "read" in results:
         can_read = "some"
     return {"prefix": one.prefix, "can_list": one.is_listed, "can_read": can_read, "read_evidence": evidence}
-
-
-def _describe_result(key: TriedKey) -> str:
-    return f"{key.result} ({key.reason})" if key.reason else key.result
 
 
 def _list_s3_evidence(survey: Survey) -> Iterator[Evidence]:
@@ -652,9 +642,9 @@ def _list_s3_evidence(survey: Survey) -> Iterator[Evidence]:
         yield _make_evidence("PutObject", put.prefix, result, put.reason)
 
 
-def _make_stack_evidence(statement: Statement) -> Evidence:
+def _make_stack_evidence(statement: Statement, said: str) -> Evidence:
     call = {"role": "rolesList", "collaborators": "stackBuckets", "registry": "stackBuckets"}[statement.source]
-    level, detail = statement.level or "unknown", statement.evidence
+    level, detail = statement.level or "unknown", None if statement.evidence in said else statement.evidence
     return {"source": statement.source, "call": call, "target": None, "result": level, "detail": detail}
 
 
