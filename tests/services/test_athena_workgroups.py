@@ -54,20 +54,6 @@ def add_workgroups(count: int, *, queries: int = 1) -> list[str]:
     return names
 
 
-async def test_databases_come_from_athena_if_only_glue_itself_refuses(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_glue = await read("athena://databases")
-    fresh_world.account.refuse("DataPlatform", "glue:GetDatabases")
-    listed = {"DatabaseList": [{"Name": "acme_sequencing"}, {"Name": "acme_clinical"}]}
-    respond(monkeypatch, {"list_databases": listed})
-    by_athena = await read("athena://databases")
-    assert (by_glue["source"], by_athena["source"]) == ("glue", "athena")
-    assert [row["name"] for row in by_athena["databases"]] == ["acme_clinical", "acme_sequencing"]
-    assert by_athena["databases"][0].keys() == by_glue["databases"][0].keys()
-    assert all(row["location_uri"] is None and row["create_time"] is None for row in by_athena["databases"])
-
-
 def respond(monkeypatch: pytest.MonkeyPatch, answers: dict[str, JSONObject]) -> None:
     """Replace the responses of some AWS operations. The demo's account responds to all others."""
 
@@ -77,27 +63,6 @@ def respond(monkeypatch: pytest.MonkeyPatch, answers: dict[str, JSONObject]) -> 
         return answers[operation] if operation in answers else call(aws, service, operation, **parameters)
 
     monkeypatch.setattr(AWSClients, "call", answer)
-
-
-@pytest.mark.parametrize(
-    ("code", "fallback"),
-    [
-        ("MetadataException", "athena:ListDatabases (MetadataException)"),
-        ("AccessDeniedException", "refused by AWS: athena:ListDatabases (AccessDeniedException)"),
-        pytest.param("ThrottlingException", "athena:ListDatabases (ThrottlingException)", marks=pytest.mark.soak),
-        pytest.param(
-            "InternalServerException", "athena:ListDatabases (InternalServerException)", marks=pytest.mark.soak
-        ),
-    ],
-)
-async def test_a_failed_fallback_does_not_hide_the_refusal_of_glue(
-    code: str, fallback: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fresh_world.account.refuse("DataPlatform", "glue:GetDatabases")
-    Athena(monkeypatch, lambda operation, _: code if operation == "ListDatabases" else None)
-    error = await read_error("athena://databases")
-    assert (error.error, error.transient) == ("Unauthorized", False)
-    assert error.details == f"refused by AWS: glue:GetDatabases (AccessDeniedException); then Athena: {fallback}"
 
 
 @pytest.mark.soak

@@ -133,16 +133,6 @@ class WorkgroupList(NamedTuple):
 
 
 def list_enabled_workgroups(aws: "AWSClients", *, until: float) -> WorkgroupList:
-    """List the enabled workgroups of the account.
-
-    Args:
-        aws: the caller's.
-        until: when the time is over, on the monotonic clock.
-
-    Raises:
-        Unavailable: no workgroup was listed in time.
-        ResourceFailure: AWS returned a failure, or the same page token twice.
-    """
     read, is_last = list["athena.WorkGroupSummaryTypeDef"](), False
     token, tokens = "", {""}
     while not is_last and len(read) <= MAX_WORKGROUPS:
@@ -166,7 +156,6 @@ def list_enabled_workgroups(aws: "AWSClients", *, until: float) -> WorkgroupList
 
 
 def is_of_spark(workgroup: "athena.WorkGroupSummaryTypeDef") -> bool:
-    """Return whether a workgroup runs notebooks, and no queries."""
     return "spark" in workgroup.get("EngineVersion", {}).get("EffectiveEngineVersion", "").lower()
 
 
@@ -290,7 +279,6 @@ class _Described:
     failures: dict[str, ResourceFailure | None] = field(default_factory=dict)
 
     def add(self, other: "_Described") -> None:
-        """Add the queries of another batch."""
         self.executions += other.executions
         self.unprocessed += other.unprocessed
         self.failures |= other.failures

@@ -4,7 +4,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 DATA_CATALOG = "AwsDataCatalog"
 
 
-class TableRow(TypedDict):
-    """One table.
+class TableBase(TypedDict):
+    """What lists and the answer about one table have.
 
     Attributes:
         name: its name.
@@ -34,8 +34,6 @@ class TableRow(TypedDict):
         location: where its data is; null if Glue does not say, as for a view.
         link_target: for a resource link, the table or database to which it points; null otherwise.
         column_count: the number of columns, without partition keys; null if Glue does not list columns.
-        partition_keys: the names of the partition keys, in their order; null for an Iceberg table, because its
-            partitioning is hidden: it is in its metadata, and not in Glue.
         create_time: ISO 8601 in UTC; null if unknown.
         update_time: ISO 8601 in UTC; null if unknown.
     """
@@ -46,9 +44,16 @@ class TableRow(TypedDict):
     location: str | None
     link_target: str | None
     column_count: int | None
-    partition_keys: list[str] | None
     create_time: str | None
     update_time: str | None
+
+
+class TableRow(TableBase):
+    """One table of a list."""
+
+    partition_keys: list[str] | None
+    """The names of the partition keys, in their order; null for an Iceberg table, because its partitioning is hidden:
+    it is in its metadata, and not in Glue."""
 
 
 class TablesAnswer(TypedDict):
@@ -89,23 +94,17 @@ class Column(TypedDict):
     comment: str | None
 
 
-class TableAnswer(TypedDict):
+class TableAnswer(TableBase):
     """One table.
 
     Attributes:
-        name: its name.
         database: the name of its database.
         sql_name: the name to use in a query in Athena.
-        type: such as EXTERNAL_TABLE or VIRTUAL_VIEW; null if Glue does not say.
-        description: its description; empty if there is none.
         table_format: "iceberg" for an Iceberg table; null for others.
         columns: its columns, without partition keys, in their order; null if Glue does not list columns. At most 2,000.
             Columns that were dropped from an Iceberg table are left out.
-        column_count: the number of all columns; null if Glue does not list columns.
         partition_keys: the columns by which its data is partitioned, in their order; null for an Iceberg table, because
             its partitioning is hidden: it is in its metadata, and not in Glue. `SHOW CREATE TABLE` in Athena shows it.
-        link_target: for a resource link, the table or database to which it points; null otherwise.
-        location: where its data is; null if Glue does not say, as for a view.
         classification: the format of its data, as its parameters state it, such as parquet; null if they do not.
         input_format: the Hadoop class that reads its files; null if Glue does not say.
         serde: the Hadoop class that parses its rows; null if Glue does not say.
@@ -114,23 +113,15 @@ class TableAnswer(TypedDict):
         packages: for a table of the Quilt stack about packages, the URI of the packages of its bucket; null otherwise.
         view_sql: the query of a view; null for other tables, and if Glue does not contain a query that can be read.
         view_sql_truncated: whether the query is cut at 20,000 characters.
-        create_time: ISO 8601 in UTC; null if unknown.
-        update_time: ISO 8601 in UTC; null if unknown.
         data_catalog_name: the data catalog that contains the database.
         region: the AWS region.
     """
 
-    name: str
     database: str
     sql_name: str
-    type: str | None
-    description: str
     table_format: Literal["iceberg"] | None
     columns: list[Column] | None
-    column_count: int | None
     partition_keys: list[Column] | None
-    link_target: str | None
-    location: str | None
     classification: str | None
     input_format: str | None
     serde: str | None
@@ -139,8 +130,6 @@ class TableAnswer(TypedDict):
     packages: str | None
     view_sql: str | None
     view_sql_truncated: bool
-    create_time: str | None
-    update_time: str | None
     data_catalog_name: str
     region: str
 
@@ -177,6 +166,7 @@ MAX_TYPE = 2000
 MAX_NAME = 255
 MAX_PARAMETERS, MAX_PARAMETER = 100, 1000
 MAX_EXAMPLE_DATABASES = 10
+LIST_DATABASES = "Read athena://databases for the existing databases."
 OF_PACKAGES = re.compile(r"([a-z0-9.-]{3,63})_package_(?:revision|tag|manifest|entry)")
 
 
@@ -198,10 +188,7 @@ def list_page(
     name = _check_name("database", database)
     aws = current_caller().aws
     try:
-        listed: Iterable[glue.TableTypeDef] = aws.list_items(
-            "glue", "get_tables", "TableList", DatabaseName=name, MaxResults=PAGE
-        )
-        tables = list(islice(listed, max_tables + 1))
+        tables = list(islice(_read_tables(aws, name), max_tables + 1))
     except NotFound as failure:
         raise _make_unknown_database(aws, name, failure) from failure
     page = cut_page(
@@ -265,16 +252,20 @@ def list_tables(prefix: str) -> list[str]:
 
 
 def _list_databases(aws: "AWSClients", prefix: str) -> list[str]:
-    found: Iterable[glue.DatabaseTypeDef] = aws.list_items("glue", "get_databases", "DatabaseList", MaxResults=PAGE)
-    return sorted(one["Name"] for one in found if one["Name"].startswith(prefix))
+    return sorted(one["Name"] for one in read_databases(aws) if one["Name"].startswith(prefix))
+
+
+def read_databases(aws: "AWSClients") -> "Iterator[glue.DatabaseTypeDef]":
+    return aws.list_items("glue", "get_databases", "DatabaseList", MaxResults=PAGE)
+
+
+def _read_tables(aws: "AWSClients", database: str) -> "Iterator[glue.TableTypeDef]":
+    return aws.list_items("glue", "get_tables", "TableList", DatabaseName=database, MaxResults=PAGE)
 
 
 def _list_tables(aws: "AWSClients", database: str) -> list[str]:
     try:
-        found: Iterable[glue.TableTypeDef] = aws.list_items(
-            "glue", "get_tables", "TableList", DatabaseName=database, MaxResults=PAGE
-        )
-        return sorted(one["Name"] for one in islice(found, MAX_TABLES))
+        return sorted(one["Name"] for one in islice(_read_tables(aws, database), MAX_TABLES))
     except ResourceFailure:
         return []  # the caller may not use this database; the others are still tried
 
@@ -289,26 +280,17 @@ def _check_name(variable: str, name: str) -> str:
         raise InvalidTemplateVariable(
             f"This is not a valid name of a {variable}.",
             details=f"A name has 1-{MAX_NAME} printable characters after percent-decoding, and no slash.",
-            suggested_actions=["Read athena://databases for the existing databases."],
+            suggested_actions=[LIST_DATABASES],
         )
     return name.lower()
 
 
 def _make_unknown_database(aws: "AWSClients", database: str, failure: NotFound) -> NotFound:
+    message, actions = f"The database {database!a} was not found.", list[str]()
     if target := _find_link(aws, database):
-        return NotFound(
-            f"The database {database!a} is a link to {target}, which Glue does not find or does not show to you.",
-            details=failure.details,
-            suggested_actions=[
-                "Ask the owner of the linked database whether it still exists, and is shared with your role.",
-                "Read athena://databases for the existing databases.",
-            ],
-        )
-    return NotFound(
-        f"The database {database!a} was not found.",
-        details=failure.details,
-        suggested_actions=["Read athena://databases for the existing databases."],
-    )
+        message = f"The database {database!a} is a link to {target}, which Glue does not find or does not show to you."
+        actions = ["Ask the owner of the linked database whether it still exists, and is shared with your role."]
+    return NotFound(message, details=failure.details, suggested_actions=[*actions, LIST_DATABASES])
 
 
 def _find_link(aws: "AWSClients", database: str) -> str | None:
@@ -336,13 +318,12 @@ def _make_unknown_table(aws: "AWSClients", database: str, table: str, failure: N
         details=failure.details,
         suggested_actions=[
             f"Read athena://databases/{quote(database, safe='')}/tables for its tables.",
-            "Read athena://databases for the existing databases.",
+            LIST_DATABASES,
         ],
     )
 
 
 def is_iceberg(table: "glue.TableTypeDef") -> bool:
-    """Return whether a table is one of Apache Iceberg."""
     return table.get("Parameters", {}).get("table_type", "").upper() == "ICEBERG"
 
 
@@ -353,7 +334,7 @@ def _list_columns(storage: "glue.StorageDescriptorOutputTypeDef") -> "list[glue.
     return [one for one in storage["Columns"] if one.get("Parameters", {}).get("iceberg.field.current") != "false"]
 
 
-def _table_row(table: "glue.TableTypeDef") -> TableRow:
+def _describe(table: "glue.TableTypeDef") -> TableBase:
     storage = table.get("StorageDescriptor", {})
     columns = _list_columns(storage)
     return {
@@ -363,29 +344,26 @@ def _table_row(table: "glue.TableTypeDef") -> TableRow:
         "location": storage.get("Location") or None,
         "link_target": describe_link(table.get("TargetTable")),
         "column_count": None if columns is None else len(columns),
-        "partition_keys": None if is_iceberg(table) else [key["Name"] for key in table.get("PartitionKeys", [])],
         "create_time": iso(table.get("CreateTime")),
         "update_time": iso(table.get("UpdateTime")),
     }
 
 
+def _table_row(table: "glue.TableTypeDef") -> TableRow:
+    keys = [key["Name"] for key in table.get("PartitionKeys", [])]
+    return {**_describe(table), "partition_keys": None if is_iceberg(table) else keys}
+
+
 def _table_answer(table: "glue.TableTypeDef", database: str, region: str) -> TableAnswer:
-    storage, parameters, row = table.get("StorageDescriptor", {}), table.get("Parameters", {}), _table_row(table)
-    columns, keys = _list_columns(storage), [_column(one) for one in table.get("PartitionKeys", [])]
-    view_sql = read_view_sql(table)
-    kept = cut_parameters(parameters)
+    storage, parameters = table.get("StorageDescriptor", {}), table.get("Parameters", {})
+    columns, view_sql, kept = _list_columns(storage), read_view_sql(table), cut_parameters(parameters)
     return {
-        "name": row["name"],
+        **_describe(table),
         "database": database,
-        "sql_name": f"{quote_sql(database)}.{quote_sql(row['name'])}",
-        "type": row["type"],
-        "description": row["description"],
+        "sql_name": f"{quote_sql(database)}.{quote_sql(table['Name'])}",
         "table_format": "iceberg" if is_iceberg(table) else None,
         "columns": None if columns is None else [_column(one) for one in columns[:MAX_COLUMNS]],
-        "column_count": row["column_count"],
-        "partition_keys": None if is_iceberg(table) else keys,
-        "link_target": row["link_target"],
-        "location": row["location"],
+        "partition_keys": None if is_iceberg(table) else [_column(one) for one in table.get("PartitionKeys", [])],
         "classification": parameters.get("classification") or None,
         "input_format": storage.get("InputFormat") or None,
         "serde": storage.get("SerdeInfo", {}).get("SerializationLibrary") or None,
@@ -394,15 +372,12 @@ def _table_answer(table: "glue.TableTypeDef", database: str, region: str) -> Tab
         "packages": _find_packages(table),
         "view_sql": None if view_sql is None else view_sql[:MAX_SQL],
         "view_sql_truncated": view_sql is not None and len(view_sql) > MAX_SQL,
-        "create_time": row["create_time"],
-        "update_time": row["update_time"],
         "data_catalog_name": DATA_CATALOG,
         "region": region,
     }
 
 
 def _find_packages(table: "glue.TableTypeDef") -> str | None:
-    """Return the URI of the packages that a table of the stack is about."""
     found = OF_PACKAGES.fullmatch(table["Name"]) if is_iceberg(table) else None
     return f"quilt://buckets/{found[1]}/packages" if found else None
 

@@ -48,7 +48,6 @@ def fetch_stack_prefix(caller: "Caller") -> str | None:
 
 
 def make_tabulator_catalog(stack_prefix: str) -> str:
-    """Return the Athena data catalog of a stack's tabulator tables."""
     return f"quilt-{stack_prefix}-tabulator"
 
 
@@ -312,7 +311,6 @@ def auth_status() -> AuthStatusAnswer:
 
 
 def _make_unknown(problem: ResourceFailure) -> AuthStatusAnswer:
-    """Return the answer for files that do not say which stack and login there are."""
     return {
         "status": "unknown",
         "authenticated": False,

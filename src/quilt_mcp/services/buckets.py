@@ -27,29 +27,21 @@ LEVELS: Mapping[str, StatedLevel] = {"READ_WRITE": "READ_WRITE", "READ": "READ",
 MORE = ", and a policy that Quilt does not manage can add rights"
 
 
-class Person(TypedDict):
-    """A user in the data of the queries."""
-
+class _Person(TypedDict):
     username: str
 
 
-class Collaborator(TypedDict):
-    """A user's right in a bucket."""
-
-    collaborator: Person
+class _Right(TypedDict):
+    collaborator: _Person
     permissionLevel: str
 
 
-class Shared(Named):
-    """A bucket with its collaborators."""
-
-    collaborators: list[Collaborator]
+class _Shared(Named):
+    collaborators: list[_Right]
 
 
-class StackData(TypedDict):
-    """The buckets of the stack with collaborators, and others."""
-
-    buckets: list[Shared]
+class _StackData(TypedDict):
+    buckets: list[_Shared]
     bucketConfigs: NotRequired[list[Named]]
 
 
@@ -77,7 +69,6 @@ class Statements:
     by_bucket: Mapping[str, Statement] = field(default_factory=dict)
 
     def find(self, bucket: str) -> Statement:
-        """Return the statement about a bucket."""
         return self.by_bucket.get(bucket) or Statement(self.unknown)
 
 
@@ -85,14 +76,11 @@ def fetch_buckets(caller: "Caller") -> StackBuckets:
     """Fetch the stack's buckets with their collaborators: one query on a stack of today, up to three on others.
 
     If the collaborators are too many or too slow, only the names are fetched.
-
-    Raises:
-        ResourceFailure: the stack does not return the names.
     """
     messages, operations = [], ["stackBuckets", "stackBucketConfigs"]
     while operations:
         try:
-            return _combine(caller.send_query(operations.pop(0), StackData, ""))
+            return _combine(caller.send_query(operations.pop(0), _StackData, ""))
         except (NotSignedIn, RefusedByStack):
             raise
         except ResourceFailure as failure:
@@ -105,12 +93,11 @@ def fetch_buckets(caller: "Caller") -> StackBuckets:
 
 
 def fetch_names(caller: "Caller") -> tuple[str, ...]:
-    """Fetch the names of the stack's buckets."""
     found = caller.send_query("stackBucketNames", list[Named], "bucketConfigs")
     return tuple(sorted(bucket["name"] for bucket in found))
 
 
-def _combine(data: StackData) -> StackBuckets:
+def _combine(data: _StackData) -> StackBuckets:
     rights = {
         bucket["name"]: {one["collaborator"]["username"]: one["permissionLevel"] for one in bucket["collaborators"]}
         for bucket in data["buckets"]
@@ -241,7 +228,6 @@ class Buckets:
         return frozenset(self.stack.names)
 
     def find_sources(self, bucket: str) -> tuple[SourceName, ...]:
-        """Return which sources list a bucket."""
         listed = {"registry": bucket in self._in_stack, "s3": bucket in self.regions}
         return tuple(source for source in SOURCES if listed[source])
 
@@ -359,7 +345,6 @@ class Snapshot(NamedTuple):
 
 
 def open_identity(reader: Reader) -> CallerIdentity:
-    """Ask AWS who the caller is."""
     identity: CallerIdentity = reader.aws.call("sts", "get_caller_identity")
     return identity
 
@@ -390,7 +375,6 @@ def take_snapshot(*, max_buckets: int = MAX_BUCKETS) -> Snapshot:
 
 
 def assess(name: str, probe: Probe, listed: Buckets, statements: Statements) -> BucketAccess:
-    """Return the rights in one bucket."""
     claims = judge(probe, statements.find(name))
     region = probe.region or listed.regions.get(name)
     return BucketAccess(name, claims, listed.find_sources(name), region, probe.error)

@@ -148,7 +148,6 @@ STORES_NOTHING = "allowed; the condition failed, so nothing is stored"
 
 
 def judge(probe: Probe, statement: Statement) -> Claims:
-    """Decide what a probe and a statement prove."""
     can_list, list_evidence = judge_list(probe)
     can_read, read_evidence = judge_reads(probe)
     can_write, write_evidence = _judge_writes(probe, statement)
@@ -166,7 +165,6 @@ def _name_proof(can_write: Claim, put: Put | None) -> WriteProof:
 
 
 def judge_list(probe: Probe) -> tuple[Claim, str]:
-    """Decide whether the caller may list the bucket."""
     listing = probe.listing
     if listing is None:
         return _judge_unlisted(probe), f"not probed: {_explain_no_key(probe)}"
@@ -185,7 +183,6 @@ def _judge_unlisted(probe: Probe) -> Claim:
 
 
 def judge_reads(probe: Probe) -> tuple[Claim, str]:
-    """Decide whether the caller may read the objects of the bucket."""
     listing, read, refused = probe.listing, _select(probe.tried, "read"), _refused(probe)
     counted = [one for one in probe.tried if one.result not in ("missing", "failed")]
     if listing is None or not (counted or _select(probe.tried, "failed")):
@@ -273,7 +270,6 @@ def _judge_refused_put(probe: Probe, prefix: str, no_right: Statement | None) ->
 
 
 def _has_no_prefix(probe: Probe) -> bool:
-    """Return whether all keys of a bucket are at the root."""
     listing = probe.listing
     return listing is not None and listing.is_complete and set(listing.prefixes) <= {ROOT}
 
@@ -403,11 +399,6 @@ def _list_bucket(aws: "AWSClients", bucket: str) -> tuple[Listing, int, str | No
 
 
 def list_page(aws: "AWSClients", bucket: str, **parameters: object) -> Page | Refusal:
-    """List one page of a bucket.
-
-    Raises:
-        ResourceFailure: S3 neither allowed nor refused it.
-    """
     try:
         response: Response = aws.call("s3", "list_objects_v2", **{"Bucket": bucket, "MaxKeys": PAGE, **parameters})
     except RefusedByAWS as refusal:

@@ -203,7 +203,6 @@ def fetch_roles(caller: "Caller") -> list[Role]:
 
 
 def is_managed(role: Role) -> bool:
-    """Return whether Quilt manages the policies of a role."""
     return role["type"] == "ManagedRole"
 
 
@@ -221,7 +220,6 @@ def _role_row(role: Role, bucket: str | None) -> RoleRow:
 
 
 def get_permissions(role: Role) -> list[Permission]:
-    """Return the rights of a managed role, sorted by bucket."""
     return sorted(role.get("permissions", []), key=lambda row: (row["bucket"], row["level"]))
 
 

@@ -52,7 +52,6 @@ def fan_out(call: Callable[[K], T], items: Iterable[K], *, seconds: float, worke
 
 
 def _settle(future: Future[T], call: Callable[[K], T], item: K) -> None:
-    """Give a future the result of `call`, or what it raised."""
     try:
         future.set_result(call(item))
     except BaseException as error:  # noqa: BLE001 - passed on to the thread that reads the result
@@ -124,14 +123,7 @@ class SharedAttempts(Generic[T]):
         self._lock = threading.Lock()
 
     def share(self, key: Hashable, attempt: Callable[[], T]) -> T:
-        """Run the attempt, or wait for the one with the same key that runs already.
-
-        Returns:
-            The result.
-
-        Raises:
-            BaseException: what the attempt raises.
-        """
+        """Run the attempt, or wait for the one with the same key that runs already."""
         while True:
             with self._lock:
                 running = self._running.get(key)

@@ -218,12 +218,7 @@ def _check_kind(kind: str | None) -> str:
 
 
 def _ask(caller: "Caller", operations: Iterable[str], **variables: object) -> _Result:
-    """Send the newest of these operations that the stack understands, and return what it found.
-
-    Raises:
-        QueryNotUnderstood: the stack has no search.
-        ResourceFailure: as `Caller.send_query`, or the stack's search failed.
-    """
+    """Send the newest of these operations that the stack understands, and return what it found."""
     refusal: QueryNotUnderstood | None = None
     for operation in operations:
         try:
@@ -233,18 +228,14 @@ def _ask(caller: "Caller", operations: Iterable[str], **variables: object) -> _R
         else:
             _check(result)
             return result
-    raise _make_no_search(refusal) from refusal
-
-
-def _make_no_search(refusal: QueryNotUnderstood | None) -> QueryNotUnderstood:
-    return QueryNotUnderstood(
+    raise QueryNotUnderstood(
         "The Quilt stack does not know this query for search.",
         details=refusal.details if refusal else None,
         suggested_actions=[
             "Stacks can be searched since October 2023. Read quilt://buckets/{bucket}/packages?filter= instead.",
             *QueryNotUnderstood.default_actions,
         ],
-    )
+    ) from refusal
 
 
 def _check(result: _Result) -> None:
@@ -275,8 +266,8 @@ def _check(result: _Result) -> None:
 
 def _read_cursor(cursor: str, tag: str, limit: str | None) -> tuple[int, int, str]:
     """Return the size of a page, the total, and the stack's own cursor."""
-    size, total, after = cursors.decode(cursor, tag).split("|", 2)
-    return int(size) if limit is None else parse_limit(limit), int(total), after
+    size, total, after = cursors.decode(cursor, tag, r"[0-9]+\|[0-9]{1,15}\|.+").split("|", 2)
+    return parse_limit(size if limit is None else limit), int(total), after
 
 
 def _write_cursor(size: int, total: int, after: str | None, tag: str) -> str | None:

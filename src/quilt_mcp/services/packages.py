@@ -428,12 +428,7 @@ def _find_example(caller: "Caller", filter_: str = "") -> tuple[str | None, list
 
 
 def _ask(caller: "Caller", operation: str, form: type[T], at: str, **variables: object) -> T | None:
-    """Send an operation, and return its complete data; None if the stack does not show the bucket or the package.
-
-    Raises:
-        QueryNotUnderstood: the stack is too old for it; the failure says what to use.
-        ResourceFailure: as `Caller.find`.
-    """
+    """Send an operation, and return its complete data; None if the stack does not show the bucket or the package."""
     try:
         return caller.find(operation, form, at, **variables)
     except QueryNotUnderstood as refusal:
@@ -482,14 +477,14 @@ def _read_cursor(cursor: str | None, tag: str, limit: str | None) -> tuple[int, 
     """Return the number and the size of a page. The stack counts pages, so a list keeps the size of its first page."""
     if cursor is None:
         return 1, parse_limit(limit)
-    number, _, size = cursors.decode(cursor, tag).partition("x")
-    if limit is not None and parse_limit(limit) != int(size):
+    number, _, size = cursors.decode(cursor, tag, r"[0-9]{1,10}x[0-9]+").partition("x")
+    if limit is not None and parse_limit(limit) != parse_limit(size):
         raise InvalidTemplateVariable(
             "`limit` must be that of the first page.",
             details=f"The first page had {size} rows.",
             suggested_actions=["Omit `limit` with a cursor, or start without a cursor."],
         )
-    return int(number), int(size)
+    return int(number), parse_limit(size)
 
 
 def _write_cursor(number: int, size: int, total: int, tag: str) -> str | None:
@@ -552,14 +547,12 @@ def _cut_meta(meta: Mapping[str, object] | None, most: int = MAX_META) -> tuple[
 
 
 def link(catalog_url: str | None, bucket: str, package: str, revision: str = LATEST) -> str | None:
-    """Return the page of a package in the catalog."""
     if catalog_url is None:
         return None
     return f"{catalog_url}/b/{quote(bucket, safe='')}/packages/{quote(package)}/tree/{quote(revision, safe='')}"
 
 
 def make_uri(bucket: str, package: str) -> str:
-    """Return our URI of a package."""
     return f"quilt://buckets/{quote(bucket, safe='')}/packages/{quote(package)}"
 
 
@@ -569,7 +562,6 @@ def name_iceberg_tables(bucket: str) -> list[str]:
 
 
 def make_unknown_bucket(bucket: str) -> NotFound:
-    """Return the failure for a bucket that the stack does not show."""
     return NotFound(
         f"The Quilt stack shows no bucket {bucket!a} to you.",
         details="It is not a bucket of this stack, or your role does not include it.",

@@ -314,7 +314,6 @@ NOT_TRIED = (
 
 
 def recommend_buckets(snapshot: Snapshot) -> RecommendationsAnswer:
-    """Return the recommendations for the buckets of a snapshot."""
     candidates = rank_candidates(snapshot)
     primary = candidates[:MOST_RECOMMENDED]
     outside = _sort(bucket for bucket in snapshot.buckets if _is_candidate(bucket) and not _suits(snapshot, bucket))
@@ -509,7 +508,6 @@ def parse_identity(identity: CallerIdentity, replacement: str | None = None) -> 
 
 
 def describe_rights(bucket: BucketAccess) -> BucketRights:
-    """Return the rights in one bucket as answers contain them."""
     claims = bucket.claims
     return {
         "name": bucket.name,
@@ -531,7 +529,6 @@ BUCKET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,127}")
 
 
 def list_stack_buckets(prefix: str) -> list[str]:
-    """List the names of the stack's buckets that start with a prefix."""
     return [name for name in fetch_names(current_caller()) if name.startswith(prefix)]
 
 
@@ -543,14 +540,6 @@ def bucket_access_get(bucket: str) -> BucketAccessAnswer:
     stores nothing; at most 20 calls to AWS. A write probe is one put in the whole bucket. Its evidence names the
     prefix, for which alone it is a proof. The rights and their evidence have the same meaning as in
     permissions://discover.
-
-    Args:
-        bucket: its name, without `s3://`.
-
-    Raises:
-        InvalidTemplateVariable: no bucket can have this name.
-        NotFound: S3 has no such bucket.
-        ResourceFailure: AWS or the stack does not say who the caller is, or S3 neither allows nor refuses the list.
     """
     check_bucket_name(bucket)
     settings = current_app().settings_as(QuiltSettings)

@@ -147,11 +147,6 @@ RESOURCES = [
 
 
 async def check_catalog() -> None:
-    """Check that the Quilt catalog responds.
-
-    Raises:
-        ResourceFailure: it does not.
-    """
     await run_in_pool("readiness", current_app().part(Callers).check_catalog)
 
 

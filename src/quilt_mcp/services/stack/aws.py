@@ -62,11 +62,7 @@ class IssuedCredentials:
         return boto3.Session(botocore_session=session)
 
     def renew_session(self) -> boto3.Session:
-        """Fetch new credentials before the old ones should expire, and create a session with them.
-
-        Raises:
-            ResourceFailure: as the function that fetches them.
-        """
+        """Fetch new credentials before the old ones should expire, and create a session with them."""
         self._keys = self._fetch()
         self.expires_at = self._keys.expiry_time
         return self.create_session()
@@ -219,9 +215,6 @@ class AWSClients:
 
         If the credentials have expired earlier than the stack said, the call is repeated with new ones.
 
-        Returns:
-            The response. boto3 has no types, so callers annotate the parts that they read.
-
         Raises:
             ResourceFailure: the rows of `failures.py` describe the exception that botocore raised.
         """
@@ -238,11 +231,6 @@ class AWSClients:
             raise
 
     def read_object(self, bucket: str, key: str, most: int) -> bytes:
-        """Return the first bytes of an object, at most `most`.
-
-        Raises:
-            ResourceFailure: as `call`.
-        """
         body = self.call("s3", "get_object", Bucket=bucket, Key=key)["Body"]
         try:
             content: bytes = body.read(most)

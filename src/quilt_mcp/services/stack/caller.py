@@ -45,9 +45,6 @@ class Standing(NamedTuple):
 
     Attributes:
         known: whether the stack describes its callers; false for a stack without `me`.
-        name: the name in Quilt.
-        email: the email address.
-        is_admin: whether the caller is an administrator of the stack.
         role: the name of the current role; None also for a user without a role.
         roles: the names of all roles of the caller, sorted.
     """
@@ -65,42 +62,24 @@ class Standing(NamedTuple):
         return self.known, self.name, self.role
 
 
-class Me(Named):
-    """The caller without its roles."""
-
+class _Me(Named):
     email: str
     is_admin: bool
 
 
-class MeWithRoles(Me):
-    """The caller."""
-
+class _MeWithRoles(_Me):
     role: Named | None
     roles: list[Named] | None
 
 
 def fetch_standing(sign_in: SignIn) -> Standing:
-    """Ask the stack who the caller is.
-
-    Raises:
-        NotSignedIn: the stack does not know the caller.
-        QueryRefused: the stack returned errors, and does not seem to be one without `me`.
-        ResourceFailure: as `SignIn.send`.
-    """
-    answer = _ask(sign_in, "me", MeWithRoles, "me")
+    """Ask the stack who the caller is."""
+    answer = _ask(sign_in, "me", _MeWithRoles, "me")
     if answer.is_not_understood:
         _require_working_queries(sign_in, answer.refusal)
         return Standing(known=False)
     if (me := answer.data) is not None:
-        role, roles = me["role"], me["roles"]
-        return Standing(
-            known=True,
-            name=me["name"],
-            email=me["email"],
-            is_admin=me["is_admin"],
-            role=role["name"] if role else None,
-            roles=None if roles is None else tuple(sorted(one["name"] for one in roles)),
-        )
+        return _make_standing(me, me["role"], me["roles"])
     if answer.error_paths:
         return _fetch_standing_without_role(sign_in)
     raise _unknown_caller()
@@ -114,12 +93,23 @@ def _require_working_queries(sign_in: SignIn, refusal: QueryRefused) -> None:
 
 
 def _fetch_standing_without_role(sign_in: SignIn) -> Standing:
-    answer = _ask(sign_in, "meWithoutRole", Me, "me")
+    answer = _ask(sign_in, "meWithoutRole", _Me, "me")
     if (me := answer.data) is not None:
-        return Standing(known=True, name=me["name"], email=me["email"], is_admin=me["is_admin"])
+        return _make_standing(me)
     if answer.error_paths:
         raise answer.refusal
     raise _unknown_caller()
+
+
+def _make_standing(me: _Me, role: Named | None = None, roles: list[Named] | None = None) -> Standing:
+    return Standing(
+        known=True,
+        name=me["name"],
+        email=me["email"],
+        is_admin=me["is_admin"],
+        role=role["name"] if role else None,
+        roles=None if roles is None else tuple(sorted(one["name"] for one in roles)),
+    )
 
 
 def _ask(sign_in: SignIn, operation: str, form: type[T], at: str, **variables: object) -> PartialAnswer[T]:
@@ -156,12 +146,10 @@ class Caller:
 
     @property
     def login(self) -> Login:
-        """The current stack and login. A request can renew them."""
         return self._sign_in.login
 
     @property
     def advice(self) -> Sequence[str]:
-        """What this caller can do to sign in; empty for the local user."""
         return self._sign_in.advice
 
     @property
@@ -191,9 +179,6 @@ class Caller:
     def find_aws_expiry(self, standing: Standing | None) -> datetime | None:
         """Return when the AWS credentials in use expire.
 
-        Args:
-            standing: what the stack has just said about the caller; None if it said nothing.
-
         Returns:
             None if it is unknown, if there are no credentials yet, or if they are not those of this standing.
         """
@@ -202,27 +187,15 @@ class Caller:
         return aws.expires_at if aws else None
 
     def open_aws(self, standing: Standing) -> AWSClients:
-        """Return AWS as the user and role in a standing that this caller has just fetched.
-
-        Raises:
-            RoleChanged: the role is another one now.
-            ResourceFailure: the stack issued no credentials.
-        """
+        """Return AWS as the user and role in a standing that this caller has just fetched."""
         seconds = UNKNOWN_SECONDS if standing.role is None else math.inf
         return self._keep_aws(standing.identity, seconds, lambda: self._open_stack_aws(standing))
 
     def fetch_standing(self) -> Standing:
-        """Ask the stack who the caller is.
-
-        Raises:
-            NotSignedIn: there is no login, or the stack does not know the caller.
-            QueryRefused: as `standing.fetch_standing`.
-            ResourceFailure: as `SignIn.send`.
-        """
+        """Ask the stack who the caller is."""
         return fetch_standing(self._sign_in)
 
     def is_stale(self) -> bool:
-        """Return whether the login has changed or ended."""
         return self._sign_in.is_stale()
 
     def send_query(self, operation: str, form: type[T], at: str, **variables: object) -> T:
@@ -251,11 +224,7 @@ class Caller:
         return answer.data
 
     def send_partial_query(self, operation: str, form: type[T], at: str, **variables: object) -> PartialAnswer[T]:
-        """Send an operation, and return what the stack returned: data, errors, or both.
-
-        Raises:
-            ResourceFailure: as `SignIn.send`.
-        """
+        """Send an operation, and return what the stack returned: data, errors, or both."""
         return _ask(self._sign_in, operation, form, at, **variables)
 
     def ask_as_admin(self, what: str, ask: Callable[[], T]) -> T:
@@ -278,7 +247,6 @@ class Caller:
             raise NeedsAdmin(f"Only administrators may read {what}.", details=details) from None
 
     def fetch_catalog_config(self) -> CatalogConfig:
-        """Fetch the catalog's public config.json, without the caller's token."""
         return self._catalogs.fetch(str(self.login.stack.catalog_url))
 
     def _keep_aws(self, owner: Hashable, seconds: float, open_aws: Callable[[], AWSClients]) -> AWSClients:
@@ -339,11 +307,7 @@ def _fetch_aws_keys(sign_in: SignIn, standing: Standing) -> AWSKeys:
 
 
 def _find_region(stack: Stack, catalogs: CatalogConfigs) -> str | None:
-    """Return the region of a stack. Older versions of quilt3 do not store it.
-
-    Raises:
-        ResourceFailure: the catalog cannot be read.
-    """
+    """Return the region of a stack. Older versions of quilt3 do not store it."""
     if stack.region or stack.catalog_url is None:
         return stack.region
     return catalogs.fetch(stack.catalog_url).get("region")
@@ -356,32 +320,18 @@ FIX_VARIABLES = (
 
 
 class LocalCallers:
-    """The local caller of one app. It is replaced when quilt3's files or its API key change.
-
-    Args:
-        settings: of the stack.
-        retry_seconds: how long a failure of the catalog is remembered.
-    """
+    """The local caller of one app. It is replaced when quilt3's files or its API key change."""
 
     def __init__(self, settings: StackSettings, *, retry_seconds: float = RETRY_SECONDS) -> None:
         self._settings = settings
         self._catalogs = CatalogConfigs(settings.timeout, retry_seconds)
         self._search = StackSearch(
-            settings.local_catalog_url,
-            settings.local_registry_url,
-            FIX_VARIABLES,
-            settings.timeout,
-            retry_seconds=retry_seconds,
+            settings.local_catalog_url, settings.local_registry_url, FIX_VARIABLES, self._catalogs
         )
         self._caller: Caller | None = None
         self._attempts = SharedAttempts[Caller]()
 
     def get(self) -> Caller:
-        """Return the caller.
-
-        Raises:
-            ResourceExecutionError: quilt3's files are damaged.
-        """
         if (caller := self._get_usable()) is not None:
             return caller
         fingerprint = quilt_files.take_fingerprint()  # before reading, so that a change while reading is noticed
@@ -435,16 +385,9 @@ class RequestCallers:
         self._secret = secrets.token_bytes(32)  # the keys of the cache do not reveal what they were made from
         self._lock = threading.Lock()
         self._catalogs = CatalogConfigs(settings.timeout, retry_seconds)
-        self._search = StackSearch(
-            settings.catalog_url, None, FIX_SERVER, settings.timeout, retry_seconds=retry_seconds
-        )
+        self._search = StackSearch(settings.catalog_url, None, FIX_SERVER, self._catalogs)
 
     def get(self, who: Identity, token: str | None) -> Caller:
-        """Return the caller with this identity and Quilt token.
-
-        Raises:
-            ResourceFailure: the stack of this server is unknown.
-        """
         stack, problem = self._find_stack()
         key = self._make_key(who.key, token or "", stack.registry_url or "")
         with self._lock:

@@ -3,10 +3,10 @@
 A row uses the class, the HTTP status or a structured code of the exception, never its text.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from quilt_mcp.core.errors import (
@@ -19,6 +19,11 @@ from quilt_mcp.core.errors import (
     Unavailable,
     find_failure,
 )
+
+if TYPE_CHECKING:
+    import requests
+    from botocore.exceptions import ClientError
+    from pydantic import ValidationError
 
 
 class NotSignedInToQuilt(NotSignedIn):
@@ -279,14 +284,7 @@ LAKE_FORMATION = (
 )
 
 
-class _ClientError(Protocol):
-    """What the rows read of a botocore ClientError."""
-
-    response: Mapping[str, Mapping[str, object]]
-    operation_name: str
-
-
-def map_client_error(error: _ClientError) -> ResourceFailure:
+def map_client_error(error: "ClientError") -> ResourceFailure:
     """Return the failure for a ClientError of botocore, by its code, else by its HTTP status.
 
     AWS always sends a code, except in response to HEAD. So a response without one comes from something else.
@@ -307,7 +305,7 @@ def map_client_error(error: _ClientError) -> ResourceFailure:
     return row.failure(row.message, details=f"{action} ({code})", suggested_actions=actions)
 
 
-def _find_status(error: _ClientError) -> int:
+def _find_status(error: "ClientError") -> int:
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     return status if isinstance(status, int) else 0
 
@@ -316,7 +314,6 @@ REPLACED = "whether a proxy, a web filter or AWS_ENDPOINT_URL replaces AWS."
 
 
 def make_not_from_aws(details: str, *, transient: bool = True) -> Unavailable:
-    """Return the failure for a response that AWS does not send."""
     return Unavailable(
         "AWS did not return a valid response.",
         details=details,
@@ -336,28 +333,6 @@ MAX_PATH = 200
 TEMPORARY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 WHOLE_QUERY = "query"
 """Where an error of GraphQL is that has no path."""
-
-
-class _Response(Protocol):
-    """What the rows read of a response of requests."""
-
-    status_code: int
-    headers: Mapping[str, str]
-
-
-class _HTTPError(Protocol):
-    """What the rows read of an HTTPError of requests."""
-
-    response: _Response
-
-
-class _ValidationError(Protocol):
-    """What the rows read of a ValidationError of pydantic."""
-
-    title: str
-
-    def error_count(self) -> int:
-        """Return the number of invalid fields."""
 
 
 def _name_class(error: Exception) -> str:
@@ -462,7 +437,7 @@ def _not_from_aws(error: Exception) -> ResourceFailure:
     return make_not_from_aws(type(error).__name__)
 
 
-def _http_status(error: _HTTPError) -> ResourceFailure:
+def _http_status(error: "requests.HTTPError") -> ResourceFailure:
     status = error.response.status_code
     details = f"HTTP status {status}"
     if status == HTTPStatus.UNAUTHORIZED:
@@ -477,7 +452,7 @@ def _http_status(error: _HTTPError) -> ResourceFailure:
     return RequestRejected("The Quilt stack rejected the request.", details=details)
 
 
-def _refusal(response: _Response, details: str) -> ResourceFailure:
+def _refusal(response: "requests.Response", details: str) -> ResourceFailure:
     """Return the failure for a 403. The stack's own has JSON; that of a firewall before it is a page."""
     if "json" in response.headers.get("Content-Type", "").lower():
         return RefusedByStack("The Quilt stack does not allow this.", details=details)
@@ -491,7 +466,7 @@ def _refusal(response: _Response, details: str) -> ResourceFailure:
     )
 
 
-def _redirect(response: _Response, details: str) -> ResourceFailure:
+def _redirect(response: "requests.Response", details: str) -> ResourceFailure:
     host = _find_host(response.headers.get("Location", ""))
     return ResourceExecutionError(
         "The Quilt stack redirected the request. This server follows no redirects with your login.",
@@ -533,11 +508,10 @@ def make_refusal(paths: Sequence[str]) -> QueryRefused:
 
 
 def list_paths(paths: Iterable[Sequence[str | int] | None]) -> list[str]:
-    """Return the paths of GraphQL errors as text, each once, sorted. An error without a path is about the query."""
     return sorted({".".join(map(str, path)) if path else WHOLE_QUERY for path in paths})
 
 
-def _unexpected_format(error: _ValidationError) -> ResourceFailure:
+def _unexpected_format(error: "ValidationError") -> ResourceFailure:
     return make_unexpected(f"{error.error_count()} invalid fields in {error.title}")
 
 

@@ -79,14 +79,6 @@ def post_query(
 ) -> PartialAnswer[T]:
     """Send an operation.
 
-    Args:
-        registry_url: the stack.
-        session: the caller's.
-        operation: its name.
-        form: the form of the data.
-        at: where in the data they are, such as "admin.user.list", or "" for all. They can be null there.
-        variables: those of the operation.
-
     Raises:
         Unavailable: the response is not a GraphQL response.
         ValidationError: the stack returned no errors, and data in another form.

@@ -95,7 +95,6 @@ class StackAdapter(HTTPAdapter):
         cert: bytes | str | tuple[bytes | str, bytes | str] | None = None,
         proxies: Mapping[str, str] | None = None,
     ) -> requests.Response:
-        """Send the request."""
         return super().send(request, stream, timeout or self._timeout, verify, cert, proxies)
 
     def proxy_manager_for(self, proxy: str, **proxy_kwargs: Any) -> urllib3.ProxyManager:
@@ -237,13 +236,7 @@ def _accept_graphql_errors(response: requests.Response) -> None:
 def open_session(
     timeout: Timeout, token: str | None = None, *, max_body_bytes: int = MAX_BODY_BYTES
 ) -> requests.Session:
-    """Open a session with a stack. Without a token it can read public data only.
-
-    Args:
-        timeout: the time limits for each request.
-        token: the caller's token.
-        max_body_bytes: the maximum size of a response after decompression.
-    """
+    """Open a session with a stack. Without a token it can read public data only."""
     return _StackSession(timeout, token, max_body_bytes)
 
 
@@ -298,10 +291,6 @@ class CatalogConfigs:
 
     Threads that need the same one at the same time share a request. A failure is remembered for a short time; otherwise
     each read would wait for it. Nothing else is remembered.
-
-    Args:
-        timeout: the time limits of a request.
-        retry_seconds: how long a failure is remembered.
     """
 
     def __init__(self, timeout: Timeout, retry_seconds: float = RETRY_SECONDS) -> None:
@@ -310,11 +299,6 @@ class CatalogConfigs:
         self._failures: dict[str, tuple[float, ResourceFailure]] = {}  # with the time of time.monotonic
 
     def fetch(self, catalog_url: str) -> CatalogConfig:
-        """Fetch a catalog's config.json.
-
-        Raises:
-            ResourceFailure: as `fetch_catalog_config`, now or a short time ago.
-        """
         return self._attempts.share(catalog_url, lambda: self._attempt(catalog_url))
 
     def _attempt(self, catalog_url: str) -> CatalogConfig:
@@ -329,11 +313,6 @@ class CatalogConfigs:
 
 
 def fetch_catalog_config(catalog_url: str, timeout: Timeout) -> CatalogConfig:
-    """Fetch a catalog's public config.json, without a token.
-
-    Raises:
-        ResourceFailure: as `call_stack`, but never an Unauthorized.
-    """
 
     def get() -> CatalogConfig:
         with open_session(timeout) as session:
@@ -356,33 +335,21 @@ class Found(NamedTuple):
 
 
 class StackSearch:
-    """Finds the stack of one app.
-
-    A catalog's config.json is read once; after a failure again, but not at once. Reads that need it at the same time
-    share one request.
+    """Finds the stack of one app. A catalog that names a registry of its own is read once.
 
     Args:
         catalog_url: the catalog in the settings.
         registry_url: the registry in the settings. By default, that in the catalog's config.json.
         actions: what to do if the addresses in the settings do not fit together.
-        timeout: the time limits of a request.
-        retry_seconds: how long a failure is remembered.
+        catalogs: fetches the config.json.
     """
 
     def __init__(
-        self,
-        catalog_url: str | None,
-        registry_url: str | None,
-        actions: Sequence[str],
-        timeout: Timeout,
-        *,
-        retry_seconds: float = RETRY_SECONDS,
+        self, catalog_url: str | None, registry_url: str | None, actions: Sequence[str], catalogs: CatalogConfigs
     ) -> None:
         self._catalog_url, self._registry_url = catalog_url, registry_url
-        self._actions, self._timeout, self._retry_seconds = actions, timeout, retry_seconds
+        self._actions, self._catalogs = actions, catalogs
         self._found: Found | None = None
-        self._retry_at = 0.0  # of time.monotonic
-        self._attempts = SharedAttempts[Found]()
 
     def find(self) -> Found:
         """Return the stack.
@@ -392,30 +359,17 @@ class StackSearch:
         """
         if self._catalog_url is None:
             return self._find_without_catalog()
-        catalog_url = self._catalog_url
-        return self._get_found() or self._attempts.share(catalog_url, lambda: self._keep_found(catalog_url))
-
-    def _get_found(self) -> Found | None:
-        """Return what is known; None if the catalog must be asked."""
-        found = self._found
-        is_over = found is not None and found.problem is not None and time.monotonic() >= self._retry_at
-        return None if is_over else found
-
-    def _keep_found(self, catalog_url: str) -> Found:
-        if found := self._get_found():  # another thread has asked since this one looked
-            return found
-        try:
-            found = self._read_catalog(catalog_url)
-        except ResourceFailure as problem:
-            found = Found(Stack(catalog_url, self._registry_url), problem)
-            self._retry_at = time.monotonic() + self._retry_seconds  # before the failure is seen
-        self._found = found
-        return found
+        if self._found is None:
+            try:
+                self._found = self._read_catalog(self._catalog_url)
+            except ResourceFailure as problem:
+                return Found(Stack(self._catalog_url, self._registry_url), problem)
+        return self._found
 
     def _read_catalog(self, catalog_url: str) -> Found:
         if self._registry_url:  # first, so that the failure is certain even if the catalog does not respond
             _check_fit(Stack(catalog_url, self._registry_url), self._actions)
-        config = fetch_catalog_config(catalog_url, self._timeout)
+        config = self._catalogs.fetch(catalog_url)
         registry_url = self._registry_url or (config.get("registryUrl") or "").rstrip("/") or None
         stack = Stack(catalog_url, registry_url, config.get("region"))
         _check_fit(stack, self._actions)
@@ -464,6 +418,5 @@ def _check_encrypted(stack: Stack) -> None:
 
 
 def _show(url: str) -> str:
-    """Return the scheme, host and port of an address; nothing else, which can contain secrets."""
     address = parse_address(url)
     return f"{address.scheme}://{address.netloc}" if address else "with an invalid address"
