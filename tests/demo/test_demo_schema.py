@@ -38,8 +38,7 @@ from tests.worlds.table import WORLDS
 CLIENT = Path(str(import_module("quilt3._graphql_client.client").__file__))
 
 AGES: tuple[Age, ...] = get_args(Age)
-NOT_SERVED = {"apiKeysList", "apiKeyGet", "adminApiKeysList", "adminApiKeyGet"}
-"""quilt3's queries about API keys, which this project does not send. It sends no mutation either."""
+NOT_SERVED = {"apiKeysList", "apiKeyGet", "adminApiKeysList", "adminApiKeyGet"}  # this project does not send them
 FROM: dict[str, Age] = {
     "rolesList": "2023",
     "roleGet": "2023",

@@ -16,7 +16,7 @@ from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.commands.demo.moto_gaps.athena import DatedWorkGroup, RecordedExecution
 from quilt_mcp.commands.demo.records import ACCOUNT_ID, REGION, Query
 from quilt_mcp.commands.demo.world import World
-from quilt_mcp.core.answers import GetResourceError, JSONObject
+from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.services import athena_history
 from quilt_mcp.services import athena_history as athena_calls
 from quilt_mcp.services import athena_read_service as athena_workgroups
@@ -52,17 +52,6 @@ def add_workgroups(count: int, *, queries: int = 1) -> list[str]:
             submitted = datetime(2026, 1, 1, tzinfo=UTC).timestamp() + at * 60 + number
             athena.executions[record.id] = RecordedExecution(record, group, submitted, RESULTS)
     return names
-
-
-def respond(monkeypatch: pytest.MonkeyPatch, answers: dict[str, JSONObject]) -> None:
-    """Replace the responses of some AWS operations. The demo's account responds to all others."""
-
-    call = AWSClients.call
-
-    def answer(aws: AWSClients, service: str, operation: str, **parameters: Any) -> Any:
-        return answers[operation] if operation in answers else call(aws, service, operation, **parameters)
-
-    monkeypatch.setattr(AWSClients, "call", answer)
 
 
 @pytest.mark.soak
@@ -416,16 +405,6 @@ async def test_a_long_query_is_cut_and_marked(fresh_world: World) -> None:
     rows = {row["query_execution_id"]: row for row in (await read("athena://query/history"))["query_history"]}
     assert (rows[query_id]["query"], rows[query_id]["query_truncated"]) == (sql[:4000], True)
     assert not any(row["query_truncated"] for key, row in rows.items() if key != query_id)
-
-
-async def test_workgroups_without_details_are_listed_with_the_reason(fresh_world: World) -> None:
-    fresh_world.account.refuse("DataPlatform", "athena:GetWorkGroup")
-    answer = await read("athena://workgroups")
-    assert {row["details_available"] for row in answer["workgroups"]} == {False}
-    assert {row["details_error"] for row in answer["workgroups"]} == {"Your AWS identity is not allowed to do this."}
-    assert (answer["count"], answer["workgroups_covered"]) == (4, 0)
-    assert (answer["recommended"]["workgroup"], answer["recommended"]["candidates"]) == (None, [])
-    assert "no workgroup of the Quilt stack" in answer["recommended"]["workgroup_reason"]
 
 
 def sign_in_as(monkeypatch: pytest.MonkeyPatch, role: str | None, *, is_admin: bool = False) -> None:

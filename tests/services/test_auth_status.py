@@ -13,7 +13,7 @@ from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.tools.resource_access import get_resource
 from tests.support import apps
-from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries, refuse
+from tests.support.quilt_fakes import answer_queries, refuse
 
 ME = {"name": "amara_osei", "email": "amara.osei@acme.example.com", "is_admin": True}
 
@@ -43,40 +43,6 @@ async def test_without_a_login_only_the_aws_configuration_of_the_machine_is_name
         "aws_source": "aws_default_chain",
         "aws_expires_at": None,
     }
-
-
-async def test_a_stack_that_does_not_describe_its_users_accepts_the_login(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer_queries(monkeypatch, {"me": NOT_UNDERSTOOD, "meWithoutRole": NOT_UNDERSTOOD})
-    status = await read_status()
-    assert (status["status"], status["authenticated"], status["user_info"]) == ("authenticated", True, None)
-    assert status["details"].startswith("The stack does not say who its users are.")
-    assert status["credentials"]["source"] == "login"
-
-
-async def test_a_user_without_a_role_has_null_for_role_and_roles(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    no_role = {"data": {"me": None}, "errors": [{"message": "no role", "path": ["me", "role"]}]}
-    answer_queries(monkeypatch, {"me": no_role, "meWithoutRole": {"data": {"me": ME}}})
-    status = await read_status()
-    assert status["status"] == "authenticated"
-    assert status["user_info"] == {
-        "username": "amara_osei",
-        "email": "amara.osei@acme.example.com",
-        "is_admin": True,
-        "role": None,
-        "roles": None,
-    }
-
-
-async def test_a_403_is_not_taken_for_a_lost_login(fresh_world: World) -> None:
-    fresh_world.stack.forced["/graphql"] = Answer(HTTPStatus.FORBIDDEN, {"message": "Forbidden"})
-    status = await read_status()
-    assert (status["status"], status["authenticated"], status["user_info"]) == ("refused", False, None)
-    assert status["details"].endswith("(refused by the stack: HTTP status 403)")
-    assert not any("quilt3 login" in action for action in status["suggested_actions"])
 
 
 async def test_an_unexpected_response_is_unknown_with_the_reason(

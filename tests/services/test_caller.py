@@ -235,15 +235,6 @@ def test_both_schemes_have_the_time_limits() -> None:
         assert isinstance(session.get_adapter("https://x"), StackAdapter)
 
 
-def test_a_revoked_login_is_expired(fresh_world: World) -> None:
-    fresh_world.stack.grants.clear()
-    fresh_world.stack.refresh_tokens.clear()
-    with pytest.raises(NotSignedInToQuilt, match="no longer valid"):
-        admin_users_list()
-    status = auth_status()
-    assert (status["status"], status["authenticated"], status["user_info"]) == ("expired", False, None)
-
-
 def test_a_new_login_is_used_without_a_restart(fresh_world: World) -> None:
     assert read_user()["is_admin"]
     member = next(user for user in fresh_world.company.users if not user.is_admin and user.role)

@@ -8,33 +8,11 @@ import pytest
 from quilt_mcp.commands.demo.people import MEMBER
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import GetResourceError, GetResourceSuccess
-from quilt_mcp.services.buckets import take_snapshot
-from quilt_mcp.services.permissions_service import bucket_recommendations_get, discover_permissions, list_stack_buckets
+from quilt_mcp.services.permissions_service import list_stack_buckets
 from quilt_mcp.settings import Settings
 from quilt_mcp.tools.resource_access import get_resource
 from tests.support import apps
 from tests.support.worlds import in_world
-
-
-@in_world("member")
-def test_a_member_learns_where_writing_is_stated(world: World) -> None:
-    rows = {row["name"]: row for row in discover_permissions()["bucket_permissions"]}
-    row = rows["acme-analysis-results"]
-    assert (row["permission_level"], row["can_write"]) == ("full_access", True)
-    assert row["write_evidence"] == f"collaborators: READ_WRITE for {MEMBER}; not tried in S3"
-    [first, *_] = bucket_recommendations_get()["recommendations"]["primary_recommendations"]
-    assert (first["bucket_name"], first["write"]) == ("acme-analysis-results", "stated")
-    assert first["evidence"] == [row["write_evidence"], row["read_evidence"]]
-
-
-@in_world("admin")
-def test_buckets_of_the_stack_are_probed_first_and_the_cut_is_told(world: World) -> None:
-    snapshot = take_snapshot(max_buckets=6)
-    assert "acme-athena-results" not in [bucket.name for bucket in snapshot.buckets]  # it is not in the stack
-    assert snapshot.not_probed == 1
-    assert snapshot.not_probed_note
-    assert "7 buckets were found and 6 were probed: 6 of the 6 in the Quilt stack" in snapshot.not_probed_note
-    assert "permissions://buckets/{bucket}/access" in snapshot.not_probed_note
 
 
 async def read_bucket(name: str) -> Any:

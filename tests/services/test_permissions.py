@@ -80,24 +80,6 @@ def test_the_stack_is_not_believed_where_s3_refuses(fresh_world: World) -> None:
     assert bucket_recommendations_get()["recommendations"]["primary_recommendations"] == []
 
 
-def test_an_administrator_with_a_custom_role_gets_unverified_recommendations(fresh_world: World) -> None:
-    company = fresh_world.stack.company
-    custom = tuple(
-        replace(role, external_arn=company.make_role_arn(role)) if role.name == "DataPlatform" else role
-        for role in company.roles
-    )
-    fresh_world.stack.company = replace(company, roles=custom)
-    recommendations = bucket_recommendations_get()["recommendations"]
-    found = recommendations["primary_recommendations"]
-    assert str(recommendations["note"]).startswith("It is not known whether you may write to any of these buckets")
-    assert [(row["bucket_name"], row["write"]) for row in found] == [
-        ("acme-analysis-results", "unverified"),
-        ("acme-imaging-eu", "unverified"),
-        ("acme-partner-exchange", "unverified"),
-    ]
-    assert "the role DataPlatform, which it does not manage" in found[0]["evidence"][0]
-
-
 def test_the_write_probe_is_correct_and_stores_nothing(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     enable_write_probe(monkeypatch)
     rows = read_rows()
@@ -273,20 +255,6 @@ def test_recommendations_prefer_the_stack_and_break_ties_by_name() -> None:
 def test_an_arn_is_parsed(resource: str, user_type: str, user_name: str | None, role_name: str | None) -> None:
     identity = parse_identity({"UserId": "AIDA", "Account": "1", "Arn": f"arn:aws:iam::1:{resource}"})
     assert (identity["user_type"], identity["user_name"], identity["role_name"]) == (user_type, user_name, role_name)
-
-
-def test_a_user_with_a_prefix_policy_gets_the_bucket_of_the_prefix() -> None:
-    with demo_world("prefix_policy", plans=WORLDS):
-        found = bucket_recommendations_get()["recommendations"]
-    assert [row["bucket_name"] for row in found["primary_recommendations"]] == ["acme-raw-sequencing"]
-    assert found["note"] is None
-
-
-def test_a_user_to_whom_no_bucket_is_listed_learns_how_to_read_one() -> None:
-    with demo_world("prefix_policy_hidden", plans=WORLDS):
-        found = bucket_recommendations_get()["recommendations"]
-    assert found["primary_recommendations"] == []
-    assert "permissions://buckets/{bucket}/access" in str(found["note"])
 
 
 def test_recommendations_claim_nothing_about_buckets_that_could_not_be_read() -> None:

@@ -20,22 +20,6 @@ from quilt_mcp.services.stack.callers import current_caller
 from tests.support.waiting import SECONDS
 
 
-class Answers:
-    """Replaces the responses of some AWS operations. The demo world responds to all others."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, answers: dict[str, Exception | dict[str, Any]]) -> None:
-        aws = current_caller().aws
-        original = aws.call
-
-        def call(service: str, operation: str, **parameters: Any) -> dict[str, Any]:
-            answer = answers.get(operation)
-            if isinstance(answer, Exception):
-                raise answer
-            return original(service, operation, **parameters) if answer is None else answer
-
-        monkeypatch.setattr(aws, "call", call)
-
-
 @pytest.mark.parametrize("next_key", ["NextToken", "ContinuationToken"])
 def test_all_pages_are_read(next_key: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = {None: {"Items": [1, 2], next_key: "n"}, "n": {"Items": [3]}}

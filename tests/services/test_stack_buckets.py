@@ -25,38 +25,6 @@ async def read(uri: str = "quilt://buckets") -> JSONObject:
     return answer.data
 
 
-async def test_current_stacks_list_the_buckets_of_the_role(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = make_bucket("acme-raw", title="Raw data", description="Runs", tags=["ngs"], relevance=-1)
-    buckets = [raw, make_bucket("acme-a.b")]
-    received = answer_queries(monkeypatch, {"bucketTitles": {"data": {"buckets": buckets}}})
-    answer = await read()
-    assert answer == {
-        "buckets": [
-            {
-                "name": "acme-a.b",
-                "title": "Acme-A.B",
-                "description": None,
-                "tags": None,
-                "relevance": 0,
-                "catalog_url": f"{fresh_world.url}/b/acme-a.b",
-            },
-            {
-                "name": "acme-raw",
-                "title": "Raw data",
-                "description": "Runs",
-                "tags": ["ngs"],
-                "relevance": -1,
-                "catalog_url": f"{fresh_world.url}/b/acme-raw",
-            },
-        ],
-        "count": 2,
-        "next_cursor": None,
-        "scope": "role",
-        "source": "buckets",
-    }
-    assert received == ["bucketTitles"]
-
-
 @pytest.mark.parametrize(
     ("me", "scope"),
     [(make_me(is_admin=True), "stack"), (make_me(is_admin=False), "role"), (NOT_UNDERSTOOD, None)],

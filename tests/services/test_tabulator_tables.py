@@ -41,18 +41,6 @@ async def read_table(monkeypatch: pytest.MonkeyPatch, config: str) -> JSONObject
     return table
 
 
-async def test_the_tables_of_a_bucket_have_columns_and_sources(fresh_world: World) -> None:
-    answer = await read("tabulator://buckets/acme-raw-sequencing/tables")
-    assert (answer["bucket"], answer["count"]) == ("acme-raw-sequencing", 2)
-    metrics, sheets = answer["tables"]
-    assert (metrics["name"], sheets["name"]) == ("run_metrics", "sample_sheets")
-    assert metrics["columns"][1] == {"name": "read_count", "type": "BIGINT"}
-    assert metrics["source"]["type"] == "quilt-packages"
-    assert metrics["captured_columns"] == ["run"]
-    assert metrics["config"].startswith("schema:")
-    assert (metrics["format"], metrics["config_truncated"], metrics["config_error"]) == ("csv", False, None)
-
-
 async def test_a_bucket_without_tables_has_none(fresh_world: World) -> None:
     assert (await read("tabulator://buckets/acme-imaging-eu/tables"))["tables"] == []
 

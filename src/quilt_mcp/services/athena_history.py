@@ -346,7 +346,6 @@ def _raise_unless_refused(failed: Mapping[str, ResourceFailure | None]) -> None:
 def _find_failures(
     names: Sequence[str], found: Mapping[str, _Listed | _Described | ResourceFailure]
 ) -> dict[str, ResourceFailure | None]:
-    """Return the failure of each workgroup that was not listed; None if there was no time for it."""
     answers = {name: found.get(name) for name in names}
     return {name: answer for name, answer in answers.items() if answer is None or isinstance(answer, ResourceFailure)}
 

@@ -7,6 +7,7 @@ can be the beginning of another's: the workgroups of `acme-staging` also begin l
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -14,7 +15,7 @@ from typing_extensions import TypedDict
 
 from quilt_mcp.app import current_app
 from quilt_mcp.core.answers import iso
-from quilt_mcp.core.errors import ResourceFailure
+from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.athena_history import (
     DETAILS,
     WORKGROUPS_SHARE,
@@ -31,7 +32,8 @@ from quilt_mcp.services.athena_tables import (
     read_databases,
 )
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
-from quilt_mcp.services.governance_service import fetch_roles, is_managed
+from quilt_mcp.services.buckets import fetch_names, fetch_own_role
+from quilt_mcp.services.governance_service import is_managed
 from quilt_mcp.services.lists import NOT_IN_TIME
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
@@ -170,8 +172,8 @@ WORKGROUP_PREFIX = "QuiltUserAthena-"
 FOR_OTHER_ROLES = "NonManagedRoleWorkgroup"
 ASK = "Ask a Quilt administrator which workgroup to use."
 MAX_DATABASES = 5
-TAG_TABLES = ".*_package_tag"
-"""The names of one of Quilt's four tables for each bucket, as a regular expression for Glue."""
+TAG_TABLE = "_package_tag"
+"""The end of the name of one of Quilt's four tables for each bucket."""
 REPEAT = "Read athena://workgroups again in a minute."
 
 
@@ -192,7 +194,7 @@ def recommend(
     all_known = all_listed and all(name in candidates or isinstance(one, RefusedByAWS) for name, one in ours.items())
     workgroup, workgroup_reason = _choose(caller, standing, stack, candidates, unusable, all_known=all_known)
     catalog, exists, reason = _find_tabulator_catalog(aws, stack)
-    iceberg, iceberg_reason = _find_iceberg_database(aws, stack)
+    iceberg, iceberg_reason = _find_iceberg_database(caller, aws, stack)
     return {
         "role": standing.role if standing else None,
         "workgroup": workgroup,
@@ -258,13 +260,8 @@ def _belongs_to(stack: str, workgroup: str) -> bool:
 
 def _has_custom_role(caller: "Caller", standing: "Standing") -> bool:
     """Return whether Quilt does not manage the caller's role. Only administrators may ask the stack."""
-    if not standing.is_admin or not standing.role:
-        return False
-    try:
-        roles = fetch_roles(caller)
-    except ResourceFailure:
-        return False
-    return any(role["name"] == standing.role and not is_managed(role) for role in roles)
+    role = fetch_own_role(caller, standing)
+    return not isinstance(role, str) and not is_managed(role)
 
 
 def _find_tabulator_catalog(aws: "AWSClients", stack: str | None) -> tuple[str | None, Literal[True] | None, str]:
@@ -278,7 +275,7 @@ def _find_tabulator_catalog(aws: "AWSClients", stack: str | None) -> tuple[str |
     return name, True, "Its name follows from the name of the Quilt stack, and Athena has a data catalog of this name."
 
 
-def _find_iceberg_database(aws: "AWSClients", stack: str | None) -> tuple[str | None, str]:
+def _find_iceberg_database(caller: "Caller", aws: "AWSClients", stack: str | None) -> tuple[str | None, str]:
     """Find the Glue database in which stacks from 1.70 on keep four tables about the packages of each bucket.
 
     No API of the stack names it. Its tables do.
@@ -286,17 +283,25 @@ def _find_iceberg_database(aws: "AWSClients", stack: str | None) -> tuple[str | 
     try:
         names = [one["Name"] for one in read_databases(aws) if "iceberg" in one["Name"].lower()]
         for name in sorted(names, key=lambda one: ((stack or "") not in one.lower(), one))[:MAX_DATABASES]:
-            found: list[glue.TableTypeDef] = aws.call(
-                "glue", "get_tables", DatabaseName=name, Expression=TAG_TABLES, MaxResults=1
-            ).get("TableList", [])
-            if found:
-                return (
-                    name,
-                    f"Glue has the table {found[0]['Name']} in it, which Quilt keeps for the packages of a bucket.",
-                )
+            if table := _find_tag_table(caller, aws, name):
+                return name, f"Glue has the table {table} in it, which Quilt keeps for the packages of a bucket."
     except ResourceFailure as failure:
         return None, f"Not found: {failure.message}"
     return None, "Glue shows you no database of this kind. Quilt Platform keeps one since 1.70; ask an administrator."
+
+
+def _find_tag_table(caller: "Caller", aws: "AWSClients", database: str) -> str | None:
+    """Find one of Quilt's tables. A session policy of the stack can allow those of the caller's buckets alone."""
+    try:
+        given = {"DatabaseName": database, "Expression": f".*{TAG_TABLE}", "MaxResults": 1}
+        found: list[glue.TableTypeDef] = aws.call("glue", "get_tables", **given).get("TableList", [])
+        return found[0]["Name"] if found else None
+    except RefusedByAWS:
+        for bucket in fetch_names(caller)[:MAX_DATABASES] if caller.login.signed_in else ():
+            with suppress(NotFound, RefusedByAWS):
+                name = f"{bucket}{TAG_TABLE}"
+                return str(aws.call("glue", "get_table", DatabaseName=database, Name=name)["Table"]["Name"])
+        raise
 
 
 def athena_workgroups_list() -> WorkgroupsAnswer:

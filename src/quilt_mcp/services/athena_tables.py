@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound, ResourceFailure
-from quilt_mcp.services.lists import cut_page
+from quilt_mcp.services.lists import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 
 if TYPE_CHECKING:
@@ -56,24 +56,20 @@ class TableRow(TableBase):
     it is in its metadata, and not in Glue."""
 
 
-class TablesAnswer(TypedDict):
+class TablesAnswer(Paged):
     """A page of the tables of a database.
 
     Attributes:
         database: the name of the database.
         tables: the tables of this page, sorted by name.
-        count: the total of all pages.
         count_is_exact: false if the database has more tables than `count`, the maximum that this server lists.
-        next_cursor: the `cursor` of the next page; null on the last page.
         data_catalog_name: the data catalog that contains the database.
         region: the AWS region.
     """
 
     database: str
     tables: list[TableRow]
-    count: int
     count_is_exact: bool
-    next_cursor: str | None
     data_catalog_name: str
     region: str
 
@@ -240,7 +236,6 @@ def list_databases(prefix: str) -> list[str]:
 
 
 def list_tables(prefix: str) -> list[str]:
-    """List tables with a prefix, of the first databases that have such tables."""
     caller = current_caller()
     if not caller.login.signed_in:
         return []
@@ -294,7 +289,6 @@ def _make_unknown_database(aws: "AWSClients", database: str, failure: NotFound) 
 
 
 def _find_link(aws: "AWSClients", database: str) -> str | None:
-    """Return where a database points if it is a resource link; None if it is none, or unknown."""
     try:
         found: glue.DatabaseTypeDef = aws.call("glue", "get_database", Name=database)["Database"]
     except ResourceFailure:

@@ -26,7 +26,6 @@ ANALYTICS_SUFFIX = "-analyticsbucket"
 
 
 def get_catalog_name(url: str | None) -> str | None:
-    """Return the host name of a catalog, without `www.`."""
     host = urlsplit(url or "").hostname
     return host.removeprefix("www.") if host else None
 
@@ -359,7 +358,6 @@ def _describe_user(standing: "Standing") -> UserInfo:
 
 
 def _find_status(failure: ResourceFailure) -> Status:
-    """Return the status for the reason why the stack did not describe the caller."""
     if isinstance(failure, NotSignedIn):
         return "expired"
     if isinstance(failure, RefusedByStack):

@@ -13,7 +13,7 @@ from quilt_mcp.app import current_app
 from quilt_mcp.core.errors import NotSignedIn, ResourceFailure
 from quilt_mcp.services.evidence import Claims, Probe, StatedLevel, Statement, judge, probe_bucket
 from quilt_mcp.services.governance_service import Role, fetch_roles, get_permissions, is_managed
-from quilt_mcp.services.lists import NOT_IN_TIME, cut_page, fan_out
+from quilt_mcp.services.lists import NOT_IN_TIME, Paged, cut_page, fan_out
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused, RefusedByStack
@@ -289,7 +289,6 @@ def _list_account(aws: "AWSClients", filters: Mapping[str, str]) -> dict[str, st
 
 
 def describe_cut(buckets: Buckets, probed: Sequence[str]) -> str | None:
-    """Say which buckets were left out, and how to ask for one of them; None if all were probed."""
     if len(probed) == len(buckets.names):
         return None
     of_stack = min(len(buckets.stack.names), len(probed))
@@ -361,7 +360,6 @@ def probe_page(
 
 
 def take_snapshot(*, max_buckets: int = MAX_BUCKETS) -> Snapshot:
-    """Find the buckets and probe them in parallel, within the time limit for probes."""
     settings = current_app().settings_as(QuiltSettings)
     until = time.monotonic() + settings.probe_seconds
     reader = open_reader(current_caller())
@@ -409,21 +407,17 @@ class BucketRow(Bucket):
     """Its page in the catalog; null if no catalog is configured."""
 
 
-class BucketsAnswer(TypedDict):
+class BucketsAnswer(Paged):
     """A page of the buckets of the stack.
 
     Attributes:
         buckets: the buckets of this page, sorted by name.
-        count: the total of all pages.
-        next_cursor: the `cursor` of the next page; null on the last page.
         scope: "role" for the buckets that the stack shows to your role (to a role that Quilt does not manage, it shows
             all), "stack" for all buckets, as older stacks show them to administrators; null if it is unknown which.
         source: the field of the stack's API that listed them: bucketConfigs on stacks from before April 2026.
     """
 
     buckets: list[BucketRow]
-    count: int
-    next_cursor: str | None
     scope: Scope | None
     source: Source
 

@@ -295,7 +295,6 @@ def _judge_statement(probe: Probe, statement: Statement) -> tuple[Claim, str]:
 
 
 def _find_contradiction(probe: Probe) -> str | None:
-    """Find what S3 refused although the stack states a right in the bucket."""
     if probe.listing is None:
         return None
     if not probe.listing.root:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NotRequired
 from pydantic import AfterValidator, BeforeValidator
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
-from quilt_mcp.services.lists import cut_page
+from quilt_mcp.services.lists import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryRefused
 from quilt_mcp.services.stack.graphql import Time
@@ -53,15 +53,11 @@ class UserRow(TypedDict):
     extra_roles: Annotated[list[Name], AfterValidator(sorted)]
 
 
-class UsersAnswer(TypedDict):
+class UsersAnswer(Paged):
     """A page of the users of the stack."""
 
     users: list[UserRow]
     """The users of this page, sorted by name."""
-    count: int
-    """The total of all pages."""
-    next_cursor: str | None
-    """The `cursor` of the next page; null on the last page."""
 
 
 class PolicyRow(TypedDict):
@@ -119,15 +115,11 @@ class RoleRow(TypedDict):
     permission_count: int | None
 
 
-class RolesAnswer(TypedDict):
+class RolesAnswer(Paged):
     """A page of the roles of the stack."""
 
     roles: list[RoleRow]
     """The roles of this page, sorted by name."""
-    count: int
-    """The total of all pages."""
-    next_cursor: str | None
-    """The `cursor` of the next page; null on the last page."""
 
 
 class Uploader(TypedDict):

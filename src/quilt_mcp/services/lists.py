@@ -11,6 +11,8 @@ from contextvars import copy_context
 from threading import Thread
 from typing import Generic, TypeVar
 
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
+
 from quilt_mcp.app.page_size import MAX_LIMIT, Page, parse_limit
 from quilt_mcp.core import cursors
 from quilt_mcp.core.errors import InvalidTemplateVariable
@@ -58,6 +60,15 @@ def _settle(future: Future[T], call: Callable[[K], T], item: K) -> None:
         future.set_exception(error)
 
 
+class Paged(TypedDict):
+    """One page of a list."""
+
+    count: int
+    """The total of all pages."""
+    next_cursor: str | None
+    """The `cursor` of the next page; null on the last page."""
+
+
 MAX_NAME_IN_CURSOR = 120
 
 
@@ -90,6 +101,19 @@ def cut_page(
     page, end = ordered[start : start + size], start + size
     next_cursor = cursors.encode(_mark(name_of(page[-1])), tag) if end < len(ordered) else None
     return Page(page, len(ordered), next_cursor)
+
+
+def check_choice(name: str, value: str | None, choices: Sequence[str], advice: str) -> str:
+    """Return the value of a parameter, by default the first choice.
+
+    Raises:
+        InvalidTemplateVariable: it is no choice.
+    """
+    if value in (None, *choices):
+        return value or choices[0]
+    raise InvalidTemplateVariable(
+        f"`{name}` must be {' or '.join(choices)}.", details=f"It was {value!a}.", suggested_actions=[advice]
+    )
 
 
 def _mark(name: str) -> str:

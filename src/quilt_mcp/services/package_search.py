@@ -9,6 +9,7 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 from quilt_mcp.app.page_size import parse_limit
 from quilt_mcp.core import cursors
 from quilt_mcp.core.errors import InvalidTemplateVariable, Unavailable
+from quilt_mcp.services.lists import check_choice
 from quilt_mcp.services.packages import link, make_uri
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood
@@ -55,22 +56,8 @@ class FoundEntry(TypedDict):
     matched: Matches
 
 
-class _Package(TypedDict):
-    """A package in the data of the stack. Stacks from before July 2025 send only a part."""
-
-    bucket: str
-    name: str
-    hash: str
-    modified: Time
-    size: Size
-    message: str | None
-    entries: NotRequired[int]
-    matched: NotRequired[Matches]
-    matching_entries: NotRequired[list[FoundEntry]]
-
-
-class FoundPackage(TypedDict):
-    """A package that was found.
+class FoundRevision(TypedDict):
+    """A revision of a package that was found.
 
     Attributes:
         bucket: its bucket.
@@ -78,8 +65,30 @@ class FoundPackage(TypedDict):
         hash: the top hash of the revision.
         modified: ISO 8601 in UTC.
         size: in bytes.
-        entries: the number of its files; null on stacks from before July 2025.
         message: its message, cut at 1,000 characters; null if there is none.
+    """
+
+    bucket: str
+    name: str
+    hash: str
+    modified: Time
+    size: Size
+    message: str | None
+
+
+class _Package(FoundRevision):
+    """A package in the data of the stack. Stacks from before July 2025 send only a part."""
+
+    entries: NotRequired[int]
+    matched: NotRequired[Matches]
+    matching_entries: NotRequired[list[FoundEntry]]
+
+
+class FoundPackage(FoundRevision):
+    """A package that was found.
+
+    Attributes:
+        entries: the number of its files; null on stacks from before July 2025.
         matched: where the text was found: name, comment, metadata, workflow; null on stacks from before July 2025.
         matching_entries: the files in which it was found, at most 10; null as above.
         matching_entry_count: the number of files that the stack names; null as above.
@@ -87,13 +96,7 @@ class FoundPackage(TypedDict):
         uri: the URI of the package.
     """
 
-    bucket: str
-    name: str
-    hash: str
-    modified: str
-    size: int
     entries: int | None
-    message: str | None
     matched: list[str] | None
     matching_entries: list[FoundEntry] | None
     matching_entry_count: int | None
@@ -182,7 +185,7 @@ def stack_search(
     revisions are searched, and the answer says where the text was found. Sends one GraphQL request, on older stacks
     two.
     """
-    chosen = _check_kind(kind)
+    chosen = check_choice("kind", kind, KINDS, "Omit `kind` to search packages.")
     names = sorted({name for name in (buckets or "").split(",") if name}) or None
     caller = current_caller()
     tag = cursors.compute_tag("search", caller.login.stack.registry_url, query, names, chosen)
@@ -205,16 +208,6 @@ def stack_search(
         "has_more": has_hits and bool(page.get("cursor")),
         "next_cursor": _write_cursor(size, total, page.get("cursor"), tag) if has_hits else None,
     }
-
-
-def _check_kind(kind: str | None) -> str:
-    if kind in (None, *KINDS):
-        return kind or KINDS[0]
-    raise InvalidTemplateVariable(
-        f"`kind` must be {' or '.join(KINDS)}.",
-        details=f"It was {kind!a}.",
-        suggested_actions=["Omit `kind` to search packages."],
-    )
 
 
 def _ask(caller: "Caller", operations: Iterable[str], **variables: object) -> _Result:

@@ -12,7 +12,7 @@ from quilt_mcp.app.page_size import parse_limit
 from quilt_mcp.core import cursors
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound, ResourceFailure
 from quilt_mcp.services.buckets import fetch_names
-from quilt_mcp.services.lists import cut_page
+from quilt_mcp.services.lists import Paged, check_choice, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood
 from quilt_mcp.services.stack.graphql import Named, Size, Time
@@ -88,14 +88,12 @@ class PackageRow(TypedDict):
     catalog_url: str | None
 
 
-class PackagesAnswer(TypedDict):
+class PackagesAnswer(Paged):
     """A page of the packages of a bucket.
 
     Attributes:
         bucket: its name.
         packages: the packages of this page, by name, or the newest first.
-        count: the total of all pages.
-        next_cursor: the `cursor` of the next page; null on the last page.
         tabulator_tables: the URI of the bucket's tabulator tables, which read files in packages.
         iceberg_tables: the names of the four tables with all packages of the bucket that stacks from 1.70 on keep;
             athena://workgroups names their database.
@@ -103,8 +101,6 @@ class PackagesAnswer(TypedDict):
 
     bucket: str
     packages: list[PackageRow]
-    count: int
-    next_cursor: str | None
     tabulator_tables: str
     iceberg_tables: list[str]
 
@@ -189,22 +185,18 @@ class _WithRevisions(TypedDict):
     revisions: _RevisionPage
 
 
-class RevisionsAnswer(TypedDict):
+class RevisionsAnswer(Paged):
     """A page of the revisions of a package.
 
     Attributes:
         bucket: its bucket.
         name: its name.
         revisions: the revisions of this page, the newest first.
-        count: the total of all pages.
-        next_cursor: the `cursor` of the next page; null on the last page.
     """
 
     bucket: str
     name: str
     revisions: list[RevisionRow]
-    count: int
-    next_cursor: str | None
 
 
 class EntryRow(TypedDict):
@@ -223,7 +215,7 @@ class EntryRow(TypedDict):
     physical_key: str | None
 
 
-class ContentsAnswer(TypedDict):
+class ContentsAnswer(Paged):
     """A page of one folder of a package, or one file.
 
     Attributes:
@@ -234,8 +226,6 @@ class ContentsAnswer(TypedDict):
         kind: whether the path is a folder or a file.
         size: its size in bytes; null if the stack does not say.
         entries: the files and folders of this page, sorted by name; the file itself for a file.
-        count: the total of all pages.
-        next_cursor: the `cursor` of the next page; null on the last page.
     """
 
     bucket: str
@@ -245,8 +235,6 @@ class ContentsAnswer(TypedDict):
     kind: Kind
     size: int | None
     entries: list[EntryRow]
-    count: int
-    next_cursor: str | None
 
 
 def packages_list(
@@ -261,16 +249,11 @@ def packages_list(
     Each has its time. They are sorted by name, or with `order=modified` the newest first. `filter` is a part of the
     name, as in the catalog's list. Sends one GraphQL request.
     """
-    if order not in (None, *ORDERS):
-        raise InvalidTemplateVariable(
-            f"`order` must be {' or '.join(ORDERS)}.",
-            details=f"It was {order!a}.",
-            suggested_actions=["Omit `order` to sort by name."],
-        )
+    chosen = check_choice("order", order, tuple(ORDERS), "Omit `order` to sort by name.")
     caller = current_caller()
     tag = cursors.compute_tag("packages", caller.login.stack.registry_url, bucket, filter, order)
     number, size = _read_cursor(cursor, tag, limit)
-    given = {"filter": filter, "number": number, "size": size, "order": ORDERS[order or "name"]}
+    given = {"filter": filter, "number": number, "size": size, "order": ORDERS[chosen]}
     found = _ask(caller, "packages", _PackageList, "packages", bucket=bucket, **given)
     if found is None:
         raise make_unknown_bucket(bucket)

@@ -37,7 +37,7 @@ from quilt_mcp.services.evidence import (
     WriteProof,
     survey_bucket,
 )
-from quilt_mcp.services.lists import cut_page
+from quilt_mcp.services.lists import Paged, cut_page
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
 
@@ -107,7 +107,7 @@ class BucketRights(TypedDict):
     error_message: str | None
 
 
-class PermissionsAnswer(TypedDict):
+class PermissionsAnswer(Paged):
     """The answer of permissions://discover.
 
     Attributes:
@@ -115,16 +115,12 @@ class PermissionsAnswer(TypedDict):
         bucket_permissions: the buckets of this page: those of the stack first, then by name.
         shared_evidence: the evidence that several rows of this page have, by its number, such as "[1]". The rows have
             the number instead.
-        count: the total of all pages.
-        next_cursor: the `cursor` of the next page; null on the last page.
         sources: for "registry" (the Quilt stack) and "s3" (the AWS account), "read", or why it could not be read.
     """
 
     user_identity: UserIdentity
     bucket_permissions: list[BucketRights]
     shared_evidence: dict[str, str]
-    count: int
-    next_cursor: str | None
     sources: Mapping[SourceName, str]
 
 
@@ -492,7 +488,6 @@ def bucket_recommendations_get() -> RecommendationsAnswer:
 
 
 def parse_identity(identity: CallerIdentity, replacement: str | None = None) -> UserIdentity:
-    """Return the parts of the caller's ARN, and the host that replaces AWS."""
     kind, _, path = identity["Arn"].split(":", 5)[5].partition("/")
     role, _, session = path.partition("/")
     is_session = kind == "assumed-role"

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.athena_tables import quote_sql
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
-from quilt_mcp.services.lists import cut_page
+from quilt_mcp.services.lists import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused
 from quilt_mcp.services.stack.graphql import Named
@@ -182,7 +182,7 @@ class TabulatorTable(TypedDict):
     config_error: str | None
 
 
-class TabulatorTablesAnswer(TypedDict):
+class TabulatorTablesAnswer(Paged):
     """A page of the tabulator tables of a bucket.
 
     Attributes:
@@ -191,8 +191,6 @@ class TabulatorTablesAnswer(TypedDict):
         database: the database of the tables in it.
         packages: the URI of the packages whose files the tables read.
         tables: the tables of this page, sorted by name.
-        count: the total of all pages.
-        next_cursor: the `cursor` of the next page; null on the last page.
     """
 
     bucket: str
@@ -200,8 +198,6 @@ class TabulatorTablesAnswer(TypedDict):
     database: str
     packages: str
     tables: list[TabulatorTable]
-    count: int
-    next_cursor: str | None
 
 
 def tabulator_buckets_list() -> TabulatorAnswer:

@@ -187,7 +187,6 @@ class Caller:
         return aws.expires_at if aws else None
 
     def open_aws(self, standing: Standing) -> AWSClients:
-        """Return AWS as the user and role in a standing that this caller has just fetched."""
         seconds = UNKNOWN_SECONDS if standing.role is None else math.inf
         return self._keep_aws(standing.identity, seconds, lambda: self._open_stack_aws(standing))
 

@@ -340,7 +340,6 @@ def _name_class(error: Exception) -> str:
 
 
 def _name_endpoint(error: Exception) -> str:
-    """Return the class of an exception of botocore, and the host that was called, which settings can replace."""
     host = _find_host(str(getattr(error, "kwargs", {}).get("endpoint_url", "")))
     return f"{type(error).__name__}: {host}" if host else type(error).__name__
 
@@ -516,7 +515,6 @@ def _unexpected_format(error: "ValidationError") -> ResourceFailure:
 
 
 def make_unexpected(details: str) -> ResourceExecutionError:
-    """Return the failure for data that do not have the form that the stack's schema promises."""
     return ResourceExecutionError(
         "The Quilt stack sent a response in an unexpected format.",
         details=details,

@@ -70,7 +70,6 @@ class PartialAnswer(Generic[T]):
 
     @property
     def refusal(self) -> QueryRefused:
-        """The failure for a caller who needs complete data."""
         return make_refusal(self.error_paths)
 
 
@@ -106,7 +105,6 @@ def _find(data: object, path: list[str]) -> object:
 
 
 def _find_error_paths(errors: object) -> list[str]:
-    """Return the paths of the errors in a response, in any form."""
     paths = [one.get("path") if isinstance(one, dict) else None for one in errors] if isinstance(errors, list) else []
     return list_paths([path if isinstance(path, list) else None for path in paths] or [None])
 
@@ -121,7 +119,6 @@ def read_operations() -> dict[str, str]:
 
 
 def _collect(name: str, definitions: dict[str, str]) -> dict[str, None]:
-    """Return a definition and the fragments in it, each once."""
     found = {definitions[name]: None}
     for fragment in FRAGMENT.findall(definitions[name]):
         found |= _collect(fragment, definitions)
