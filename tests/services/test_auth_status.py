@@ -1,7 +1,13 @@
-"""auth://status answers with what is known, whatever the stack returns."""
+"""auth://status answers with what is known, whatever the stack returns; and directories that cannot be written."""
 
+import errno
 import json
+import os
+import subprocess
+import sys
 from http import HTTPStatus
+from pathlib import Path
+from typing import Any
 
 import pytest
 import quilt3
@@ -11,9 +17,11 @@ import quilt3.util
 from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.services.auth_metadata import filesystem_status
 from quilt_mcp.tools.resource_access import get_resource
 from tests.support import apps
 from tests.support.quilt_fakes import answer_queries, refuse
+from tests.support.waiting import SECONDS
 
 ME = {"name": "amara_osei", "email": "amara.osei@acme.example.com", "is_admin": True}
 
@@ -126,3 +134,43 @@ async def test_an_expiry_outside_of_the_calendar_is_unknown(fresh_world: World) 
         status = await read_status()
         found = (seconds, status["status"], status["credentials"]["source"], status["credentials"]["token_expires_at"])
         assert found == (seconds, "authenticated", "login", None)
+
+
+def test_a_directory_that_is_not_writable_has_an_error(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: Any) -> Any:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", fail)
+    answer = filesystem_status()
+    assert answer["status"] == "read_only"
+    assert answer["directories"]["workflows"]["error"] == "OSError: Read-only file system"
+
+
+FULL_DISK = """
+import json, resource
+from quilt_mcp.app import App
+from quilt_mcp.services.auth_metadata import filesystem_status
+from quilt_mcp.settings import Settings
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # as on a full disk, files can be created, but nothing can be written
+with App(Settings()).active():
+    print(json.dumps(filesystem_status()))
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(sys.platform == "win32", reason="no module `resource`")
+def test_a_directory_in_which_nothing_can_be_written_is_not_writable(tmp_path: Path) -> None:
+    environment = os.environ | {
+        "HOME": str(tmp_path),
+        "QUILT_MCP_DATA_DIR": str(tmp_path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK], capture_output=True, text=True, timeout=SECONDS, check=True, env=environment
+    )
+    answer = json.loads(done.stdout)
+    assert answer["status"] == "read_only"
+    workflows = answer["directories"]["workflows"]
+    assert (workflows["exists"], workflows["writable"]) == (True, False)
+    assert workflows["error"] == f"OSError: {os.strerror(errno.EFBIG)}"

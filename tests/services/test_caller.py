@@ -377,6 +377,14 @@ def test_tabulators_data_catalog_is_used_if_the_stack_is_too_old_for_the_query(
         tabulator_buckets_list()
 
 
+@pytest.mark.parametrize("next_key", ["NextToken", "ContinuationToken"])
+def test_all_pages_are_read(next_key: str, fresh_world: World) -> None:
+    pages = {None: {"Items": [1, 2], next_key: "n"}, "n": {"Items": [3]}}
+    aws = current_caller().aws
+    with patch.object(aws, "call", lambda *_, **given: pages[given.get(next_key)]):
+        assert list(aws.list_items("athena", "list_work_groups", "Items", next_key=next_key)) == [1, 2, 3]
+
+
 @pytest.mark.parametrize("token", ["", None])
 def test_a_list_ends_at_an_empty_page_token(token: str | None, fresh_world: World) -> None:
     aws = current_caller().aws

@@ -361,7 +361,8 @@ def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
         )
     rows = [_describe_entry(one) for one in (directory["children"] if directory else [file] if file else [])]
     scope = ("contents", caller.login.stack.registry_url, bucket, package, read["hash"], folder)
-    page = cut_page(rows, lambda row: row["name"], cursor=cursor, limit=limit, scope=scope)
+    # A file and a folder can have the same name.
+    page = cut_page(rows, lambda row: f"{row['name']}\0{row['kind']}", cursor=cursor, limit=limit, scope=scope)
     size = directory["size"] if directory else file["size"] if file else None
     return {
         "bucket": bucket,

@@ -28,7 +28,10 @@ NOTHING = object()
 
 
 def _read_time(value: object) -> str:
-    return iso(cast("datetime", _create_adapter(datetime).validate_python(value)))
+    try:
+        return iso(cast("datetime", _create_adapter(datetime).validate_python(value)))
+    except OverflowError as error:  # in UTC, the first and the last day can be outside of the calendar
+        raise ValueError("not in the calendar") from error
 
 
 def _read_number(value: object) -> object:
