@@ -82,33 +82,35 @@ class Permission(TypedDict):
     """READ or READ_WRITE."""
 
 
-class Role(TypedDict):
-    """A role in the data of the stack. Quilt knows the policies and rights of managed roles only."""
+class RoleName(TypedDict):
+    """A role without its rights."""
 
     id: str
+    """Its id in Quilt."""
     name: str
+    """Its name."""
     arn: str
+    """The IAM role."""
+
+
+class Role(RoleName):
+    """A role in the data of the stack. Quilt knows the policies and rights of managed roles only."""
+
     type: str
     policies: NotRequired[list[PolicyRow]]
     permissions: NotRequired[list[Permission]]
 
 
-class RoleRow(TypedDict):
+class RoleRow(RoleName):
     """One role.
 
     Attributes:
-        id: its id in Quilt.
-        name: its name.
-        arn: the IAM role.
         type: "managed" or "unmanaged".
         policies: its policies; null if unmanaged.
         permissions: its rights, sorted by bucket, at most 100; null if unmanaged.
         permission_count: the number of all its rights, or with `bucket` of those in that bucket; null if unmanaged.
     """
 
-    id: str
-    name: str
-    arn: str
     type: str
     policies: list[PolicyRow] | None
     permissions: list[Permission] | None
@@ -201,9 +203,7 @@ def is_managed(role: Role) -> bool:
 def _role_row(role: Role, bucket: str | None) -> RoleRow:
     rights = [one for one in get_permissions(role) if bucket in (None, one["bucket"])] if is_managed(role) else None
     return {
-        "id": role["id"],
-        "name": role["name"],
-        "arn": role["arn"],
+        **role,
         "type": ROLE_KINDS.get(role["type"], role["type"]),
         "policies": role.get("policies"),
         "permissions": None if rights is None else rights[:MAX_PERMISSIONS],

@@ -125,6 +125,15 @@ class RevisionRow(TypedDict):
     """Its message; null if there is none."""
 
 
+class OfPackage(TypedDict):
+    """A package, or a part of it."""
+
+    bucket: str
+    """The bucket of the package."""
+    name: str
+    """The name of the package."""
+
+
 class Revision(RevisionRow):
     """One revision, with its content.
 
@@ -141,12 +150,10 @@ class Revision(RevisionRow):
     bytes: Size | None
 
 
-class PackageAnswer(Revision):
+class PackageAnswer(OfPackage, Revision):
     """One revision of a package.
 
     Attributes:
-        bucket: its bucket.
-        name: its name.
         is_latest: whether it is the newest revision; null if an older one was asked for by its hash.
         user_meta_left_out: the keys of metadata that are left out, at most 50.
         user_meta_truncated: whether metadata is left out. quilt3 reads it: `quilt3.Package.browse(...).meta`.
@@ -158,8 +165,6 @@ class PackageAnswer(Revision):
         revisions: the URI of its revisions.
     """
 
-    bucket: str
-    name: str
     is_latest: Literal[True] | None
     user_meta_left_out: list[str]
     user_meta_truncated: bool
@@ -185,17 +190,13 @@ class _WithRevisions(TypedDict):
     revisions: _RevisionPage
 
 
-class RevisionsAnswer(Paged):
+class RevisionsAnswer(OfPackage, Paged):
     """A page of the revisions of a package.
 
     Attributes:
-        bucket: its bucket.
-        name: its name.
         revisions: the revisions of this page, the newest first.
     """
 
-    bucket: str
-    name: str
     revisions: list[RevisionRow]
 
 
@@ -215,12 +216,10 @@ class EntryRow(TypedDict):
     physical_key: str | None
 
 
-class ContentsAnswer(Paged):
+class ContentsAnswer(OfPackage, Paged):
     """A page of one folder of a package, or one file.
 
     Attributes:
-        bucket: the bucket of the package.
-        name: the name of the package.
         hash: the top hash of the revision.
         path: the path in the package; empty for its root.
         kind: whether the path is a folder or a file.
@@ -228,8 +227,6 @@ class ContentsAnswer(Paged):
         entries: the files and folders of this page, sorted by name; the file itself for a file.
     """
 
-    bucket: str
-    name: str
     hash: str
     path: str
     kind: Kind

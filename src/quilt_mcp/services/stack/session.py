@@ -150,14 +150,12 @@ class _StackSession(requests.Session):
         with calling("stack", str(request.method)):
             response = super().send(request, **kwargs)
             with _closing_on_failure(response):
-                if response.status_code < HTTPStatus.MULTIPLE_CHOICES:
-                    self._read_body(response)
-                    _check_json(response)
-                elif _can_contain_graphql(request, response):
-                    self._read_body(response)
-                    _check_json(response)
-                    _accept_graphql_errors(response)
-                else:
+                is_success = response.status_code < HTTPStatus.MULTIPLE_CHOICES
+                if not (is_success or _can_contain_graphql(request, response)):
+                    raise requests.HTTPError(response=response)
+                self._read_body(response)
+                _check_json(response)
+                if not (is_success or _has_graphql_errors(response)):
                     raise requests.HTTPError(response=response)
         return response
 
@@ -216,21 +214,13 @@ def _can_contain_graphql(request: requests.PreparedRequest, response: requests.R
     return urlsplit(request.url or "").path.endswith("/graphql") and response.status_code in INVALID_QUERY
 
 
-def _accept_graphql_errors(response: requests.Response) -> None:
-    """Let clients read a GraphQL response with an error as its HTTP status.
-
-    Many GraphQL servers respond so to a query that does not fit their schema.
-
-    Raises:
-        HTTPError: the body is not a GraphQL response with errors.
-    """
+def _has_graphql_errors(response: requests.Response) -> bool:
+    """Return whether the body is a GraphQL response with errors."""
     try:
         payload = response.json()
     except requests.JSONDecodeError:
-        payload = None
-    if not (isinstance(payload, dict) and isinstance(payload.get("errors"), list)):
-        raise requests.HTTPError(response=response)
-    response.status_code = HTTPStatus.OK
+        return False
+    return isinstance(payload, dict) and isinstance(payload.get("errors"), list)
 
 
 def open_session(
