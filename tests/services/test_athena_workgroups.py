@@ -19,6 +19,7 @@ from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.services import athena_history, athena_read_service
 from quilt_mcp.services.stack.aws import AWSClients
+from quilt_mcp.services.stack.failures import Throttled
 from quilt_mcp.settings import Settings
 from tests.support import apps
 from tests.support.python_caller import read, read_error
@@ -317,6 +318,26 @@ def test_a_reader_waits_for_at_most_one_call_of_each_other_reader() -> None:
     assert called.index("late 0") - before < 16  # 8, and some that run before it has its place
     for other in others:
         other.join()
+
+
+def test_throttled_calls_slow_the_others_until_aws_admits_them_again(control: Control) -> None:
+    clock, quota, is_throttled = control.use_clock(), athena_history.Quota("GetWorkGroup", 10, 1), True
+
+    def call(item: int) -> int:
+        if is_throttled:
+            raise Throttled("AWS is throttling requests.")
+        return item
+
+    def measure(count: int) -> float:
+        start = clock.monotonic()
+        assert len(athena_history.ask_each(call, range(count), until=start + 1000, quota=quota)) == count
+        return clock.monotonic() - start
+
+    with App(Settings()).active():
+        assert 10 < measure(16) < 32  # 1.5 at the rate of the quota, and at most 2 for each
+        is_throttled = False
+        measure(60)
+        assert measure(10) == pytest.approx(1.0, abs=0.2)
 
 
 def shorten_pages(monkeypatch: pytest.MonkeyPatch, size: int) -> list[str]:

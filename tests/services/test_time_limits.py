@@ -242,7 +242,7 @@ async def test_a_throttled_call_is_retried_once(monkeypatch: pytest.MonkeyPatch)
 async def test_a_throttled_call_to_athena_ends_while_the_clock_of_the_machine_stands_still(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """botocore's adaptive retry mode would wait for the clock of the machine."""
+    """botocore's adaptive retry mode would wait for it."""
     monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "60")
     throttled = Answer(HTTPStatus.BAD_REQUEST, {"__type": "ThrottlingException", "message": "Rate exceeded"})
     with SilentServer(lambda _: throttled) as athena:

@@ -1,7 +1,8 @@
 """athena://query/history: past queries of all workgroups, within Athena's quotas.
 
-The quotas are for each operation and the whole account. Quotas that are exceeded cost more than they save: botocore
-then halves the rate of calls, and raises it slowly.
+The quotas are for each operation and the whole account. If others use them too, AWS throttles calls: then the rate is
+halved, and raised slowly. botocore's adaptive mode would do so for all operations of a client together, and waits as
+long as the clock of the machine is set back.
 """
 
 import math
@@ -22,7 +23,7 @@ from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unava
 from quilt_mcp.services.lists import NOT_IN_TIME, SharedAttempts, fan_out
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import RefusedByAWS
+from quilt_mcp.services.stack.failures import RefusedByAWS, Throttled
 
 if TYPE_CHECKING:
     from types_boto3_athena import type_defs as athena
@@ -50,11 +51,15 @@ DETAILS = Quota("GetWorkGroup", 20, 39)
 WORKGROUPS = Quota("ListWorkGroups", 20, 39)
 
 
+SLOWEST_SECONDS = 2.0  # the most time between two calls
+RAISE = 0.9  # the change of this time by a call that AWS did not throttle
+
+
 class _Pace:
     """Says when the next call of an operation may start. It is thread-safe."""
 
     def __init__(self, quota: Quota) -> None:
-        self._interval = 1 / quota.per_second
+        self._shortest = self._interval = 1 / quota.per_second
         self._burst_seconds = quota.burst * self._interval
         self._last = -math.inf
         self._lock = threading.Lock()
@@ -67,6 +72,15 @@ class _Pace:
                 return None
             self._last = start
             return start
+
+    def adapt(self, *, is_throttled: bool) -> None:
+        """Adapt the rate to the result of a call."""
+        with self._lock:
+            if is_throttled:
+                self._burst_seconds = 0.0
+                self._interval = min(2 * self._interval, SLOWEST_SECONDS)
+            else:
+                self._interval = max(RAISE * self._interval, self._shortest)
 
 
 def share_read(read: Callable[[K], T], key: K) -> T:
@@ -105,9 +119,12 @@ def ask_each(call: Callable[[K], T], items: Iterable[K], *, until: float, quota:
                 return None
             time.sleep(max(0, start - time.monotonic()))
         try:
-            return call(item)
+            answer = call(item)
         except ResourceFailure as failure:
+            pace.adapt(is_throttled=isinstance(failure, Throttled))
             return failure
+        pace.adapt(is_throttled=False)
+        return answer
 
     found = fan_out(ask, items, seconds=max(0, until - time.monotonic()), workers=WORKERS)
     return {item: answer for item, answer in found.items() if answer is not None}

@@ -8,7 +8,7 @@ import json
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NotRequired
+from typing import TYPE_CHECKING, NotRequired, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from typing_extensions import TypedDict
@@ -23,6 +23,7 @@ from quilt_mcp.services.tabulator_service import parse_yaml
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.aws import AWSClients
 
+T = TypeVar("T")
 MetadataValue = str | bool | int | list[str] | None
 
 
@@ -386,7 +387,7 @@ def _read_workflows(bucket: str) -> WorkflowsAnswer:
 def _describe(
     aws: "AWSClients", bucket: str, text: str | None, config: dict[str, object], error: str | None
 ) -> WorkflowsAnswer:
-    workflows, schemas = (_get_dict(config, name) for name in ("workflows", "schemas"))
+    workflows, schemas = (_get(config, name, dict) or {} for name in ("workflows", "schemas"))
     required = None if text is None or error else str(config.get("is_workflow_required", "true")).lower() == "true"
     return {
         "bucket": bucket,
@@ -403,14 +404,13 @@ def _describe(
     }
 
 
-def _get_dict(value: object, name: str) -> dict[str, object]:
+def _get(value: object, name: str, kind: type[T]) -> T | None:
     found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+    return found if isinstance(found, kind) else None
 
 
 def _get_text(value: object, name: str) -> str | None:
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, str) else None
+    return _get(value, name, str)
 
 
 def _describe_workflow(identifier: str, value: object) -> WorkflowRow:

@@ -258,7 +258,6 @@ def _check(result: _Result) -> None:
 
 
 def _read_cursor(cursor: str, tag: str, limit: str | None) -> tuple[int, int, str]:
-    """Return the size of a page, the total, and the stack's own cursor."""
     size, total, after = cursors.decode(cursor, tag, r"[0-9]+\|[0-9]{1,15}\|.+").split("|", 2)
     return parse_limit(size if limit is None else limit), int(total), after
 

@@ -399,7 +399,6 @@ def _list_examples(prefix: str, part: int) -> list[str]:
 
 
 def _find_example(caller: "Caller", filter_: str = "") -> tuple[str | None, list[str]]:
-    """Return the first bucket that has packages with a text in their names, and some of these names."""
     for bucket in fetch_names(caller)[:EXAMPLE_BUCKETS]:
         given = {"filter": filter_ or None, "number": 1, "size": REVISIONS_PAGE, "order": "NAME"}
         found = _ask(caller, "packages", _PackageList, "packages", bucket=bucket, **given)

@@ -593,7 +593,6 @@ def _describe(
 
 
 def _list_collaborators(listed: Buckets, bucket: str) -> list[Collaborator] | None:
-    """Return the users that the stack names for a bucket; None if it does not say."""
     found = (listed.stack.collaborators or {}).get(bucket)
     return None if found is None else [{"name": name, "right": right} for name, right in sorted(found.items())]
 

@@ -6,11 +6,11 @@ Imported on first use by `callers.py`, because it imports boto3.
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import boto3
@@ -33,7 +33,7 @@ from quilt_mcp.services.stack.failures import (
     make_not_from_aws,
     map_failure,
 )
-from quilt_mcp.services.stack.login import Stamp, read_stamp
+from quilt_mcp.services.stack.login import read_stamp
 from quilt_mcp.services.stack.sign_in import AWSKeys, SignIn
 
 NO_PROFILE = (None, None, None, None)
@@ -107,15 +107,8 @@ def _create_session() -> botocore.session.Session:
     return botocore.session.get_session({"profile": NO_PROFILE})
 
 
-class AWSFingerprint(NamedTuple):
-    """What changes when the user configures AWS. It contains keys, so it is never shown."""
-
-    variables: frozenset[tuple[str, str]]
-    files: tuple[Stamp, ...]
-
-
-def take_aws_fingerprint() -> AWSFingerprint:
-    """Return a value that changes when the user writes the AWS files or sets AWS variables.
+def take_aws_fingerprint() -> Hashable:
+    """Return a value that changes when the user writes the AWS files or sets AWS variables. It contains keys.
 
     A boto3 session reads them once, so it keeps the identity that they had.
     """
@@ -126,7 +119,7 @@ def take_aws_fingerprint() -> AWSFingerprint:
     )
     # Without a home directory, pathlib fails.
     files = [Path(os.path.expanduser(path)) for path in paths]  # noqa: PTH111 - as above
-    return AWSFingerprint(variables, tuple(map(read_stamp, files)))
+    return variables, *map(read_stamp, files)
 
 
 Response = Mapping[str, Any]
@@ -136,9 +129,9 @@ MAX_CONNECTIONS = 32  # the number of threads of fan_out
 DEFAULT_REGION = "us-east-1"
 ANY_REGION = frozenset({"s3", "sts"})
 """The services that respond to calls for other regions, so that they can be called without knowing the region."""
-RETRIES = {"mode": "standard", "total_max_attempts": 2}
-RETRIES_OF = {"athena": {"mode": "adaptive", "total_max_attempts": 3}}
-"""For services that throttle readers: more attempts, at a rate that adapts."""
+DEFAULT_ATTEMPTS = 2
+ATTEMPTS = {"athena": 3}
+"""For services that throttle readers: more attempts. `athena_history.py` adapts the rate of calls."""
 DOMAINS = (".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws", ".ic.gov", ".sgov.gov")
 """The domains of AWS in all its partitions."""
 JSON_OF_AWS = "application/x-amz-json"
@@ -312,7 +305,8 @@ class AWSClients:
         region = self._choose_region(service)
         with self._lock:
             if service not in self._clients:
-                config = self._config.merge(Config(retries=RETRIES_OF.get(service, RETRIES)))
+                retries = {"mode": "standard", "total_max_attempts": ATTEMPTS.get(service, DEFAULT_ATTEMPTS)}
+                config = self._config.merge(Config(retries=retries))
                 self._clients[service] = self._session.client(service, region_name=region, config=config)
             return self._clients[service]
 
@@ -326,7 +320,6 @@ class AWSClients:
 
 
 def _make_wrong_region(failure: ResourceFailure) -> ResourceExecutionError:
-    """Return the failure for a token that STS accepts, and S3 does not."""
     return ResourceExecutionError(
         "S3 does not accept the AWS credentials in the region of this bucket, although AWS accepts them elsewhere.",
         details=failure.details.removeprefix(f"{NotSignedIn.reason}: ") if failure.details else None,

@@ -3,6 +3,7 @@
 A row uses the class, the HTTP status or a structured code of the exception, never its text.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -325,7 +326,6 @@ def make_not_from_aws(details: str, *, transient: bool = True) -> Unavailable:
     )
 
 
-MAX_WAIT_DIGITS = 6
 NAMED_PATHS = 5
 NOT_VALID = "The Quilt stack did not return a valid response."
 REPORT_PATH = ("Repeat the call. If it fails again, report `details` to a Quilt administrator.",)
@@ -432,10 +432,6 @@ def _is_connection_failure(cause: object) -> bool:
     return type(getattr(cause, "original_error", None)).__name__ in ("NewConnectionError", "ConnectTimeoutError")
 
 
-def _not_from_aws(error: Exception) -> ResourceFailure:
-    return make_not_from_aws(type(error).__name__)
-
-
 def _http_status(error: "requests.HTTPError") -> ResourceFailure:
     status = error.response.status_code
     details = f"HTTP status {status}"
@@ -487,9 +483,7 @@ def _find_host(address: str) -> str | None:
 
 def _suggest_wait(seconds: str) -> list[str]:
     """Return the action for a Retry-After header in seconds; nothing for other values."""
-    if not seconds.isascii() or not seconds.isdigit() or len(seconds) > MAX_WAIT_DIGITS:
-        return []
-    return [f"Repeat the call in {int(seconds)} seconds."]
+    return [f"Repeat the call in {int(seconds)} seconds."] if re.fullmatch("[0-9]{1,6}", seconds) else []
 
 
 def make_refusal(paths: Sequence[str]) -> QueryRefused:
@@ -538,7 +532,7 @@ FAILURES: dict[str, MakeFailure] = {
     "botocore.exceptions.ConnectionError": AWS_UNREACHABLE,
     "botocore.exceptions.HTTPClientError": AWS_UNREACHABLE,
     "botocore.exceptions.BotoCoreError": FAILED,
-    "botocore.parsers.ResponseParserError": _not_from_aws,
+    "botocore.parsers.ResponseParserError": lambda error: make_not_from_aws(_name_class(error)),
     "requests.exceptions.HTTPError": _http_status,
     "requests.exceptions.JSONDecodeError": _Reason(Unavailable, NOT_VALID),
     "requests.exceptions.Timeout": STACK_TOO_SLOW,

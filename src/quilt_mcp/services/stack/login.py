@@ -177,7 +177,6 @@ def _have_own_parent(one: str, other: str) -> bool:
 
 
 def _is_own_domain(domain: str) -> bool:
-    """Return whether the names in a domain belong to one owner."""
     labels = domain.split(".")
     if domain in PRIVATE_DOMAINS:
         return True

@@ -215,7 +215,6 @@ def _can_contain_graphql(request: requests.PreparedRequest, response: requests.R
 
 
 def _has_graphql_errors(response: requests.Response) -> bool:
-    """Return whether the body is a GraphQL response with errors."""
     try:
         payload = response.json()
     except requests.JSONDecodeError:
