@@ -322,7 +322,9 @@ def store(text: str, key: str = CONFIG) -> None:
 async def test_workflows_say_what_a_push_must_fulfil(fresh_world: World) -> None:
     answer = await read(WORKFLOWS)
     assert (answer["has_config"], answer["is_workflow_required"], answer["default_workflow"]) == (True, True, "run")
-    assert answer["workflows"][0]["handle_pattern"] == "^runs/[0-9]{6}$"
+    run, other = answer["workflows"]
+    assert (run["handle_pattern"], run["is_message_required"]) == ("^runs/[0-9]{6}$", True)
+    assert (other["handle_pattern"], other["is_message_required"]) == (None, False)
     assert answer["schemas"][0]["schema"]["required"] == ["instrument", "operator"]
 
 

@@ -21,6 +21,7 @@ from quilt_mcp.services.buckets import (
 )
 from quilt_mcp.services.evidence import Probe, Statement, judge, probe_bucket
 from quilt_mcp.services.permissions_service import (
+    bucket_access_get,
     bucket_recommendations_get,
     discover_permissions,
     parse_identity,
@@ -171,6 +172,16 @@ def test_a_failure_to_read_the_roles_keeps_the_names(fresh_world: World, monkeyp
     answer = discover_permissions()
     assert (answer["sources"]["registry"], answer["count"]) == ("read", 7)
     assert "The Quilt stack sent a response in an unexpected format;" in str(answer["shared_evidence"])
+
+
+def test_for_one_bucket_only_names_that_begin_like_it_are_listed(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str | None] = []
+    replace_call(monkeypatch, lambda name, given: asked.append(given.get("Prefix")) if name == "list_buckets" else None)
+    bucket_access_get("acme-raw-sequencing")
+    discover_permissions()
+    assert asked == ["acme-raw-sequencing", None]
 
 
 def test_the_stack_comes_first_in_a_large_account() -> None:

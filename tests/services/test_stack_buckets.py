@@ -3,10 +3,11 @@
 import pytest
 
 from quilt_mcp.commands.demo.world import World
-from quilt_mcp.core.answers import GetResourceError, JSONObject
 from quilt_mcp.core.cursors import compute_tag, encode
-from quilt_mcp.tools.resource_access import get_resource
+from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries, refuse
+
+LIST = "quilt://buckets"
 
 
 def make_bucket(name: str, **described: object) -> dict[str, object]:
@@ -17,12 +18,6 @@ def make_me(*, is_admin: bool) -> object:
     role = {"name": "Researcher"}
     me = {"name": "a", "email": "a@acme.example.com", "is_admin": is_admin, "role": role, "roles": [role]}
     return {"data": {"me": me}}
-
-
-async def read(uri: str = "quilt://buckets") -> JSONObject:
-    answer = await get_resource(uri)
-    assert answer.success, answer
-    return answer.data
 
 
 @pytest.mark.parametrize(
@@ -38,15 +33,14 @@ async def test_older_stacks_list_what_the_caller_may_see(
         monkeypatch,
         {"bucketTitles": NOT_UNDERSTOOD, "bucketConfigTitles": configs, "me": me, "meWithoutRole": NOT_UNDERSTOOD},
     )
-    answer = await read()
+    answer = await read(LIST)
     assert [row["name"] for row in answer["buckets"]] == ["acme-raw"]
     assert (answer["source"], answer["scope"]) == ("bucketConfigs", scope)
 
 
 async def test_a_failed_fallback_does_not_hide_the_refusal(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     answer_queries(monkeypatch, {"bucketTitles": refuse(["buckets"]), "bucketConfigTitles": refuse(["bucketConfigs"])})
-    error = await get_resource("quilt://buckets")
-    assert isinstance(error, GetResourceError)
+    error = await read_error(LIST)
     assert (error.message, error.details) == ("The Quilt stack could not read the data.", "GraphQL error at buckets")
 
 
@@ -67,8 +61,7 @@ async def test_many_buckets_are_paged(fresh_world: World, monkeypatch: pytest.Mo
 
 async def test_a_cursor_of_another_list_is_refused(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     answer_queries(monkeypatch, {"bucketTitles": {"data": {"buckets": []}}})
-    error = await get_resource("quilt://buckets?cursor=WzEsIngiLCJ5Il0")
-    assert isinstance(error, GetResourceError)
+    error = await read_error("quilt://buckets?cursor=WzEsIngiLCJ5Il0")
     assert error.error == "InvalidTemplateVariable"
 
 
@@ -78,12 +71,11 @@ async def test_a_cursor_of_another_stack_is_refused(fresh_world: World, monkeypa
         encode("=a", compute_tag("buckets", url)) for url in (fresh_world.registry_url, "https://registry.example.com")
     )
     assert [row["name"] for row in (await read(f"quilt://buckets?cursor={own}"))["buckets"]] == ["b"]
-    error = await get_resource(f"quilt://buckets?cursor={other}")
-    assert isinstance(error, GetResourceError)
+    error = await read_error(f"quilt://buckets?cursor={other}")
     assert error.error == "InvalidTemplateVariable"
 
 
 async def test_the_name_in_a_link_is_encoded(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     answer_queries(monkeypatch, {"bucketTitles": {"data": {"buckets": [make_bucket("../x?y#z")]}}})
-    [row] = (await read("quilt://buckets"))["buckets"]
+    [row] = (await read(LIST))["buckets"]
     assert row["catalog_url"] == f"{fresh_world.url}/b/..%2Fx%3Fy%23z"
