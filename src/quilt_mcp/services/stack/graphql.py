@@ -14,7 +14,7 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.services.stack.failures import WHOLE_QUERY, QueryRefused, list_paths, make_refusal
+from quilt_mcp.services.stack.failures import WHOLE_QUERY, QueryRefused, list_paths, make_refusal, make_unexpected
 
 if TYPE_CHECKING:
     import requests
@@ -83,7 +83,7 @@ def post_query(
 
     Raises:
         Unavailable: the response is not a GraphQL response.
-        ValidationError: the stack returned no errors, and data in another form.
+        ResourceExecutionError: the stack returned no errors, and data in another form.
     """
     body = {"query": read_operations()[operation], "operationName": operation, "variables": variables}
     payload = session.post(f"{registry_url}/graphql", json=body).json()
@@ -92,9 +92,9 @@ def post_query(
     errors, data = payload.get("errors"), _find(payload.get("data"), at.split(".") if at else [])
     try:
         found = None if data is None else cast("T", _create_adapter(cast("Hashable", form)).validate_python(data))
-    except ValidationError:
+    except ValidationError as error:
         if not errors:
-            raise
+            raise make_unexpected(f"{error.error_count()} invalid fields in {operation}") from None
         found = None  # the errors in the same response explain it
     return PartialAnswer(found, _find_error_paths(errors) if errors else [])
 
