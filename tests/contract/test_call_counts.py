@@ -17,6 +17,7 @@ WORKGROUPS = 4  # enabled in the demo
 BUCKETS = 7
 OPENING = {"stack:/api/auth/get_credentials": 1, "stack:me": 2}
 """The first call to AWS of a caller. The user and role are read before and after the credentials are fetched."""
+PACKAGE = "quilt://buckets/{bucket}/packages/{namespace}/{name}"
 STATED = {"stack:stackBuckets": 1, "stack:rolesList": 1}
 """What the stack states. For administrators, their role shows which buckets they can write."""
 PROBES = {
@@ -63,12 +64,12 @@ CALLS: dict[str, dict[str, int]] = {
         **OPENING,
         **STATED,
     },
-    "quilt://buckets{?cursor,limit}": {"stack:stackBuckets": 1},
-    "quilt://buckets/{bucket}/packages{?filter,order}": {"stack:packages": 1},
-    "quilt://buckets/{bucket}/packages/{namespace}/{name}{?revision}": {"stack:package": 1},
-    "quilt://buckets/{bucket}/packages/{namespace}/{name}/revisions": {"stack:packageRevisions": 1},
-    "quilt://buckets/{bucket}/packages/{namespace}/{name}/contents{?path,revision}": {"stack:packageContents": 1},
-    "quilt://search/{query}{?buckets,kind}": {"stack:searchPackages": 1},
+    "quilt://buckets{?cursor,limit}": {"stack:bucketTitles": 1},
+    "quilt://buckets/{bucket}/packages{?filter,order,cursor,limit}": {"stack:packages": 1},
+    f"{PACKAGE}{{?revision}}": {"stack:package": 1},
+    f"{PACKAGE}/revisions{{?cursor,limit}}": {"stack:packageRevisions": 1},
+    f"{PACKAGE}/contents{{?path,revision,cursor,limit}}": {"stack:packageContents": 1},
+    "quilt://search/{query}{?buckets,kind,cursor,limit}": {"stack:searchPackages": 1},
     "metadata://workflows/{bucket}": {"s3:GetObject": 1, **OPENING},
     "tabulator://buckets": {"stack:tabulatorBuckets": 1},
     "tabulator://buckets/{bucket}/tables{?cursor,limit}": {

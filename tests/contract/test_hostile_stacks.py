@@ -34,7 +34,7 @@ LARGEST_ANSWER = 20_000_000
 ME = {
     "name": "amara_osei",
     "email": "amara.osei@acme.example.com",
-    "isAdmin": True,
+    "is_admin": True,
     "role": {"name": "DataPlatform"},
     "roles": [{"name": "DataPlatform"}],
 }
@@ -48,9 +48,9 @@ def make_buckets(**changes: object) -> dict[str, Any]:
         "title": "Raw",
         "description": None,
         "tags": [],
-        "relevanceScore": 0,
+        "relevance": 0,
         "collaborators": [],
-        "tabulatorTables": [],
+        "tables": [],
     }
     row = {**bucket, **changes}
     return {"buckets": [row], "bucketConfigs": [row], "bucketConfig": row}
@@ -75,11 +75,11 @@ BODIES: dict[str, object] = {
     "me text": make_data(me="amara_osei"),
     "me without a name": make_data(me={**ME, "name": None}),
     "name is a number": make_data(me={**ME, "name": 7}),
-    "isAdmin is text": make_data(me={**ME, "isAdmin": "maybe"}),
+    "isAdmin is text": make_data(me={**ME, "is_admin": "maybe"}),
     "role is text": make_data(me={**ME, "role": "DataPlatform"}),
     "role without a name": make_data(me={**ME, "role": {"name": None}}),
     "roles is an object": make_data(me={**ME, "roles": {}}),
-    "name with surrogates": b'{"data": {"me": {"name": "\\ud800", "email": "\\udfff", "isAdmin": true, '
+    "name with surrogates": b'{"data": {"me": {"name": "\\ud800", "email": "\\udfff", "is_admin": true, '
     b'"role": {"name": "\\ud800"}, "roles": []}}}',
     "name with controls": make_data(me={**ME, "name": "a\x00\x1b[31m\u202e", "role": {"name": "\x00"}}),
     "buckets null": make_data(buckets=None, bucketConfigs=None),
@@ -88,9 +88,9 @@ BODIES: dict[str, object] = {
     "bucket name is a number": make_data(**make_buckets(name=5)),
     "bucket name with controls": make_data(**make_buckets(name="a\x00/../\ud800")),
     "bucket name empty": make_data(**make_buckets(name="")),
-    "relevance is large": make_data(**make_buckets(relevanceScore=10**30)),
+    "relevance is large": make_data(**make_buckets(relevance=10**30)),
     "the same bucket twice": make_data(buckets=[*make_buckets()["buckets"] * 2], bucketConfigs=[]),
-    "tables of another type": make_data(**make_buckets(tabulatorTables="all", collaborators=7)),
+    "tables of another type": make_data(**make_buckets(tables="all", collaborators=7)),
     "data and errors": {**make_data(), "errors": [ERROR]},
     "data null and errors": {"data": None, "errors": [ERROR]},
     "errors text": {"errors": "no"},

@@ -30,16 +30,15 @@ from quilt_mcp.commands.demo.graphql import Age, Endpoint, load_schema
 from quilt_mcp.commands.demo.people import ADMIN, MEMBER, NEWCOMER
 from quilt_mcp.commands.demo.stack import Grant
 from quilt_mcp.commands.demo.world import World
+from quilt_mcp.services.stack import graphql as ours
 from tests.support.worlds import enter_stopped
 from tests.worlds.table import WORLDS
 
-SERVICES = Path(str(import_module("quilt_mcp.services").__file__)).parent
 # private, because quilt3 has no public name for its queries
 CLIENT = Path(str(import_module("quilt3._graphql_client.client").__file__))
 
 AGES: tuple[Age, ...] = get_args(Age)
-NOT_SERVED = {"apiKeysList", "apiKeyGet", "adminApiKeysList", "adminApiKeyGet"}
-"""quilt3's queries about API keys, which this project does not send. It sends no mutation either."""
+NOT_SERVED = {"apiKeysList", "apiKeyGet", "adminApiKeysList", "adminApiKeyGet"}  # this project does not send them
 FROM: dict[str, Age] = {
     "rolesList": "2023",
     "roleGet": "2023",
@@ -58,39 +57,36 @@ FROM: dict[str, Age] = {
 FIELDS: dict[str, tuple[Age, ...]] = {
     "{ bucketConfigs { name title description tags } }": AGES,
     "{ bucketConfigs { collaborators { collaborator { username email } permissionLevel } } }": AGES[:-2],
-    "{ buckets { name collaborators { collaborator { username } permissionLevel } } }": AGES[-2:],
-    "{ me { name email isAdmin role { name } roles { name } } }": AGES[2:],
     "{ bucketConfigs { name tabulatorTables { name config } } }": AGES[3:],
     "{ admin { ssoConfig { text timestamp uploader { name } } } }": AGES[3:],
     "{ bucketConfigs { browsable } }": AGES[1:],
     "{ bucketConfigs { prefixes } }": AGES[-2:],
-    '{ packages(bucket: "b") { total page { name modified } } }': AGES,
-    '{ package(bucket: "b", name: "n") { revision { userMeta workflow { id } dir(path: "") { size } } } }': AGES,
     "{ searchObjects { ... on InvalidInput { errors { message } } } }": AGES[1:],
-    "{ searchPackages { ... on PackagesSearchResultSet { stats { total } } } }": AGES[1:5],
-    "{ searchPackages(latestOnly: true) { ... on PackagesSearchResultSet { total } } }": AGES[-2:],
     "{ searchPackages { ... on OperationError { message } } }": AGES[-2:],
     "{ searchPackages { ... on PackagesSearchResultSet { firstPage { cursor } } } }": AGES[1:-1],
 }
 """For each query, the ages with a stack that accepts it."""
 
 
-def read_texts(file: Path) -> list[str]:
-    """Return the string constants of a Python file."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    return [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-
-
 def read_operations(file: Path) -> dict[str, str]:
     """Return the GraphQL queries in a Python file, by their names."""
-    return {
-        text.split("{")[0].split("(")[0].split()[1]: text
-        for text in read_texts(file)
-        if text.strip().startswith("query ") and "{" in text
-    }
+    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    texts = [node.value.strip() for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return {text.split("{")[0].split("(")[0].split()[1]: text for text in texts if text.startswith("query ")}
 
 
-OURS = {name: text for file in sorted(SERVICES.rglob("*.py")) for name, text in read_operations(file).items()}
+OURS = ours.read_operations()
+AT_AGES: dict[tuple[Age, ...], str] = {
+    AGES: "known stackBucketNames bucketConfigTitles packages package packageRevisions packageContents",
+    AGES[1:]: "rolesList searchMorePackagesUntil2025 searchMoreObjects",
+    AGES[2:]: "me meWithoutRole usersList",
+    AGES[3:]: "tabulatorBuckets bucketTabulatorTablesList ssoConfigGet",
+    AGES[4:]: "tabulatorGetOpenQuery",
+    AGES[-2:]: "stackBuckets stackRoleBuckets bucketTitles searchPackages searchMorePackages searchObjects",
+    AGES[:-2]: "stackBucketConfigs",
+    AGES[1:5]: "searchPackagesUntil2025 searchObjectsUntil2025",
+}
+"""For each of our operations, the ages with a stack that accepts it."""
 QUILT3 = {name: text for name, text in read_operations(CLIENT).items() if name not in NOT_SERVED}
 
 
@@ -139,10 +135,16 @@ class TestSchema:
     def test_fields_exist_at_their_ages_only(self, text: str) -> None:
         assert tuple(age for age in AGES if accepts(load_schema(age), text)) == FIELDS[text]
 
-    @pytest.mark.parametrize("name", OURS)
-    def test_each_query_of_ours_is_valid_at_some_age(self, name: str) -> None:
-        assert isinstance(parse(OURS[name]).definitions[0], OperationDefinitionNode)
-        assert any(accepts(load_schema(age), OURS[name]) for age in AGES)
+    @pytest.mark.parametrize("ages", AT_AGES, ids=str)
+    def test_our_operations_are_valid_at_their_ages_only(self, ages: tuple[Age, ...]) -> None:
+        for name in AT_AGES[ages].split():
+            assert tuple(age for age in AGES if accepts(load_schema(age), OURS[name])) == ages, name
+
+    def test_no_operation_is_lost(self) -> None:
+        text = Path(ours.__file__).with_name("operations.graphql").read_text(encoding="utf-8")
+        operations = [one for one in parse(text).definitions if isinstance(one, OperationDefinitionNode)]
+        assert [one.name.value for one in operations if one.name] == list(OURS)
+        assert sorted(OURS) == sorted(" ".join(AT_AGES.values()).split())
 
     @pytest.mark.parametrize("name", QUILT3)
     def test_the_same_fields_are_nullable_as_in_quilt3s_models(self, name: str) -> None:
@@ -151,9 +153,6 @@ class TestSchema:
         query_type = load_schema("today").query_type
         assert query_type is not None
         assert list(find_differences(model, query_type)) == []
-
-    def test_our_queries_are_found(self) -> None:
-        assert "me" in OURS
 
 
 def post(world: World, query: str, user: str = ADMIN, **variables: object) -> requests.Response:

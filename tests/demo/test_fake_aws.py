@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import quilt3
 from botocore.exceptions import ClientError
 
-from quilt_mcp.commands.demo.moto_gaps.refusals import Access, decide
+from quilt_mcp.commands.demo.moto_gaps.refusals import Access, Limit, decide
 from quilt_mcp.commands.demo.world import World
 from tests.support.worlds import in_world
 from tests.worlds.aws_worlds import CLOSED, OPEN, OPEN_KEY
@@ -219,13 +219,14 @@ def allow(**elements: object) -> str:
 )
 def test_how_a_policy_decides(policy: str, decision: str) -> None:
     access = Access("s3:GetObject", "arn:aws:s3:::a.b/k", {"s3:prefix": "runs/1"})
-    assert decide([policy], None, access) == decision
-    assert decide([allow(), policy], None, access) == ("denied" if decision == "denied" else "allowed")
-    limited = {"allowed": "allowed", "denied": "denied", "not allowed": "outside the boundary"}
-    assert decide([allow()], policy, access) == limited[decision]
+    assert decide([policy], {}, access) == decision
+    assert decide([allow(), policy], {}, access) == ("denied" if decision == "denied" else "allowed")
+    for limit in get_args(Limit):
+        assert decide([allow()], {limit: policy}, access) == (limit if decision == "not allowed" else decision)
+        assert decide([policy], {limit: allow()}, access) == decision
 
 
 def test_an_operator_that_the_fake_does_not_know_is_an_error() -> None:
     policy = allow(Condition={"NumericLessThan": {"s3:max-keys": "10"}})
     with pytest.raises(KeyError):
-        decide([policy], None, Access("s3:ListBucket", "arn:aws:s3:::a", {"s3:max-keys": "5"}))
+        decide([policy], {}, Access("s3:ListBucket", "arn:aws:s3:::a", {"s3:max-keys": "5"}))

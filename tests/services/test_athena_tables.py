@@ -61,38 +61,6 @@ async def read_pages(uri: str, limit: int) -> list[list[str]]:
             return pages
 
 
-async def test_the_tables_of_a_database_are_listed(shop: World) -> None:
-    add_table(
-        "orders",
-        TableType="EXTERNAL_TABLE",
-        Description="All orders",
-        StorageDescriptor={"Columns": [{"Name": "id", "Type": "bigint"}], "Location": "s3://acme/orders/"},
-        PartitionKeys=[{"Name": "year", "Type": "int"}, {"Name": "month", "Type": "int"}],
-    )
-    add_table("bare")
-    answer = await read("athena://databases/shop/tables")
-    bare, orders = answer["tables"]
-    assert orders == {
-        "name": "orders",
-        "type": "EXTERNAL_TABLE",
-        "description": "All orders",
-        "location": "s3://acme/orders/",
-        "link_target": None,
-        "column_count": 1,
-        "partition_keys": ["year", "month"],
-        "create_time": orders["create_time"],
-        "update_time": None,
-    }
-    assert orders["create_time"].endswith("Z")
-    assert (bare["type"], bare["location"], bare["column_count"], bare["partition_keys"]) == (None, None, None, [])
-    assert (answer["database"], answer["count"], answer["count_is_exact"], answer["next_cursor"]) == (
-        "shop",
-        2,
-        True,
-        None,
-    )
-
-
 async def test_pages_are_sorted_and_have_each_table_once(shop: World) -> None:
     names = [f"t{at:03}" for at in range(130)]
     for name in reversed(names):
@@ -185,78 +153,6 @@ async def test_names_are_asked_for_in_lower_case_as_glue_stores_them(shop: World
     assert (await read("athena://databases/Shop/tables/Orders"))["name"] == "orders"
 
 
-async def test_a_table_has_its_columns_and_format(shop: World) -> None:
-    add_table(
-        "orders",
-        TableType="EXTERNAL_TABLE",
-        StorageDescriptor={
-            "Columns": [{"Name": "id", "Type": "bigint", "Comment": "Order number"}, {"Name": "items"}],
-            "Location": "s3://acme/orders/",
-            "InputFormat": "org.apache.hadoop.mapred.TextInputFormat",
-            "SerdeInfo": {"SerializationLibrary": "org.openx.data.jsonserde.JsonSerDe"},
-        },
-        PartitionKeys=[{"Name": "year", "Type": "int"}],
-        Parameters={"classification": "json", "EXTERNAL": "TRUE"},
-    )
-    answer = await read("athena://databases/shop/tables/orders")
-    assert answer | {"create_time": None} == {
-        "name": "orders",
-        "database": "shop",
-        "sql_name": '"shop"."orders"',
-        "type": "EXTERNAL_TABLE",
-        "description": "",
-        "table_format": None,
-        "columns": [
-            {"name": "id", "type": "bigint", "type_truncated": False, "comment": "Order number"},
-            {"name": "items", "type": None, "type_truncated": False, "comment": None},
-        ],
-        "column_count": 2,
-        "partition_keys": [{"name": "year", "type": "int", "type_truncated": False, "comment": None}],
-        "location": "s3://acme/orders/",
-        "link_target": None,
-        "classification": "json",
-        "input_format": "org.apache.hadoop.mapred.TextInputFormat",
-        "serde": "org.openx.data.jsonserde.JsonSerDe",
-        "parameters": {"EXTERNAL": "TRUE", "classification": "json"},
-        "parameters_truncated": False,
-        "packages": None,
-        "view_sql": None,
-        "view_sql_truncated": False,
-        "create_time": None,
-        "update_time": None,
-        "data_catalog_name": "AwsDataCatalog",
-        "region": "us-east-1",
-    }
-
-
-async def test_columns_that_were_dropped_from_an_iceberg_table_are_left_out(shop: World) -> None:
-    current, dropped = {"iceberg.field.current": "true"}, {"iceberg.field.current": "false"}
-    columns = [
-        {"Name": "id", "Type": "bigint", "Parameters": current},
-        {"Name": "old", "Type": "string", "Parameters": dropped},
-    ]
-    add_table("events", StorageDescriptor={"Columns": columns}, Parameters={"table_type": "ICEBERG"})
-    answer = await read("athena://databases/shop/tables/events")
-    assert [one["name"] for one in answer["columns"]] == ["id"]
-    assert (answer["column_count"], answer["partition_keys"], answer["table_format"]) == (1, None, "iceberg")
-    [row] = (await read("athena://databases/shop/tables"))["tables"]
-    assert (row["column_count"], row["partition_keys"]) == (1, None)
-
-
-async def test_a_view_of_several_dialects_has_the_query_of_athena(shop: World) -> None:
-    texts = {"SPARK": "SELECT 1 AS spark", "ATHENA": "SELECT 1 AS athena"}
-    views = [{"Dialect": dialect, "ViewOriginalText": text} for dialect, text in texts.items()]
-    add_table("both", TableType="VIRTUAL_VIEW", ViewDefinition={"Representations": views})
-    assert (await read("athena://databases/shop/tables/both"))["view_sql"] == "SELECT 1 AS athena"
-
-
-async def test_unknown_parts_of_a_table_are_null(shop: World) -> None:
-    add_table("bare")
-    answer = await read("athena://databases/shop/tables/bare")
-    unknown = ("type", "columns", "column_count", "location", "classification", "input_format", "serde", "view_sql")
-    assert {answer[key] for key in unknown} == {None}
-
-
 async def test_long_parts_of_a_table_are_cut_and_marked(shop: World) -> None:
     columns = [{"Name": f"c{at}", "Type": "x" * 2001} for at in range(2001)]
     parameters = {f"p{at:03}": "x" * 1001 for at in range(150)}
@@ -332,17 +228,6 @@ async def test_what_does_not_exist_is_not_found(shop: World) -> None:
         error = await read_error(uri)
         assert (error.error, error.message) == ("NotFound", message)
         assert error.suggested_actions[0].startswith(first_action)
-
-
-async def test_a_refusal_names_the_missing_right(shop: World) -> None:
-    add_table("orders")
-    shop.account.refuse("DataPlatform", "glue:GetTable", "glue:GetTables")
-    for uri, action in (
-        ("athena://databases/shop/tables", "glue:GetTables"),
-        ("athena://databases/shop/tables/orders", "glue:GetTable"),
-    ):
-        error = await read_error(uri)
-        assert (error.error, error.details) == ("Unauthorized", f"refused by AWS: {action} (AccessDeniedException)")
 
 
 async def complete(variable: str, prefix: str = "", template: str = TABLE) -> list[str]:

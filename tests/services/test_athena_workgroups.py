@@ -16,11 +16,10 @@ from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.commands.demo.moto_gaps.athena import DatedWorkGroup, RecordedExecution
 from quilt_mcp.commands.demo.records import ACCOUNT_ID, REGION, Query
 from quilt_mcp.commands.demo.world import World
-from quilt_mcp.core.answers import GetResourceError, JSONObject
-from quilt_mcp.services import athena_history
-from quilt_mcp.services import athena_history as athena_calls
-from quilt_mcp.services import athena_read_service as athena_workgroups
+from quilt_mcp.core.answers import GetResourceError
+from quilt_mcp.services import athena_history, athena_read_service
 from quilt_mcp.services.stack.aws import AWSClients
+from quilt_mcp.services.stack.failures import Throttled
 from quilt_mcp.settings import Settings
 from tests.support import apps
 from tests.support.python_caller import read, read_error
@@ -32,10 +31,38 @@ NON_MANAGED = "QuiltUserAthena-acme-NonManagedRoleWorkgroup"
 RESEARCHER = "QuiltUserAthena-acme-Researcher"
 
 
-def allow_seconds(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
-    monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", str(seconds))
-    monkeypatch.setenv("QUILT_MCP_DEADLINE_SECONDS", str(2 * seconds))
-    apps.use_settings(Settings())
+class Control:
+    """What a test changes about Athena and the time for it."""
+
+    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world, self.patch = world, monkeypatch
+
+    def respond(self, refuse: Refuse) -> Athena:
+        """Let Athena refuse some calls."""
+        return Athena(self.patch, refuse)
+
+    def allow_seconds(self, seconds: int) -> None:
+        self.patch.setenv("QUILT_MCP_PROBE_SECONDS", str(seconds))
+        self.patch.setenv("QUILT_MCP_DEADLINE_SECONDS", str(2 * seconds))
+        apps.use_settings(Settings())
+
+    def use_clock(self) -> Clock:
+        """Let the reads of workgroups use a clock that does not depend on the speed of this machine."""
+        clock = Clock()
+        for module in (athena_history, athena_read_service):
+            self.patch.setattr(module, "time", clock)
+        return clock
+
+    def sign_in_as(self, role: str | None, *, is_admin: bool = False) -> None:
+        """Let the stack report another role. The AWS identity stays that of the demo's administrator."""
+        named = {"name": role} if role else None
+        me = {"name": "amara_osei", "email": "a@acme.example.com", "is_admin": is_admin, "role": named, "roles": []}
+        answer_queries(self.patch, {"me": {"data": {"me": me}}})
+
+
+@pytest.fixture
+def control(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> Control:
+    return Control(fresh_world, monkeypatch)
 
 
 def add_workgroups(count: int, *, queries: int = 1) -> list[str]:
@@ -54,72 +81,22 @@ def add_workgroups(count: int, *, queries: int = 1) -> list[str]:
     return names
 
 
-async def test_databases_come_from_athena_if_only_glue_itself_refuses(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_glue = await read("athena://databases")
-    fresh_world.account.refuse("DataPlatform", "glue:GetDatabases")
-    listed = {"DatabaseList": [{"Name": "acme_sequencing"}, {"Name": "acme_clinical"}]}
-    respond(monkeypatch, {"list_databases": listed})
-    by_athena = await read("athena://databases")
-    assert (by_glue["source"], by_athena["source"]) == ("glue", "athena")
-    assert [row["name"] for row in by_athena["databases"]] == ["acme_clinical", "acme_sequencing"]
-    assert by_athena["databases"][0].keys() == by_glue["databases"][0].keys()
-    assert all(row["location_uri"] is None and row["create_time"] is None for row in by_athena["databases"])
-
-
-def respond(monkeypatch: pytest.MonkeyPatch, answers: dict[str, JSONObject]) -> None:
-    """Replace the responses of some AWS operations. The demo's account responds to all others."""
-
-    call = AWSClients.call
-
-    def answer(aws: AWSClients, service: str, operation: str, **parameters: Any) -> Any:
-        return answers[operation] if operation in answers else call(aws, service, operation, **parameters)
-
-    monkeypatch.setattr(AWSClients, "call", answer)
-
-
-@pytest.mark.parametrize(
-    ("code", "fallback"),
-    [
-        ("MetadataException", "athena:ListDatabases (MetadataException)"),
-        ("AccessDeniedException", "refused by AWS: athena:ListDatabases (AccessDeniedException)"),
-        pytest.param("ThrottlingException", "athena:ListDatabases (ThrottlingException)", marks=pytest.mark.soak),
-        pytest.param(
-            "InternalServerException", "athena:ListDatabases (InternalServerException)", marks=pytest.mark.soak
-        ),
-    ],
-)
-async def test_a_failed_fallback_does_not_hide_the_refusal_of_glue(
-    code: str, fallback: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fresh_world.account.refuse("DataPlatform", "glue:GetDatabases")
-    Athena(monkeypatch, lambda operation, _: code if operation == "ListDatabases" else None)
-    error = await read_error("athena://databases")
-    assert (error.error, error.transient) == ("Unauthorized", False)
-    assert error.details == f"refused by AWS: glue:GetDatabases (AccessDeniedException); then Athena: {fallback}"
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize("uri", ["athena://query/history", "athena://workgroups"])
-async def test_all_of_60_workgroups_are_read_although_athena_limits_the_rate(
-    uri: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_all_of_60_workgroups_are_read_although_athena_limits_the_rate(uri: str, control: Control) -> None:
     add_workgroups(56)
-    allow_seconds(monkeypatch, 60)
-    athena = Athena(monkeypatch, Quota(20, 10, "ListQueryExecutions", "GetWorkGroup"))
+    control.allow_seconds(60)
+    athena = control.respond(Quota(20, 10, "ListQueryExecutions", "GetWorkGroup"))
     answer = await read(uri)
     assert (answer["workgroups_total"], answer["workgroups_covered"]) == (60, 60)
     assert answer.get("is_complete", True)
     assert 2 <= athena.most_at_once <= 4
 
 
-async def test_the_history_of_200_workgroups_names_those_that_were_not_reached(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_history_of_200_workgroups_names_those_that_were_not_reached(control: Control) -> None:
     add_workgroups(196)
-    allow_seconds(monkeypatch, 60)
-    Athena(monkeypatch, delay(1, "ListQueryExecutions", clock=use_clock(monkeypatch)))
+    control.allow_seconds(60)
+    control.respond(delay(1, "ListQueryExecutions", clock=control.use_clock()))
     answer = await read("athena://query/history")
     assert answer["workgroups_total"] == 200
     assert 1 <= answer["workgroups_covered"] < 60
@@ -130,12 +107,10 @@ async def test_the_history_of_200_workgroups_names_those_that_were_not_reached(
     assert set(missing.values()) == {"not reached in time"}
 
 
-async def test_workgroups_that_were_not_reached_are_listed_without_details(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_workgroups_that_were_not_reached_are_listed_without_details(control: Control) -> None:
     add_workgroups(196)
-    allow_seconds(monkeypatch, 60)
-    Athena(monkeypatch, delay(1, "GetWorkGroup", clock=use_clock(monkeypatch)))
+    control.allow_seconds(60)
+    control.respond(delay(1, "GetWorkGroup", clock=control.use_clock()))
     answer = await read("athena://workgroups")
     assert (answer["count"], answer["workgroups_total"]) == (200, 200)
     assert 1 <= answer["workgroups_covered"] < 70
@@ -145,25 +120,23 @@ async def test_workgroups_that_were_not_reached_are_listed_without_details(
 
 
 @pytest.mark.soak
-async def test_above_the_maximum_the_total_is_unknown(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_above_the_maximum_the_total_is_unknown(control: Control) -> None:
     add_workgroups(1000)
-    allow_seconds(monkeypatch, 60)
-    clock = use_clock(monkeypatch)
+    control.allow_seconds(60)
+    clock = control.use_clock()
     slow = [delay(1, operation, clock=clock) for operation in ("ListQueryExecutions", "GetWorkGroup")]
-    Athena(monkeypatch, lambda operation, body: slow[0](operation, body) or slow[1](operation, body))
+    control.respond(lambda operation, body: slow[0](operation, body) or slow[1](operation, body))
     for uri in ("athena://query/history", "athena://workgroups"):
         answer = await read(uri)
         assert answer["workgroups_total"] is None
         assert answer.get("is_complete", False) is False
 
 
-async def test_queries_of_several_workgroups_are_described_in_one_call(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_queries_of_several_workgroups_are_described_in_one_call(control: Control) -> None:
     add_workgroups(30, queries=2)
-    allow_seconds(monkeypatch, 60)
-    use_clock(monkeypatch)
-    athena = Athena(monkeypatch, lambda *_: None)
+    control.allow_seconds(60)
+    control.use_clock()
+    athena = control.respond(lambda *_: None)
     answer = await read("athena://query/history")
     assert athena.calls["ListQueryExecutions"] == 34
     assert athena.calls["BatchGetQueryExecution"] == 2  # 67 queries
@@ -172,9 +145,9 @@ async def test_queries_of_several_workgroups_are_described_in_one_call(
     assert (answer["count"], answer["is_complete"], answer["unprocessed"]) == (50, True, 0)
 
 
-async def test_workgroups_with_many_queries_are_complete(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_workgroups_with_many_queries_are_complete(control: Control) -> None:
     add_workgroups(5, queries=60)
-    athena = Athena(monkeypatch, lambda *_: None)
+    athena = control.respond(lambda *_: None)
     answer = await read("athena://query/history")
     assert athena.calls["BatchGetQueryExecution"] == 6  # one for each of the five, and one for the demo's
     ids = [row["query_execution_id"] for row in answer["query_history"]]
@@ -182,16 +155,14 @@ async def test_workgroups_with_many_queries_are_complete(fresh_world: World, mon
     assert (answer["is_complete"], answer["workgroups_covered"]) == (True, 9)
 
 
-async def test_a_workgroup_that_refuses_descriptions_does_not_hide_the_others(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_workgroup_that_refuses_descriptions_does_not_hide_the_others(control: Control) -> None:
     add_workgroups(2)
 
     def refuse(operation: str, body: dict[str, Any]) -> str | None:
         is_hidden = "team-0001-00" in body.get("QueryExecutionIds", [])
         return "AccessDeniedException" if operation == "BatchGetQueryExecution" and is_hidden else None
 
-    Athena(monkeypatch, refuse)
+    control.respond(refuse)
     answer = await read("athena://query/history")
     assert "team-0001-00" not in {row["query_execution_id"] for row in answer["query_history"]}
     assert answer["count"] == 8
@@ -201,18 +172,16 @@ async def test_a_workgroup_that_refuses_descriptions_does_not_hide_the_others(
     assert (answer["is_complete"], answer["workgroups_covered"]) == (True, 5)
 
 
-async def test_queries_that_cannot_be_described_are_counted(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_queries_that_cannot_be_described_are_counted(control: Control) -> None:
     add_workgroups(30, queries=2)
 
     def fail(operation: str, body: dict[str, Any]) -> str | None:
         is_last = "team-0029-00" in body.get("QueryExecutionIds", [])
         return "InternalServerException" if operation == "BatchGetQueryExecution" and is_last else None
 
-    allow_seconds(monkeypatch, 60)
-    use_clock(monkeypatch)
-    Athena(monkeypatch, fail)
+    control.allow_seconds(60)
+    control.use_clock()
+    control.respond(fail)
     answer = await read("athena://query/history")
     assert answer["unprocessed"] == 17
     assert answer["is_complete"] is False
@@ -227,18 +196,10 @@ async def test_the_history_is_empty_with_reasons_if_all_workgroups_are_refused(f
     assert reasons == ["Your AWS identity is not allowed to do this."] * 4
 
 
-async def test_the_history_fails_if_all_workgroups_fail(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    Athena(monkeypatch, lambda operation, _: "InternalServerException" if operation == "ListQueryExecutions" else None)
+async def test_the_history_fails_if_all_workgroups_fail(control: Control) -> None:
+    control.respond(lambda operation, _: "InternalServerException" if operation == "ListQueryExecutions" else None)
     error = await read_error("athena://query/history")
     assert (error.message, error.transient) == ("AWS could not process the request.", True)
-
-
-def use_clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Let the reads of workgroups use a clock that does not depend on the speed of this machine."""
-    clock = Clock()
-    for module in (athena_calls, athena_history, athena_workgroups):
-        monkeypatch.setattr(module, "time", clock)
-    return clock
 
 
 def delay(seconds: float, operation: str, *, clock: Clock, key: str = "") -> Refuse:
@@ -251,20 +212,16 @@ def delay(seconds: float, operation: str, *, clock: Clock, key: str = "") -> Ref
     return wait
 
 
-async def test_the_history_fails_if_no_workgroup_was_reached(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    allow_seconds(monkeypatch, 60)
-    Athena(monkeypatch, delay(55, "ListWorkGroups", clock=use_clock(monkeypatch)))
+async def test_the_history_fails_if_no_workgroup_was_reached(control: Control) -> None:
+    control.allow_seconds(60)
+    control.respond(delay(55, "ListWorkGroups", clock=control.use_clock()))
     error = await read_error("athena://query/history")
     assert (error.message, error.transient) == ("No workgroup was reached in time, so the queries are not known.", True)
     assert error.details == "4 workgroups: not reached in time"
     assert any("QUILT_MCP_PROBE_SECONDS" in action for action in error.suggested_actions)
 
 
-async def test_a_list_of_workgroups_that_is_late_is_a_failure(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_list_of_workgroups_that_is_late_is_a_failure(control: Control) -> None:
     over = threading.Event()
 
     def wait(operation: str, _: dict[str, Any]) -> None:
@@ -272,10 +229,10 @@ async def test_a_list_of_workgroups_that_is_late_is_a_failure(
             over.wait(SECONDS)
 
     async def read_late(uri: str) -> GetResourceError:
-        allow_seconds(monkeypatch, 1)  # another app, so that the reads share no call
+        control.allow_seconds(1)  # another app, so that the reads share no call
         return await read_error(uri)
 
-    Athena(monkeypatch, wait)
+    control.respond(wait)
     errors = await asyncio.gather(*(read_late(uri) for uri in ("athena://query/history", "athena://workgroups")))
     over.set()
     late = ("The workgroups were not listed in time.", True)
@@ -284,12 +241,10 @@ async def test_a_list_of_workgroups_that_is_late_is_a_failure(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("uri", ["athena://query/history", "athena://workgroups"])
-async def test_if_a_page_of_workgroups_is_late_the_total_is_unknown(
-    uri: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_if_a_page_of_workgroups_is_late_the_total_is_unknown(uri: str, control: Control) -> None:
     add_workgroups(120)
-    allow_seconds(monkeypatch, 60)
-    Athena(monkeypatch, delay(35, "ListWorkGroups", clock=use_clock(monkeypatch), key="NextToken"))
+    control.allow_seconds(60)
+    control.respond(delay(35, "ListWorkGroups", clock=control.use_clock(), key="NextToken"))
     answer = await read(uri)
     assert (answer["workgroups_total"], answer["workgroups_covered"] > 0) == (None, True)
     assert answer.get("is_complete", False) is False
@@ -299,10 +254,8 @@ async def test_if_a_page_of_workgroups_is_late_the_total_is_unknown(
 @pytest.mark.parametrize(
     ("uri", "operation"), [("athena://query/history", "ListQueryExecutions"), ("athena://workgroups", "GetWorkGroup")]
 )
-async def test_reads_of_one_caller_at_the_same_time_share_their_calls(
-    uri: str, operation: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started = answer_queries(monkeypatch, {})
+async def test_reads_of_a_caller_at_the_same_time_share_their_calls(uri: str, operation: str, control: Control) -> None:
+    started = answer_queries(control.patch, {})
 
     def wait(called: str, _: dict[str, Any]) -> None:
         """Delay the response until all readers have asked who the caller is. They share the calls that follow."""
@@ -310,7 +263,7 @@ async def test_reads_of_one_caller_at_the_same_time_share_their_calls(
         while called == "ListWorkGroups" and started.count("me") < 4 and time.monotonic() < end:
             time.sleep(0.5)
 
-    athena = Athena(monkeypatch, wait)
+    athena = control.respond(wait)
     answers = await asyncio.gather(*(read(uri) for _ in range(4)))
     assert [answer["workgroups_covered"] for answer in answers] == [4] * 4
     assert (athena.calls["ListWorkGroups"], athena.calls[operation]) == (1, 4)
@@ -322,16 +275,14 @@ async def test_reads_of_one_caller_at_the_same_time_share_their_calls(
 @pytest.mark.parametrize(
     ("uri", "operation"), [("athena://query/history", "ListQueryExecutions"), ("athena://workgroups", "GetWorkGroup")]
 )
-async def test_a_read_that_is_cancelled_does_not_fail_another(
-    uri: str, operation: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    queries, is_cancelled = answer_queries(monkeypatch, {}), threading.Event()
+async def test_a_read_that_is_cancelled_does_not_fail_another(uri: str, operation: str, control: Control) -> None:
+    queries, is_cancelled = answer_queries(control.patch, {}), threading.Event()
 
     def wait(called: str, _: dict[str, Any]) -> None:
         if called == "ListWorkGroups":
             is_cancelled.wait(SECONDS)
 
-    athena = Athena(monkeypatch, wait)
+    athena = control.respond(wait)
     first = asyncio.create_task(read(uri))
     await until(lambda: athena.calls["ListWorkGroups"] == 1)
     asked = queries.count("me")
@@ -348,14 +299,14 @@ async def test_a_read_that_is_cancelled_does_not_fail_another(
 
 @pytest.mark.soak
 def test_a_reader_waits_for_at_most_one_call_of_each_other_reader() -> None:
-    quota = athena_calls.Quota("GetWorkGroup", 20, 1)
+    quota = athena_history.Quota("GetWorkGroup", 20, 1)
     called: list[str] = []
     app = App(Settings())
 
     def ask(name: str, count: int, seconds: float) -> None:
         items = [f"{name} {number}" for number in range(count)]
         with app.active():
-            athena_calls.ask_each(called.append, items, until=time.monotonic() + seconds, quota=quota)
+            athena_history.ask_each(called.append, items, until=time.monotonic() + seconds, quota=quota)
 
     others = [threading.Thread(target=ask, args=(f"reader {at}", 20, 3)) for at in range(8)]
     for other in others:
@@ -367,6 +318,26 @@ def test_a_reader_waits_for_at_most_one_call_of_each_other_reader() -> None:
     assert called.index("late 0") - before < 16  # 8, and some that run before it has its place
     for other in others:
         other.join()
+
+
+def test_throttled_calls_slow_the_others_until_aws_admits_them_again(control: Control) -> None:
+    clock, quota, is_throttled = control.use_clock(), athena_history.Quota("GetWorkGroup", 10, 1), True
+
+    def call(item: int) -> int:
+        if is_throttled:
+            raise Throttled("AWS is throttling requests.")
+        return item
+
+    def measure(count: int) -> float:
+        start = clock.monotonic()
+        assert len(athena_history.ask_each(call, range(count), until=start + 1000, quota=quota)) == count
+        return clock.monotonic() - start
+
+    with App(Settings()).active():
+        assert 10 < measure(16) < 32  # 1.5 at the rate of the quota, and at most 2 for each
+        is_throttled = False
+        measure(60)
+        assert measure(10) == pytest.approx(1.0, abs=0.2)
 
 
 def shorten_pages(monkeypatch: pytest.MonkeyPatch, size: int) -> list[str]:
@@ -392,20 +363,18 @@ def shorten_pages(monkeypatch: pytest.MonkeyPatch, size: int) -> list[str]:
     return called
 
 
-async def test_short_pages_of_queries_are_followed(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_short_pages_of_queries_are_followed(control: Control) -> None:
     add_workgroups(1, queries=60)
-    allow_seconds(monkeypatch, 60)
-    use_clock(monkeypatch)
+    control.allow_seconds(60)
+    control.use_clock()
     whole = await read("athena://query/history")
-    called = shorten_pages(monkeypatch, 20)
+    called = shorten_pages(control.patch, 20)
     assert await read("athena://query/history") == whole
     assert (whole["is_complete"], whole["count"]) == (True, 50)
     assert called.count("team-0000") == 6
 
 
-async def test_the_same_page_of_queries_twice_is_a_failure_of_its_workgroup(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_same_page_of_queries_twice_is_a_failure_of_its_workgroup(control: Control) -> None:
     call = AWSClients.call
 
     def answer(aws: AWSClients, service: str, operation: str, **given: Any) -> Any:
@@ -413,16 +382,14 @@ async def test_the_same_page_of_queries_twice_is_a_failure_of_its_workgroup(
         return {"QueryExecutionIds": [], "NextToken": "a"} if is_endless else call(aws, service, operation, **given)
 
     add_workgroups(1)
-    allow_seconds(monkeypatch, 60)
-    monkeypatch.setattr(AWSClients, "call", answer)
+    control.allow_seconds(60)
+    control.patch.setattr(AWSClients, "call", answer)
     history = await read("athena://query/history")
     assert history["workgroups_unavailable"] == [{"name": "team-0000", "reason": "AWS returned the same page twice."}]
     assert (history["is_complete"], history["workgroups_covered"]) == (False, 4)
 
 
-async def test_each_part_of_a_refused_batch_has_its_own_result(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_each_part_of_a_refused_batch_has_its_own_result(control: Control) -> None:
     add_workgroups(4)
 
     def fail(operation: str, body: dict[str, Any]) -> str | None:
@@ -433,7 +400,7 @@ async def test_each_part_of_a_refused_batch_has_its_own_result(
             return "InternalServerException"
         return "AccessDeniedException" if "team-0001-00" in ids else None
 
-    Athena(monkeypatch, fail)
+    control.respond(fail)
     answer = await read("athena://query/history")
     assert {one["name"]: one["reason"] for one in answer["workgroups_unavailable"]} == {
         "team-0000": "AWS could not process the request.",
@@ -453,28 +420,9 @@ async def test_a_long_query_is_cut_and_marked(fresh_world: World) -> None:
     assert not any(row["query_truncated"] for key, row in rows.items() if key != query_id)
 
 
-async def test_workgroups_without_details_are_listed_with_the_reason(fresh_world: World) -> None:
-    fresh_world.account.refuse("DataPlatform", "athena:GetWorkGroup")
-    answer = await read("athena://workgroups")
-    assert {row["details_available"] for row in answer["workgroups"]} == {False}
-    assert {row["details_error"] for row in answer["workgroups"]} == {"Your AWS identity is not allowed to do this."}
-    assert (answer["count"], answer["workgroups_covered"]) == (4, 0)
-    assert (answer["recommended"]["workgroup"], answer["recommended"]["candidates"]) == (None, [])
-    assert "no workgroup of the Quilt stack" in answer["recommended"]["workgroup_reason"]
-
-
-def sign_in_as(monkeypatch: pytest.MonkeyPatch, role: str | None, *, is_admin: bool = False) -> None:
-    """Let the stack report another role. The AWS identity stays that of the demo's administrator."""
-    named = {"name": role} if role else None
-    me = {"name": "amara_osei", "email": "a@acme.example.com", "isAdmin": is_admin, "role": named, "roles": []}
-    answer_queries(monkeypatch, {"me": {"data": {"me": me}}})
-
-
 @pytest.mark.soak
-async def test_the_workgroup_with_the_name_of_the_role_is_recommended(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sign_in_as(monkeypatch, "Researcher")
+async def test_the_workgroup_with_the_name_of_the_role_is_recommended(control: Control) -> None:
+    control.sign_in_as("Researcher")
     recommended = (await read("athena://workgroups"))["recommended"]
     assert (recommended["workgroup"], recommended["role"]) == (RESEARCHER, "Researcher")
     assert recommended["workgroup_reason"].startswith("It has the name of your role")
@@ -484,9 +432,7 @@ async def test_the_workgroup_with_the_name_of_the_role_is_recommended(
     assert recommended["tabulator_data_catalog_exists"] is True
 
 
-async def test_the_only_workgroup_of_the_stack_with_details_is_recommended(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_only_workgroup_of_the_stack_with_details_is_recommended(control: Control) -> None:
     others = {RESEARCHER, "QuiltUserAthena-acme2-Researcher"}
     athena = athena_backends[ACCOUNT_ID][REGION]
     foreign = DatedWorkGroup(athena, "QuiltUserAthena-acme2-Researcher", {}, "", [])
@@ -495,14 +441,12 @@ async def test_the_only_workgroup_of_the_stack_with_details_is_recommended(
     def refuse(operation: str, body: dict[str, Any]) -> str | None:
         return "AccessDeniedException" if operation == "GetWorkGroup" and body["WorkGroup"] in others else None
 
-    Athena(monkeypatch, refuse)
+    control.respond(refuse)
     recommended = (await read("athena://workgroups"))["recommended"]
     assert (recommended["workgroup"], recommended["candidates"]) == (NON_MANAGED, [NON_MANAGED])
 
 
-async def test_the_workgroup_of_another_stack_is_not_recommended(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_workgroup_of_another_stack_is_not_recommended(control: Control) -> None:
     athena = athena_backends[ACCOUNT_ID][REGION]
     foreign = DatedWorkGroup(athena, "QuiltUserAthena-acme-staging-NonManagedRoleWorkgroup", {}, "", [])
     athena.work_groups[foreign.name] = foreign
@@ -511,39 +455,35 @@ async def test_the_workgroup_of_another_stack_is_not_recommended(
         is_own = body.get("WorkGroup") in {RESEARCHER, NON_MANAGED}
         return "AccessDeniedException" if operation == "GetWorkGroup" and is_own else None
 
-    Athena(monkeypatch, refuse)
+    control.respond(refuse)
     recommended = (await read("athena://workgroups"))["recommended"]
     assert (recommended["workgroup"], recommended["candidates"]) == (None, [foreign.name])
     assert "can belong to another stack" in recommended["workgroup_reason"]
 
 
-async def test_no_workgroup_is_called_the_only_one_if_others_could_not_be_read(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_workgroup_is_called_the_only_one_if_others_could_not_be_read(control: Control) -> None:
     def fail(operation: str, body: dict[str, Any]) -> str | None:
         is_hidden = body.get("WorkGroup") == RESEARCHER
         return "InternalServerException" if operation == "GetWorkGroup" and is_hidden else None
 
-    Athena(monkeypatch, fail)
+    control.respond(fail)
     recommended = (await read("athena://workgroups"))["recommended"]
     assert (recommended["workgroup"], recommended["candidates"]) == (None, [NON_MANAGED])
     assert recommended["workgroup_reason"].startswith("Not all workgroups of the Quilt stack could be read")
 
 
-async def test_an_administrator_whose_role_quilt_does_not_manage_gets_the_workgroup_for_such_roles(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+async def test_an_administrator_with_a_role_outside_quilt_gets_the_workgroup_for_such_roles(
+    control: Control,
 ) -> None:
-    sign_in_as(monkeypatch, "PartnerExchange", is_admin=True)
+    control.sign_in_as("PartnerExchange", is_admin=True)
     recommended = (await read("athena://workgroups"))["recommended"]
     assert recommended["workgroup"] == NON_MANAGED
     assert recommended["workgroup_reason"].startswith("Quilt does not manage your role")
 
 
 @pytest.mark.parametrize("is_admin", [True, False])
-async def test_no_workgroup_is_recommended_if_several_are_possible(
-    *, is_admin: bool, fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sign_in_as(monkeypatch, "DataPlatform", is_admin=is_admin)
+async def test_no_workgroup_is_recommended_if_several_are_possible(*, is_admin: bool, control: Control) -> None:
+    control.sign_in_as("DataPlatform", is_admin=is_admin)
     recommended = (await read("athena://workgroups"))["recommended"]
     assert recommended["workgroup"] is None
     assert recommended["candidates"] == [NON_MANAGED, RESEARCHER]

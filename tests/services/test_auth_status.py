@@ -1,7 +1,13 @@
-"""auth://status answers with what is known, whatever the stack returns."""
+"""auth://status answers with what is known, whatever the stack returns; and directories that cannot be written."""
 
+import errno
 import json
+import os
+import subprocess
+import sys
 from http import HTTPStatus
+from pathlib import Path
+from typing import Any
 
 import pytest
 import quilt3
@@ -11,11 +17,13 @@ import quilt3.util
 from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.services.auth_metadata import filesystem_status
 from quilt_mcp.tools.resource_access import get_resource
 from tests.support import apps
-from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries, refuse
+from tests.support.quilt_fakes import answer_queries, refuse
+from tests.support.waiting import SECONDS
 
-ME = {"name": "amara_osei", "email": "amara.osei@acme.example.com", "isAdmin": True}
+ME = {"name": "amara_osei", "email": "amara.osei@acme.example.com", "is_admin": True}
 
 
 async def read_status() -> JSONObject:
@@ -43,40 +51,6 @@ async def test_without_a_login_only_the_aws_configuration_of_the_machine_is_name
         "aws_source": "aws_default_chain",
         "aws_expires_at": None,
     }
-
-
-async def test_a_stack_that_does_not_describe_its_users_accepts_the_login(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer_queries(monkeypatch, {"me": NOT_UNDERSTOOD, "meWithoutRole": NOT_UNDERSTOOD})
-    status = await read_status()
-    assert (status["status"], status["authenticated"], status["user_info"]) == ("authenticated", True, None)
-    assert status["details"].startswith("The stack does not say who its users are.")
-    assert status["credentials"]["source"] == "login"
-
-
-async def test_a_user_without_a_role_has_null_for_role_and_roles(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    no_role = {"data": {"me": None}, "errors": [{"message": "no role", "path": ["me", "role"]}]}
-    answer_queries(monkeypatch, {"me": no_role, "meWithoutRole": {"data": {"me": ME}}})
-    status = await read_status()
-    assert status["status"] == "authenticated"
-    assert status["user_info"] == {
-        "username": "amara_osei",
-        "email": "amara.osei@acme.example.com",
-        "is_admin": True,
-        "role": None,
-        "roles": None,
-    }
-
-
-async def test_a_403_is_not_taken_for_a_lost_login(fresh_world: World) -> None:
-    fresh_world.stack.forced["/graphql"] = Answer(HTTPStatus.FORBIDDEN, {"message": "Forbidden"})
-    status = await read_status()
-    assert (status["status"], status["authenticated"], status["user_info"]) == ("refused", False, None)
-    assert status["details"].endswith("(refused by the stack: HTTP status 403)")
-    assert not any("quilt3 login" in action for action in status["suggested_actions"])
 
 
 async def test_an_unexpected_response_is_unknown_with_the_reason(
@@ -160,3 +134,43 @@ async def test_an_expiry_outside_of_the_calendar_is_unknown(fresh_world: World) 
         status = await read_status()
         found = (seconds, status["status"], status["credentials"]["source"], status["credentials"]["token_expires_at"])
         assert found == (seconds, "authenticated", "login", None)
+
+
+def test_a_directory_that_is_not_writable_has_an_error(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: Any) -> Any:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", fail)
+    answer = filesystem_status()
+    assert answer["status"] == "read_only"
+    assert answer["directories"]["workflows"]["error"] == "OSError: Read-only file system"
+
+
+FULL_DISK = """
+import json, resource
+from quilt_mcp.app import App
+from quilt_mcp.services.auth_metadata import filesystem_status
+from quilt_mcp.settings import Settings
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # as on a full disk, files can be created, but nothing can be written
+with App(Settings()).active():
+    print(json.dumps(filesystem_status()))
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(sys.platform == "win32", reason="no module `resource`")
+def test_a_directory_in_which_nothing_can_be_written_is_not_writable(tmp_path: Path) -> None:
+    environment = os.environ | {
+        "HOME": str(tmp_path),
+        "QUILT_MCP_DATA_DIR": str(tmp_path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK], capture_output=True, text=True, timeout=SECONDS, check=True, env=environment
+    )
+    answer = json.loads(done.stdout)
+    assert answer["status"] == "read_only"
+    workflows = answer["directories"]["workflows"]
+    assert (workflows["exists"], workflows["writable"]) == (True, False)
+    assert workflows["error"] == f"OSError: {os.strerror(errno.EFBIG)}"

@@ -178,64 +178,32 @@ def test_a_bucket_that_cannot_be_listed_is_unknown_with_the_reason(code: str, me
     assert message in found.read_evidence
 
 
-@pytest.mark.parametrize(
-    ("s3", "can_write", "evidence"),
-    [
-        (
-            ScriptedS3(DATA),
-            "some",
-            "PutObject under data/: allowed; the condition failed, so nothing is stored; " + UNTRIED,
-        ),
-        (
-            ScriptedS3(["data/1", "data/2"]),
-            "some",  # another prefix can be new
-            "PutObject under data/: allowed; the condition failed, so nothing is stored; " + UNTRIED,
-        ),
-        (ScriptedS3(DATA, writes=under("no")), None, "PutObject under data/: refused; " + UNTRIED),
-        (ScriptedS3(["data/1"], writes=under("no")), None, "PutObject under data/: refused; " + UNTRIED),
-        (ScriptedS3([]), True, "PutObject at the root: allowed; the condition failed, so nothing is stored"),
-        (ScriptedS3(["README.md"]), True, "PutObject at the root: allowed; the condition failed, so nothing is stored"),
-        (ScriptedS3(["README.md"], writes=under("no")), None, "PutObject at the root: refused; " + UNTRIED),
-        (
-            ScriptedS3([], writes=under("team-a/")),
-            None,
-            "PutObject at the root: refused, but without the right to read S3 can refuse the condition; " + UNTRIED,
-        ),
-        (
-            ScriptedS3(["README.md", *PACKAGES], writes=under("no")),
-            None,
-            "PutObject at the root: refused; other prefixes were not tried",
-        ),
-        (
-            ScriptedS3(DATA, reads=under("data/")),
-            "some",
-            "PutObject under data/: allowed; the condition failed, so nothing is stored; " + UNTRIED,
-        ),
-        (
-            ScriptedS3(DATA, reads=under("runs/")),
-            "some",
-            "PutObject under runs/: allowed; the condition failed, so nothing is stored; " + UNTRIED,
-        ),
-        (
-            ScriptedS3(DATA, reads=under("data/"), writes=under("no")),
-            None,
-            "PutObject under data/: refused; " + UNTRIED,
-        ),
-        (
-            ScriptedS3(DATA, under("no"), writes=under("no")),
-            None,
-            "PutObject at the root: refused, but without the right to list S3 can refuse for a missing key too",
-        ),
-        (
-            ScriptedS3(PACKAGES, under(".quilt/")),
-            "some",
-            "PutObject under .quilt/: allowed; the condition failed, so nothing is stored; " + UNTRIED,
-        ),
-    ],
-)
+ALLOWED = "allowed; the condition failed, so nothing is stored"
+WITHOUT_READ = "refused, but without the right to read S3 can refuse the condition"
+WITHOUT_LIST = "refused, but without the right to list S3 can refuse for a missing key too"
+NO = under("no")
+WRITE_PROBES = [
+    (ScriptedS3(DATA), "some", f"under data/: {ALLOWED}; {UNTRIED}"),
+    (ScriptedS3(["data/1", "data/2"]), "some", f"under data/: {ALLOWED}; {UNTRIED}"),  # another prefix can be new
+    (ScriptedS3(DATA, writes=NO), None, f"under data/: refused; {UNTRIED}"),
+    (ScriptedS3(["data/1"], writes=NO), None, f"under data/: refused; {UNTRIED}"),
+    (ScriptedS3([]), True, f"at the root: {ALLOWED}"),
+    (ScriptedS3(["README.md"]), True, f"at the root: {ALLOWED}"),
+    (ScriptedS3(["README.md"], writes=NO), None, f"at the root: refused; {UNTRIED}"),
+    (ScriptedS3([], writes=under("team-a/")), None, f"at the root: {WITHOUT_READ}; {UNTRIED}"),
+    (ScriptedS3(["README.md", *PACKAGES], writes=NO), None, "at the root: refused; other prefixes were not tried"),
+    (ScriptedS3(DATA, reads=under("data/")), "some", f"under data/: {ALLOWED}; {UNTRIED}"),
+    (ScriptedS3(DATA, reads=under("runs/")), "some", f"under runs/: {ALLOWED}; {UNTRIED}"),
+    (ScriptedS3(DATA, reads=under("data/"), writes=NO), None, f"under data/: refused; {UNTRIED}"),
+    (ScriptedS3(DATA, NO, writes=NO), None, f"at the root: {WITHOUT_LIST}"),
+    (ScriptedS3(PACKAGES, under(".quilt/")), "some", f"under .quilt/: {ALLOWED}; {UNTRIED}"),
+]
+
+
+@pytest.mark.parametrize(("s3", "can_write", "evidence"), WRITE_PROBES)
 def test_the_write_probe_is_sent_where_a_key_was_read(s3: ScriptedS3, can_write: Any, evidence: str) -> None:
     found = claim(s3, writes=True)
-    assert (found.can_write, found.write_evidence) == (can_write, evidence)
+    assert (found.can_write, found.write_evidence) == (can_write, f"PutObject {evidence}")
     assert found.write_proof == {True: "verified", "some": "verified", False: "no", None: "unverified"}[can_write]
     [put] = [given for operation, given in s3.calls if operation == "put_object"]
     assert ".quilt-mcp-probe/" in put["Key"]

@@ -235,15 +235,6 @@ def test_both_schemes_have_the_time_limits() -> None:
         assert isinstance(session.get_adapter("https://x"), StackAdapter)
 
 
-def test_a_revoked_login_is_expired(fresh_world: World) -> None:
-    fresh_world.stack.grants.clear()
-    fresh_world.stack.refresh_tokens.clear()
-    with pytest.raises(NotSignedInToQuilt, match="no longer valid"):
-        admin_users_list()
-    status = auth_status()
-    assert (status["status"], status["authenticated"], status["user_info"]) == ("expired", False, None)
-
-
 def test_a_new_login_is_used_without_a_restart(fresh_world: World) -> None:
     assert read_user()["is_admin"]
     member = next(user for user in fresh_world.company.users if not user.is_admin and user.role)
@@ -384,6 +375,14 @@ def test_tabulators_data_catalog_is_used_if_the_stack_is_too_old_for_the_query(
     fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.OK, {})
     with pytest.raises(QueryRefused):
         tabulator_buckets_list()
+
+
+@pytest.mark.parametrize("next_key", ["NextToken", "ContinuationToken"])
+def test_all_pages_are_read(next_key: str, fresh_world: World) -> None:
+    pages = {None: {"Items": [1, 2], next_key: "n"}, "n": {"Items": [3]}}
+    aws = current_caller().aws
+    with patch.object(aws, "call", lambda *_, **given: pages[given.get(next_key)]):
+        assert list(aws.list_items("athena", "list_work_groups", "Items", next_key=next_key)) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("token", ["", None])

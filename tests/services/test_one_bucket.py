@@ -1,51 +1,26 @@
 """permissions://buckets/{bucket}/access, and what users see in the demo worlds."""
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
 from quilt_mcp.commands.demo.people import MEMBER
 from quilt_mcp.commands.demo.world import World
-from quilt_mcp.core.answers import GetResourceError, GetResourceSuccess
-from quilt_mcp.services.buckets import take_snapshot
-from quilt_mcp.services.permissions_service import bucket_recommendations_get, discover_permissions, list_stack_buckets
+from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.services.permissions_service import list_stack_buckets
 from quilt_mcp.settings import Settings
-from quilt_mcp.tools.resource_access import get_resource
 from tests.support import apps
+from tests.support.python_caller import read, read_error
 from tests.support.worlds import in_world
 
 
-@in_world("member")
-def test_a_member_learns_where_writing_is_stated(world: World) -> None:
-    rows = {row["name"]: row for row in discover_permissions()["bucket_permissions"]}
-    row = rows["acme-analysis-results"]
-    assert (row["permission_level"], row["can_write"]) == ("full_access", True)
-    assert row["write_evidence"] == f"collaborators: READ_WRITE for {MEMBER}; not tried in S3"
-    [first, *_] = bucket_recommendations_get()["recommendations"]["primary_recommendations"]
-    assert (first["bucket_name"], first["write"]) == ("acme-analysis-results", "stated")
-    assert first["evidence"] == [row["write_evidence"], row["read_evidence"]]
-
-
-@in_world("admin")
-def test_buckets_of_the_stack_are_probed_first_and_the_cut_is_told(world: World) -> None:
-    snapshot = take_snapshot(max_buckets=6)
-    assert "acme-athena-results" not in [bucket.name for bucket in snapshot.buckets]  # it is not in the stack
-    assert snapshot.not_probed == 1
-    assert snapshot.not_probed_note
-    assert "7 buckets were found and 6 were probed: 6 of the 6 in the Quilt stack" in snapshot.not_probed_note
-    assert "permissions://buckets/{bucket}/access" in snapshot.not_probed_note
-
-
-async def read_bucket(name: str) -> Any:
-    return await get_resource(f"permissions://buckets/{name}/access")
+async def read_bucket(name: str) -> JSONObject:
+    return await read(f"permissions://buckets/{name}/access")
 
 
 @in_world("member")
 async def test_one_bucket_is_described_with_all_evidence(world: World) -> None:
-    answer = await read_bucket("acme-raw-sequencing")
-    assert isinstance(answer, GetResourceSuccess)
-    data = answer.data
+    data = await read_bucket("acme-raw-sequencing")
     assert (data["can_read"], data["can_write"], data["write"], data["in_stack"]) == (True, None, "unverified", True)
     assert [row["prefix"] for row in data["prefixes"]][-1] == ""
     assert {row["can_read"] for row in data["prefixes"]} == {True}
@@ -56,10 +31,9 @@ async def test_one_bucket_is_described_with_all_evidence(world: World) -> None:
 
 @in_world("member")
 async def test_an_unlisted_bucket_can_be_read(world: World) -> None:
-    answer = await read_bucket("acme-athena-results")
-    assert isinstance(answer, GetResourceSuccess)
-    assert (answer.data["named_by"], answer.data["in_stack"]) == ([], False)
-    assert answer.data["read_evidence"] == "not tried: the bucket is empty"
+    data = await read_bucket("acme-athena-results")
+    assert (data["named_by"], data["in_stack"]) == ([], False)
+    assert data["read_evidence"] == "not tried: the bucket is empty"
 
 
 @in_world("admin")
@@ -74,10 +48,9 @@ async def test_a_name_that_no_bucket_has_is_refused(world: World) -> None:
         "a" * 129: "InvalidTemplateVariable",
         "arn%3Aaws%3As3%3A%3A%3Aacme": "InvalidTemplateVariable",
     }.items():
-        answer = await read_bucket(name)
-        assert isinstance(answer, GetResourceError), name
-        assert (name, answer.error) == (name, error)
-        assert answer.suggested_actions
+        found = await read_error(f"permissions://buckets/{name}/access")
+        assert (name, found.error) == (name, error)
+        assert found.suggested_actions
 
 
 @in_world("admin")
@@ -93,10 +66,9 @@ async def test_one_bucket_is_tried_with_one_put(
 ) -> None:
     monkeypatch.setenv("QUILT_MCP_PROBE_WRITES", "true")
     apps.use_settings(Settings())
-    answer = await read_bucket("acme-raw-sequencing")
-    assert isinstance(answer, GetResourceSuccess)
-    assert (answer.data["can_write"], answer.data["write"]) == (True, "verified")
-    assert [one["result"] for one in answer.data["evidence"] if one["call"] == "PutObject"] == ["allowed"]
-    assert len(answer.data["prefixes"]) > 1
+    data = await read_bucket("acme-raw-sequencing")
+    assert (data["can_write"], data["write"]) == (True, "verified")
+    assert [one["result"] for one in data["evidence"] if one["call"] == "PutObject"] == ["allowed"]
+    assert len(data["prefixes"]) > 1
     assert aws_calls["s3:PutObject"] == 1
     assert aws_calls.total() <= 20

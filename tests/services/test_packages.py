@@ -12,6 +12,7 @@ from quilt_mcp.commands.demo.graphql import Endpoint
 from quilt_mcp.commands.demo.packages import CREATED
 from quilt_mcp.commands.demo.records import ACCOUNT_ID, Bucket, Package, Revision
 from quilt_mcp.commands.demo.world import World, demo_world
+from quilt_mcp.core.cursors import compute_tag, encode
 from quilt_mcp.server import create_manager
 from quilt_mcp.settings import Settings
 from tests.support import apps
@@ -77,6 +78,37 @@ async def test_every_page_has_other_packages(fresh_world: World) -> None:
     for other in ("filter=few", "filter=many&order=modified", "filter=many&limit=5"):
         cursor = (await read(f"{LIST}?limit=3&filter=many"))["next_cursor"]
         assert (await read_error(f"{LIST}?{other}&cursor={cursor}")).error == "InvalidTemplateVariable"
+
+
+async def test_a_forged_cursor_asks_for_no_larger_page(fresh_world: World) -> None:
+    registry, search = fresh_world.registry_url, "quilt://search/x"
+    tags = {LIST: ("packages", registry, RAW, None, None), search: ("search", registry, "x", None, "packages")}
+    for uri, tag in tags.items():
+        for after in ("1x9999", "1x0", "x", "-1x5", "1e9x5", "9999|1|a", "a|b|c", "5|1", ""):
+            error = await read_error(f"{uri}?cursor={encode(after, compute_tag(*tag))}")
+            assert error.error == "InvalidTemplateVariable", (uri, after)
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:00:00-05:00", None, "soon"])
+async def test_a_time_outside_of_the_calendar_is_a_failure(
+    time: str | None, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_queries(
+        monkeypatch, {"packages": {"data": {"packages": {"total": 1, "page": [{"name": "a/b", "modified": time}]}}}}
+    )
+    assert (await read_error(LIST)).message == "The Quilt stack sent a response in an unexpected format."
+
+
+async def test_a_file_and_a_folder_with_the_same_name_are_both_listed(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    children = [{"path": "data", "size": 1, "physicalKey": "s3://b/k"}, {"path": "data", "size": None}]
+    revision = {"hash": NO_HASH, "dir": {"size": 1.0, "children": children}}
+    answer_queries(monkeypatch, {"packageContents": {"data": {"package": {"revision": revision}}}})
+    first = await read(f"{RUN}/contents?limit=1")
+    second = await read(f"{RUN}/contents?limit=1&cursor={first['next_cursor']}")
+    kinds = [row["kind"] for page in (first, second) for row in page["entries"]]
+    assert (kinds, second["next_cursor"]) == (["file", "folder"], None)
 
 
 def add_packages(world: World, count: int) -> list[str]:
@@ -166,10 +198,10 @@ async def test_large_metadata_is_cut_and_the_answer_says_so(
 async def test_a_search_that_fails_can_be_repeated(
     place: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failed: dict[str, object] = {"__typename": "OperationError"}
+    failed: dict[str, object] = {"kind": "OperationError"}
     if place == "the first page":
-        failed = {"__typename": "PackagesSearchResultSet", "total": 5, "firstPage": failed}
-    answer_queries(monkeypatch, {"searchPackages": {"data": {"searchPackages": failed}}})
+        failed = {"kind": "PackagesSearchResultSet", "total": 5, "firstPage": failed}
+    answer_queries(monkeypatch, {"searchPackages": {"data": {"found": failed}}})
     error = await read_error("quilt://search/x")
     assert (error.message, error.transient) == ("The stack's search failed, or it took too long.", True)
 
@@ -193,10 +225,10 @@ async def test_a_search_has_pages(fresh_world: World) -> None:
 async def test_a_cursor_of_the_stack_that_is_too_long_is_told(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hit = {"bucket": "b", "key": "k", "version": "v", "size": 1.0, "modified": TIME, "deleted": False}
-    page = {"__typename": "ObjectsSearchResultSetPage", "cursor": "x" * 3000, "hits": [hit]}
-    result = {"__typename": "ObjectsSearchResultSet", "total": 9, "firstPage": page}
-    answer_queries(monkeypatch, {"searchObjects": {"data": {"searchObjects": result}}})
+    hit = {"bucket": "b", "key": "k", "version": "v", "size": 1.0, "modified": TIME, "is_deleted": False}
+    page = {"kind": "ObjectsSearchResultSetPage", "cursor": "x" * 3000, "objects": [hit]}
+    result = {"kind": "ObjectsSearchResultSet", "total": 9, "firstPage": page}
+    answer_queries(monkeypatch, {"searchObjects": {"data": {"found": result}}})
     answer = await read("quilt://search/x?kind=objects")
     assert (answer["has_more"], answer["next_cursor"], answer["count"]) == (True, None, 9)
 
@@ -290,7 +322,9 @@ def store(text: str, key: str = CONFIG) -> None:
 async def test_workflows_say_what_a_push_must_fulfil(fresh_world: World) -> None:
     answer = await read(WORKFLOWS)
     assert (answer["has_config"], answer["is_workflow_required"], answer["default_workflow"]) == (True, True, "run")
-    assert answer["workflows"][0]["handle_pattern"] == "^runs/[0-9]{6}$"
+    run, other = answer["workflows"]
+    assert (run["handle_pattern"], run["is_message_required"]) == ("^runs/[0-9]{6}$", True)
+    assert (other["handle_pattern"], other["is_message_required"]) == (None, False)
     assert answer["schemas"][0]["schema"]["required"] == ["instrument", "operator"]
 
 

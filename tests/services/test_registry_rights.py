@@ -1,6 +1,5 @@
 """What the Quilt stack states about writing, on stacks of any age, and when it counts."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from quilt_mcp.services.buckets import (
     is_session_of,
     state_rights,
 )
+from quilt_mcp.services.governance_service import Role
 from quilt_mcp.services.stack.caller import Standing
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt, QueryNotUnderstood, QueryRefused, RefusedByStack
 
@@ -41,31 +41,25 @@ WHY = "it is not needed"
 class Stack:
     """A caller with a stack that answers some queries, and refuses all others."""
 
-    def __init__(self, answers: dict[str, Any], roles: Any = ()) -> None:
+    def __init__(self, answers: dict[str, Any]) -> None:
         self.asked: list[str] = []
-        self._answers, self._roles = answers, roles
+        self._answers = answers
 
-    def send_query(self, operation: str, _query: str, form: type[Any]) -> Any:
+    def send_query(self, operation: str, form: type[Any], at: str) -> Any:
         self.asked.append(operation)
         if isinstance(self._answers.get(operation), Exception):
             raise self._answers[operation]
         if operation not in self._answers:
             raise QueryNotUnderstood("The Quilt stack rejected the query.")
-        return TypeAdapter(form).validate_python(self._answers[operation])
-
-    def query_stack(self, query: Any) -> Any:
-        if isinstance(self._roles, Exception):
-            raise self._roles
-        return query(SimpleNamespace(roles_list=lambda: self._roles))
+        data = self._answers[operation]
+        return TypeAdapter(form).validate_python(data[at] if at else data)
 
 
 def make_role(name: str = "Lab", *, kind: str = "ManagedRole", custom_policy: bool = False, **levels: str) -> Any:
-    permissions = [
-        SimpleNamespace(bucket=SimpleNamespace(name=bucket), level=SimpleNamespace(value=level))
-        for bucket, level in levels.items()
-    ]
-    policies = [SimpleNamespace(managed=True), *([SimpleNamespace(managed=False)] if custom_policy else [])]
-    return SimpleNamespace(name=name, arn=ROLE_ARN, typename__=kind, policies=policies, permissions=permissions)
+    policies = [{"id": "p", "title": "P", "arn": "arn", "managed": managed} for managed in (True, not custom_policy)]
+    permissions = [{"bucket": {"name": bucket}, "level": level} for bucket, level in levels.items()]
+    role = {"id": "r", "name": name, "arn": ROLE_ARN, "type": kind, "policies": policies, "permissions": permissions}
+    return TypeAdapter(Role).validate_python(role)
 
 
 def states(statements: Statements) -> dict[str, tuple[Any, Any]]:
@@ -80,7 +74,7 @@ def states(statements: Statements) -> dict[str, tuple[Any, Any]]:
             ["stackBuckets"],
             True,
         ),
-        ({"stackBucketConfigs": {"bucketConfigs": SHARED}}, ["stackBuckets", "stackBucketConfigs"], True),
+        ({"stackBucketConfigs": {"buckets": SHARED}}, ["stackBuckets", "stackBucketConfigs"], True),
         (
             {"stackBucketNames": {"bucketConfigs": [{"name": "data"}, {"name": "archive"}]}},
             ["stackBuckets", "stackBucketConfigs", "stackBucketNames"],
@@ -214,17 +208,19 @@ def test_a_session_belongs_to_the_role_with_its_name_and_account(partition: str)
 
 def test_only_an_administrators_role_is_fetched() -> None:
     roles = [make_role("Other"), make_role("Lab")]
-    assert fetch(Stack({}, roles), ADMIN) is roles[1]
-    assert fetch(Stack({}, roles[:1]), ADMIN) == "the stack does not list the role Lab"
-    assert fetch(Stack({}, roles), ANN) == "only administrators may see the rights of the role Lab"
-    assert fetch(Stack({}, roles), ADMIN._replace(role=None)) == "the stack does not say which role you have"
-    assert fetch(Stack({}, roles), None) == "the stack does not say which role you have"
+    assert fetch(roles, ADMIN) == roles[1]
+    assert fetch(roles[:1], ADMIN) == "the stack does not list the role Lab"
+    assert fetch(roles, ANN) == "only administrators may see the rights of the role Lab"
+    assert fetch(roles, ADMIN._replace(role=None)) == "the stack does not say which role you have"
+    assert fetch(roles, None) == "the stack does not say which role you have"
 
 
 @pytest.mark.parametrize("failure", [Unavailable("too slow"), QueryRefused("an unknown type of role")])
 def test_a_failure_to_fetch_the_role_is_a_reason(failure: ResourceFailure) -> None:
-    assert fetch(Stack({}, failure), ADMIN) == f"the stack's roles could not be read: {failure.message}"
+    stack = Stack({"rolesList": failure})
+    found = fetch_own_role(stack, ADMIN)  # type: ignore[arg-type]  # a double
+    assert found == f"the stack's roles could not be read: {failure.message}"
 
 
-def fetch(stack: Stack, standing: Standing | None) -> Any:
-    return fetch_own_role(stack, standing)  # type: ignore[arg-type]  # a double: it has only `query_stack`
+def fetch(roles: list[Any], standing: Standing | None) -> Any:
+    return fetch_own_role(Stack({"rolesList": {"roles": roles}}), standing)  # type: ignore[arg-type]  # a double

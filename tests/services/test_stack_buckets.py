@@ -3,58 +3,21 @@
 import pytest
 
 from quilt_mcp.commands.demo.world import World
-from quilt_mcp.core.answers import GetResourceError, JSONObject
 from quilt_mcp.core.cursors import compute_tag, encode
-from quilt_mcp.tools.resource_access import get_resource
+from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries, refuse
+
+LIST = "quilt://buckets"
 
 
 def make_bucket(name: str, **described: object) -> dict[str, object]:
-    return {"name": name, "title": name.title(), "description": None, "tags": None, "relevanceScore": 0} | described
+    return {"name": name, "title": name.title(), "description": None, "tags": None, "relevance": 0} | described
 
 
 def make_me(*, is_admin: bool) -> object:
     role = {"name": "Researcher"}
-    me = {"name": "a", "email": "a@acme.example.com", "isAdmin": is_admin, "role": role, "roles": [role]}
+    me = {"name": "a", "email": "a@acme.example.com", "is_admin": is_admin, "role": role, "roles": [role]}
     return {"data": {"me": me}}
-
-
-async def read(uri: str = "quilt://buckets") -> JSONObject:
-    answer = await get_resource(uri)
-    assert answer.success, answer
-    return answer.data
-
-
-async def test_current_stacks_list_the_buckets_of_the_role(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = make_bucket("acme-raw", title="Raw data", description="Runs", tags=["ngs"], relevanceScore=-1)
-    buckets = [raw, make_bucket("acme-a.b")]
-    received = answer_queries(monkeypatch, {"stackBuckets": {"data": {"buckets": buckets}}})
-    answer = await read()
-    assert answer == {
-        "buckets": [
-            {
-                "name": "acme-a.b",
-                "title": "Acme-A.B",
-                "description": None,
-                "tags": None,
-                "relevance": 0,
-                "catalog_url": f"{fresh_world.url}/b/acme-a.b",
-            },
-            {
-                "name": "acme-raw",
-                "title": "Raw data",
-                "description": "Runs",
-                "tags": ["ngs"],
-                "relevance": -1,
-                "catalog_url": f"{fresh_world.url}/b/acme-raw",
-            },
-        ],
-        "count": 2,
-        "next_cursor": None,
-        "scope": "role",
-        "source": "buckets",
-    }
-    assert received == ["stackBuckets"]
 
 
 @pytest.mark.parametrize(
@@ -68,24 +31,23 @@ async def test_older_stacks_list_what_the_caller_may_see(
     configs = {"data": {"bucketConfigs": [make_bucket("acme-raw")]}}
     answer_queries(
         monkeypatch,
-        {"stackBuckets": NOT_UNDERSTOOD, "stackBucketConfigs": configs, "me": me, "meWithoutRole": NOT_UNDERSTOOD},
+        {"bucketTitles": NOT_UNDERSTOOD, "bucketConfigTitles": configs, "me": me, "meWithoutRole": NOT_UNDERSTOOD},
     )
-    answer = await read()
+    answer = await read(LIST)
     assert [row["name"] for row in answer["buckets"]] == ["acme-raw"]
     assert (answer["source"], answer["scope"]) == ("bucketConfigs", scope)
 
 
 async def test_a_failed_fallback_does_not_hide_the_refusal(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer_queries(monkeypatch, {"stackBuckets": refuse(["buckets"]), "stackBucketConfigs": refuse(["bucketConfigs"])})
-    error = await get_resource("quilt://buckets")
-    assert isinstance(error, GetResourceError)
+    answer_queries(monkeypatch, {"bucketTitles": refuse(["buckets"]), "bucketConfigTitles": refuse(["bucketConfigs"])})
+    error = await read_error(LIST)
     assert (error.message, error.details) == ("The Quilt stack could not read the data.", "GraphQL error at buckets")
 
 
 async def test_many_buckets_are_paged(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"acme-{at:04}" for at in range(1500)]
     buckets = [make_bucket(name) for name in reversed(names)]
-    answer_queries(monkeypatch, {"stackBuckets": {"data": {"buckets": buckets}}})
+    answer_queries(monkeypatch, {"bucketTitles": {"data": {"buckets": buckets}}})
     seen: list[str] = []
     uri = "quilt://buckets?limit=200"
     while uri:
@@ -98,24 +60,22 @@ async def test_many_buckets_are_paged(fresh_world: World, monkeypatch: pytest.Mo
 
 
 async def test_a_cursor_of_another_list_is_refused(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer_queries(monkeypatch, {"stackBuckets": {"data": {"buckets": []}}})
-    error = await get_resource("quilt://buckets?cursor=WzEsIngiLCJ5Il0")
-    assert isinstance(error, GetResourceError)
+    answer_queries(monkeypatch, {"bucketTitles": {"data": {"buckets": []}}})
+    error = await read_error("quilt://buckets?cursor=WzEsIngiLCJ5Il0")
     assert error.error == "InvalidTemplateVariable"
 
 
 async def test_a_cursor_of_another_stack_is_refused(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer_queries(monkeypatch, {"stackBuckets": {"data": {"buckets": [make_bucket("a"), make_bucket("b")]}}})
+    answer_queries(monkeypatch, {"bucketTitles": {"data": {"buckets": [make_bucket("a"), make_bucket("b")]}}})
     own, other = (
         encode("=a", compute_tag("buckets", url)) for url in (fresh_world.registry_url, "https://registry.example.com")
     )
     assert [row["name"] for row in (await read(f"quilt://buckets?cursor={own}"))["buckets"]] == ["b"]
-    error = await get_resource(f"quilt://buckets?cursor={other}")
-    assert isinstance(error, GetResourceError)
+    error = await read_error(f"quilt://buckets?cursor={other}")
     assert error.error == "InvalidTemplateVariable"
 
 
 async def test_the_name_in_a_link_is_encoded(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer_queries(monkeypatch, {"stackBuckets": {"data": {"buckets": [make_bucket("../x?y#z")]}}})
-    [row] = (await read("quilt://buckets"))["buckets"]
+    answer_queries(monkeypatch, {"bucketTitles": {"data": {"buckets": [make_bucket("../x?y#z")]}}})
+    [row] = (await read(LIST))["buckets"]
     assert row["catalog_url"] == f"{fresh_world.url}/b/..%2Fx%3Fy%23z"

@@ -12,9 +12,6 @@ from botocore.exceptions import ClientError
 from botocore.model import OperationModel
 from pydantic import TypeAdapter, ValidationError
 
-# private, so this test fails if an upgrade moves it
-from quilt3._graphql_client import exceptions as graphql
-
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, ResourceFailure, Unavailable, find_failure
 from quilt_mcp.services.stack.failures import (
     ACTIONS,
@@ -22,7 +19,6 @@ from quilt_mcp.services.stack.failures import (
     FAILURES,
     AWSKeysExpired,
     NotSignedInToQuilt,
-    QueryNotUnderstood,
     RefusedByAWS,
     RequestRejected,
     Throttled,
@@ -58,8 +54,6 @@ FOREIGN = [
     urllib3.exceptions.ReadTimeoutError,
     urllib3.exceptions.ProtocolError,
     urllib3.exceptions.DecodeError,
-    graphql.GraphQLClientGraphQLMultiError,
-    graphql.GraphQLClientInvalidResponseError,
 ]
 
 
@@ -172,21 +166,11 @@ def test_an_operation_without_an_iam_action_is_named_itself() -> None:
         (requests.exceptions.JSONDecodeError("x", "y", 0), Unavailable),
         (requests.exceptions.InvalidURL(), ResourceExecutionError),
         (urllib3.exceptions.ProtocolError(), Unavailable),
-        (graphql.GraphQLClientInvalidResponseError(requests.Response()), Unavailable),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_an_exception_of_a_library_maps_to_its_failure(error: Exception, failure: type[ResourceFailure]) -> None:
     assert type(find_failure(error, FAILURES)) is failure
-
-
-def test_the_failure_of_a_graphql_error_has_its_fields_but_not_its_text() -> None:
-    error = graphql.GraphQLClientGraphQLMultiError.from_errors_dicts(
-        [{"message": "secret", "path": ["admin", "user"]}, {"message": "secret"}], data={}
-    )
-    translated = find_failure(error, FAILURES)
-    assert type(translated) is QueryNotUnderstood
-    assert translated.details == "GraphQL error at admin.user, query"
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ async def test_renewing_the_token_has_a_time_limit() -> None:
 
 def respond_except(path: str) -> Answers:
     """Return the responses of a stack that knows the caller. It does not respond on one path."""
-    me = {"name": "ann", "email": "ann@acme.example", "isAdmin": False, "role": {"name": "R"}, "roles": []}
+    me = {"name": "ann", "email": "ann@acme.example", "is_admin": False, "role": {"name": "R"}, "roles": []}
     return lambda request: None if request.path == path else Answer(HTTPStatus.OK, {"data": {"me": me}})
 
 
@@ -242,7 +242,7 @@ async def test_a_throttled_call_is_retried_once(monkeypatch: pytest.MonkeyPatch)
 async def test_a_throttled_call_to_athena_ends_while_the_clock_of_the_machine_stands_still(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """botocore's adaptive retry mode would wait for the clock of the machine."""
+    """botocore's adaptive retry mode would wait for it."""
     monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", "60")
     throttled = Answer(HTTPStatus.BAD_REQUEST, {"__type": "ThrottlingException", "message": "Rate exceeded"})
     with SilentServer(lambda _: throttled) as athena:

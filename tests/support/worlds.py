@@ -17,7 +17,6 @@ import pytest
 import quilt3.session
 import quilt3.util
 import time_machine
-from botocore.retries.bucket import Clock
 
 from quilt_mcp.commands.demo import requirements_sample
 from quilt_mcp.commands.demo import world as demo
@@ -61,13 +60,11 @@ def in_world(*names: str, soak: Iterable[str] = ()) -> pytest.MarkDecorator:
 def enter_stopped(name: str) -> Iterator[World]:
     """Enter a world in which the clock stands still at NOW.
 
-    time.monotonic runs on. botocore's adaptive retries use it here, because they wait until time.time has moved: for
-    ever, if it stands still. Pauses before another look for a renewed token take no time.
+    time.monotonic runs on. Pauses before another look for a renewed token take no time.
     """
     with (
         patch.dict(os.environ, PATIENCE.get(name, {})),
         time_machine.travel(NOW, tick=False),
-        patch.object(Clock, "current_time", lambda _: time.monotonic()),
         patch.object(local_sign_in, "time", SimpleNamespace(sleep=lambda _: time.sleep(0))),
         patch.object(demo, "log_in", _write_login),
         patch.object(requirements_sample, "zlib", SimpleNamespace(decompress=_decompress_once)),

@@ -144,6 +144,26 @@ def _encrypt(bucket: Bucket) -> Bucket:
 
 KMS = replace(_give_role(ADMIN, KMS_ROLE), buckets=tuple(map(_encrypt, ACME.buckets)))
 
+# Since Quilt 1.70, the registry limits the session of a managed role to the buckets that the role may read, and to
+# Quilt's Iceberg tables of these buckets. The IAM role itself may read all of the stack here, which is a guess.
+ICEBERG = f"arn:aws:glue:{REGION}:{ACCOUNT_ID}"
+LIMITED = ACME.find_role("Researcher")
+SESSION = (
+    Statement(("s3:ListBucket",), tuple(arn for name in LIMITED.permissions for arn in _name(name))),
+    Statement(("s3:Get*",), tuple(arn for name in LIMITED.permissions for arn in _name(name, "*"))),
+    Statement(("s3:PutObject", "s3:DeleteObject"), _name(RESULTS, "*")),
+    Statement(("athena:*",)),
+    Statement(
+        ("glue:GetDatabase", "glue:GetDatabases", "glue:GetTable", "glue:GetTables"),
+        (
+            f"{ICEBERG}:catalog",
+            f"{ICEBERG}:database/*",
+            *(f"{ICEBERG}:table/quilt-acme-icebergdatabase/{name}_package_*" for name in LIMITED.permissions),
+        ),
+    ),
+)
+SESSION_LIMITED = replace(LIMITED, statements=(Statement(("s3:*", "glue:*", "athena:*")),), session=SESSION)
+
 GLUE_DENIED = replace(ACME.find_role("Researcher"), statements=(Statement(("glue:*",), effect="Deny"),))
 
 TEAMS = tuple(f"team-{number:02}" for number in range(THROTTLED_WORK_GROUPS))
@@ -203,6 +223,7 @@ AWS_WORLDS: dict[str, AWSWorld] = {
     "denied_by_policy": AWSWorld(ADMIN, _give_role(ADMIN, replace(PLATFORM, statements=DENIALS))),
     "denied_by_boundary": AWSWorld(ADMIN, _give_role(ADMIN, replace(PLATFORM, boundary=BOUNDARY))),
     "denied_by_kms": AWSWorld(ADMIN, KMS),
+    "session_policy": AWSWorld(MEMBER, _give_role(MEMBER, SESSION_LIMITED)),
     "glue_denied": AWSWorld(MEMBER, _give_role(MEMBER, GLUE_DENIED)),
     "athena_throttled": AWSWorld(ADMIN, THROTTLED, _limit_athena),
     "many_buckets": AWSWorld(ADMIN, MANY, _close_archives),

@@ -1,14 +1,14 @@
 """Cursors: opaque texts that say where the next page of a list starts.
 
 A cursor contains the key of the last row and a tag of the list and the caller. It becomes a bound parameter of a query
-that filters by the caller's scope, so a forged cursor gains nothing. Cursors of another caller, list or version are
-refused.
+that filters by the caller's scope, so a forged cursor gains nothing. Cursors of another list or version are refused.
 """
 
 import base64
 import binascii
 import hashlib
 import json
+import re
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
 
@@ -28,8 +28,8 @@ def encode(after: str, tag: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def decode(cursor: str, tag: str) -> str:
-    """Return the key of the last row before this cursor's page.
+def decode(cursor: str, tag: str, form: str = r"[\s\S]*") -> str:
+    """Return the key of the last row before this cursor's page. `form` is the regular expression for keys.
 
     Raises:
         InvalidTemplateVariable: `encode` did not make this cursor for a list with this tag.
@@ -39,7 +39,7 @@ def decode(cursor: str, tag: str) -> str:
             raise ValueError  # noqa: TRY301 - one error for every invalid cursor
         padded = cursor + "=" * (-len(cursor) % 4)
         version, owner, after = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-        if (version, owner) != (VERSION, tag) or encode(after, tag) != cursor:
+        if (version, owner) != (VERSION, tag) or encode(after, tag) != cursor or not re.fullmatch(form, after):
             raise ValueError  # noqa: TRY301 - the same
     except (binascii.Error, ValueError, TypeError, RecursionError) as error:
         raise InvalidTemplateVariable(

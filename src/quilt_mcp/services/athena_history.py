@@ -1,7 +1,8 @@
 """athena://query/history: past queries of all workgroups, within Athena's quotas.
 
-The quotas are for each operation and the whole account. Quotas that are exceeded cost more than they save: botocore
-then halves the rate of calls, and raises it slowly.
+The quotas are for each operation and the whole account. If others use them too, AWS throttles calls: then the rate is
+halved, and raised slowly. botocore's adaptive mode would do so for all operations of a client together, and waits as
+long as the clock of the machine is set back.
 """
 
 import math
@@ -19,19 +20,14 @@ from typing_extensions import TypedDict
 from quilt_mcp.app import current_app
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable
-from quilt_mcp.services.athena_tables import (
-    AWSQueryExecution,
-    AWSQueryExecutions,
-    AWSQueryIds,
-    AWSWorkGroup,
-    AWSWorkGroups,
-)
 from quilt_mcp.services.lists import NOT_IN_TIME, SharedAttempts, fan_out
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import RefusedByAWS
+from quilt_mcp.services.stack.failures import RefusedByAWS, Throttled
 
 if TYPE_CHECKING:
+    from types_boto3_athena import type_defs as athena
+
     from quilt_mcp.services.stack.aws import AWSClients
 
 WORKERS = 4
@@ -55,11 +51,15 @@ DETAILS = Quota("GetWorkGroup", 20, 39)
 WORKGROUPS = Quota("ListWorkGroups", 20, 39)
 
 
+SLOWEST_SECONDS = 2.0  # the most time between two calls
+RAISE = 0.9  # the change of this time by a call that AWS did not throttle
+
+
 class _Pace:
     """Says when the next call of an operation may start. It is thread-safe."""
 
     def __init__(self, quota: Quota) -> None:
-        self._interval = 1 / quota.per_second
+        self._shortest = self._interval = 1 / quota.per_second
         self._burst_seconds = quota.burst * self._interval
         self._last = -math.inf
         self._lock = threading.Lock()
@@ -72,6 +72,15 @@ class _Pace:
                 return None
             self._last = start
             return start
+
+    def adapt(self, *, is_throttled: bool) -> None:
+        """Adapt the rate to the result of a call."""
+        with self._lock:
+            if is_throttled:
+                self._burst_seconds = 0.0
+                self._interval = min(2 * self._interval, SLOWEST_SECONDS)
+            else:
+                self._interval = max(RAISE * self._interval, self._shortest)
 
 
 def share_read(read: Callable[[K], T], key: K) -> T:
@@ -110,9 +119,12 @@ def ask_each(call: Callable[[K], T], items: Iterable[K], *, until: float, quota:
                 return None
             time.sleep(max(0, start - time.monotonic()))
         try:
-            return call(item)
+            answer = call(item)
         except ResourceFailure as failure:
+            pace.adapt(is_throttled=isinstance(failure, Throttled))
             return failure
+        pace.adapt(is_throttled=False)
+        return answer
 
     found = fan_out(ask, items, seconds=max(0, until - time.monotonic()), workers=WORKERS)
     return {item: answer for item, answer in found.items() if answer is not None}
@@ -132,23 +144,13 @@ class WorkgroupList(NamedTuple):
         is_complete: false if the account has more than MAX_WORKGROUPS, or if there was no time for all of them.
     """
 
-    enabled: list[AWSWorkGroup]
+    enabled: "list[athena.WorkGroupSummaryTypeDef]"
     disabled: list[str]
     is_complete: bool
 
 
 def list_enabled_workgroups(aws: "AWSClients", *, until: float) -> WorkgroupList:
-    """List the enabled workgroups of the account.
-
-    Args:
-        aws: the caller's.
-        until: when the time is over, on the monotonic clock.
-
-    Raises:
-        Unavailable: no workgroup was listed in time.
-        ResourceFailure: AWS returned a failure, or the same page token twice.
-    """
-    read, is_last = list[AWSWorkGroup](), False
+    read, is_last = list["athena.WorkGroupSummaryTypeDef"](), False
     token, tokens = "", {""}
     while not is_last and len(read) <= MAX_WORKGROUPS:
         page = ask_each(partial(_list_page, aws), [token], until=until, quota=WORKGROUPS).get(token)
@@ -170,16 +172,16 @@ def list_enabled_workgroups(aws: "AWSClients", *, until: float) -> WorkgroupList
     return WorkgroupList(enabled, disabled, is_all)
 
 
-def is_of_spark(workgroup: AWSWorkGroup) -> bool:
-    """Return whether a workgroup runs notebooks, and no queries."""
+def is_of_spark(workgroup: "athena.WorkGroupSummaryTypeDef") -> bool:
     return "spark" in workgroup.get("EngineVersion", {}).get("EffectiveEngineVersion", "").lower()
 
 
-def _list_page(aws: "AWSClients", token: str) -> AWSWorkGroups:
+def _list_page(aws: "AWSClients", token: str) -> "athena.ListWorkGroupsOutputTypeDef":
     """List a page of workgroups. The token of the first page is empty."""
     given = {"NextToken": token} if token else {}
-    page: AWSWorkGroups = aws.call("athena", "list_work_groups", MaxResults=WORKGROUPS_PAGE, **given)
-    return page
+    found: athena.ListWorkGroupsOutputTypeDef
+    found = aws.call("athena", "list_work_groups", MaxResults=WORKGROUPS_PAGE, **given)
+    return found
 
 
 class QueryRow(TypedDict):
@@ -289,12 +291,11 @@ class _Described:
         failures: why the queries of a workgroup are missing; None if there was no time.
     """
 
-    executions: list[AWSQueryExecution] = field(default_factory=list)
+    executions: "list[athena.QueryExecutionTypeDef]" = field(default_factory=list)
     unprocessed: int = 0
     failures: dict[str, ResourceFailure | None] = field(default_factory=dict)
 
     def add(self, other: "_Described") -> None:
-        """Add the queries of another batch."""
         self.executions += other.executions
         self.unprocessed += other.unprocessed
         self.failures |= other.failures
@@ -362,7 +363,6 @@ def _raise_unless_refused(failed: Mapping[str, ResourceFailure | None]) -> None:
 def _find_failures(
     names: Sequence[str], found: Mapping[str, _Listed | _Described | ResourceFailure]
 ) -> dict[str, ResourceFailure | None]:
-    """Return the failure of each workgroup that was not listed; None if there was no time for it."""
     answers = {name: found.get(name) for name in names}
     return {name: answer for name, answer in answers.items() if answer is None or isinstance(answer, ResourceFailure)}
 
@@ -385,7 +385,7 @@ def _list_newest(
 def _read_page(aws: "AWSClients", before: _Listed) -> _Listed | _Described:
     """Add a page to the newest queries of a workgroup. If they then fill a batch, describe them at once."""
     given = {"NextToken": before.token} if before.token else {}
-    page: AWSQueryIds = aws.call(
+    page: athena.ListQueryExecutionsOutputTypeDef = aws.call(
         "athena", "list_query_executions", WorkGroup=before.workgroup, MaxResults=PAGE, **given
     )
     ids, token = (*before.ids, *page.get("QueryExecutionIds", []))[:PAGE], page.get("NextToken", "")
@@ -422,17 +422,17 @@ def _split(batch: Batch, answer: _Described | ResourceFailure | None) -> list[Ba
 
 
 def _describe(aws: "AWSClients", batch: Batch) -> _Described:
-    answer: AWSQueryExecutions = aws.call(
+    answer: athena.BatchGetQueryExecutionOutputTypeDef = aws.call(
         "athena", "batch_get_query_execution", QueryExecutionIds=[one for _, one in batch]
     )
     return _Described(answer.get("QueryExecutions", []), len(answer.get("UnprocessedQueryExecutionIds", [])))
 
 
-def _get_age_key(execution: AWSQueryExecution) -> tuple[datetime, str]:
+def _get_age_key(execution: "athena.QueryExecutionTypeDef") -> tuple[datetime, str]:
     return execution.get("Status", {}).get("SubmissionDateTime", NEVER), execution["QueryExecutionId"]
 
 
-def _query_row(execution: AWSQueryExecution) -> QueryRow:
+def _query_row(execution: "athena.QueryExecutionTypeDef") -> QueryRow:
     status, statistics = execution.get("Status", {}), execution.get("Statistics", {})
     query, reason = execution.get("Query", ""), status.get("StateChangeReason")
     return {

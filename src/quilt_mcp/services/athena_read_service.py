@@ -7,14 +7,15 @@ can be the beginning of another's: the workgroups of `acme-staging` also begin l
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from typing_extensions import TypedDict
 
 from quilt_mcp.app import current_app
 from quilt_mcp.core.answers import iso
-from quilt_mcp.core.errors import ResourceFailure
+from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.athena_history import (
     DETAILS,
     WORKGROUPS_SHARE,
@@ -26,15 +27,12 @@ from quilt_mcp.services.athena_history import (
 )
 from quilt_mcp.services.athena_tables import (
     DATA_CATALOG,
-    AWSDatabase,
-    AWSTable,
-    AWSWorkGroup,
-    AWSWorkGroupConfiguration,
-    AWSWorkGroupDetails,
     cut_parameters,
     describe_link,
+    read_databases,
 )
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
+from quilt_mcp.services.buckets import fetch_names, fetch_own_role
 from quilt_mcp.services.governance_service import is_managed
 from quilt_mcp.services.lists import NOT_IN_TIME
 from quilt_mcp.services.settings import QuiltSettings
@@ -42,8 +40,14 @@ from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import RefusedByAWS
 
 if TYPE_CHECKING:
+    from types_boto3_athena import type_defs as athena
+    from types_boto3_glue import type_defs as glue
+
     from quilt_mcp.services.stack.aws import AWSClients
     from quilt_mcp.services.stack.caller import Caller, Standing
+
+    Details = Mapping[str, athena.WorkGroupConfigurationOutputTypeDef | ResourceFailure | None]
+    """The details of workgroups by name, or why they failed. Those not reached in time are None or missing."""
 
 
 class DatabaseRow(TypedDict):
@@ -52,8 +56,8 @@ class DatabaseRow(TypedDict):
     Attributes:
         name: its name.
         description: its description; empty if there is none.
-        location_uri: the S3 location of its tables; null if not set, or if the source is Athena.
-        create_time: ISO 8601 in UTC; null if unknown, or if the source is Athena.
+        location_uri: the S3 location of its tables; null if not set.
+        create_time: ISO 8601 in UTC; null if unknown.
         parameters: its parameters, sorted. Of many or long ones, only a part.
         parameters_truncated: whether parameters are left out or cut: at most 100, with 1,000 characters each.
         link_target: for a resource link, the account and the database to which it points; null otherwise.
@@ -84,7 +88,7 @@ class DatabasesAnswer(TypedDict):
     databases: list[DatabaseRow]
     data_catalog_name: str
     count: int
-    source: Literal["glue", "athena"]
+    source: Literal["glue"]
     region: str
 
 
@@ -168,53 +172,33 @@ WORKGROUP_PREFIX = "QuiltUserAthena-"
 FOR_OTHER_ROLES = "NonManagedRoleWorkgroup"
 ASK = "Ask a Quilt administrator which workgroup to use."
 MAX_DATABASES = 5
-TAG_TABLES = ".*_package_tag"
-"""The names of one of Quilt's four tables for each bucket, as a regular expression for Glue."""
+TAG_TABLE = "_package_tag"
+"""The end of the name of one of Quilt's four tables for each bucket."""
 REPEAT = "Read athena://workgroups again in a minute."
-
-Details = Mapping[str, AWSWorkGroupConfiguration | ResourceFailure | None]
-"""The details of workgroups by name, or why they failed. Those that were not reached in time are None or missing."""
-
-
-class _Choice(NamedTuple):
-    """The workgroup, if there is one, and the reason."""
-
-    workgroup: str | None
-    reason: str
 
 
 def recommend(
     caller: "Caller",
     aws: "AWSClients",
     standing: "Standing | None",
-    details: Details,
+    details: "Details",
     *,
     disabled: Iterable[str] = (),
     all_listed: bool,
 ) -> RecommendedWorkgroup:
-    """Return what the caller's queries should use, with the evidence.
-
-    Args:
-        caller: the caller.
-        aws: the caller's.
-        standing: the caller's; None without a login.
-        details: the details of the enabled workgroups, or why they failed; None if there was no time.
-        disabled: the disabled workgroups.
-        all_listed: whether these are all enabled workgroups of the account.
-    """
     stack = fetch_stack_prefix(caller)
     prefix = _make_prefix(stack).lower() if stack else None
     ours = {name: one for name, one in details.items() if prefix and name.lower().startswith(prefix)}
     unusable = [name for name in disabled if prefix and name.lower().startswith(prefix)]
     candidates = sorted(name for name, one in ours.items() if one is not None and not isinstance(one, ResourceFailure))
     all_known = all_listed and all(name in candidates or isinstance(one, RefusedByAWS) for name, one in ours.items())
-    choice = _choose(caller, standing, stack, candidates, unusable, all_known=all_known)
+    workgroup, workgroup_reason = _choose(caller, standing, stack, candidates, unusable, all_known=all_known)
     catalog, exists, reason = _find_tabulator_catalog(aws, stack)
-    iceberg, iceberg_reason = _find_iceberg_database(aws, stack)
+    iceberg, iceberg_reason = _find_iceberg_database(caller, aws, stack)
     return {
         "role": standing.role if standing else None,
-        "workgroup": choice.workgroup,
-        "workgroup_reason": choice.reason,
+        "workgroup": workgroup,
+        "workgroup_reason": workgroup_reason,
         "candidates": candidates,
         "disabled": unusable,
         "data_catalog": DATA_CATALOG,
@@ -238,28 +222,26 @@ def _choose(
     disabled: Sequence[str],
     *,
     all_known: bool,
-) -> _Choice:
+) -> tuple[str | None, str]:
+    """Return the workgroup, if there is one, and the reason."""
     start = len(_make_prefix(stack or ""))
     suffixes = {name[start:].lower(): name for name in candidates}
     closed = {name[start:].lower(): name for name in disabled}
     if standing and standing.role and (own := closed.get(standing.role.lower())):
-        return _Choice(
-            None, f"{own} has the name of your role, and is disabled. Ask a Quilt administrator to enable it."
-        )
+        return None, f"{own} has the name of your role, and is disabled. Ask a Quilt administrator to enable it."
     if standing and standing.role and (own := suffixes.get(standing.role.lower())):
-        return _Choice(own, "It has the name of your role, and AWS returned its details to you.")
+        return own, "It has the name of your role, and AWS returned its details to you."
     if stack and all_known and not disabled and len(candidates) == 1 and _belongs_to(stack, candidates[0]):
-        return _Choice(candidates[0], "AWS returned the details of no other workgroup of the Quilt stack to you.")
+        return candidates[0], "AWS returned the details of no other workgroup of the Quilt stack to you."
     shared = suffixes.get(FOR_OTHER_ROLES.lower())
     if standing and shared and _has_custom_role(caller, standing):
-        return _Choice(shared, "Quilt does not manage your role, and this is Quilt's workgroup for such roles.")
+        return shared, "Quilt does not manage your role, and this is Quilt's workgroup for such roles."
     if disabled and all_known:
-        return _Choice(None, f"No enabled workgroup has your role's name. Disabled: {', '.join(disabled)}. {ASK}")
-    return _Choice(None, _explain(stack, candidates, all_known=all_known))
+        return None, f"No enabled workgroup has your role's name. Disabled: {', '.join(disabled)}. {ASK}"
+    return None, _explain(stack, candidates, all_known=all_known)
 
 
 def _explain(stack: str | None, candidates: Sequence[str], *, all_known: bool) -> str:
-    """Return why no workgroup is recommended."""
     if stack is None:
         return f"The name of the Quilt stack is unknown, so its workgroups are, too. {ASK}"
     if not all_known:
@@ -278,13 +260,8 @@ def _belongs_to(stack: str, workgroup: str) -> bool:
 
 def _has_custom_role(caller: "Caller", standing: "Standing") -> bool:
     """Return whether Quilt does not manage the caller's role. Only administrators may ask the stack."""
-    if not standing.is_admin or not standing.role:
-        return False
-    try:
-        roles = caller.query_stack(lambda stack: stack.roles_list())
-    except ResourceFailure:
-        return False
-    return any(role.name == standing.role and not is_managed(role) for role in roles)
+    role = fetch_own_role(caller, standing)
+    return not isinstance(role, str) and not is_managed(role)
 
 
 def _find_tabulator_catalog(aws: "AWSClients", stack: str | None) -> tuple[str | None, Literal[True] | None, str]:
@@ -298,26 +275,33 @@ def _find_tabulator_catalog(aws: "AWSClients", stack: str | None) -> tuple[str |
     return name, True, "Its name follows from the name of the Quilt stack, and Athena has a data catalog of this name."
 
 
-def _find_iceberg_database(aws: "AWSClients", stack: str | None) -> tuple[str | None, str]:
+def _find_iceberg_database(caller: "Caller", aws: "AWSClients", stack: str | None) -> tuple[str | None, str]:
     """Find the Glue database in which stacks from 1.70 on keep four tables about the packages of each bucket.
 
     No API of the stack names it. Its tables do.
     """
     try:
-        listed: Iterable[AWSDatabase] = aws.list_items("glue", "get_databases", "DatabaseList", MaxResults=100)
-        names = [one["Name"] for one in listed if "iceberg" in one["Name"].lower()]
+        names = [one["Name"] for one in read_databases(aws) if "iceberg" in one["Name"].lower()]
         for name in sorted(names, key=lambda one: ((stack or "") not in one.lower(), one))[:MAX_DATABASES]:
-            found: list[AWSTable] = aws.call(
-                "glue", "get_tables", DatabaseName=name, Expression=TAG_TABLES, MaxResults=1
-            ).get("TableList", [])
-            if found:
-                return (
-                    name,
-                    f"Glue has the table {found[0]['Name']} in it, which Quilt keeps for the packages of a bucket.",
-                )
+            if table := _find_tag_table(caller, aws, name):
+                return name, f"Glue has the table {table} in it, which Quilt keeps for the packages of a bucket."
     except ResourceFailure as failure:
         return None, f"Not found: {failure.message}"
     return None, "Glue shows you no database of this kind. Quilt Platform keeps one since 1.70; ask an administrator."
+
+
+def _find_tag_table(caller: "Caller", aws: "AWSClients", database: str) -> str | None:
+    """Find one of Quilt's tables. A session policy of the stack can allow those of the caller's buckets alone."""
+    try:
+        given = {"DatabaseName": database, "Expression": f".*{TAG_TABLE}", "MaxResults": 1}
+        found: list[glue.TableTypeDef] = aws.call("glue", "get_tables", **given).get("TableList", [])
+        return found[0]["Name"] if found else None
+    except RefusedByAWS:
+        for bucket in fetch_names(caller)[:MAX_DATABASES] if caller.login.signed_in else ():
+            with suppress(NotFound, RefusedByAWS):
+                name = f"{bucket}{TAG_TABLE}"
+                return str(aws.call("glue", "get_table", DatabaseName=database, Name=name)["Table"]["Name"])
+        raise
 
 
 def athena_workgroups_list() -> WorkgroupsAnswer:
@@ -350,21 +334,24 @@ def athena_workgroups_list() -> WorkgroupsAnswer:
     }
 
 
-def _read_details(aws: "AWSClients") -> tuple[WorkgroupList, Details]:
+def _read_details(aws: "AWSClients") -> "tuple[WorkgroupList, Details]":
     seconds, started = current_app().settings_as(QuiltSettings).probe_seconds, time.monotonic()
     listed = list_enabled_workgroups(aws, until=started + WORKGROUPS_SHARE * seconds)
     names = [one["Name"] for one in listed.enabled]
     return listed, ask_each(partial(_read_workgroup, aws), names, until=started + seconds, quota=DETAILS)
 
 
-def _read_workgroup(aws: "AWSClients", name: str) -> AWSWorkGroupConfiguration:
-    details: AWSWorkGroupDetails = aws.call("athena", "get_work_group", WorkGroup=name).get("WorkGroup", {})
+def _read_workgroup(aws: "AWSClients", name: str) -> "athena.WorkGroupConfigurationOutputTypeDef":
+    details: athena.WorkGroupTypeDef = aws.call("athena", "get_work_group", WorkGroup=name).get("WorkGroup", {})
     return details.get("Configuration", {})
 
 
-def _workgroup_row(listed: AWSWorkGroup, details: AWSWorkGroupConfiguration | ResourceFailure | None) -> WorkgroupRow:
+def _workgroup_row(
+    listed: "athena.WorkGroupSummaryTypeDef",
+    details: "athena.WorkGroupConfigurationOutputTypeDef | ResourceFailure | None",
+) -> WorkgroupRow:
     is_known = details is not None and not isinstance(details, ResourceFailure)
-    configuration: AWSWorkGroupConfiguration = (
+    configuration: athena.WorkGroupConfigurationOutputTypeDef = (
         {} if details is None or isinstance(details, ResourceFailure) else details
     )
     return {
@@ -387,46 +374,20 @@ __all__ = ["athena_databases_list", "athena_query_history", "athena_workgroups_l
 def athena_databases_list() -> DatabasesAnswer:
     """The databases of Glue.
 
-    Each has its name, description, location, creation time and parameters. If you may not list databases in Glue,
-    Athena is asked, which in most accounts needs the same right. If Athena lists them, `source` is "athena", and the
-    location and creation time are null, because Athena does not return them.
+    Each has its name, description, location, creation time and parameters.
     """
     aws = current_caller().aws
-    source: Literal["glue", "athena"] = "glue"
-    try:
-        rows = _database_rows(aws.list_items("glue", "get_databases", "DatabaseList", MaxResults=100))
-    except RefusedByAWS as refusal:
-        source, rows = "athena", _list_in_athena(aws, refusal)
+    rows = sorted(map(_database_row, read_databases(aws)), key=lambda row: row["name"])
     return {
         "databases": rows,
         "data_catalog_name": DATA_CATALOG,
         "count": len(rows),
-        "source": source,
+        "source": "glue",
         "region": aws.region,
     }
 
 
-def _list_in_athena(aws: "AWSClients", refusal: RefusedByAWS) -> list[DatabaseRow]:
-    """List the databases in Athena.
-
-    Raises:
-        RefusedByAWS: Athena did not list them. This is the refusal of Glue, because its right is what the caller needs.
-    """
-    try:
-        return _database_rows(
-            aws.list_items("athena", "list_databases", "DatabaseList", CatalogName=DATA_CATALOG, MaxResults=50)
-        )
-    except ResourceFailure as failure:
-        refusal.details = f"{refusal.details}; then Athena: {failure.details or failure.message}"
-        raise refusal from failure
-
-
-def _database_rows(databases: Iterable[AWSDatabase]) -> list[DatabaseRow]:
-    rows = [_database_row(database) for database in databases]
-    return sorted(rows, key=lambda row: row["name"])
-
-
-def _database_row(database: AWSDatabase) -> DatabaseRow:
+def _database_row(database: "glue.DatabaseTypeDef") -> DatabaseRow:
     parameters, federation = database.get("Parameters", {}), database.get("FederatedDatabase", {})
     kept = cut_parameters(parameters)
     return {

@@ -4,209 +4,28 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, NotRequired
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 from typing_extensions import TypedDict
 
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound, ResourceFailure
-from quilt_mcp.services.lists import cut_page
+from quilt_mcp.services.lists import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 
 if TYPE_CHECKING:
+    from types_boto3_glue import type_defs as glue
+
     from quilt_mcp.services.stack.aws import AWSClients
 
 DATA_CATALOG = "AwsDataCatalog"
 
 
-class AWSDatabase(TypedDict):
-    """A database in a response of Glue or Athena."""
-
-    Name: str
-    Description: NotRequired[str]
-    LocationUri: NotRequired[str]
-    CreateTime: NotRequired[datetime]
-    Parameters: NotRequired[dict[str, str]]
-    TargetDatabase: NotRequired["AWSTarget"]
-    FederatedDatabase: NotRequired["AWSFederation"]
-
-
-class AWSTarget(TypedDict, total=False):
-    """What a resource link points to."""
-
-    CatalogId: str
-    DatabaseName: str
-    Name: str
-    Region: str
-
-
-class AWSFederation(TypedDict, total=False):
-    """The source of a database outside Glue."""
-
-    Identifier: str
-    ConnectionName: str
-
-
-class AWSEngine(TypedDict, total=False):
-    """The engine of a workgroup."""
-
-    EffectiveEngineVersion: str
-
-
-class AWSWorkGroup(TypedDict):
-    """A workgroup in a response of ListWorkGroups."""
-
-    Name: str
-    State: NotRequired[str]
-    Description: NotRequired[str]
-    CreationTime: NotRequired[datetime]
-    EngineVersion: NotRequired[AWSEngine]
-
-
-class AWSWorkGroups(TypedDict, total=False):
-    """A page of a response of ListWorkGroups."""
-
-    WorkGroups: list[AWSWorkGroup]
-    NextToken: str
-
-
-class AWSResultConfiguration(TypedDict, total=False):
-    """Where results are stored."""
-
-    OutputLocation: str
-
-
-class AWSWorkGroupConfiguration(TypedDict, total=False):
-    """The settings of a workgroup."""
-
-    ResultConfiguration: AWSResultConfiguration
-    EnforceWorkGroupConfiguration: bool
-    ManagedQueryResultsConfiguration: "AWSManagedResults"
-
-
-class AWSManagedResults(TypedDict, total=False):
-    """Whether Athena stores results itself."""
-
-    Enabled: bool
-
-
-class AWSWorkGroupDetails(TypedDict, total=False):
-    """A workgroup in a response of GetWorkGroup."""
-
-    Configuration: AWSWorkGroupConfiguration
-
-
-class AWSQueryStatus(TypedDict, total=False):
-    """The status of a query execution."""
-
-    State: str
-    SubmissionDateTime: datetime
-    CompletionDateTime: datetime
-    StateChangeReason: str
-
-
-class AWSQueryStatistics(TypedDict, total=False):
-    """The statistics of a query execution."""
-
-    EngineExecutionTimeInMillis: int
-    DataScannedInBytes: int
-
-
-class AWSQueryContext(TypedDict, total=False):
-    """Where a query ran."""
-
-    Database: str
-
-
-class AWSQueryExecution(TypedDict):
-    """A query execution in a response of BatchGetQueryExecution."""
-
-    QueryExecutionId: str
-    Query: NotRequired[str]
-    Status: NotRequired[AWSQueryStatus]
-    Statistics: NotRequired[AWSQueryStatistics]
-    ResultConfiguration: NotRequired[AWSResultConfiguration]
-    QueryExecutionContext: NotRequired[AWSQueryContext]
-    WorkGroup: NotRequired[str]
-
-
-class AWSQueryIds(TypedDict, total=False):
-    """A page of a response of ListQueryExecutions."""
-
-    QueryExecutionIds: list[str]
-    NextToken: str
-
-
-class AWSQueryExecutions(TypedDict, total=False):
-    """A response of BatchGetQueryExecution."""
-
-    QueryExecutions: list[AWSQueryExecution]
-    UnprocessedQueryExecutionIds: list[object]
-
-
-class AWSColumn(TypedDict):
-    """A column in a response of Glue."""
-
-    Name: str
-    Type: NotRequired[str]
-    Comment: NotRequired[str]
-    Parameters: NotRequired[dict[str, str]]
-
-
-class AWSSerde(TypedDict, total=False):
-    """How rows are stored in files."""
-
-    SerializationLibrary: str
-    Parameters: dict[str, str]
-
-
-class AWSStorage(TypedDict, total=False):
-    """Where and how a table is stored."""
-
-    Columns: list[AWSColumn]
-    Location: str
-    InputFormat: str
-    OutputFormat: str
-    SerdeInfo: AWSSerde
-    Parameters: dict[str, str]
-
-
-class AWSRepresentation(TypedDict, total=False):
-    """The query of a view for one engine."""
-
-    Dialect: str
-    ViewOriginalText: str
-
-
-class AWSView(TypedDict, total=False):
-    """A view that several engines can read."""
-
-    Representations: list[AWSRepresentation]
-
-
-class AWSTable(TypedDict):
-    """A table in a response of Glue."""
-
-    Name: str
-    DatabaseName: NotRequired[str]
-    Description: NotRequired[str]
-    CreateTime: NotRequired[datetime]
-    UpdateTime: NotRequired[datetime]
-    StorageDescriptor: NotRequired[AWSStorage]
-    PartitionKeys: NotRequired[list[AWSColumn]]
-    ViewOriginalText: NotRequired[str]
-    TableType: NotRequired[str]
-    TargetTable: NotRequired[AWSTarget]
-    ViewDefinition: NotRequired[AWSView]
-    Parameters: NotRequired[dict[str, str]]
-
-
-class TableRow(TypedDict):
-    """One table.
+class TableBase(TypedDict):
+    """What lists and the answer about one table have.
 
     Attributes:
         name: its name.
@@ -215,8 +34,6 @@ class TableRow(TypedDict):
         location: where its data is; null if Glue does not say, as for a view.
         link_target: for a resource link, the table or database to which it points; null otherwise.
         column_count: the number of columns, without partition keys; null if Glue does not list columns.
-        partition_keys: the names of the partition keys, in their order; null for an Iceberg table, because its
-            partitioning is hidden: it is in its metadata, and not in Glue.
         create_time: ISO 8601 in UTC; null if unknown.
         update_time: ISO 8601 in UTC; null if unknown.
     """
@@ -227,29 +44,32 @@ class TableRow(TypedDict):
     location: str | None
     link_target: str | None
     column_count: int | None
-    partition_keys: list[str] | None
     create_time: str | None
     update_time: str | None
 
 
-class TablesAnswer(TypedDict):
+class TableRow(TableBase):
+    """One table of a list."""
+
+    partition_keys: list[str] | None
+    """The names of the partition keys, in their order; null for an Iceberg table, because its partitioning is hidden:
+    it is in its metadata, and not in Glue."""
+
+
+class TablesAnswer(Paged):
     """A page of the tables of a database.
 
     Attributes:
         database: the name of the database.
         tables: the tables of this page, sorted by name.
-        count: the total of all pages.
         count_is_exact: false if the database has more tables than `count`, the maximum that this server lists.
-        next_cursor: the `cursor` of the next page; null on the last page.
         data_catalog_name: the data catalog that contains the database.
         region: the AWS region.
     """
 
     database: str
     tables: list[TableRow]
-    count: int
     count_is_exact: bool
-    next_cursor: str | None
     data_catalog_name: str
     region: str
 
@@ -270,23 +90,17 @@ class Column(TypedDict):
     comment: str | None
 
 
-class TableAnswer(TypedDict):
+class TableAnswer(TableBase):
     """One table.
 
     Attributes:
-        name: its name.
         database: the name of its database.
         sql_name: the name to use in a query in Athena.
-        type: such as EXTERNAL_TABLE or VIRTUAL_VIEW; null if Glue does not say.
-        description: its description; empty if there is none.
         table_format: "iceberg" for an Iceberg table; null for others.
         columns: its columns, without partition keys, in their order; null if Glue does not list columns. At most 2,000.
             Columns that were dropped from an Iceberg table are left out.
-        column_count: the number of all columns; null if Glue does not list columns.
         partition_keys: the columns by which its data is partitioned, in their order; null for an Iceberg table, because
             its partitioning is hidden: it is in its metadata, and not in Glue. `SHOW CREATE TABLE` in Athena shows it.
-        link_target: for a resource link, the table or database to which it points; null otherwise.
-        location: where its data is; null if Glue does not say, as for a view.
         classification: the format of its data, as its parameters state it, such as parquet; null if they do not.
         input_format: the Hadoop class that reads its files; null if Glue does not say.
         serde: the Hadoop class that parses its rows; null if Glue does not say.
@@ -295,23 +109,15 @@ class TableAnswer(TypedDict):
         packages: for a table of the Quilt stack about packages, the URI of the packages of its bucket; null otherwise.
         view_sql: the query of a view; null for other tables, and if Glue does not contain a query that can be read.
         view_sql_truncated: whether the query is cut at 20,000 characters.
-        create_time: ISO 8601 in UTC; null if unknown.
-        update_time: ISO 8601 in UTC; null if unknown.
         data_catalog_name: the data catalog that contains the database.
         region: the AWS region.
     """
 
-    name: str
     database: str
     sql_name: str
-    type: str | None
-    description: str
     table_format: Literal["iceberg"] | None
     columns: list[Column] | None
-    column_count: int | None
     partition_keys: list[Column] | None
-    link_target: str | None
-    location: str | None
     classification: str | None
     input_format: str | None
     serde: str | None
@@ -320,8 +126,6 @@ class TableAnswer(TypedDict):
     packages: str | None
     view_sql: str | None
     view_sql_truncated: bool
-    create_time: str | None
-    update_time: str | None
     data_catalog_name: str
     region: str
 
@@ -331,7 +135,7 @@ MAX_SQL = 20_000
 _COMMENT = re.compile(r"\s*/\*\s*Presto View:\s*([A-Za-z0-9+/=]+)\s*\*/\s*")
 
 
-def read_view_sql(table: AWSTable) -> str | None:
+def read_view_sql(table: "glue.TableTypeDef") -> str | None:
     """Return the query of a view; None for another table, and for a view of another form than Athena's.
 
     A view that another engine has created can have its query as plain text. Athena cannot run it, so it is left out. A
@@ -358,11 +162,12 @@ MAX_TYPE = 2000
 MAX_NAME = 255
 MAX_PARAMETERS, MAX_PARAMETER = 100, 1000
 MAX_EXAMPLE_DATABASES = 10
+LIST_DATABASES = "Read athena://databases for the existing databases."
 OF_PACKAGES = re.compile(r"([a-z0-9.-]{3,63})_package_(?:revision|tag|manifest|entry)")
 
 
 def athena_tables_list(database: str, cursor: str | None = None, limit: str | None = None) -> TablesAnswer:
-    """The tables and views of a database.
+    """A database's tables and views.
 
     They come from the Glue data catalog and are sorted by name. Each has its type, description, location, number of
     columns, partition keys and times. Glue cannot start a list in the middle, so each page reads all tables of the
@@ -379,10 +184,7 @@ def list_page(
     name = _check_name("database", database)
     aws = current_caller().aws
     try:
-        listed: Iterable[AWSTable] = aws.list_items(
-            "glue", "get_tables", "TableList", DatabaseName=name, MaxResults=PAGE
-        )
-        tables = list(islice(listed, max_tables + 1))
+        tables = list(islice(_read_tables(aws, name), max_tables + 1))
     except NotFound as failure:
         raise _make_unknown_database(aws, name, failure) from failure
     page = cut_page(
@@ -404,15 +206,15 @@ def list_page(
 
 
 def athena_table_get(database: str, table: str) -> TableAnswer:
-    """A table's columns, partition keys, location.
+    """A table's columns and location.
 
-    Columns have their types and comments. The answer also has the format. `sql_name` is the name to use in a query.
-    Long lists and values are cut, and the answer says so. For a view, `view_sql` is its query.
+    It also has partition keys. Columns have their types and comments. The answer also has the format. `sql_name` is the
+    name to use in a query. Long lists and values are cut, and the answer says so. For a view, `view_sql` is its query.
     """
     names = _check_name("database", database), _check_name("table", table)
     aws = current_caller().aws
     try:
-        found: AWSTable = aws.call("glue", "get_table", DatabaseName=names[0], Name=names[1])["Table"]
+        found: glue.TableTypeDef = aws.call("glue", "get_table", DatabaseName=names[0], Name=names[1])["Table"]
     except NotFound as failure:
         raise _make_unknown_table(aws, *names, failure) from failure
     return _table_answer(found, names[0], aws.region)
@@ -434,7 +236,6 @@ def list_databases(prefix: str) -> list[str]:
 
 
 def list_tables(prefix: str) -> list[str]:
-    """List tables with a prefix, of the first databases that have such tables."""
     caller = current_caller()
     if not caller.login.signed_in:
         return []
@@ -446,16 +247,20 @@ def list_tables(prefix: str) -> list[str]:
 
 
 def _list_databases(aws: "AWSClients", prefix: str) -> list[str]:
-    found: Iterable[AWSDatabase] = aws.list_items("glue", "get_databases", "DatabaseList", MaxResults=PAGE)
-    return sorted(one["Name"] for one in found if one["Name"].startswith(prefix))
+    return sorted(one["Name"] for one in read_databases(aws) if one["Name"].startswith(prefix))
+
+
+def read_databases(aws: "AWSClients") -> "Iterator[glue.DatabaseTypeDef]":
+    return aws.list_items("glue", "get_databases", "DatabaseList", MaxResults=PAGE)
+
+
+def _read_tables(aws: "AWSClients", database: str) -> "Iterator[glue.TableTypeDef]":
+    return aws.list_items("glue", "get_tables", "TableList", DatabaseName=database, MaxResults=PAGE)
 
 
 def _list_tables(aws: "AWSClients", database: str) -> list[str]:
     try:
-        found: Iterable[AWSTable] = aws.list_items(
-            "glue", "get_tables", "TableList", DatabaseName=database, MaxResults=PAGE
-        )
-        return sorted(one["Name"] for one in islice(found, MAX_TABLES))
+        return sorted(one["Name"] for one in islice(_read_tables(aws, database), MAX_TABLES))
     except ResourceFailure:
         return []  # the caller may not use this database; the others are still tried
 
@@ -470,43 +275,33 @@ def _check_name(variable: str, name: str) -> str:
         raise InvalidTemplateVariable(
             f"This is not a valid name of a {variable}.",
             details=f"A name has 1-{MAX_NAME} printable characters after percent-decoding, and no slash.",
-            suggested_actions=["Read athena://databases for the existing databases."],
+            suggested_actions=[LIST_DATABASES],
         )
     return name.lower()
 
 
 def _make_unknown_database(aws: "AWSClients", database: str, failure: NotFound) -> NotFound:
+    message, actions = f"The database {database!a} was not found.", list[str]()
     if target := _find_link(aws, database):
-        return NotFound(
-            f"The database {database!a} is a link to {target}, which Glue does not find or does not show to you.",
-            details=failure.details,
-            suggested_actions=[
-                "Ask the owner of the linked database whether it still exists, and is shared with your role.",
-                "Read athena://databases for the existing databases.",
-            ],
-        )
-    return NotFound(
-        f"The database {database!a} was not found.",
-        details=failure.details,
-        suggested_actions=["Read athena://databases for the existing databases."],
-    )
+        message = f"The database {database!a} is a link to {target}, which Glue does not find or does not show to you."
+        actions = ["Ask the owner of the linked database whether it still exists, and is shared with your role."]
+    return NotFound(message, details=failure.details, suggested_actions=[*actions, LIST_DATABASES])
 
 
 def _find_link(aws: "AWSClients", database: str) -> str | None:
-    """Return where a database points if it is a resource link; None if it is none, or unknown."""
     try:
-        found: AWSDatabase = aws.call("glue", "get_database", Name=database)["Database"]
+        found: glue.DatabaseTypeDef = aws.call("glue", "get_database", Name=database)["Database"]
     except ResourceFailure:
         return None
     return describe_link(found.get("TargetDatabase"))
 
 
-def describe_link(target: AWSTarget | None) -> str | None:
+def describe_link(target: "glue.DatabaseIdentifierTypeDef | glue.TableIdentifierTypeDef | None") -> str | None:
     """Return the target of a resource link: the account, the database, and the table if it is one."""
     if target is None:
         return None
-    parts = (target.get("CatalogId"), target.get("Region"), target.get("DatabaseName"), target.get("Name"))
-    return "/".join(part for part in parts if part) or None
+    parts = [target.get(name) for name in ("CatalogId", "Region", "DatabaseName", "Name")]
+    return "/".join(str(part) for part in parts if part) or None
 
 
 def _make_unknown_table(aws: "AWSClients", database: str, table: str, failure: NotFound) -> NotFound:
@@ -517,24 +312,23 @@ def _make_unknown_table(aws: "AWSClients", database: str, table: str, failure: N
         details=failure.details,
         suggested_actions=[
             f"Read athena://databases/{quote(database, safe='')}/tables for its tables.",
-            "Read athena://databases for the existing databases.",
+            LIST_DATABASES,
         ],
     )
 
 
-def is_iceberg(table: AWSTable) -> bool:
-    """Return whether a table is one of Apache Iceberg."""
+def is_iceberg(table: "glue.TableTypeDef") -> bool:
     return table.get("Parameters", {}).get("table_type", "").upper() == "ICEBERG"
 
 
-def _list_columns(storage: AWSStorage) -> list[AWSColumn] | None:
+def _list_columns(storage: "glue.StorageDescriptorOutputTypeDef") -> "list[glue.ColumnOutputTypeDef] | None":
     """Return the columns that exist; None if Glue lists none. Glue keeps those that Iceberg tables had before."""
     if "Columns" not in storage:
         return None
     return [one for one in storage["Columns"] if one.get("Parameters", {}).get("iceberg.field.current") != "false"]
 
 
-def _table_row(table: AWSTable) -> TableRow:
+def _describe(table: "glue.TableTypeDef") -> TableBase:
     storage = table.get("StorageDescriptor", {})
     columns = _list_columns(storage)
     return {
@@ -544,29 +338,26 @@ def _table_row(table: AWSTable) -> TableRow:
         "location": storage.get("Location") or None,
         "link_target": describe_link(table.get("TargetTable")),
         "column_count": None if columns is None else len(columns),
-        "partition_keys": None if is_iceberg(table) else [key["Name"] for key in table.get("PartitionKeys", [])],
         "create_time": iso(table.get("CreateTime")),
         "update_time": iso(table.get("UpdateTime")),
     }
 
 
-def _table_answer(table: AWSTable, database: str, region: str) -> TableAnswer:
-    storage, parameters, row = table.get("StorageDescriptor", {}), table.get("Parameters", {}), _table_row(table)
-    columns, keys = _list_columns(storage), [_column(one) for one in table.get("PartitionKeys", [])]
-    view_sql = read_view_sql(table)
-    kept = cut_parameters(parameters)
+def _table_row(table: "glue.TableTypeDef") -> TableRow:
+    keys = [key["Name"] for key in table.get("PartitionKeys", [])]
+    return {**_describe(table), "partition_keys": None if is_iceberg(table) else keys}
+
+
+def _table_answer(table: "glue.TableTypeDef", database: str, region: str) -> TableAnswer:
+    storage, parameters = table.get("StorageDescriptor", {}), table.get("Parameters", {})
+    columns, view_sql, kept = _list_columns(storage), read_view_sql(table), cut_parameters(parameters)
     return {
-        "name": row["name"],
+        **_describe(table),
         "database": database,
-        "sql_name": f"{quote_sql(database)}.{quote_sql(row['name'])}",
-        "type": row["type"],
-        "description": row["description"],
+        "sql_name": f"{quote_sql(database)}.{quote_sql(table['Name'])}",
         "table_format": "iceberg" if is_iceberg(table) else None,
         "columns": None if columns is None else [_column(one) for one in columns[:MAX_COLUMNS]],
-        "column_count": row["column_count"],
-        "partition_keys": None if is_iceberg(table) else keys,
-        "link_target": row["link_target"],
-        "location": row["location"],
+        "partition_keys": None if is_iceberg(table) else [_column(one) for one in table.get("PartitionKeys", [])],
         "classification": parameters.get("classification") or None,
         "input_format": storage.get("InputFormat") or None,
         "serde": storage.get("SerdeInfo", {}).get("SerializationLibrary") or None,
@@ -575,15 +366,12 @@ def _table_answer(table: AWSTable, database: str, region: str) -> TableAnswer:
         "packages": _find_packages(table),
         "view_sql": None if view_sql is None else view_sql[:MAX_SQL],
         "view_sql_truncated": view_sql is not None and len(view_sql) > MAX_SQL,
-        "create_time": row["create_time"],
-        "update_time": row["update_time"],
         "data_catalog_name": DATA_CATALOG,
         "region": region,
     }
 
 
-def _find_packages(table: AWSTable) -> str | None:
-    """Return the URI of the packages that a table of the stack is about."""
+def _find_packages(table: "glue.TableTypeDef") -> str | None:
     found = OF_PACKAGES.fullmatch(table["Name"]) if is_iceberg(table) else None
     return f"quilt://buckets/{found[1]}/packages" if found else None
 
@@ -598,7 +386,7 @@ def quote_sql(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _column(column: AWSColumn) -> Column:
+def _column(column: "glue.ColumnOutputTypeDef") -> Column:
     kind = column.get("Type")
     return {
         "name": column["Name"],

@@ -26,7 +26,6 @@ ANALYTICS_SUFFIX = "-analyticsbucket"
 
 
 def get_catalog_name(url: str | None) -> str | None:
-    """Return the host name of a catalog, without `www.`."""
     host = urlsplit(url or "").hostname
     return host.removeprefix("www.") if host else None
 
@@ -48,7 +47,6 @@ def fetch_stack_prefix(caller: "Caller") -> str | None:
 
 
 def make_tabulator_catalog(stack_prefix: str) -> str:
-    """Return the Athena data catalog of a stack's tabulator tables."""
     return f"quilt-{stack_prefix}-tabulator"
 
 
@@ -312,7 +310,6 @@ def auth_status() -> AuthStatusAnswer:
 
 
 def _make_unknown(problem: ResourceFailure) -> AuthStatusAnswer:
-    """Return the answer for files that do not say which stack and login there are."""
     return {
         "status": "unknown",
         "authenticated": False,
@@ -361,7 +358,6 @@ def _describe_user(standing: "Standing") -> UserInfo:
 
 
 def _find_status(failure: ResourceFailure) -> Status:
-    """Return the status for the reason why the stack did not describe the caller."""
     if isinstance(failure, NotSignedIn):
         return "expired"
     if isinstance(failure, RefusedByStack):
@@ -370,12 +366,12 @@ def _find_status(failure: ResourceFailure) -> Status:
 
 
 def catalog_info() -> CatalogInfoAnswer:
-    """The catalog's addresses, AWS region and version.
+    """The catalog's addresses and version.
 
-    The answer also names the data catalog of tabulator. The values come from quilt3's configuration and from the
-    catalog's public config.json. `config_json` is "read" if that could be read, otherwise it gives the reason.
-    `is_authenticated` is true if there is a login, which is not checked; auth://status checks it. Unknown values are
-    null. Sends one request if a catalog is configured, otherwise none.
+    The answer also has the AWS region, and names the data catalog of tabulator. The values come from quilt3's
+    configuration and from the catalog's public config.json. `config_json` is "read" if that could be read, otherwise it
+    gives the reason. `is_authenticated` is true if there is a login, which is not checked; auth://status checks it.
+    Unknown values are null. Sends one request if a catalog is configured, otherwise none.
     """
     caller = current_caller()
     login, stack = caller.login, caller.login.stack

@@ -1,95 +1,51 @@
 """The buckets of the stack and of the AWS account, what the stack states about them, and quilt://buckets."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired
 from urllib.parse import quote
 
 from typing_extensions import TypedDict
 
 from quilt_mcp.app import current_app
 from quilt_mcp.core.errors import NotSignedIn, ResourceFailure
-from quilt_mcp.services.evidence import Claims, Level, Probe, StatedLevel, Statement, judge, probe_bucket
-from quilt_mcp.services.governance_service import get_permissions, is_managed
-from quilt_mcp.services.lists import NOT_IN_TIME, cut_page, fan_out
+from quilt_mcp.services.evidence import Claims, Probe, StatedLevel, Statement, judge, probe_bucket
+from quilt_mcp.services.governance_service import Role, fetch_roles, get_permissions, is_managed
+from quilt_mcp.services.lists import NOT_IN_TIME, Paged, cut_page, fan_out
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused, RefusedByStack
+from quilt_mcp.services.stack.graphql import Named
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.aws import AWSClients
     from quilt_mcp.services.stack.caller import Caller, Standing
-    from quilt_mcp.services.stack.graphql import QuiltRole
-
-# From April 2026, collaborators belong to `buckets`, which is limited to the caller's role. `bucketConfigs` shows
-# administrators all buckets. Before that, from March 2022, they belong to `bucketConfigs`.
-TODAY = """query stackBuckets {
-  buckets { name collaborators { collaborator { username } permissionLevel } } bucketConfigs { name }
-}"""
-OF_ROLE = "query stackRoleBuckets { buckets { name collaborators { collaborator { username } permissionLevel } } }"
-UNTIL_2026 = """query stackBucketConfigs {
-  bucketConfigs { name collaborators { collaborator { username } permissionLevel } }
-}"""
-NAMES = "query stackBucketNames { bucketConfigs { name } }"
 
 LEVELS: Mapping[str, StatedLevel] = {"READ_WRITE": "READ_WRITE", "READ": "READ", "no right": "none"}
 MORE = ", and a policy that Quilt does not manage can add rights"
 
 
-class Person(TypedDict):
-    """A user in the data of the queries."""
-
+class _Person(TypedDict):
     username: str
 
 
-class Collaborator(TypedDict):
-    """A user's right in a bucket."""
-
-    collaborator: Person
+class _Right(TypedDict):
+    collaborator: _Person
     permissionLevel: str
 
 
-class Named(TypedDict):
-    """A bucket without its collaborators."""
-
-    name: str
+class _Shared(Named):
+    collaborators: list[_Right]
 
 
-class Shared(Named):
-    """A bucket with its collaborators."""
-
-    collaborators: list[Collaborator]
-
-
-class TodayData(TypedDict):
-    """The data of the query TODAY."""
-
-    buckets: list[Shared]
-    bucketConfigs: list[Named]
+class _StackData(TypedDict):
+    buckets: list[_Shared]
+    bucketConfigs: NotRequired[list[Named]]
 
 
-class OfRoleData(TypedDict):
-    """The data of the query OF_ROLE."""
-
-    buckets: list[Shared]
-
-
-class Until2026Data(TypedDict):
-    """The data of the query UNTIL_2026."""
-
-    bucketConfigs: list[Shared]
-
-
-class NamesData(TypedDict):
-    """The data of the query NAMES."""
-
-    bucketConfigs: list[Named]
-
-
-@dataclass(frozen=True)
-class StackBuckets:
+class StackBuckets(NamedTuple):
     """The buckets of the stack.
 
     Attributes:
@@ -113,7 +69,6 @@ class Statements:
     by_bucket: Mapping[str, Statement] = field(default_factory=dict)
 
     def find(self, bucket: str) -> Statement:
-        """Return the statement about a bucket."""
         return self.by_bucket.get(bucket) or Statement(self.unknown)
 
 
@@ -121,106 +76,80 @@ def fetch_buckets(caller: "Caller") -> StackBuckets:
     """Fetch the stack's buckets with their collaborators: one query on a stack of today, up to three on others.
 
     If the collaborators are too many or too slow, only the names are fetched.
-
-    Raises:
-        ResourceFailure: the stack does not return the names.
     """
-    messages, fetches = [], [_fetch_today, _fetch_until_2026]
-    while fetches:
+    messages, operations = [], ["stackBuckets", "stackBucketConfigs"]
+    while operations:
         try:
-            return fetches.pop(0)(caller)
+            return _combine(caller.send_query(operations.pop(0), _StackData, ""))
         except (NotSignedIn, RefusedByStack):
             raise
         except ResourceFailure as failure:
             messages.append(failure.message)
             if not isinstance(failure, QueryRefused):
-                break  # the other query asks for the same data
-            if not isinstance(failure, QueryNotUnderstood) and fetches == [_fetch_until_2026]:
-                fetches = [_fetch_of_role]  # the stack knows both fields, and one of them failed
+                break  # the other operation asks for the same data
+            if not isinstance(failure, QueryNotUnderstood) and operations == ["stackBucketConfigs"]:
+                operations = ["stackRoleBuckets"]  # the stack knows both fields, and one of them failed
     return StackBuckets(fetch_names(caller), refusals=tuple(dict.fromkeys(messages)))
 
 
-def _fetch_today(caller: "Caller") -> StackBuckets:
-    data = caller.send_query("stackBuckets", TODAY, TodayData)
-    return _combine(data["buckets"], data["bucketConfigs"])
-
-
-def _fetch_of_role(caller: "Caller") -> StackBuckets:
-    return _combine(caller.send_query("stackRoleBuckets", OF_ROLE, OfRoleData)["buckets"], [])
-
-
-def _fetch_until_2026(caller: "Caller") -> StackBuckets:
-    return _combine(caller.send_query("stackBucketConfigs", UNTIL_2026, Until2026Data)["bucketConfigs"], [])
-
-
 def fetch_names(caller: "Caller") -> tuple[str, ...]:
-    """Fetch the names of the stack's buckets.
-
-    Raises:
-        ResourceFailure: the stack does not return them.
-    """
-    found = caller.send_query("stackBucketNames", NAMES, NamesData)["bucketConfigs"]
+    found = caller.send_query("stackBucketNames", list[Named], "bucketConfigs")
     return tuple(sorted(bucket["name"] for bucket in found))
 
 
-def _combine(shared: Iterable[Shared], others: Iterable[Named]) -> StackBuckets:
+def _combine(data: _StackData) -> StackBuckets:
     rights = {
         bucket["name"]: {one["collaborator"]["username"]: one["permissionLevel"] for one in bucket["collaborators"]}
-        for bucket in shared
+        for bucket in data["buckets"]
     }
-    return StackBuckets(tuple(sorted({*rights, *(bucket["name"] for bucket in others)})), rights)
+    others = (bucket["name"] for bucket in data.get("bucketConfigs", []))
+    return StackBuckets(tuple(sorted({*rights, *others})), rights)
 
 
-def fetch_own_role(caller: "Caller", standing: "Standing | None") -> "QuiltRole | str":
+def fetch_own_role(caller: "Caller", standing: "Standing | None") -> Role | str:
     """Fetch the caller's role, which only administrators may; otherwise, return why it is unknown."""
     if standing is None or standing.role is None:
         return "the stack does not say which role you have"
     if not standing.is_admin:
         return f"only administrators may see the rights of the role {standing.role}"
     try:
-        roles = caller.query_stack(lambda stack: stack.roles_list())
+        roles = fetch_roles(caller)
     except ResourceFailure as failure:
         return f"the stack's roles could not be read: {failure.message.removesuffix('.')}"
-    own = [role for role in roles if role.name == standing.role]
+    own = [role for role in roles if role["name"] == standing.role]
     return own[0] if own else f"the stack does not list the role {standing.role}"
 
 
-def state_rights(stack: StackBuckets, standing: "Standing | None", role: "QuiltRole | str", arn: str) -> Statements:
-    """Return what the stack states about its buckets.
-
-    Args:
-        stack: the buckets with their collaborators.
-        standing: the caller.
-        role: the caller's role, or why it is unknown.
-        arn: the caller's AWS identity.
-    """
+def state_rights(stack: StackBuckets, standing: "Standing | None", role: Role | str, arn: str) -> Statements:
+    """Return what the stack states about its buckets. `arn` is the caller's AWS identity."""
     if isinstance(role, str):
         return _state_by_collaborators(stack, standing, role)
     return _state_by_role(role, arn, stack)
 
 
-def _state_by_role(role: "QuiltRole", arn: str, stack: StackBuckets) -> Statements:
+def _state_by_role(role: Role, arn: str, stack: StackBuckets) -> Statements:
     """Return what the caller's role states about buckets, if the AWS identity with this ARN has the role.
 
     The role can name buckets that the list of the stack does not contain, or the list could not be read.
     A policy that Quilt does not manage can add rights, so what such a role does not state is unknown.
     """
+    name = role["name"]
     if not is_managed(role):
-        return Statements(f"Quilt does not know the rights of the role {role.name}, which it does not manage")
-    if not is_session_of(arn, role.arn):
-        return Statements(f"the role {role.name} does not count, because your AWS identity is not {role.arn}")
+        return Statements(f"Quilt does not know the rights of the role {name}, which it does not manage")
+    if not is_session_of(arn, role["arn"]):
+        return Statements(f"the role {name} does not count, because your AWS identity is not {role['arn']}")
     levels = {one["bucket"]: one["level"] for one in get_permissions(role)}
-    is_all = all(policy.managed for policy in role.policies)
+    is_all = all(policy["managed"] for policy in role.get("policies", []))
     stated = {}
     for bucket in {*stack.names, *levels}:
-        name = levels.get(bucket, "no right")
-        level = LEVELS.get(name)
+        stated_level = levels.get(bucket, "no right")
+        level = LEVELS.get(stated_level)
         can_write = True if level == "READ_WRITE" else (False if is_all and level else None)
         more = "" if can_write or is_all else MORE
-        stated[bucket] = Statement(f"role {role.name}: {name}{more}", level, can_write, "role")
+        stated[bucket] = Statement(f"role {name}: {stated_level}{more}", level, can_write, "role")
     if stack.error:
         return Statements(
-            f"the role {role.name} does not name it, and the stack's list of buckets was {stack.error}", stated
+            f"the role {name} does not name it, and the stack's list of buckets was {stack.error}", stated
         )
     return Statements("the role of the stack says nothing about a bucket outside the stack", stated)
 
@@ -286,7 +215,7 @@ class Buckets:
 
     stack: StackBuckets = field(default_factory=StackBuckets)
     regions: Mapping[str, str | None] = field(default_factory=dict)
-    role: "QuiltRole | str" = NOT_IN_TIME
+    role: Role | str = NOT_IN_TIME
     sources: Mapping[SourceName, str] = field(default_factory=dict)
 
     @cached_property
@@ -299,7 +228,6 @@ class Buckets:
         return frozenset(self.stack.names)
 
     def find_sources(self, bucket: str) -> tuple[SourceName, ...]:
-        """Return which sources list a bucket."""
         listed = {"registry": bucket in self._in_stack, "s3": bucket in self.regions}
         return tuple(source for source in SOURCES if listed[source])
 
@@ -316,11 +244,7 @@ class Reader(NamedTuple):
 
 
 def open_reader(caller: "Caller") -> Reader:
-    """Ask the stack who the caller is, and open AWS for that user and role.
-
-    Raises:
-        ResourceFailure: the stack does not say who the caller is, or issues no AWS credentials.
-    """
+    """Ask the stack who the caller is, and open AWS for that user and role."""
     try:
         standing = caller.fetch_standing()
     except NotSignedIn:
@@ -329,13 +253,7 @@ def open_reader(caller: "Caller") -> Reader:
 
 
 def list_buckets(reader: Reader, *, prefix: str = "", seconds: float) -> Buckets:
-    """List the buckets of both sources, and fetch the caller's role.
-
-    Args:
-        reader: who reads.
-        prefix: lists only the buckets of the account with this prefix.
-        seconds: the time limit.
-    """
+    """List the buckets of both sources, those of the account with a prefix, and fetch the caller's role."""
     calls: dict[str, Callable[[], Any]] = {
         "registry": partial(fetch_buckets, reader.caller),
         "s3": partial(_list_account, reader.aws, {"Prefix": prefix} if prefix else {}),
@@ -371,7 +289,6 @@ def _list_account(aws: "AWSClients", filters: Mapping[str, str]) -> dict[str, st
 
 
 def describe_cut(buckets: Buckets, probed: Sequence[str]) -> str | None:
-    """Say which buckets were left out, and how to ask for one of them; None if all were probed."""
     if len(probed) == len(buckets.names):
         return None
     of_stack = min(len(buckets.stack.names), len(probed))
@@ -393,17 +310,8 @@ class CallerIdentity(TypedDict):
     Arn: str
 
 
-@dataclass(frozen=True)
-class BucketAccess:
-    """One bucket and the caller's rights in it.
-
-    Attributes:
-        name: its name.
-        claims: the rights, with their evidence.
-        named_by: the sources that list it.
-        region: its AWS region; None if unknown.
-        error: why it could not be probed; None otherwise.
-    """
+class BucketAccess(NamedTuple):
+    """One bucket and the caller's rights in it. `error` says why it could not be probed."""
 
     name: str
     claims: Claims
@@ -411,14 +319,8 @@ class BucketAccess:
     region: str | None = None
     error: str | None = None
 
-    @property
-    def level(self) -> Level:
-        """The rights in one word."""
-        return self.claims.level
 
-
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """The caller's rights in the buckets that the stack or the account lists.
 
     Attributes:
@@ -442,11 +344,6 @@ class Snapshot:
 
 
 def open_identity(reader: Reader) -> CallerIdentity:
-    """Ask AWS who the caller is.
-
-    Raises:
-        ResourceFailure: AWS does not return it.
-    """
     identity: CallerIdentity = reader.aws.call("sts", "get_caller_identity")
     return identity
 
@@ -463,11 +360,6 @@ def probe_page(
 
 
 def take_snapshot(*, max_buckets: int = MAX_BUCKETS) -> Snapshot:
-    """Find the buckets and probe them in parallel, within the time limit for probes.
-
-    Raises:
-        ResourceFailure: the stack does not issue AWS credentials, or AWS does not return the caller's identity.
-    """
     settings = current_app().settings_as(QuiltSettings)
     until = time.monotonic() + settings.probe_seconds
     reader = open_reader(current_caller())
@@ -481,43 +373,16 @@ def take_snapshot(*, max_buckets: int = MAX_BUCKETS) -> Snapshot:
 
 
 def assess(name: str, probe: Probe, listed: Buckets, statements: Statements) -> BucketAccess:
-    """Return the rights in one bucket."""
     claims = judge(probe, statements.find(name))
     region = probe.region or listed.regions.get(name)
     return BucketAccess(name, claims, listed.find_sources(name), region, probe.error)
 
-
-# `buckets` exists since April 2026. It lists the buckets of the caller's role, for administrators too.
-BUCKETS = "query stackBuckets { buckets { name title description tags relevanceScore } }"
-CONFIGS = "query stackBucketConfigs { bucketConfigs { name title description tags relevanceScore } }"
 
 Source = Literal["buckets", "bucketConfigs"]
 Scope = Literal["role", "stack"]
 
 
 class Bucket(TypedDict):
-    """A bucket in the data of both queries."""
-
-    name: str
-    title: str
-    description: str | None
-    tags: list[str] | None
-    relevanceScore: int
-
-
-class BucketsData(TypedDict):
-    """The data of the query for current stacks."""
-
-    buckets: list[Bucket]
-
-
-class ConfigsData(TypedDict):
-    """The data of the query for older stacks."""
-
-    bucketConfigs: list[Bucket]
-
-
-class BucketRow(TypedDict):
     """One bucket.
 
     Attributes:
@@ -526,7 +391,6 @@ class BucketRow(TypedDict):
         description: its description; null if it is not set.
         tags: its tags; null if they are not set.
         relevance: how far up the catalog shows it: higher is further up, and the catalog hides negative ones.
-        catalog_url: its page in the catalog; null if no catalog is configured.
     """
 
     name: str
@@ -534,32 +398,26 @@ class BucketRow(TypedDict):
     description: str | None
     tags: list[str] | None
     relevance: int
+
+
+class BucketRow(Bucket):
+    """One bucket, with its address."""
+
     catalog_url: str | None
+    """Its page in the catalog; null if no catalog is configured."""
 
 
-class BucketsAnswer(TypedDict):
+class BucketsAnswer(Paged):
     """A page of the buckets of the stack.
 
     Attributes:
         buckets: the buckets of this page, sorted by name.
-        count: the total of all pages.
-        next_cursor: the `cursor` of the next page; null on the last page.
         scope: "role" for the buckets that the stack shows to your role (to a role that Quilt does not manage, it shows
             all), "stack" for all buckets, as older stacks show them to administrators; null if it is unknown which.
         source: the field of the stack's API that listed them: bucketConfigs on stacks from before April 2026.
     """
 
     buckets: list[BucketRow]
-    count: int
-    next_cursor: str | None
-    scope: Scope | None
-    source: Source
-
-
-class _Found(NamedTuple):
-    """All buckets, and where they come from."""
-
-    buckets: list[Bucket]
     scope: Scope | None
     source: Source
 
@@ -572,29 +430,27 @@ def stack_buckets_list(cursor: str | None = None, limit: str | None = None) -> B
     tests that. Sends one GraphQL request, and up to three on older stacks.
     """
     caller = current_caller()
-    found = _read_buckets(caller)
+    found, scope, source = _read_buckets(caller)
     stack = caller.login.stack
-    page = cut_page(
-        found.buckets, lambda one: one["name"], cursor=cursor, limit=limit, scope=("buckets", stack.registry_url)
-    )
+    page = cut_page(found, lambda one: one["name"], cursor=cursor, limit=limit, scope=("buckets", stack.registry_url))
     return {
         "buckets": [_bucket_row(one, stack.catalog_url) for one in page.rows],
         "count": page.total,
         "next_cursor": page.next_cursor,
-        "scope": found.scope,
-        "source": found.source,
+        "scope": scope,
+        "source": source,
     }
 
 
-def _read_buckets(caller: "Caller") -> _Found:
+def _read_buckets(caller: "Caller") -> tuple[list[Bucket], Scope | None, Source]:
     try:
-        return _Found(caller.send_query("stackBuckets", BUCKETS, BucketsData)["buckets"], "role", "buckets")
+        return caller.send_query("bucketTitles", list[Bucket], "buckets"), "role", "buckets"
     except QueryRefused as refusal:
         try:
-            configs = caller.send_query("stackBucketConfigs", CONFIGS, ConfigsData)["bucketConfigs"]
+            configs = caller.send_query("bucketConfigTitles", list[Bucket], "bucketConfigs")
         except ResourceFailure as failure:
             raise refusal from failure
-    return _Found(configs, _find_scope(caller), "bucketConfigs")
+    return configs, _find_scope(caller), "bucketConfigs"
 
 
 def _find_scope(caller: "Caller") -> Scope | None:
@@ -607,11 +463,4 @@ def _find_scope(caller: "Caller") -> Scope | None:
 
 
 def _bucket_row(bucket: Bucket, catalog_url: str | None) -> BucketRow:
-    return {
-        "name": bucket["name"],
-        "title": bucket["title"],
-        "description": bucket["description"],
-        "tags": bucket["tags"],
-        "relevance": bucket["relevanceScore"],
-        "catalog_url": f"{catalog_url}/b/{quote(bucket['name'], safe='')}" if catalog_url else None,
-    }
+    return {**bucket, "catalog_url": f"{catalog_url}/b/{quote(bucket['name'], safe='')}" if catalog_url else None}

@@ -6,8 +6,7 @@ names the source, the call and the result.
 """
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -33,8 +32,7 @@ QUILT = ".quilt/"
 ROOT = ""
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """A key that S3 listed."""
 
     name: str
@@ -47,14 +45,12 @@ class Key:
         return first + slash if slash else ROOT
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(NamedTuple):
     """The results of the list calls.
 
     Attributes:
         root: whether S3 allowed the list of the root.
         quilt: whether S3 allowed the list under .quilt/, which is tried if it refused the list of the root.
-        keys: the keys that were listed.
         prefixes: the first-level prefixes that are known to exist; the root is "".
         is_complete: whether these are all first-level prefixes of the bucket.
         has_all_keys: whether `keys` are all keys of the bucket.
@@ -70,8 +66,7 @@ class Listing:
     refused: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class TriedKey:
+class TriedKey(NamedTuple):
     """An object that was asked for. `reason` says why the call failed."""
 
     key: Key
@@ -80,8 +75,7 @@ class TriedKey:
     is_under_kms: bool = False
 
 
-@dataclass(frozen=True)
-class Put:
+class Put(NamedTuple):
     """A put that must fail: where it was sent, whether S3 allowed it, and why it failed in another way."""
 
     prefix: str
@@ -89,8 +83,7 @@ class Put:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Probe:
+class Probe(NamedTuple):
     """All that S3 showed about one bucket. `listing` is None if it was not listed; `error` and `cause` say why."""
 
     listing: Listing | None = None
@@ -101,8 +94,7 @@ class Probe:
     cause: Cause = "late"
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(NamedTuple):
     """The Quilt stack's statement about writing to one bucket.
 
     Attributes:
@@ -118,16 +110,15 @@ class Statement:
     source: StatementSource = "registry"
 
 
-@dataclass(frozen=True)
-class Claims:
+class Claims(NamedTuple):
     """The caller's rights in one bucket, each with its evidence.
 
     Attributes:
         refuses_reads: whether S3 refused to read a key that exists.
-        refuses_writes: whether S3 refused the put of the write probe.
         write_proof: how well a right to write is proven: "verified" by S3, "stated" by the stack, "unverified" if
             nothing is known, "no" if there is none.
-        states_read_only: whether the stack states a right to read, and none to write.
+        is_doubtful: whether writing will probably fail: the stack states a right to read, and none to write, or S3
+            refused the put of the write probe, or every read.
     """
 
     can_list: Claim
@@ -137,9 +128,8 @@ class Claims:
     can_write: Claim
     write_evidence: str
     refuses_reads: bool = False
-    refuses_writes: bool = False
     write_proof: WriteProof = "unverified"
-    states_read_only: bool = False
+    is_doubtful: bool = False
 
     @property
     def level(self) -> Level:
@@ -158,22 +148,14 @@ STORES_NOTHING = "allowed; the condition failed, so nothing is stored"
 
 
 def judge(probe: Probe, statement: Statement) -> Claims:
-    """Decide what a probe and a statement prove."""
     can_list, list_evidence = judge_list(probe)
     can_read, read_evidence = judge_reads(probe)
     can_write, write_evidence = _judge_writes(probe, statement)
-    return Claims(
-        can_list,
-        list_evidence,
-        can_read,
-        read_evidence,
-        can_write,
-        write_evidence,
-        refuses_reads=bool(_refused(probe)),
-        refuses_writes=probe.put is not None and probe.put.is_allowed is False,
-        write_proof=_name_proof(can_write, probe.put),
-        states_read_only=statement.level in ("READ", "none"),
-    )
+    refuses_reads, refuses_put = bool(_refused(probe)), probe.put is not None and probe.put.is_allowed is False
+    is_doubtful = statement.level in ("READ", "none") or refuses_put or (refuses_reads and not can_read)
+    proof = _name_proof(can_write, probe.put)
+    rights = (can_list, list_evidence, can_read, read_evidence, can_write, write_evidence)
+    return Claims(*rights, refuses_reads, proof, is_doubtful)
 
 
 def _name_proof(can_write: Claim, put: Put | None) -> WriteProof:
@@ -183,7 +165,6 @@ def _name_proof(can_write: Claim, put: Put | None) -> WriteProof:
 
 
 def judge_list(probe: Probe) -> tuple[Claim, str]:
-    """Decide whether the caller may list the bucket."""
     listing = probe.listing
     if listing is None:
         return _judge_unlisted(probe), f"not probed: {_explain_no_key(probe)}"
@@ -202,7 +183,6 @@ def _judge_unlisted(probe: Probe) -> Claim:
 
 
 def judge_reads(probe: Probe) -> tuple[Claim, str]:
-    """Decide whether the caller may read the objects of the bucket."""
     listing, read, refused = probe.listing, _select(probe.tried, "read"), _refused(probe)
     counted = [one for one in probe.tried if one.result not in ("missing", "failed")]
     if listing is None or not (counted or _select(probe.tried, "failed")):
@@ -290,7 +270,6 @@ def _judge_refused_put(probe: Probe, prefix: str, no_right: Statement | None) ->
 
 
 def _has_no_prefix(probe: Probe) -> bool:
-    """Return whether all keys of a bucket are at the root."""
     listing = probe.listing
     return listing is not None and listing.is_complete and set(listing.prefixes) <= {ROOT}
 
@@ -316,7 +295,6 @@ def _judge_statement(probe: Probe, statement: Statement) -> tuple[Claim, str]:
 
 
 def _find_contradiction(probe: Probe) -> str | None:
-    """Find what S3 refused although the stack states a right in the bucket."""
     if probe.listing is None:
         return None
     if not probe.listing.root:
@@ -349,8 +327,15 @@ def _count(keys: Sequence[object]) -> str:
 
 
 CALLS = 4
+"""The most calls of a brief probe, without the write probe."""
+MOST_CALLS = 18
+"""The same of a thorough one: two for the root, and two for each prefix. A write probe takes the place of a prefix."""
 PAGE = 5
 """Keys per list. Each costs 0.1 ms of CPU in botocore, and `.quilt/` comes first and often has thousands of keys."""
+FIRST_PAGE, PREFIX_PAGE = 1000, 100
+"""The same in a thorough probe, for the root and for a prefix: enough to see several subfolders."""
+MOST_KEYS = 5
+"""Keys to try per prefix, if there are few prefixes."""
 LAST_CHARACTER = "\U0010ffff"
 NO_SUCH_ETAG = '"00000000000000000000000000000000"'
 REGION_HEADER = "x-amz-bucket-region"
@@ -374,21 +359,14 @@ class Refusal(NamedTuple):
 
 
 def probe_bucket(aws: "AWSClients", bucket: str, *, writes: bool) -> Probe:
-    """Find the caller's rights in one bucket, with at most CALLS calls, and one more for the write probe.
-
-    Args:
-        aws: AWS in the caller's name.
-        bucket: its name.
-        writes: whether to send a put that must fail.
-    """
+    """Find the caller's rights in one bucket, with few calls. `writes`: whether to send a put that must fail."""
     try:
         listing, calls, region = _list_bucket(aws, bucket)
     except NotFound:
         return Probe(error=NO_BUCKET, cause="missing")
     except ResourceFailure as failure:
         return Probe(error=failure.message, cause="late" if isinstance(failure, (Throttled, TooSlow)) else "other")
-    chosen = choose_keys(listing.keys, CALLS - calls)
-    tried = tuple(try_key(aws, bucket, key) for key in chosen)
+    tried = tuple(try_key(aws, bucket, key) for key in choose_keys(listing.keys, CALLS - calls))
     put = try_put(aws, bucket, tried) if writes else None
     has_failed = bool(tried) and all(one.result == "failed" for one in tried)
     return Probe(listing, tried, put, region, tried[0].reason if has_failed else None)
@@ -420,11 +398,6 @@ def _list_bucket(aws: "AWSClients", bucket: str) -> tuple[Listing, int, str | No
 
 
 def list_page(aws: "AWSClients", bucket: str, **parameters: object) -> Page | Refusal:
-    """List one page of a bucket.
-
-    Raises:
-        ResourceFailure: S3 neither allowed nor refused it.
-    """
     try:
         response: Response = aws.call("s3", "list_objects_v2", **{"Bucket": bucket, "MaxKeys": PAGE, **parameters})
     except RefusedByAWS as refusal:
@@ -446,14 +419,30 @@ def _list_prefixes(keys: Iterable[Key]) -> tuple[str, ...]:
 def choose_keys(keys: Iterable[Key], count: int) -> list[Key]:
     """Choose one key under each of several first-level prefixes: Quilt's own, then the data's, then the root.
 
-    A single key is chosen from the data. An archived object and a key that ends with a slash, which often has no
-    content, come last in their prefix.
+    A single key is chosen from the data.
     """
-    best: dict[str, Key] = {}
-    for key in sorted(keys, key=lambda one: (one.is_archived, one.name.endswith("/"))):
-        best.setdefault(key.prefix, key)
+    best = _choose_best(_sort_likely(keys), lambda key: key.prefix)
     ranks = {QUILT: 0 if count > 1 else 3, ROOT: 2}
-    return sorted(best.values(), key=lambda key: (ranks.get(key.prefix, 1), key.name))[:count]
+    return sorted(best, key=lambda key: (ranks.get(key.prefix, 1), key.name))[:count]
+
+
+def choose_spread(keys: Iterable[Key], count: int) -> list[Key]:
+    """Choose keys of one prefix: first one of each folder, because policies often allow only some."""
+    likely = _sort_likely(keys)
+    best = _choose_best(likely, lambda key: key.name.removesuffix("/").rpartition("/")[0])
+    return list(dict.fromkeys([*best, *likely]))[:count]
+
+
+def _sort_likely(keys: Iterable[Key]) -> list[Key]:
+    """Return the keys, with archived objects and those that end with a slash last, which often have no content."""
+    return sorted(keys, key=lambda one: (one.is_archived, one.name.endswith("/")))
+
+
+def _choose_best(keys: Iterable[Key], get_place: Callable[[Key], str]) -> list[Key]:
+    best: dict[str, Key] = {}
+    for key in keys:
+        best.setdefault(get_place(key), key)
+    return list(best.values())
 
 
 def try_key(aws: "AWSClients", bucket: str, key: Key) -> TriedKey:
@@ -511,26 +500,12 @@ def _find_status(failure: ResourceFailure) -> int | None:
     return status
 
 
-MOST_CALLS = 18
-"""Two for the root, and two for each prefix. With a write probe there is one prefix less."""
-FIRST_PAGE = 1000
-PREFIX_PAGE = 100
-"""Keys per prefix: enough to see several subfolders."""
-MOST_KEYS = 5
-"""Keys to try per prefix, if there are few prefixes."""
-
-
-@dataclass(frozen=True)
-class PrefixProbe:
-    """One first-level prefix.
+class PrefixProbe(NamedTuple):
+    """One first-level prefix; "" for the objects at the root.
 
     Attributes:
-        prefix: the prefix; "" for the objects at the root.
-        is_listed: whether S3 allowed the list; None if the call failed.
-        keys: the keys that were listed.
-        is_cut: whether the prefix can have more keys.
-        tried: the keys that were tried.
-        reason: why the list failed.
+        is_listed: whether S3 allowed the list; None if the call failed, for a `reason`.
+        is_cut: whether the prefix can have more keys than those that were listed.
     """
 
     prefix: str
@@ -541,27 +516,16 @@ class PrefixProbe:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Survey:
+class Survey(NamedTuple):
     """All that S3 showed. `prefixes` are those that were tried."""
 
     probe: Probe
+    listing: Listing
     prefixes: tuple[PrefixProbe, ...]
-
-    @property
-    def listing(self) -> Listing:
-        """The results of the list calls."""
-        return self.probe.listing or Listing(root=False)
 
 
 def survey_bucket(aws: "AWSClients", bucket: str, *, writes: bool, seconds: float) -> Survey:
-    """Find the caller's rights in one bucket, with at most MOST_CALLS calls.
-
-    Args:
-        aws: AWS in the caller's name.
-        bucket: its name.
-        writes: whether to send a put that must fail.
-        seconds: the time limit for the prefixes.
+    """Find the caller's rights in one bucket, prefix by prefix, for which `seconds` is the time limit.
 
     Raises:
         NotFound: there is no such bucket.
@@ -592,7 +556,7 @@ def survey_bucket(aws: "AWSClients", bucket: str, *, writes: bool, seconds: floa
         refused=tuple(one.prefix for one in tried_prefixes if is_open and one.is_listed is False),
     )
     put = try_put(aws, bucket, tried) if writes else None
-    return Survey(Probe(listing, tried, put, root.region), tried_prefixes)
+    return Survey(Probe(listing, tried, put, root.region), listing, tried_prefixes)
 
 
 def _try_prefix(aws: "AWSClients", bucket: str, at_root: tuple[Key, ...], count: int, prefix: str) -> PrefixProbe:
@@ -605,12 +569,3 @@ def _try_prefix(aws: "AWSClients", bucket: str, at_root: tuple[Key, ...], count:
     keys, is_cut = (page.keys, page.is_cut) if page else (at_root, False)
     tried = tuple(try_key(aws, bucket, key) for key in choose_spread(keys, count))
     return PrefixProbe(prefix, is_listed=True, keys=keys, is_cut=is_cut, tried=tried)
-
-
-def choose_spread(keys: tuple[Key, ...], count: int) -> list[Key]:
-    """Choose keys to try: first one of each folder, because policies often allow only some. Archived keys come last."""
-    best: dict[str, Key] = {}
-    likely = sorted(keys, key=lambda one: (one.is_archived, one.name.endswith("/")))
-    for key in likely:
-        best.setdefault(key.name.removesuffix("/").rpartition("/")[0], key)
-    return list(dict.fromkeys([*best.values(), *likely]))[:count]

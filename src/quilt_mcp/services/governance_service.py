@@ -1,19 +1,28 @@
 """admin://: users, roles and settings of the stack. One GraphQL request each, for administrators only."""
 
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Annotated, NotRequired
 
+from pydantic import AfterValidator, BeforeValidator
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
-from quilt_mcp.core.answers import iso
-from quilt_mcp.services.lists import cut_page
+from quilt_mcp.services.lists import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryRefused
+from quilt_mcp.services.stack.graphql import Time
 
 if TYPE_CHECKING:
-    from quilt_mcp.services.stack.graphql import ManagedRole, QuiltPolicy, QuiltRole, QuiltUser
+    from quilt_mcp.services.stack.caller import Caller
 
 MAX_PERMISSIONS = 100
 ROLE_KINDS = {"ManagedRole": "managed", "UnmanagedRole": "unmanaged"}
+
+
+def _get_name(value: object) -> object:
+    return value.get("name") if isinstance(value, dict) and value.get("name") else value
+
+
+Name = Annotated[str, BeforeValidator(_get_name)]
+"""The name of an object, of which the operation requests nothing else."""
 
 
 class UserRow(TypedDict):
@@ -38,21 +47,17 @@ class UserRow(TypedDict):
     is_admin: bool
     is_sso_only: bool
     is_service: bool
-    date_joined: str
-    last_login: str
-    role: str | None
-    extra_roles: list[str]
+    date_joined: Time
+    last_login: Time
+    role: Name | None
+    extra_roles: Annotated[list[Name], AfterValidator(sorted)]
 
 
-class UsersAnswer(TypedDict):
+class UsersAnswer(Paged):
     """A page of the users of the stack."""
 
     users: list[UserRow]
     """The users of this page, sorted by name."""
-    count: int
-    """The total of all pages."""
-    next_cursor: str | None
-    """The `cursor` of the next page; null on the last page."""
 
 
 class PolicyRow(TypedDict):
@@ -71,43 +76,52 @@ class PolicyRow(TypedDict):
 class Permission(TypedDict):
     """The right of a role in one bucket."""
 
-    bucket: str
+    bucket: Name
     """The name of the bucket."""
     level: str
     """READ or READ_WRITE."""
 
 
-class RoleRow(TypedDict):
+class RoleName(TypedDict):
+    """A role without its rights."""
+
+    id: str
+    """Its id in Quilt."""
+    name: str
+    """Its name."""
+    arn: str
+    """The IAM role."""
+
+
+class Role(RoleName):
+    """A role in the data of the stack. Quilt knows the policies and rights of managed roles only."""
+
+    type: str
+    policies: NotRequired[list[PolicyRow]]
+    permissions: NotRequired[list[Permission]]
+
+
+class RoleRow(RoleName):
     """One role.
 
     Attributes:
-        id: its id in Quilt.
-        name: its name.
-        arn: the IAM role.
         type: "managed" or "unmanaged".
         policies: its policies; null if unmanaged.
         permissions: its rights, sorted by bucket, at most 100; null if unmanaged.
         permission_count: the number of all its rights, or with `bucket` of those in that bucket; null if unmanaged.
     """
 
-    id: str
-    name: str
-    arn: str
     type: str
     policies: list[PolicyRow] | None
     permissions: list[Permission] | None
     permission_count: int | None
 
 
-class RolesAnswer(TypedDict):
+class RolesAnswer(Paged):
     """A page of the roles of the stack."""
 
     roles: list[RoleRow]
     """The roles of this page, sorted by name."""
-    count: int
-    """The total of all pages."""
-    next_cursor: str | None
-    """The `cursor` of the next page; null on the last page."""
 
 
 class Uploader(TypedDict):
@@ -129,7 +143,7 @@ class SSOConfig(TypedDict):
     """
 
     text: str
-    timestamp: str
+    timestamp: Time
     uploader: Uploader | None
 
 
@@ -148,90 +162,69 @@ class OpenQueryAnswer(TypedDict):
 
 
 def admin_users_list(cursor: str | None = None, limit: str | None = None) -> UsersAnswer:
-    """The stack's users, with roles and state.
+    """The stack's users and roles.
 
     They are sorted by name, 50 per page: `?cursor=` and the `next_cursor` of a page read the next one.
     """
     caller = current_caller()
-    found = caller.query_as_admin(lambda stack: stack.users_list(), "the stack's users")
+    found = caller.ask_as_admin(
+        "the stack's users", lambda: caller.send_query("usersList", list[UserRow], "admin.user.list")
+    )
     scope = ("users", caller.login.stack.registry_url)
-    page = cut_page(found, lambda user: str(user.name), cursor=cursor, limit=limit, scope=scope)
-    users = [_user_row(user) for user in page.rows]
-    return {"users": users, "count": page.total, "next_cursor": page.next_cursor}
-
-
-def _user_row(user: "QuiltUser") -> UserRow:
-    return {
-        "name": user.name,
-        "email": user.email,
-        "is_active": user.is_active,
-        "is_admin": user.is_admin,
-        "is_sso_only": user.is_sso_only,
-        "is_service": user.is_service,
-        "date_joined": iso(user.date_joined),
-        "last_login": iso(user.last_login),
-        "role": user.role.name if user.role else None,
-        "extra_roles": sorted(role.name for role in user.extra_roles),
-    }
+    page = cut_page(found, lambda user: user["name"], cursor=cursor, limit=limit, scope=scope)
+    return {"users": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
 def admin_roles_list(bucket: str | None = None, cursor: str | None = None, limit: str | None = None) -> RolesAnswer:
-    """The stack's roles, with policies and rights.
+    """The stack's roles and rights.
 
-    They are sorted by name, 50 per page: `?cursor=` and the `next_cursor` of a page read the next one. With `?bucket=`,
-    the rights are those in that bucket alone. `type` is "managed" (Quilt
-    manages its policies, which are listed) or "unmanaged" (an IAM role that was created outside Quilt; Quilt does not
-    know its policies and permissions, which are null).
+    They have their policies. They are sorted by name, 50 per page: `?cursor=` and the `next_cursor` of a page read the
+    next one. With `?bucket=`, the rights are those in that bucket alone. `type` is "managed" (Quilt manages its
+    policies, which are listed) or "unmanaged" (an IAM role that was created outside Quilt; Quilt does not know its
+    policies and permissions, which are null).
     """
     caller = current_caller()
-    found = caller.query_as_admin(lambda stack: stack.roles_list(), "the stack's roles")
+    found = caller.ask_as_admin("the stack's roles", lambda: fetch_roles(caller))
     scope = ("roles", caller.login.stack.registry_url, bucket)
-    page = cut_page(found, lambda role: str(role.name), cursor=cursor, limit=limit, scope=scope)
+    page = cut_page(found, lambda role: role["name"], cursor=cursor, limit=limit, scope=scope)
     roles = [_role_row(role, bucket) for role in page.rows]
     return {"roles": roles, "count": page.total, "next_cursor": page.next_cursor}
 
 
-def is_managed(role: "QuiltRole") -> TypeGuard["ManagedRole"]:
-    """Return whether Quilt manages the policies of a role."""
-    return role.typename__ == "ManagedRole"
+def fetch_roles(caller: "Caller") -> list[Role]:
+    """Fetch the roles of the stack. Only administrators may."""
+    return caller.send_query("rolesList", list[Role], "roles")
 
 
-def _role_row(role: "QuiltRole", bucket: str | None) -> RoleRow:
-    managed = role if is_managed(role) else None
-    rights = [one for one in get_permissions(managed) if bucket in (None, one["bucket"])] if managed else None
+def is_managed(role: Role) -> bool:
+    return role["type"] == "ManagedRole"
+
+
+def _role_row(role: Role, bucket: str | None) -> RoleRow:
+    rights = [one for one in get_permissions(role) if bucket in (None, one["bucket"])] if is_managed(role) else None
     return {
-        "id": role.id,
-        "name": role.name,
-        "arn": role.arn,
-        "type": ROLE_KINDS.get(role.typename__, role.typename__),
-        "policies": [_policy_row(policy) for policy in managed.policies] if managed else None,
+        **role,
+        "type": ROLE_KINDS.get(role["type"], role["type"]),
+        "policies": role.get("policies"),
         "permissions": None if rights is None else rights[:MAX_PERMISSIONS],
         "permission_count": None if rights is None else len(rights),
     }
 
 
-def _policy_row(policy: "QuiltPolicy") -> PolicyRow:
-    return {"id": policy.id, "title": policy.title, "arn": policy.arn, "managed": policy.managed}
-
-
-def get_permissions(role: "ManagedRole") -> list[Permission]:
-    """Return the rights of a managed role, sorted by bucket."""
-    rows: list[Permission] = [{"bucket": one.bucket.name, "level": str(one.level.value)} for one in role.permissions]
-    return sorted(rows, key=lambda row: (row["bucket"], row["level"]))
+def get_permissions(role: Role) -> list[Permission]:
+    return sorted(role.get("permissions", []), key=lambda row: (row["bucket"], row["level"]))
 
 
 def admin_sso_config_get() -> SSOAnswer:
-    """How SSO claims map to roles, in YAML.
+    """SSO claims and roles, in YAML.
 
     The answer also says who set it, and when. `sso_config` is null if the stack has no SSO configuration.
     """
-    config = current_caller().query_as_admin(lambda stack: stack.sso_config_get(), "the SSO configuration")
-    if config is None:
-        return {"sso_config": None}
-    uploader: Uploader | None = None
-    if config.uploader:
-        uploader = {"name": config.uploader.name, "email": config.uploader.email}
-    return {"sso_config": {"text": config.text, "timestamp": iso(config.timestamp), "uploader": uploader}}
+    caller = current_caller()
+    config = caller.ask_as_admin(
+        "the SSO configuration", lambda: caller.find("ssoConfigGet", SSOConfig, "admin.ssoConfig")
+    )
+    return {"sso_config": config}
 
 
 def admin_tabulator_open_query_get() -> OpenQueryAnswer:
@@ -239,9 +232,11 @@ def admin_tabulator_open_query_get() -> OpenQueryAnswer:
 
     Quilt calls this setting open query.
     """
+    caller = current_caller()
     try:
-        enabled = current_caller().query_as_admin(
-            lambda stack: stack.tabulator_get_open_query(), "tabulator's settings"
+        enabled = caller.ask_as_admin(
+            "tabulator's settings",
+            lambda: caller.send_query("tabulatorGetOpenQuery", bool, "admin.tabulatorOpenQuery"),
         )
     except QueryRefused as refusal:
         refusal.suggested_actions = [

@@ -11,6 +11,8 @@ from contextvars import copy_context
 from threading import Thread
 from typing import Generic, TypeVar
 
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
+
 from quilt_mcp.app.page_size import MAX_LIMIT, Page, parse_limit
 from quilt_mcp.core import cursors
 from quilt_mcp.core.errors import InvalidTemplateVariable
@@ -52,11 +54,19 @@ def fan_out(call: Callable[[K], T], items: Iterable[K], *, seconds: float, worke
 
 
 def _settle(future: Future[T], call: Callable[[K], T], item: K) -> None:
-    """Give a future the result of `call`, or what it raised."""
     try:
         future.set_result(call(item))
     except BaseException as error:  # noqa: BLE001 - passed on to the thread that reads the result
         future.set_exception(error)
+
+
+class Paged(TypedDict):
+    """One page of a list."""
+
+    count: int
+    """The total of all pages."""
+    next_cursor: str | None
+    """The `cursor` of the next page; null on the last page."""
 
 
 MAX_NAME_IN_CURSOR = 120
@@ -93,6 +103,19 @@ def cut_page(
     return Page(page, len(ordered), next_cursor)
 
 
+def check_choice(name: str, value: str | None, choices: Sequence[str], advice: str) -> str:
+    """Return the value of a parameter, by default the first choice.
+
+    Raises:
+        InvalidTemplateVariable: it is no choice.
+    """
+    if value in (None, *choices):
+        return value or choices[0]
+    raise InvalidTemplateVariable(
+        f"`{name}` must be {' or '.join(choices)}.", details=f"It was {value!a}.", suggested_actions=[advice]
+    )
+
+
 def _mark(name: str) -> str:
     """Return the text for a name in a cursor: the name, or a hash of a name that is too long for a URI."""
     if name.isascii() and len(name) <= MAX_NAME_IN_CURSOR:
@@ -124,14 +147,7 @@ class SharedAttempts(Generic[T]):
         self._lock = threading.Lock()
 
     def share(self, key: Hashable, attempt: Callable[[], T]) -> T:
-        """Run the attempt, or wait for the one with the same key that runs already.
-
-        Returns:
-            The result.
-
-        Raises:
-            BaseException: what the attempt raises.
-        """
+        """Run the attempt, or wait for the one with the same key that runs already."""
         while True:
             with self._lock:
                 running = self._running.get(key)

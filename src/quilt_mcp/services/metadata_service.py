@@ -8,7 +8,7 @@ import json
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NotRequired
+from typing import TYPE_CHECKING, NotRequired, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from typing_extensions import TypedDict
@@ -23,6 +23,7 @@ from quilt_mcp.services.tabulator_service import parse_yaml
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.aws import AWSClients
 
+T = TypeVar("T")
 MetadataValue = str | bool | int | list[str] | None
 
 
@@ -144,16 +145,7 @@ class OwnFields(TypedDict, total=False):
     publication_status: str
 
 
-class Template(TypedDict):
-    """One template.
-
-    Attributes:
-        purpose: the packages that it is for.
-        package_type: the value of its field `package_type`.
-        own_fields: its fields with placeholders, without those that every template has.
-        example_usage: Python code. `package` is a `quilt3.Package()` and `template` is the content of this template.
-    """
-
+class _Template(TypedDict):
     purpose: str
     package_type: str
     own_fields: OwnFields
@@ -211,7 +203,7 @@ class MetadataTemplate(OwnFields):
 
 
 class _Texts(TypedDict):
-    templates: dict[str, Template]
+    templates: dict[str, _Template]
     usage_examples: list[str]
     custom_template_tip: str
     examples: ExamplesAnswer
@@ -230,12 +222,7 @@ def _load() -> _Texts:
 
 
 async def list_metadata_templates() -> TemplatesAnswer:
-    """Metadata templates for packages, with fields.
-
-    Returns:
-        `available_templates` (by name: description, package_type, data_type, fields and example_usage),
-        `usage_examples` and `custom_template_tip`.
-    """
+    """Metadata templates for packages."""
     texts = _load()
     return {
         "available_templates": {name: _summary(one) for name, one in sorted(texts["templates"].items())},
@@ -245,32 +232,17 @@ async def list_metadata_templates() -> TemplatesAnswer:
 
 
 async def show_metadata_examples() -> ExamplesAnswer:
-    """Examples of package metadata.
-
-    Returns:
-        `metadata_usage_guide` and `best_practices`.
-    """
+    """Examples of package metadata."""
     return _load()["examples"]
 
 
 async def fix_metadata_validation_issues() -> TroubleshootingAnswer:
-    """Metadata errors, with causes and fixes.
-
-    Returns:
-        `common_issues_and_fixes`, `step_by_step_fix`, `testing_approach` and `recommended_workflow`.
-    """
+    """Metadata errors, with causes and fixes."""
     return _load()["troubleshooting"]
 
 
 async def get_metadata_template(name: str) -> MetadataTemplate:
     """One metadata template.
-
-    Args:
-        name: one of `template_names()`.
-
-    Returns:
-        A flat object: description, created_by, creation_date (YYYY-MM-DD, in UTC), package_type, version, and the
-        template's own fields.
 
     Raises:
         NotFound: there is no such template.
@@ -288,16 +260,14 @@ async def get_metadata_template(name: str) -> MetadataTemplate:
 
 
 def template_names() -> list[str]:
-    """Return the names of the templates, sorted."""
     return sorted(_load()["templates"])
 
 
 async def find_template_names(prefix: str) -> list[str]:
-    """Return the names that start with a prefix, sorted."""
     return [name for name in template_names() if name.startswith(prefix)]
 
 
-def _fill(template: Template) -> MetadataTemplate:
+def _fill(template: _Template) -> MetadataTemplate:
     return {
         "description": "unknown",
         "created_by": "quilt-mcp",
@@ -308,7 +278,7 @@ def _fill(template: Template) -> MetadataTemplate:
     }
 
 
-def _summary(template: Template) -> TemplateSummary:
+def _summary(template: _Template) -> TemplateSummary:
     return {
         "description": template["purpose"],
         "package_type": template["package_type"],
@@ -417,7 +387,7 @@ def _read_workflows(bucket: str) -> WorkflowsAnswer:
 def _describe(
     aws: "AWSClients", bucket: str, text: str | None, config: dict[str, object], error: str | None
 ) -> WorkflowsAnswer:
-    workflows, schemas = (_get_dict(config, name) for name in ("workflows", "schemas"))
+    workflows, schemas = (_get(config, name, dict) or {} for name in ("workflows", "schemas"))
     required = None if text is None or error else str(config.get("is_workflow_required", "true")).lower() == "true"
     return {
         "bucket": bucket,
@@ -434,14 +404,13 @@ def _describe(
     }
 
 
-def _get_dict(value: object, name: str) -> dict[str, object]:
+def _get(value: object, name: str, kind: type[T]) -> T | None:
     found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+    return found if isinstance(found, kind) else None
 
 
 def _get_text(value: object, name: str) -> str | None:
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, str) else None
+    return _get(value, name, str)
 
 
 def _describe_workflow(identifier: str, value: object) -> WorkflowRow:

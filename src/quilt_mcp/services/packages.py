@@ -3,59 +3,22 @@
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, NotRequired, TypeVar
 from urllib.parse import quote
 
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.app.page_size import parse_limit
 from quilt_mcp.core import cursors
-from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound, ResourceFailure
 from quilt_mcp.services.buckets import fetch_names
-from quilt_mcp.services.lists import cut_page
+from quilt_mcp.services.lists import Paged, check_choice, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood
+from quilt_mcp.services.stack.graphql import Named, Size, Time
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller
-
-# The stack has these fields since 2021-12-30, and `userMeta` and `workflow` since 2022-03-30.
-LIST = """query packages($bucket: String!, $filter: String, $number: Int!, $size: Int!, $order: PackageListOrder!) {
-  packages(bucket: $bucket, filter: $filter) {
-    total page(number: $number, perPage: $size, order: $order) { name modified }
-  }
-}"""
-PACKAGE = """query package($bucket: String!, $name: String!, $revision: String!) {
-  package(bucket: $bucket, name: $name) {
-    revisions { total }
-    revision(hashOrTag: $revision) {
-      hash modified message userMeta workflow { config id } totalEntries totalBytes
-    }
-  }
-}"""
-REVISIONS = """query packageRevisions($bucket: String!, $name: String!, $number: Int!, $size: Int!) {
-  package(bucket: $bucket, name: $name) {
-    revisions { total page(number: $number, perPage: $size) { hash modified message } }
-  }
-}"""
-CONTENTS = """query packageContents(
-  $bucket: String!, $name: String!, $revision: String!, $path: String!, $isBelow: Boolean!
-) {
-  package(bucket: $bucket, name: $name) {
-    revision(hashOrTag: $revision) {
-      hash
-      dir(path: $path) {
-        size
-        children {
-          __typename ... on PackageFile { path size physicalKey } ... on PackageDir { path size }
-        }
-      }
-      file(path: $path) @include(if: $isBelow) { path size physicalKey }
-    }
-  }
-}"""
 
 PART = re.compile(r"[\w-]+")
 """The form of both parts of a package's name in Quilt."""
@@ -75,9 +38,8 @@ T = TypeVar("T")
 Kind = Literal["file", "folder"]
 
 
-class _PackageName(TypedDict):
-    name: str
-    modified: datetime
+class _PackageName(Named):
+    modified: Time
 
 
 class _PackageList(TypedDict):
@@ -85,86 +47,31 @@ class _PackageList(TypedDict):
     page: list[_PackageName]
 
 
-class _ListData(TypedDict):
-    packages: _PackageList | None
-
-
 class _Total(TypedDict):
     total: int
 
 
-class _Workflow(TypedDict):
-    config: str
-    id: str | None
-
-
-class _Revision(TypedDict):
-    """A revision in the data of PACKAGE."""
-
-    hash: str
-    modified: datetime
-    message: str | None
-    userMeta: dict[str, object] | None
-    workflow: _Workflow | None
-    totalEntries: int | None
-    totalBytes: float | None
-
-
-class _Found(TypedDict):
-    revisions: _Total
-    revision: _Revision | None
-
-
-class _PackageData(TypedDict):
-    package: _Found | None
-
-
-class _OldRevision(TypedDict):
-    hash: str
-    modified: datetime
-    message: str | None
-
-
-class _RevisionPage(TypedDict):
-    total: int
-    page: list[_OldRevision]
-
-
-class _WithRevisions(TypedDict):
-    revisions: _RevisionPage
-
-
-class _RevisionsData(TypedDict):
-    package: _WithRevisions | None
-
-
-class _Child(TypedDict, total=False):
-    """A file or a folder in the data of CONTENTS."""
-
+class _Child(TypedDict):
     path: str
-    size: float | None
-    physicalKey: str
+    size: Size | None
+    physicalKey: NotRequired[str]
 
 
 class _Directory(TypedDict):
-    size: float
+    size: Size | None
     children: list[_Child]
 
 
-class _Contents(TypedDict, total=False):
-    """A revision in the data of CONTENTS. `file` is only requested for a path below the root."""
+class _Contents(TypedDict):
+    """`file` is only requested for a path below the root."""
 
     hash: str
     dir: _Directory | None
-    file: _Child | None
+    file: NotRequired[_Child | None]
 
 
 class _WithContents(TypedDict):
     revision: _Contents | None
-
-
-class _ContentsData(TypedDict):
-    package: _WithContents | None
 
 
 class PackageRow(TypedDict):
@@ -181,14 +88,12 @@ class PackageRow(TypedDict):
     catalog_url: str | None
 
 
-class PackagesAnswer(TypedDict):
+class PackagesAnswer(Paged):
     """A page of the packages of a bucket.
 
     Attributes:
         bucket: its name.
         packages: the packages of this page, by name, or the newest first.
-        count: the total of all pages.
-        next_cursor: the `cursor` of the next page; null on the last page.
         tabulator_tables: the URI of the bucket's tabulator tables, which read files in packages.
         iceberg_tables: the names of the four tables with all packages of the bucket that stacks from 1.70 on keep;
             athena://workgroups names their database.
@@ -196,8 +101,6 @@ class PackagesAnswer(TypedDict):
 
     bucket: str
     packages: list[PackageRow]
-    count: int
-    next_cursor: str | None
     tabulator_tables: str
     iceberg_tables: list[str]
 
@@ -211,22 +114,49 @@ class PackageWorkflow(TypedDict):
     """The version of the workflows' configuration."""
 
 
-class PackageAnswer(TypedDict):
+class RevisionRow(TypedDict):
+    """One revision."""
+
+    hash: str
+    """Its top hash."""
+    modified: Time
+    """When it was made, ISO 8601 in UTC."""
+    message: str | None
+    """Its message; null if there is none."""
+
+
+class OfPackage(TypedDict):
+    """A package, or a part of it."""
+
+    bucket: str
+    """The bucket of the package."""
+    name: str
+    """The name of the package."""
+
+
+class Revision(RevisionRow):
+    """One revision, with its content.
+
+    Attributes:
+        workflow: the workflow that it passed; null if there is none.
+        user_meta: its metadata; null if there is none. Of more than 20,000 characters, only some of the keys.
+        entries: the number of its files; null if the stack does not know.
+        bytes: their size; null if the stack does not know.
+    """
+
+    workflow: PackageWorkflow | None
+    user_meta: dict[str, object] | None
+    entries: int | None
+    bytes: Size | None
+
+
+class PackageAnswer(OfPackage, Revision):
     """One revision of a package.
 
     Attributes:
-        bucket: its bucket.
-        name: its name.
-        hash: the top hash of the revision.
         is_latest: whether it is the newest revision; null if an older one was asked for by its hash.
-        modified: when it was made, ISO 8601 in UTC.
-        message: its message; null if there is none.
-        workflow: the workflow that it passed; null if there is none.
-        user_meta: its metadata; null if there is none. Of more than 20,000 characters, only some of the keys.
         user_meta_left_out: the keys of metadata that are left out, at most 50.
         user_meta_truncated: whether metadata is left out. quilt3 reads it: `quilt3.Package.browse(...).meta`.
-        entries: the number of its files; null if the stack does not know.
-        bytes: their size; null if the stack does not know.
         revision_count: the number of revisions of the package.
         catalog_url: its page in the catalog; null if no catalog is configured.
         quilt_uri: the URI that Quilt's own tools take.
@@ -235,18 +165,9 @@ class PackageAnswer(TypedDict):
         revisions: the URI of its revisions.
     """
 
-    bucket: str
-    name: str
-    hash: str
     is_latest: Literal[True] | None
-    modified: str
-    message: str | None
-    workflow: PackageWorkflow | None
-    user_meta: dict[str, object] | None
     user_meta_left_out: list[str]
     user_meta_truncated: bool
-    entries: int | None
-    bytes: int | None
     revision_count: int
     catalog_url: str | None
     quilt_uri: str
@@ -255,33 +176,28 @@ class PackageAnswer(TypedDict):
     revisions: str
 
 
-class RevisionRow(TypedDict):
-    """One revision."""
-
-    hash: str
-    """Its top hash."""
-    modified: str
-    """When it was made, ISO 8601 in UTC."""
-    message: str | None
-    """Its message; null if there is none."""
+class _Found(TypedDict):
+    revisions: _Total
+    revision: Revision | None
 
 
-class RevisionsAnswer(TypedDict):
+class _RevisionPage(TypedDict):
+    total: int
+    page: list[RevisionRow]
+
+
+class _WithRevisions(TypedDict):
+    revisions: _RevisionPage
+
+
+class RevisionsAnswer(OfPackage, Paged):
     """A page of the revisions of a package.
 
     Attributes:
-        bucket: its bucket.
-        name: its name.
         revisions: the revisions of this page, the newest first.
-        count: the total of all pages.
-        next_cursor: the `cursor` of the next page; null on the last page.
     """
 
-    bucket: str
-    name: str
     revisions: list[RevisionRow]
-    count: int
-    next_cursor: str | None
 
 
 class EntryRow(TypedDict):
@@ -300,30 +216,22 @@ class EntryRow(TypedDict):
     physical_key: str | None
 
 
-class ContentsAnswer(TypedDict):
+class ContentsAnswer(OfPackage, Paged):
     """A page of one folder of a package, or one file.
 
     Attributes:
-        bucket: the bucket of the package.
-        name: the name of the package.
         hash: the top hash of the revision.
         path: the path in the package; empty for its root.
         kind: whether the path is a folder or a file.
         size: its size in bytes; null if the stack does not say.
         entries: the files and folders of this page, sorted by name; the file itself for a file.
-        count: the total of all pages.
-        next_cursor: the `cursor` of the next page; null on the last page.
     """
 
-    bucket: str
-    name: str
     hash: str
     path: str
     kind: Kind
     size: int | None
     entries: list[EntryRow]
-    count: int
-    next_cursor: str | None
 
 
 def packages_list(
@@ -338,24 +246,19 @@ def packages_list(
     Each has its time. They are sorted by name, or with `order=modified` the newest first. `filter` is a part of the
     name, as in the catalog's list. Sends one GraphQL request.
     """
-    if order not in (None, *ORDERS):
-        raise InvalidTemplateVariable(
-            f"`order` must be {' or '.join(ORDERS)}.",
-            details=f"It was {order!a}.",
-            suggested_actions=["Omit `order` to sort by name."],
-        )
+    chosen = check_choice("order", order, tuple(ORDERS), "Omit `order` to sort by name.")
     caller = current_caller()
     tag = cursors.compute_tag("packages", caller.login.stack.registry_url, bucket, filter, order)
     number, size = _read_cursor(cursor, tag, limit)
-    given = {"filter": filter, "number": number, "size": size, "order": ORDERS[order or "name"]}
-    found = _ask(caller, "packages", LIST, _ListData, bucket=bucket, **given)["packages"]
+    given = {"filter": filter, "number": number, "size": size, "order": ORDERS[chosen]}
+    found = _ask(caller, "packages", _PackageList, "packages", bucket=bucket, **given)
     if found is None:
         raise make_unknown_bucket(bucket)
     catalog = caller.login.stack.catalog_url
     return {
         "bucket": bucket,
         "packages": [
-            {"name": one["name"], "modified": iso(one["modified"]), "catalog_url": link(catalog, bucket, one["name"])}
+            {"name": one["name"], "modified": one["modified"], "catalog_url": link(catalog, bucket, one["name"])}
             for one in found["page"]
         ],
         "count": found["total"],
@@ -375,26 +278,21 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
     package = join_name(namespace, name)
     caller = current_caller()
     asked = _resolve(caller, bucket, package, revision or LATEST)
-    found = _ask(caller, "package", PACKAGE, _PackageData, bucket=bucket, name=package, revision=asked)["package"]
+    found = _ask(caller, "package", _Found, "package", bucket=bucket, name=package, revision=asked)
     if found is None:
         raise _make_unknown_package(bucket, package)
     if (read := found["revision"]) is None:
         raise _make_unknown_revision(bucket, package, asked)
-    meta, left_out = _cut_meta(read["userMeta"])
+    meta, left_out = _cut_meta(read["user_meta"])
     top_hash, base = read["hash"], make_uri(bucket, package)
     return {
+        **read,
         "bucket": bucket,
         "name": package,
-        "hash": top_hash,
         "is_latest": True if asked == LATEST else None,
-        "modified": iso(read["modified"]),
-        "message": read["message"],
-        "workflow": {"id": read["workflow"]["id"], "config": read["workflow"]["config"]} if read["workflow"] else None,
         "user_meta": meta,
         "user_meta_left_out": left_out[:MAX_NAMES],
         "user_meta_truncated": bool(left_out),
-        "entries": read["totalEntries"],
-        "bytes": None if read["totalBytes"] is None else int(read["totalBytes"]),
         "revision_count": found["revisions"]["total"],
         "catalog_url": link(caller.login.stack.catalog_url, bucket, package, top_hash),
         "quilt_uri": f"quilt+s3://{bucket}#package={package}@{top_hash}",
@@ -422,9 +320,7 @@ def package_revisions_list(
     return {
         "bucket": bucket,
         "name": package,
-        "revisions": [
-            {"hash": one["hash"], "modified": iso(one["modified"]), "message": one["message"]} for one in found["page"]
-        ],
+        "revisions": found["page"],
         "count": found["total"],
         "next_cursor": _write_cursor(number, size, found["total"], tag),
     }
@@ -449,7 +345,7 @@ def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
     caller = current_caller()
     asked = _resolve(caller, bucket, package, revision or LATEST)
     given = {"revision": asked, "path": folder, "isBelow": bool(folder)}
-    found = _ask(caller, "packageContents", CONTENTS, _ContentsData, bucket=bucket, name=package, **given)["package"]
+    found = _ask(caller, "packageContents", _WithContents, "package", bucket=bucket, name=package, **given)
     if found is None:
         raise _make_unknown_package(bucket, package)
     if (read := found["revision"]) is None:
@@ -462,15 +358,16 @@ def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
         )
     rows = [_describe_entry(one) for one in (directory["children"] if directory else [file] if file else [])]
     scope = ("contents", caller.login.stack.registry_url, bucket, package, read["hash"], folder)
-    page = cut_page(rows, lambda row: row["name"], cursor=cursor, limit=limit, scope=scope)
-    size = directory["size"] if directory else (file or {}).get("size")
+    # A file and a folder can have the same name.
+    page = cut_page(rows, lambda row: f"{row['name']}\0{row['kind']}", cursor=cursor, limit=limit, scope=scope)
+    size = directory["size"] if directory else file["size"] if file else None
     return {
         "bucket": bucket,
         "name": package,
         "hash": read["hash"],
         "path": folder,
         "kind": "folder" if directory else "file",
-        "size": None if size is None else int(size),
+        "size": size,
         "entries": page.rows,
         "count": page.total,
         "next_cursor": page.next_cursor,
@@ -502,24 +399,18 @@ def _list_examples(prefix: str, part: int) -> list[str]:
 
 
 def _find_example(caller: "Caller", filter_: str = "") -> tuple[str | None, list[str]]:
-    """Return the first bucket that has packages with a text in their names, and some of these names."""
     for bucket in fetch_names(caller)[:EXAMPLE_BUCKETS]:
         given = {"filter": filter_ or None, "number": 1, "size": REVISIONS_PAGE, "order": "NAME"}
-        found = _ask(caller, "packages", LIST, _ListData, bucket=bucket, **given)["packages"]
+        found = _ask(caller, "packages", _PackageList, "packages", bucket=bucket, **given)
         if names := [one["name"] for one in found["page"] if "/" in one["name"]] if found else []:
             return bucket, names
     return None, []
 
 
-def _ask(caller: "Caller", operation: str, query: str, form: type[T], **variables: object) -> T:
-    """Send a query, and return its complete data.
-
-    Raises:
-        QueryNotUnderstood: the stack is too old for it; the failure says what to use.
-        ResourceFailure: as `Caller.send_query`.
-    """
+def _ask(caller: "Caller", operation: str, form: type[T], at: str, **variables: object) -> T | None:
+    """Send an operation, and return its complete data; None if the stack does not show the bucket or the package."""
     try:
-        return caller.send_query(operation, query, form, **variables)
+        return caller.find(operation, form, at, **variables)
     except QueryNotUnderstood as refusal:
         refusal.message = "The Quilt stack does not know this query for packages."
         refusal.suggested_actions = [f"Stacks know it since April 2022. {INSTEAD}", *refusal.default_actions]
@@ -556,7 +447,7 @@ def _resolve(caller: "Caller", bucket: str, package: str, revision: str) -> str:
 
 def _read_revisions(caller: "Caller", bucket: str, package: str, number: int, size: int) -> _RevisionPage:
     given = {"number": number, "size": size}
-    found = _ask(caller, "packageRevisions", REVISIONS, _RevisionsData, bucket=bucket, name=package, **given)["package"]
+    found = _ask(caller, "packageRevisions", _WithRevisions, "package", bucket=bucket, name=package, **given)
     if found is None:
         raise _make_unknown_package(bucket, package)
     return found["revisions"]
@@ -566,14 +457,14 @@ def _read_cursor(cursor: str | None, tag: str, limit: str | None) -> tuple[int, 
     """Return the number and the size of a page. The stack counts pages, so a list keeps the size of its first page."""
     if cursor is None:
         return 1, parse_limit(limit)
-    number, _, size = cursors.decode(cursor, tag).partition("x")
-    if limit is not None and parse_limit(limit) != int(size):
+    number, _, size = cursors.decode(cursor, tag, r"[0-9]{1,10}x[0-9]+").partition("x")
+    if limit is not None and parse_limit(limit) != parse_limit(size):
         raise InvalidTemplateVariable(
             "`limit` must be that of the first page.",
             details=f"The first page had {size} rows.",
             suggested_actions=["Omit `limit` with a cursor, or start without a cursor."],
         )
-    return int(number), int(size)
+    return int(number), parse_limit(size)
 
 
 def _write_cursor(number: int, size: int, total: int, tag: str) -> str | None:
@@ -612,11 +503,11 @@ def _check_path(path: str | None) -> str:
 
 
 def _describe_entry(entry: _Child) -> EntryRow:
-    key, size = entry.get("physicalKey"), entry.get("size")
+    key = entry.get("physicalKey")
     return {
         "name": entry["path"].rstrip("/").rpartition("/")[2],
         "kind": "folder" if key is None else "file",
-        "size": None if size is None else int(size),
+        "size": entry["size"],
         "physical_key": key,
     }
 
@@ -636,14 +527,12 @@ def _cut_meta(meta: Mapping[str, object] | None, most: int = MAX_META) -> tuple[
 
 
 def link(catalog_url: str | None, bucket: str, package: str, revision: str = LATEST) -> str | None:
-    """Return the page of a package in the catalog."""
     if catalog_url is None:
         return None
     return f"{catalog_url}/b/{quote(bucket, safe='')}/packages/{quote(package)}/tree/{quote(revision, safe='')}"
 
 
 def make_uri(bucket: str, package: str) -> str:
-    """Return our URI of a package."""
     return f"quilt://buckets/{quote(bucket, safe='')}/packages/{quote(package)}"
 
 
@@ -653,7 +542,6 @@ def name_iceberg_tables(bucket: str) -> list[str]:
 
 
 def make_unknown_bucket(bucket: str) -> NotFound:
-    """Return the failure for a bucket that the stack does not show."""
     return NotFound(
         f"The Quilt stack shows no bucket {bucket!a} to you.",
         details="It is not a bucket of this stack, or your role does not include it.",

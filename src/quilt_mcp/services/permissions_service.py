@@ -34,11 +34,10 @@ from quilt_mcp.services.evidence import (
     Statement,
     StatementSource,
     Survey,
-    TriedKey,
     WriteProof,
     survey_bucket,
 )
-from quilt_mcp.services.lists import cut_page
+from quilt_mcp.services.lists import Paged, cut_page
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import current_caller
 
@@ -108,7 +107,7 @@ class BucketRights(TypedDict):
     error_message: str | None
 
 
-class PermissionsAnswer(TypedDict):
+class PermissionsAnswer(Paged):
     """The answer of permissions://discover.
 
     Attributes:
@@ -116,16 +115,12 @@ class PermissionsAnswer(TypedDict):
         bucket_permissions: the buckets of this page: those of the stack first, then by name.
         shared_evidence: the evidence that several rows of this page have, by its number, such as "[1]". The rows have
             the number instead.
-        count: the total of all pages.
-        next_cursor: the `cursor` of the next page; null on the last page.
         sources: for "registry" (the Quilt stack) and "s3" (the AWS account), "read", or why it could not be read.
     """
 
     user_identity: UserIdentity
     bucket_permissions: list[BucketRights]
     shared_evidence: dict[str, str]
-    count: int
-    next_cursor: str | None
     sources: Mapping[SourceName, str]
 
 
@@ -227,7 +222,7 @@ class PrefixRow(TypedDict):
         can_list: whether S3 allowed the list; null if the call failed.
         can_read: of the one to five keys that were tried, true: S3 let you read all; "some": some; false: none; null:
             no key was tried, or the results prove nothing.
-        read_evidence: the calls and their results, or why there were none.
+        read_evidence: how many keys were read, or why none was tried. `evidence` has the result for each key.
     """
 
     prefix: str
@@ -244,7 +239,7 @@ class Evidence(TypedDict):
         call: the operation of AWS, or the query to the stack.
         target: the prefix or the key, which the list contained; empty for the root, null for a query to the stack.
         result: "allowed", "refused", "read", "unproven", "missing", "failed", or what the stack states.
-        detail: what else is known; null if nothing.
+        detail: what else is known; null if nothing, or if `write_evidence` says it.
     """
 
     source: Literal["s3"] | StatementSource
@@ -315,7 +310,6 @@ NOT_TRIED = (
 
 
 def recommend_buckets(snapshot: Snapshot) -> RecommendationsAnswer:
-    """Return the recommendations for the buckets of a snapshot."""
     candidates = rank_candidates(snapshot)
     primary = candidates[:MOST_RECOMMENDED]
     outside = _sort(bucket for bucket in snapshot.buckets if _is_candidate(bucket) and not _suits(snapshot, bucket))
@@ -363,7 +357,7 @@ def rank_candidates(snapshot: Snapshot) -> list[BucketAccess]:
     read-only, and those in which S3 refused the put of the write probe, or every read.
     """
     candidates = [bucket for bucket in snapshot.buckets if _is_candidate(bucket) and _suits(snapshot, bucket)]
-    likely = [bucket for bucket in candidates if bucket.claims.can_write or not _is_doubtful(bucket)]
+    likely = [bucket for bucket in candidates if bucket.claims.can_write or not bucket.claims.is_doubtful]
     return _sort(likely or candidates)
 
 
@@ -383,11 +377,6 @@ def _suits(snapshot: Snapshot, bucket: BucketAccess) -> bool:
 def _is_candidate(bucket: BucketAccess) -> bool:
     is_known = bool(bucket.claims.can_list or bucket.claims.can_read)
     return is_known and bucket.claims.can_write is not False and bucket.error is None
-
-
-def _is_doubtful(bucket: BucketAccess) -> bool:
-    claims = bucket.claims
-    return claims.states_read_only or claims.refuses_writes or (claims.refuses_reads and not claims.can_read)
 
 
 def _split_name(bucket: BucketAccess) -> set[str]:
@@ -416,7 +405,7 @@ def _alternative(bucket: BucketAccess) -> Alternative:
     claims = bucket.claims
     return {
         "bucket_name": bucket.name,
-        "permission_level": bucket.level,
+        "permission_level": bucket.claims.level,
         "rationale": _list_reasons(bucket),
         "write": claims.write_proof,
         "evidence": [claims.write_evidence, claims.read_evidence],
@@ -424,6 +413,8 @@ def _alternative(bucket: BucketAccess) -> Alternative:
 
 
 MAX_LIMIT = 500
+EVIDENCE: tuple[Literal["list_evidence", "read_evidence", "write_evidence"], ...]
+EVIDENCE = ("list_evidence", "read_evidence", "write_evidence")
 SHORT_EVIDENCE = 30
 """Characters. Shorter evidence is not shared, because its number would save little."""
 USER_TYPES = {
@@ -475,15 +466,12 @@ def discover_permissions(cursor: str | None = None, limit: str | None = None) ->
 
 def _share_evidence(rows: list[BucketRights]) -> dict[str, str]:
     """Replace evidence that several rows have by a number, and return the evidence of each number."""
-    counts = Counter(
-        text for row in rows for text in (row["list_evidence"], row["read_evidence"], row["write_evidence"])
-    )
+    counts = Counter(row[name] for row in rows for name in EVIDENCE)
     repeated = [text for text, count in counts.items() if count > 1 and len(text) > SHORT_EVIDENCE]
     numbers = {text: f"[{number}]" for number, text in enumerate(repeated, 1)}
     for row in rows:
-        row["list_evidence"] = numbers.get(row["list_evidence"], row["list_evidence"])
-        row["read_evidence"] = numbers.get(row["read_evidence"], row["read_evidence"])
-        row["write_evidence"] = numbers.get(row["write_evidence"], row["write_evidence"])
+        for name in EVIDENCE:
+            row[name] = numbers.get(row[name], row[name])
     return {number: text for text, number in numbers.items()}
 
 
@@ -500,7 +488,6 @@ def bucket_recommendations_get() -> RecommendationsAnswer:
 
 
 def parse_identity(identity: CallerIdentity, replacement: str | None = None) -> UserIdentity:
-    """Return the parts of the caller's ARN, and the host that replaces AWS."""
     kind, _, path = identity["Arn"].split(":", 5)[5].partition("/")
     role, _, session = path.partition("/")
     is_session = kind == "assumed-role"
@@ -516,12 +503,11 @@ def parse_identity(identity: CallerIdentity, replacement: str | None = None) -> 
 
 
 def describe_rights(bucket: BucketAccess) -> BucketRights:
-    """Return the rights in one bucket as answers contain them."""
     claims = bucket.claims
     return {
         "name": bucket.name,
         "region": bucket.region,
-        "permission_level": bucket.level,
+        "permission_level": claims.level,
         "can_list": claims.can_list,
         "list_evidence": claims.list_evidence,
         "can_read": claims.can_read,
@@ -538,7 +524,6 @@ BUCKET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,127}")
 
 
 def list_stack_buckets(prefix: str) -> list[str]:
-    """List the names of the stack's buckets that start with a prefix."""
     return [name for name in fetch_names(current_caller()) if name.startswith(prefix)]
 
 
@@ -550,14 +535,6 @@ def bucket_access_get(bucket: str) -> BucketAccessAnswer:
     stores nothing; at most 20 calls to AWS. A write probe is one put in the whole bucket. Its evidence names the
     prefix, for which alone it is a proof. The rights and their evidence have the same meaning as in
     permissions://discover.
-
-    Args:
-        bucket: its name, without `s3://`.
-
-    Raises:
-        InvalidTemplateVariable: no bucket can have this name.
-        NotFound: S3 has no such bucket.
-        ResourceFailure: AWS or the stack does not say who the caller is, or S3 neither allows nor refuses the list.
     """
     check_bucket_name(bucket)
     settings = current_app().settings_as(QuiltSettings)
@@ -611,19 +588,19 @@ def _describe(
         "prefixes_not_tried": len(set(survey.listing.prefixes) - {one.prefix for one in survey.prefixes}),
         "collaborators": _list_collaborators(listed, access.name),
         "prefixes_complete": survey.listing.is_complete,
-        "evidence": [*_list_s3_evidence(survey), _make_stack_evidence(statement)],
+        "evidence": [*_list_s3_evidence(survey), _make_stack_evidence(statement, access.claims.write_evidence)],
     }
 
 
 def _list_collaborators(listed: Buckets, bucket: str) -> list[Collaborator] | None:
-    """Return the users that the stack names for a bucket; None if it does not say."""
     found = (listed.stack.collaborators or {}).get(bucket)
     return None if found is None else [{"name": name, "right": right} for name, right in sorted(found.items())]
 
 
 def _describe_prefix(one: PrefixProbe) -> PrefixRow:
     if one.tried:
-        evidence = "; ".join(f"HeadObject of {key.key.name}: {_describe_result(key)}" for key in one.tried)
+        counts = Counter(key.result for key in one.tried)
+        evidence = "HeadObject: " + ", ".join(f"{count} {result}" for result, count in counts.items())
     elif one.is_listed:
         evidence = "not tried: the list contains no key"
     else:
@@ -633,10 +610,6 @@ def _describe_prefix(one: PrefixProbe) -> PrefixRow:
     if can_read is None and "read" in results:
         can_read = "some"
     return {"prefix": one.prefix, "can_list": one.is_listed, "can_read": can_read, "read_evidence": evidence}
-
-
-def _describe_result(key: TriedKey) -> str:
-    return f"{key.result} ({key.reason})" if key.reason else key.result
 
 
 def _list_s3_evidence(survey: Survey) -> Iterator[Evidence]:
@@ -652,9 +625,9 @@ def _list_s3_evidence(survey: Survey) -> Iterator[Evidence]:
         yield _make_evidence("PutObject", put.prefix, result, put.reason)
 
 
-def _make_stack_evidence(statement: Statement) -> Evidence:
+def _make_stack_evidence(statement: Statement, said: str) -> Evidence:
     call = {"role": "rolesList", "collaborators": "stackBuckets", "registry": "stackBuckets"}[statement.source]
-    level, detail = statement.level or "unknown", statement.evidence
+    level, detail = statement.level or "unknown", None if statement.evidence in said else statement.evidence
     return {"source": statement.source, "call": call, "target": None, "result": level, "detail": detail}
 
 

@@ -1,5 +1,7 @@
 """The resources of the Quilt domain, and the domain itself."""
 
+from functools import partial
+
 from quilt_mcp.app import current_app
 from quilt_mcp.app.domain import Domain
 from quilt_mcp.app.pools import run_in_pool
@@ -8,6 +10,7 @@ from quilt_mcp.services import (
     athena_read_service,
     athena_tables,
     auth_metadata,
+    buckets,
     governance_service,
     metadata_service,
     package_search,
@@ -15,9 +18,6 @@ from quilt_mcp.services import (
     permissions_service,
     tabulator_service,
 )
-from quilt_mcp.services import buckets as stack_buckets
-from quilt_mcp.services import metadata_service as package_workflows
-from quilt_mcp.services import permissions_service as one_bucket
 from quilt_mcp.services.settings import QuiltSettings
 from quilt_mcp.services.stack.callers import Callers
 from quilt_mcp.services.stack.failures import FAILURES
@@ -25,6 +25,7 @@ from quilt_mcp.services.stack.failures import FAILURES
 STATIC_TTL_SECONDS = 3600
 """For texts of this package, which change with its version only."""
 PAGES = ("cursor", "limit")
+CURSOR = {"cursor"}
 """Cursors are free text: one that contains a long name has more characters than other values can have."""
 PACKAGE = "quilt://buckets/{bucket}/packages/{namespace}/{name}"
 OF_PACKAGE = {
@@ -33,181 +34,112 @@ OF_PACKAGE = {
     "name": packages.list_names,
 }
 
+SIGNED_IN = partial(define, requires_sign_in=True)
+ADMIN = partial(define, requires_admin=True)
+TEXTS = partial(define, ttl_seconds=STATIC_TTL_SECONDS, shared=True)
+OWN = {"namespace", "name"}
+"""Other characters than those of names are refused with the form of a package's name."""
+
 RESOURCES = [
     define("auth://status", auth_metadata.auth_status, name="Auth Status"),
     define("auth://catalog/info", auth_metadata.catalog_info, name="Catalog Info"),
     define("auth://filesystem/status", auth_metadata.filesystem_status, name="Filesystem Status"),
-    define(
-        "athena://databases", athena_read_service.athena_databases_list, name="Athena Databases", requires_sign_in=True
-    ),
-    define(
-        "athena://workgroups",
-        athena_read_service.athena_workgroups_list,
-        name="Athena Workgroups",
-        requires_sign_in=True,
-    ),
-    define(
-        "athena://query/history",
-        athena_read_service.athena_query_history,
-        name="Athena Query History",
-        requires_sign_in=True,
-    ),
-    define(
+    SIGNED_IN("athena://databases", athena_read_service.athena_databases_list, name="Athena Databases"),
+    SIGNED_IN("athena://workgroups", athena_read_service.athena_workgroups_list, name="Athena Workgroups"),
+    SIGNED_IN("athena://query/history", athena_read_service.athena_query_history, name="Athena Query History"),
+    SIGNED_IN(
         "athena://databases/{database}/tables{?cursor,limit}",
         athena_tables.athena_tables_list,
         name="Athena Tables",
-        requires_sign_in=True,
         values={"database": athena_tables.list_databases},
         free_text={"database", "cursor"},
     ),
-    define(
+    SIGNED_IN(
         "athena://databases/{database}/tables/{table}",
         athena_tables.athena_table_get,
         name="Athena Table",
-        requires_sign_in=True,
         values={"database": athena_tables.list_databases, "table": athena_tables.list_tables},
         free_text={"database", "table"},
     ),
-    define(
-        "admin://users",
-        governance_service.admin_users_list,
-        parameters=PAGES,
-        free_text={"cursor"},
-        name="Admin Users",
-        requires_admin=True,
-    ),
-    define(
+    ADMIN("admin://users", governance_service.admin_users_list, name="Admin Users", parameters=PAGES, free_text=CURSOR),
+    ADMIN(
         "admin://roles",
         governance_service.admin_roles_list,
-        parameters=("bucket", *PAGES),
-        free_text={"cursor"},
         name="Admin Roles",
-        requires_admin=True,
+        parameters=("bucket", *PAGES),
+        free_text=CURSOR,
     ),
-    define("admin://config/sso", governance_service.admin_sso_config_get, name="Admin SSO Config", requires_admin=True),
-    define(
-        "admin://config/tabulator",
-        governance_service.admin_tabulator_open_query_get,
-        name="Admin Tabulator Config",
-        requires_admin=True,
+    ADMIN("admin://config/sso", governance_service.admin_sso_config_get, name="Admin SSO Config"),
+    ADMIN("admin://config/tabulator", governance_service.admin_tabulator_open_query_get, name="Admin Tabulator Config"),
+    TEXTS("metadata://templates", metadata_service.list_metadata_templates, name="Metadata Templates"),
+    TEXTS("metadata://examples", metadata_service.show_metadata_examples, name="Metadata Examples"),
+    TEXTS(
+        "metadata://troubleshooting", metadata_service.fix_metadata_validation_issues, name="Metadata Troubleshooting"
     ),
-    define(
-        "metadata://templates",
-        metadata_service.list_metadata_templates,
-        name="Metadata Templates",
-        ttl_seconds=STATIC_TTL_SECONDS,
-        shared=True,
-    ),
-    define(
-        "metadata://examples",
-        metadata_service.show_metadata_examples,
-        name="Metadata Examples",
-        ttl_seconds=STATIC_TTL_SECONDS,
-        shared=True,
-    ),
-    define(
-        "metadata://troubleshooting",
-        metadata_service.fix_metadata_validation_issues,
-        name="Metadata Troubleshooting",
-        ttl_seconds=STATIC_TTL_SECONDS,
-        shared=True,
-    ),
-    define(
+    TEXTS(
         "metadata://templates/{template}",
         metadata_service.get_metadata_template,
         name="Metadata Template",
         parameter_mapping={"template": "name"},
         values={"template": metadata_service.find_template_names},
-        ttl_seconds=STATIC_TTL_SECONDS,
-        shared=True,
     ),
-    define(
+    SIGNED_IN(
         "metadata://workflows/{bucket}",
-        package_workflows.bucket_workflows_get,
+        metadata_service.bucket_workflows_get,
         name="Bucket Workflows",
-        requires_sign_in=True,
         values={"bucket": packages.list_buckets},
     ),
-    define(
+    SIGNED_IN(
         "permissions://discover",
         permissions_service.discover_permissions,
-        parameters=PAGES,
-        free_text={"cursor"},
         name="Permissions Discovery",
-        requires_sign_in=True,
+        parameters=PAGES,
+        free_text=CURSOR,
     ),
-    define(
-        "permissions://recommendations",
-        permissions_service.bucket_recommendations_get,
-        name="Bucket Recommendations",
-        requires_sign_in=True,
+    SIGNED_IN(
+        "permissions://recommendations", permissions_service.bucket_recommendations_get, name="Bucket Recommendations"
     ),
-    define(
+    SIGNED_IN(
         "permissions://buckets/{bucket}/access",
-        one_bucket.bucket_access_get,
+        permissions_service.bucket_access_get,
         name="Bucket Access",
-        requires_sign_in=True,
-        values={"bucket": one_bucket.list_stack_buckets},
+        values={"bucket": permissions_service.list_stack_buckets},
     ),
-    define(
-        "tabulator://buckets", tabulator_service.tabulator_buckets_list, name="Tabulator Buckets", requires_sign_in=True
-    ),
-    define(
+    SIGNED_IN("tabulator://buckets", tabulator_service.tabulator_buckets_list, name="Tabulator Buckets"),
+    SIGNED_IN(
         "tabulator://buckets/{bucket}/tables{?cursor,limit}",
         tabulator_service.tabulator_tables_list,
         name="Tabulator Tables",
-        requires_sign_in=True,
         values={"bucket": tabulator_service.list_buckets_with_tables},
-        free_text={"cursor"},
+        free_text=CURSOR,
     ),
-    define(
-        "quilt://buckets{?cursor,limit}",
-        stack_buckets.stack_buckets_list,
-        name="Stack Buckets",
-        requires_sign_in=True,
-        free_text={"cursor"},
-    ),
-    define(
-        "quilt://buckets/{bucket}/packages{?filter,order}",
+    SIGNED_IN("quilt://buckets{?cursor,limit}", buckets.stack_buckets_list, name="Stack Buckets", free_text=CURSOR),
+    SIGNED_IN(
+        "quilt://buckets/{bucket}/packages{?filter,order,cursor,limit}",
         packages.packages_list,
-        parameters=PAGES,
         name="Packages",
-        requires_sign_in=True,
         values={"bucket": packages.list_buckets},
         free_text={"filter", "cursor"},
     ),
-    define(
-        f"{PACKAGE}{{?revision}}",
-        packages.package_get,
-        name="Package",
-        requires_sign_in=True,
-        values=OF_PACKAGE,
-        free_text={"namespace", "name"},
-    ),
-    define(
-        f"{PACKAGE}/revisions",
+    SIGNED_IN(f"{PACKAGE}{{?revision}}", packages.package_get, name="Package", values=OF_PACKAGE, free_text=OWN),
+    SIGNED_IN(
+        f"{PACKAGE}/revisions{{?cursor,limit}}",
         packages.package_revisions_list,
-        parameters=PAGES,
         name="Revisions",
-        requires_sign_in=True,
         values=OF_PACKAGE,
-        free_text={"namespace", "name", "cursor"},
+        free_text=OWN | CURSOR,
     ),
-    define(
-        f"{PACKAGE}/contents{{?path,revision}}",
+    SIGNED_IN(
+        f"{PACKAGE}/contents{{?path,revision,cursor,limit}}",
         packages.package_contents_get,
-        parameters=PAGES,
         name="Contents",
-        requires_sign_in=True,
         values=OF_PACKAGE,
-        free_text={"namespace", "name", "path", "cursor"},
+        free_text={*OWN, "path", "cursor"},
     ),
-    define(
-        "quilt://search/{query}{?buckets,kind}",
+    SIGNED_IN(
+        "quilt://search/{query}{?buckets,kind,cursor,limit}",
         package_search.stack_search,
-        parameters=PAGES,
         name="Search",
-        requires_sign_in=True,
         values={"query": packages.list_names},
         free_text={"query", "buckets", "cursor"},
     ),
@@ -215,11 +147,6 @@ RESOURCES = [
 
 
 async def check_catalog() -> None:
-    """Check that the Quilt catalog responds.
-
-    Raises:
-        ResourceFailure: it does not.
-    """
     await run_in_pool("readiness", current_app().part(Callers).check_catalog)
 
 

@@ -77,7 +77,6 @@ class StackSettings(BaseSettings):
 
     @property
     def timeout(self) -> Timeout:
-        """The time limits of a request to the stack."""
         return self.connect_timeout_seconds, self.read_timeout_seconds
 
 

@@ -2,21 +2,21 @@
 
 import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.athena_tables import quote_sql
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
-from quilt_mcp.services.lists import cut_page
+from quilt_mcp.services.lists import Paged, cut_page
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import QueryNotUnderstood, QueryRefused
+from quilt_mcp.services.stack.graphql import Named
 
 if TYPE_CHECKING:
     from quilt_mcp.services.stack.caller import Caller
-    from quilt_mcp.services.stack.graphql import QuiltTable
 
 MAX_CONFIG = 20_000
 MAX_DEPTH = 20
@@ -24,65 +24,62 @@ PROBLEMS = {"missing": "is missing", "string_type": "is not a text", "list_type"
 _GROUP = re.compile(r"\(\?P?<([A-Za-z_][A-Za-z0-9_]*)>")
 
 
-class Column(BaseModel):
-    """A column."""
+class TableColumn(TypedDict):
+    """A column of a table."""
 
     name: str
+    """Its name."""
     type: str
+    """Its type in Athena."""
 
 
-class Source(BaseModel):
-    """Which objects the rows come from. The patterns are regular expressions."""
+class TableSource(TypedDict):
+    """Which objects the rows of a table come from.
+
+    Attributes:
+        type: the kind of source, such as quilt-packages.
+        package_name: the regular expression for the names of packages.
+        logical_key: the regular expression for the keys of objects in packages.
+    """
 
     type: str
     package_name: str
     logical_key: str
 
 
-class Parser(BaseModel):
+class Parser(TypedDict):
     """How objects are read."""
 
     format: str
 
 
-class Config(BaseModel):
+class Config(TypedDict):
     """The parts that this server reads. Every value is text, as it is written in the YAML."""
 
-    schema_: list[Column]
-    source: Source
+    schema: list[TableColumn]
+    source: TableSource
     parser: Parser
 
-    model_config = {"alias_generator": lambda name: name.removesuffix("_")}
 
-    @property
-    def captured_columns(self) -> list[str]:
-        """The columns that Quilt adds for the named groups in the patterns."""
-        return _GROUP.findall(self.source.package_name) + _GROUP.findall(self.source.logical_key)
+CONFIG = TypeAdapter(Config)
 
 
-class Parsed(NamedTuple):
-    """The configuration, or why it cannot be read."""
-
-    config: Config | None
-    error: str | None
-
-
-def parse_config(text: str) -> Parsed:
-    """Parse the YAML of a table, which an administrator of the stack wrote. It has the form that Quilt documents.
+def parse_config(text: str) -> tuple[Config | None, str | None]:
+    """Parse the YAML of a table, which an administrator of the stack wrote. Return it, or why it cannot be read.
 
     YAML can describe far more data than it has characters, so its length and depth are limited, and aliases are not
     allowed.
     """
     value, problem = parse_yaml(text)
     if problem:
-        return Parsed(None, problem)
+        return None, problem
     try:
-        return Parsed(Config.model_validate(value), None)
+        return CONFIG.validate_python(value), None
     except ValidationError as error:
         problems = "; ".join(
             f"{_name_place(one['loc'])} {PROBLEMS.get(one['type'], 'has another form')}" for one in error.errors()[:3]
         )
-        return Parsed(None, f"The configuration does not have the documented form: {problems}.")
+        return None, f"The configuration does not have the documented form: {problems}."
 
 
 def parse_yaml(text: str) -> tuple[object, str | None]:
@@ -117,26 +114,16 @@ def _name_place(location: tuple[int | str, ...]) -> str:
     return ".".join(map(str, location)) or "the whole"
 
 
-QUERY = "query tabulatorBuckets { bucketConfigs { name tabulatorTables { name } } }"
+class _Table(Named):
+    config: str
 
 
-class Table(TypedDict):
-    """A tabulator table in the data of the query."""
-
-    name: str
+class _Tables(TypedDict):
+    tables: list[_Table]
 
 
-class BucketWithTables(TypedDict):
-    """A bucket in the data of the query."""
-
-    name: str
-    tabulatorTables: list[Table]
-
-
-class TabulatorData(TypedDict):
-    """The data of the query."""
-
-    bucketConfigs: list[BucketWithTables]
+class _BucketWithTables(Named):
+    tables: list[Named]
 
 
 class TabulatorBucket(TypedDict):
@@ -169,29 +156,6 @@ class TabulatorAnswer(TypedDict):
     source_note: str | None
 
 
-class TableColumn(TypedDict):
-    """A column of a table."""
-
-    name: str
-    """Its name."""
-    type: str
-    """Its type in Athena."""
-
-
-class TableSource(TypedDict):
-    """Which objects the rows of a table come from.
-
-    Attributes:
-        type: the kind of source, such as quilt-packages.
-        package_name: the regular expression for the names of packages.
-        logical_key: the regular expression for the keys of objects in packages.
-    """
-
-    type: str
-    package_name: str
-    logical_key: str
-
-
 class TabulatorTable(TypedDict):
     """One table.
 
@@ -218,7 +182,7 @@ class TabulatorTable(TypedDict):
     config_error: str | None
 
 
-class TabulatorTablesAnswer(TypedDict):
+class TabulatorTablesAnswer(Paged):
     """A page of the tabulator tables of a bucket.
 
     Attributes:
@@ -227,8 +191,6 @@ class TabulatorTablesAnswer(TypedDict):
         database: the database of the tables in it.
         packages: the URI of the packages whose files the tables read.
         tables: the tables of this page, sorted by name.
-        count: the total of all pages.
-        next_cursor: the `cursor` of the next page; null on the last page.
     """
 
     bucket: str
@@ -236,14 +198,6 @@ class TabulatorTablesAnswer(TypedDict):
     database: str
     packages: str
     tables: list[TabulatorTable]
-    count: int
-    next_cursor: str | None
-
-
-class AthenaDatabase(TypedDict):
-    """A database in a response of Athena; in tabulator's data catalog, a bucket."""
-
-    Name: str
 
 
 def tabulator_buckets_list() -> TabulatorAnswer:
@@ -277,7 +231,7 @@ def tabulator_tables_list(bucket: str, cursor: str | None = None, limit: str | N
     that cannot be parsed has a `config_error`; Quilt checks more. Sends one GraphQL request.
     """
     caller = current_caller()
-    found = caller.query_stack(lambda stack: stack.bucket_tabulator_tables_list(bucket))
+    found = caller.find("bucketTabulatorTablesList", _Tables, "bucketConfig", name=bucket)
     if found is None:
         raise NotFound(
             f"The bucket {bucket!a} was not found in the Quilt stack.",
@@ -288,8 +242,8 @@ def tabulator_tables_list(bucket: str, cursor: str | None = None, limit: str | N
             ],
         )
     page = cut_page(
-        found.tabulator_tables,
-        lambda table: str(table.name),
+        found["tables"],
+        lambda table: table["name"],
         cursor=cursor,
         limit=limit,
         scope=("tabulator tables", caller.login.stack.registry_url, bucket),
@@ -308,30 +262,34 @@ def tabulator_tables_list(bucket: str, cursor: str | None = None, limit: str | N
 
 
 def list_buckets_with_tables(prefix: str) -> list[str]:
-    """List buckets with tables by the prefix of their names; empty for callers who are not signed in."""
     caller = current_caller()
     rows = _read_stack(caller) if caller.login.signed_in else []
     return [row["name"] for row in rows if row["name"].startswith(prefix)]
 
 
-def _table_row(table: "QuiltTable", catalog: str | None, bucket: str) -> TabulatorTable:
-    config, error = parse_config(table.config)
+def _table_row(table: _Table, catalog: str | None, bucket: str) -> TabulatorTable:
+    text = table["config"]
+    config, error = parse_config(text)
     return {
-        "name": table.name,
-        "sql_name": ".".join(map(quote_sql, (catalog, bucket, table.name))) if catalog else None,
-        "columns": [{"name": one.name, "type": one.type} for one in config.schema_] if config else None,
-        "captured_columns": config.captured_columns if config else None,
-        "source": cast("TableSource", config.source.model_dump()) if config else None,
-        "format": config.parser.format if config else None,
-        "config": table.config[:MAX_CONFIG],
-        "config_truncated": len(table.config) > MAX_CONFIG,
+        "name": table["name"],
+        "sql_name": ".".join(map(quote_sql, (catalog, bucket, table["name"]))) if catalog else None,
+        "columns": config["schema"] if config else None,
+        "captured_columns": _list_captured(config["source"]) if config else None,
+        "source": config["source"] if config else None,
+        "format": config["parser"]["format"] if config else None,
+        "config": text[:MAX_CONFIG],
+        "config_truncated": len(text) > MAX_CONFIG,
         "config_error": error,
     }
 
 
+def _list_captured(source: TableSource) -> list[str]:
+    return _GROUP.findall(source["package_name"]) + _GROUP.findall(source["logical_key"])
+
+
 def _read_stack(caller: "Caller") -> list[TabulatorBucket]:
-    configs = caller.send_query("tabulatorBuckets", QUERY, TabulatorData)["bucketConfigs"]
-    tables = {one["name"]: sorted(table["name"] for table in one["tabulatorTables"]) for one in configs}
+    configs = caller.send_query("tabulatorBuckets", list[_BucketWithTables], "bucketConfigs")
+    tables = {one["name"]: sorted(table["name"] for table in one["tables"]) for one in configs}
     return [
         {"name": name, "tables": names, "table_count": len(names)} for name, names in sorted(tables.items()) if names
     ]
@@ -347,13 +305,10 @@ def _read_athena(caller: "Caller", refusal: QueryRefused) -> list[TabulatorBucke
     if prefix is None:
         raise refusal
     try:
-        databases: list[AthenaDatabase] = list(
-            caller.aws.list_items(
-                "athena", "list_databases", "DatabaseList", CatalogName=make_tabulator_catalog(prefix)
-            )
-        )
+        catalog = make_tabulator_catalog(prefix)
+        listed = caller.aws.list_items("athena", "list_databases", "DatabaseList", CatalogName=catalog)
+        names = sorted(one["Name"] for one in listed)
     except ResourceFailure as failure:
         refusal.details = f"{refusal.details}; then Athena: {failure.details or failure.message}"
         raise refusal from failure
-    names = sorted(database["Name"] for database in databases)
     return [{"name": name, "tables": None, "table_count": None} for name in names]

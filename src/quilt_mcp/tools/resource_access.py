@@ -84,11 +84,11 @@ async def get_resource(uri: str | None = None) -> GetResourceSuccess | GetResour
 
     - quilt: Buckets of the stack, their packages, and search.
 
-      ``quilt://buckets{?cursor,limit}``, ``quilt://buckets/{bucket}/packages{?filter,order}``,
+      ``quilt://buckets{?cursor,limit}``, ``quilt://buckets/{bucket}/packages{?filter,order,cursor,limit}``,
       ``quilt://buckets/{bucket}/packages/{namespace}/{name}{?revision}``,
-      ``quilt://buckets/{bucket}/packages/{namespace}/{name}/revisions``,
-      ``quilt://buckets/{bucket}/packages/{namespace}/{name}/contents{?path,revision}``,
-      ``quilt://search/{query}{?buckets,kind}``
+      ``quilt://buckets/{bucket}/packages/{namespace}/{name}/revisions{?cursor,limit}``,
+      ``quilt://buckets/{bucket}/packages/{namespace}/{name}/contents{?path,revision,cursor,limit}``,
+      ``quilt://search/{query}{?buckets,kind,cursor,limit}``
 
     - workflow: Workflows written by the workflow tools.
 

@@ -146,7 +146,7 @@ _EXAMPLES = 5
 
 
 def workflow_list_all() -> WorkflowList:
-    """Workflows and their progress, the latest update first.
+    """Workflows, the latest update first.
 
     Returns:
         `workflows`: at most 200. `total_workflows`, `active_workflows` (created or in progress) and
@@ -163,7 +163,7 @@ def workflow_list_all() -> WorkflowList:
 
 
 def workflow_get_status(id: str) -> WorkflowReport:  # noqa: A002 - the resource contract maps workflow_id to `id`
-    """A workflow with its steps, log, and the steps that can start next.
+    """A workflow's steps, log and next steps.
 
     Args:
         id: the workflow's id.

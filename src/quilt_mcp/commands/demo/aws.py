@@ -63,9 +63,9 @@ class Account:
         """
         if user.role is None:
             raise LookupError(f"{user.name} has no role")
-        arn = self._company.make_role_arn(self._company.find_role(user.role))
-        sts = sts_backends[ACCOUNT_ID][PARTITION]
-        issued = sts.assume_role(REGION, user.name, arn, policy="", duration=identities.ROLE_SECONDS, external_id="")
+        role, sts = self._company.find_role(user.role), sts_backends[ACCOUNT_ID][PARTITION]
+        arn, policy = self._company.make_role_arn(role), identities.write_session_policy(role)
+        issued = sts.assume_role(REGION, user.name, arn, policy, duration=identities.ROLE_SECONDS, external_id="")
         return {
             "AccessKeyId": issued.access_key_id,
             "SecretAccessKey": issued.secret_access_key,

@@ -114,6 +114,11 @@ def _rights(role: Role) -> list[JSON]:
     return rights
 
 
+def write_session_policy(role: Role) -> str:
+    """Return the policy with which the stack assumes the IAM role, as JSON; empty for none."""
+    return make_document(*map(_write_statement, role.session)) if role.session else ""
+
+
 def _write_statement(statement: Statement) -> JSON:
     written = make_statement(statement.actions, statement.resources, effect=statement.effect)
     return {**written, "Condition": statement.conditions} if statement.conditions else written

@@ -45,6 +45,7 @@ class Role:
         sees_stack: whether the stack names all its buckets to it, and not only those of its managed policies.
         statements: other rights and denials of its IAM role. An unmanaged role that has some exists in the account.
         boundary: the permissions boundary of its IAM role; empty for none.
+        session: the policy of the sessions that the stack opens for it, as since Quilt 1.70; empty for none.
         kind: its GraphQL type, if that is neither of today's two.
     """
 
@@ -58,6 +59,7 @@ class Role:
     sees_stack: bool = False
     statements: tuple[Statement, ...] = ()
     boundary: tuple[Statement, ...] = ()
+    session: tuple[Statement, ...] = ()
     kind: str | None = None
 
     @property

@@ -5,13 +5,12 @@ Imported on first use by `callers.py`, because it imports boto3.
 
 import os
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import boto3
@@ -22,10 +21,6 @@ from botocore.credentials import CredentialProvider, CredentialResolver, Refresh
 from botocore.exceptions import BotoCoreError, ClientError, NoRegionError
 from botocore.loaders import Loader
 from botocore.parsers import ResponseParserError
-from botocore.retries.adaptive import ClientRateLimiter, RateClocker
-from botocore.retries.bucket import Clock, TokenBucket
-from botocore.retries.standard import RetryEventAdapter, ThrottlingErrorDetector
-from botocore.retries.throttling import CubicCalculator
 
 from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure
 from quilt_mcp.core.tracing import calling
@@ -38,55 +33,8 @@ from quilt_mcp.services.stack.failures import (
     make_not_from_aws,
     map_failure,
 )
-from quilt_mcp.services.stack.login import Stamp, read_stamp
+from quilt_mcp.services.stack.login import read_stamp
 from quilt_mcp.services.stack.sign_in import AWSKeys, SignIn
-
-
-class _SteadyClock(Clock):  # type: ignore[misc]  # botocore has no types
-    def current_time(self) -> float:
-        return time.monotonic()
-
-
-class _OperationRates:
-    """The rate of calls of each operation: Athena's quotas are per operation."""
-
-    def __init__(self) -> None:
-        self._limiters: dict[str, ClientRateLimiter] = {}
-        self._lock = threading.Lock()
-
-    def wait(self, request: object, event_name: str, **_: object) -> None:
-        """Wait until the next call is allowed. botocore calls this before it sends a request."""
-        self._get(event_name).on_sending_request(request)
-
-    def learn(self, event_name: str, **response: object) -> None:
-        """Adapt the rate to a response. botocore calls this after each attempt."""
-        self._get(event_name).on_receiving_response(**response)
-
-    def _get(self, event_name: str) -> ClientRateLimiter:
-        operation = event_name.rpartition(".")[2]
-        with self._lock:
-            if operation not in self._limiters:
-                self._limiters[operation] = _create_limiter()
-            return self._limiters[operation]
-
-
-def _create_limiter() -> ClientRateLimiter:
-    clock = _SteadyClock()
-    return ClientRateLimiter(
-        rate_adjustor=CubicCalculator(starting_max_rate=0, start_time=clock.current_time()),
-        rate_clocker=RateClocker(clock),
-        token_bucket=TokenBucket(max_rate=1, clock=clock),
-        throttling_detector=ThrottlingErrorDetector(retry_event_adapter=RetryEventAdapter()),
-        clock=clock,
-    )
-
-
-def adapt_rate(client: BaseClient) -> None:
-    """Let a client in the standard retry mode also adapt the rate of its calls, as the adaptive mode does."""
-    rates = _OperationRates()
-    client.meta.events.register("before-send", rates.wait)
-    client.meta.events.register("needs-retry", rates.learn)
-
 
 NO_PROFILE = (None, None, None, None)
 """In the form of botocore: no name in a file, no environment variable, no default, no conversion."""
@@ -114,11 +62,7 @@ class IssuedCredentials:
         return boto3.Session(botocore_session=session)
 
     def renew_session(self) -> boto3.Session:
-        """Fetch new credentials before the old ones should expire, and create a session with them.
-
-        Raises:
-            ResourceFailure: as the function that fetches them.
-        """
+        """Fetch new credentials before the old ones should expire, and create a session with them."""
         self._keys = self._fetch()
         self.expires_at = self._keys.expiry_time
         return self.create_session()
@@ -163,15 +107,8 @@ def _create_session() -> botocore.session.Session:
     return botocore.session.get_session({"profile": NO_PROFILE})
 
 
-class AWSFingerprint(NamedTuple):
-    """What changes when the user configures AWS. It contains keys, so it is never shown."""
-
-    variables: frozenset[tuple[str, str]]
-    files: tuple[Stamp, ...]
-
-
-def take_aws_fingerprint() -> AWSFingerprint:
-    """Return a value that changes when the user writes the AWS files or sets AWS variables.
+def take_aws_fingerprint() -> Hashable:
+    """Return a value that changes when the user writes the AWS files or sets AWS variables. It contains keys.
 
     A boto3 session reads them once, so it keeps the identity that they had.
     """
@@ -182,7 +119,7 @@ def take_aws_fingerprint() -> AWSFingerprint:
     )
     # Without a home directory, pathlib fails.
     files = [Path(os.path.expanduser(path)) for path in paths]  # noqa: PTH111 - as above
-    return AWSFingerprint(variables, tuple(map(read_stamp, files)))
+    return variables, *map(read_stamp, files)
 
 
 Response = Mapping[str, Any]
@@ -194,7 +131,7 @@ ANY_REGION = frozenset({"s3", "sts"})
 """The services that respond to calls for other regions, so that they can be called without knowing the region."""
 DEFAULT_ATTEMPTS = 2
 ATTEMPTS = {"athena": 3}
-"""For services that throttle readers: more attempts, at a rate that adapts."""
+"""For services that throttle readers: more attempts. `athena_history.py` adapts the rate of calls."""
 DOMAINS = (".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws", ".ic.gov", ".sgov.gov")
 """The domains of AWS in all its partitions."""
 JSON_OF_AWS = "application/x-amz-json"
@@ -271,9 +208,6 @@ class AWSClients:
 
         If the credentials have expired earlier than the stack said, the call is repeated with new ones.
 
-        Returns:
-            The response. boto3 has no types, so callers annotate the parts that they read.
-
         Raises:
             ResourceFailure: the rows of `failures.py` describe the exception that botocore raised.
         """
@@ -290,11 +224,6 @@ class AWSClients:
             raise
 
     def read_object(self, bucket: str, key: str, most: int) -> bytes:
-        """Return the first bytes of an object, at most `most`.
-
-        Raises:
-            ResourceFailure: as `call`.
-        """
         body = self.call("s3", "get_object", Bucket=bucket, Key=key)["Body"]
         try:
             content: bytes = body.read(most)
@@ -378,10 +307,7 @@ class AWSClients:
             if service not in self._clients:
                 retries = {"mode": "standard", "total_max_attempts": ATTEMPTS.get(service, DEFAULT_ATTEMPTS)}
                 config = self._config.merge(Config(retries=retries))
-                client = self._session.client(service, region_name=region, config=config)
-                if service in ATTEMPTS:
-                    adapt_rate(client)
-                self._clients[service] = client
+                self._clients[service] = self._session.client(service, region_name=region, config=config)
             return self._clients[service]
 
     def _choose_region(self, service: str) -> str:
@@ -394,7 +320,6 @@ class AWSClients:
 
 
 def _make_wrong_region(failure: ResourceFailure) -> ResourceExecutionError:
-    """Return the failure for a token that STS accepts, and S3 does not."""
     return ResourceExecutionError(
         "S3 does not accept the AWS credentials in the region of this bucket, although AWS accepts them elsewhere.",
         details=failure.details.removeprefix(f"{NotSignedIn.reason}: ") if failure.details else None,

@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeVar
 
 import boto3
 from cachetools import TTLCache
-from typing_extensions import TypedDict
 
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure
@@ -31,16 +30,12 @@ from quilt_mcp.services.stack.failures import (
     RefusedByStack,
     RequestRejected,
     RoleChanged,
+    make_unexpected,
 )
-from quilt_mcp.services.stack.graphql import PartialAnswer, StackQueries, create_client, post_query
+from quilt_mcp.services.stack.graphql import Named, PartialAnswer, post_query
 from quilt_mcp.services.stack.login import Login, Stack
 from quilt_mcp.services.stack.session import CatalogConfig, CatalogConfigs, Found, StackSearch
 from quilt_mcp.services.stack.sign_in import ASK_OPERATOR, APIKeySignIn, AWSKeys, LocalSignIn, RequestSignIn, SignIn
-
-ME = "query me { me { name email isAdmin role { name } roles { name } } }"
-ME_WITHOUT_ROLE = "query meWithoutRole { me { name email isAdmin } }"
-TYPE = "query known { __typename }"
-"""Every GraphQL schema has it."""
 
 T = TypeVar("T")
 
@@ -50,9 +45,6 @@ class Standing(NamedTuple):
 
     Attributes:
         known: whether the stack describes its callers; false for a stack without `me`.
-        name: the name in Quilt.
-        email: the email address.
-        is_admin: whether the caller is an administrator of the stack.
         role: the name of the current role; None also for a user without a role.
         roles: the names of all roles of the caller, sorted.
     """
@@ -70,64 +62,24 @@ class Standing(NamedTuple):
         return self.known, self.name, self.role
 
 
-class Named(TypedDict):
-    """An object. The query requests only its name."""
-
-    name: str
-
-
-class Me(Named):
-    """The caller without its roles."""
-
+class _Me(Named):
     email: str
-    isAdmin: bool
+    is_admin: bool
 
 
-class MeWithRoles(Me):
-    """The caller."""
-
+class _MeWithRoles(_Me):
     role: Named | None
     roles: list[Named] | None
 
 
-class MeData(TypedDict):
-    """The data of the query without roles."""
-
-    me: Me | None
-
-
-class MeWithRolesData(TypedDict):
-    """The data of the query with roles."""
-
-    me: MeWithRoles | None
-
-
-TypeData = TypedDict("TypeData", {"__typename": str})
-"""The data of the query that every schema has. A class would change the name of the key."""
-
-
 def fetch_standing(sign_in: SignIn) -> Standing:
-    """Ask the stack who the caller is.
-
-    Raises:
-        NotSignedIn: the stack does not know the caller.
-        QueryRefused: the stack returned errors, and does not seem to be one without `me`.
-        ResourceFailure: as `SignIn.send`.
-    """
-    answer = _ask(sign_in, "me", ME, MeWithRolesData)
+    """Ask the stack who the caller is."""
+    answer = _ask(sign_in, "me", _MeWithRoles, "me")
     if answer.is_not_understood:
         _require_working_queries(sign_in, answer.refusal)
         return Standing(known=False)
-    if (me := answer.data and answer.data["me"]) is not None:
-        role, roles = me["role"], me["roles"]
-        return Standing(
-            known=True,
-            name=me["name"],
-            email=me["email"],
-            is_admin=me["isAdmin"],
-            role=role["name"] if role else None,
-            roles=None if roles is None else tuple(sorted(one["name"] for one in roles)),
-        )
+    if (me := answer.data) is not None:
+        return _make_standing(me, me["role"], me["roles"])
     if answer.error_paths:
         return _fetch_standing_without_role(sign_in)
     raise _unknown_caller()
@@ -135,23 +87,34 @@ def fetch_standing(sign_in: SignIn) -> Standing:
 
 def _require_working_queries(sign_in: SignIn, refusal: QueryRefused) -> None:
     """Raise the refusal of `me` if the stack refuses other queries too. Then its errors do not concern the schema."""
-    answer = _ask(sign_in, "known", TYPE, TypeData)
+    answer = _ask(sign_in, "known", str, "known")
     if answer.data is None or answer.error_paths:
         raise refusal
 
 
 def _fetch_standing_without_role(sign_in: SignIn) -> Standing:
-    answer = _ask(sign_in, "meWithoutRole", ME_WITHOUT_ROLE, MeData)
-    if (me := answer.data and answer.data["me"]) is not None:
-        return Standing(known=True, name=me["name"], email=me["email"], is_admin=me["isAdmin"])
+    answer = _ask(sign_in, "meWithoutRole", _Me, "me")
+    if (me := answer.data) is not None:
+        return _make_standing(me)
     if answer.error_paths:
         raise answer.refusal
     raise _unknown_caller()
 
 
-def _ask(sign_in: SignIn, operation: str, query: str, form: type[T]) -> PartialAnswer[T]:
+def _make_standing(me: _Me, role: Named | None = None, roles: list[Named] | None = None) -> Standing:
+    return Standing(
+        known=True,
+        name=me["name"],
+        email=me["email"],
+        is_admin=me["is_admin"],
+        role=role["name"] if role else None,
+        roles=None if roles is None else tuple(sorted(one["name"] for one in roles)),
+    )
+
+
+def _ask(sign_in: SignIn, operation: str, form: type[T], at: str, **variables: object) -> PartialAnswer[T]:
     url = str(sign_in.login.stack.registry_url)
-    return sign_in.send(lambda session: post_query(url, session, operation, query, form))
+    return sign_in.send(lambda session: post_query(url, session, operation, form, at=at, variables=variables))
 
 
 def _unknown_caller() -> NotSignedInToQuilt:
@@ -183,12 +146,10 @@ class Caller:
 
     @property
     def login(self) -> Login:
-        """The current stack and login. A request can renew them."""
         return self._sign_in.login
 
     @property
     def advice(self) -> Sequence[str]:
-        """What this caller can do to sign in; empty for the local user."""
         return self._sign_in.advice
 
     @property
@@ -218,9 +179,6 @@ class Caller:
     def find_aws_expiry(self, standing: Standing | None) -> datetime | None:
         """Return when the AWS credentials in use expire.
 
-        Args:
-            standing: what the stack has just said about the caller; None if it said nothing.
-
         Returns:
             None if it is unknown, if there are no credentials yet, or if they are not those of this standing.
         """
@@ -229,47 +187,54 @@ class Caller:
         return aws.expires_at if aws else None
 
     def open_aws(self, standing: Standing) -> AWSClients:
-        """Return AWS as the user and role in a standing that this caller has just fetched.
-
-        Raises:
-            RoleChanged: the role is another one now.
-            ResourceFailure: the stack issued no credentials.
-        """
         seconds = UNKNOWN_SECONDS if standing.role is None else math.inf
         return self._keep_aws(standing.identity, seconds, lambda: self._open_stack_aws(standing))
 
     def fetch_standing(self) -> Standing:
-        """Ask the stack who the caller is.
-
-        Raises:
-            NotSignedIn: there is no login, or the stack does not know the caller.
-            QueryRefused: as `standing.fetch_standing`.
-            ResourceFailure: as `SignIn.send`.
-        """
+        """Ask the stack who the caller is."""
         return fetch_standing(self._sign_in)
 
     def is_stale(self) -> bool:
-        """Return whether the login has changed or ended."""
         return self._sign_in.is_stale()
 
-    def query_stack(self, query: Callable[[StackQueries], T]) -> T:
-        """Send one of quilt3's queries, such as `lambda stack: stack.roles_list()`, and return its result.
+    def send_query(self, operation: str, form: type[T], at: str, **variables: object) -> T:
+        """Send an operation, and return its complete data.
+
+        Args:
+            operation: its name in operations.graphql.
+            form: the form of the data, with which they are validated.
+            at: where in the data of the response they are, such as "admin.user.list"; "" for all.
+            variables: those of the operation.
 
         Raises:
-            QueryRefused: the stack returned errors.
+            QueryRefused: the stack returned errors, with or without data.
             ResourceFailure: as `SignIn.send`.
         """
-        return self._sign_in.send(lambda session: query(create_client(self._registry_url, session)))
+        found = self.find(operation, form, at, **variables)
+        if found is None:
+            raise make_unexpected(f"null at {at}")
+        return found
 
-    def query_as_admin(self, query: Callable[[StackQueries], T], what: str) -> T:
-        """Send one of quilt3's queries that only administrators may send, and return its result.
+    def find(self, operation: str, form: type[T], at: str, **variables: object) -> T | None:
+        """Do the same for data that can be null, such as those of a bucket that the stack does not show."""
+        answer = self.send_partial_query(operation, form, at, **variables)
+        if answer.error_paths:
+            raise answer.refusal
+        return answer.data
+
+    def send_partial_query(self, operation: str, form: type[T], at: str, **variables: object) -> PartialAnswer[T]:
+        """Send an operation, and return what the stack returned: data, errors, or both."""
+        return _ask(self._sign_in, operation, form, at, **variables)
+
+    def ask_as_admin(self, what: str, ask: Callable[[], T]) -> T:
+        """Return the result of `ask`, which sends an operation that only administrators may send.
 
         Raises:
             NeedsAdmin: the stack rejected the query, and the caller is not an administrator.
             QueryRefused: the stack rejected the query of an administrator, or does not say who the caller is.
         """
         try:
-            return self.query_stack(query)
+            return ask()
         except QueryRefused as refusal:
             try:
                 standing = self.fetch_standing()
@@ -280,34 +245,8 @@ class Caller:
             details = f"{standing.name} is not an administrator"
             raise NeedsAdmin(f"Only administrators may read {what}.", details=details) from None
 
-    def send_query(self, operation: str, query: str, form: type[T], **variables: object) -> T:
-        """Send a query that quilt3 does not have, and return its complete `data`, validated as `form`.
-
-        Raises:
-            QueryRefused: the stack returned errors, with or without data.
-            ResourceFailure: as `SignIn.send`.
-        """
-        answer = self.send_partial_query(operation, query, form, **variables)
-        if answer.data is None or answer.error_paths:
-            raise answer.refusal
-        return answer.data
-
-    def send_partial_query(self, operation: str, query: str, form: type[T], **variables: object) -> PartialAnswer[T]:
-        """Send a query that quilt3 does not have, and return what the stack returned: data, errors, or both.
-
-        Raises:
-            ResourceFailure: as `SignIn.send`.
-        """
-        url = self._registry_url
-        return self._sign_in.send(lambda session: post_query(url, session, operation, query, form, **variables))
-
     def fetch_catalog_config(self) -> CatalogConfig:
-        """Fetch the catalog's public config.json, without the caller's token."""
         return self._catalogs.fetch(str(self.login.stack.catalog_url))
-
-    @property
-    def _registry_url(self) -> str:
-        return str(self.login.stack.registry_url)
 
     def _keep_aws(self, owner: Hashable, seconds: float, open_aws: Callable[[], AWSClients]) -> AWSClients:
         """Return the AWSClients in use if they belong to this owner and are not older, otherwise new ones."""
@@ -367,11 +306,7 @@ def _fetch_aws_keys(sign_in: SignIn, standing: Standing) -> AWSKeys:
 
 
 def _find_region(stack: Stack, catalogs: CatalogConfigs) -> str | None:
-    """Return the region of a stack. Older versions of quilt3 do not store it.
-
-    Raises:
-        ResourceFailure: the catalog cannot be read.
-    """
+    """Return the region of a stack. Older versions of quilt3 do not store it."""
     if stack.region or stack.catalog_url is None:
         return stack.region
     return catalogs.fetch(stack.catalog_url).get("region")
@@ -384,32 +319,18 @@ FIX_VARIABLES = (
 
 
 class LocalCallers:
-    """The local caller of one app. It is replaced when quilt3's files or its API key change.
-
-    Args:
-        settings: of the stack.
-        retry_seconds: how long a failure of the catalog is remembered.
-    """
+    """The local caller of one app. It is replaced when quilt3's files or its API key change."""
 
     def __init__(self, settings: StackSettings, *, retry_seconds: float = RETRY_SECONDS) -> None:
         self._settings = settings
         self._catalogs = CatalogConfigs(settings.timeout, retry_seconds)
         self._search = StackSearch(
-            settings.local_catalog_url,
-            settings.local_registry_url,
-            FIX_VARIABLES,
-            settings.timeout,
-            retry_seconds=retry_seconds,
+            settings.local_catalog_url, settings.local_registry_url, FIX_VARIABLES, self._catalogs
         )
         self._caller: Caller | None = None
         self._attempts = SharedAttempts[Caller]()
 
     def get(self) -> Caller:
-        """Return the caller.
-
-        Raises:
-            ResourceExecutionError: quilt3's files are damaged.
-        """
         if (caller := self._get_usable()) is not None:
             return caller
         fingerprint = quilt_files.take_fingerprint()  # before reading, so that a change while reading is noticed
@@ -463,16 +384,9 @@ class RequestCallers:
         self._secret = secrets.token_bytes(32)  # the keys of the cache do not reveal what they were made from
         self._lock = threading.Lock()
         self._catalogs = CatalogConfigs(settings.timeout, retry_seconds)
-        self._search = StackSearch(
-            settings.catalog_url, None, FIX_SERVER, settings.timeout, retry_seconds=retry_seconds
-        )
+        self._search = StackSearch(settings.catalog_url, None, FIX_SERVER, self._catalogs)
 
     def get(self, who: Identity, token: str | None) -> Caller:
-        """Return the caller with this identity and Quilt token.
-
-        Raises:
-            ResourceFailure: the stack of this server is unknown.
-        """
         stack, problem = self._find_stack()
         key = self._make_key(who.key, token or "", stack.registry_url or "")
         with self._lock:

@@ -6,7 +6,7 @@ without them.
 
 import threading
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from quilt_mcp.app import current_app, identity
 from quilt_mcp.services.settings import RETRY_SECONDS, StackSettings
@@ -17,17 +17,11 @@ if TYPE_CHECKING:
 
 
 class Callers:
-    """The local caller, and the callers of HTTP requests.
-
-    Args:
-        settings: of the stack.
-        retry_seconds: how long a failure of the catalog is remembered.
-    """
+    """The local caller, and the callers of HTTP requests."""
 
     def __init__(self, settings: StackSettings, *, retry_seconds: float = RETRY_SECONDS) -> None:
         self._settings, self._retry_seconds = settings, retry_seconds
-        self._local: LocalCallers | None = None
-        self._requests: RequestCallers | None = None
+        self._opened: dict[str, Any] = {}
         self._lock = threading.Lock()
 
     def current(self) -> "Caller":
@@ -48,39 +42,27 @@ class Callers:
         """
         who = identity.current()
         if who.is_local:
-            return self._open_local().get()
-        return self._open_requests().get(who, identity.header_token(self._settings.quilt_token_header))
+            local: LocalCallers = self._open("LocalCallers")
+            return local.get()
+        requests: RequestCallers = self._open("RequestCallers")
+        return requests.get(who, identity.header_token(self._settings.quilt_token_header))
 
     def check_catalog(self) -> None:
-        """Read the catalog's public config.json without credentials. Does nothing if no catalog is configured.
-
-        Raises:
-            ResourceFailure: the catalog does not respond, or quilt3's files are damaged.
-        """
+        """Read the catalog's public config.json without credentials. Does nothing if no catalog is configured."""
         files, settings = import_module("quilt_mcp.services.stack.login"), self._settings
         if url := settings.catalog_url or settings.local_catalog_url or files.read_stack().catalog_url:
             import_module("quilt_mcp.services.stack.session").fetch_catalog_config(url, self._settings.timeout)
 
     async def close(self) -> None:
-        """Drop all clients. The next read creates new ones."""
         with self._lock:
-            self._local = self._requests = None
+            self._opened.clear()
 
-    def _open_local(self) -> "LocalCallers":
+    def _open(self, kind: str) -> Any:
         with self._lock:
-            if self._local is None:
-                module = import_module("quilt_mcp.services.stack.caller")
-                callers = module.LocalCallers(self._settings, retry_seconds=self._retry_seconds)
-                self._local = cast("LocalCallers", callers)
-            return self._local
-
-    def _open_requests(self) -> "RequestCallers":
-        with self._lock:
-            if self._requests is None:
-                module = import_module("quilt_mcp.services.stack.caller")
-                callers = module.RequestCallers(self._settings, retry_seconds=self._retry_seconds)
-                self._requests = cast("RequestCallers", callers)
-            return self._requests
+            if kind not in self._opened:
+                cls = getattr(import_module("quilt_mcp.services.stack.caller"), kind)
+                self._opened[kind] = cls(self._settings, retry_seconds=self._retry_seconds)
+            return self._opened[kind]
 
 
 def current_caller() -> "Caller":
@@ -89,5 +71,4 @@ def current_caller() -> "Caller":
 
 
 def find_quilt_paths() -> "QuiltPaths":
-    """Return the directories in which quilt3 keeps its files."""
     return cast("QuiltPaths", import_module("quilt_mcp.services.stack.login").find_paths())

@@ -3,9 +3,11 @@
 A row uses the class, the HTTP status or a structured code of the exception, never its text.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from quilt_mcp.core.errors import (
@@ -18,6 +20,11 @@ from quilt_mcp.core.errors import (
     Unavailable,
     find_failure,
 )
+
+if TYPE_CHECKING:
+    import requests
+    from botocore.exceptions import ClientError
+    from pydantic import ValidationError
 
 
 class NotSignedInToQuilt(NotSignedIn):
@@ -120,6 +127,17 @@ class QueryNotUnderstood(QueryRefused):
     """
 
 
+class UnexplainedByS3(ResourceExecutionError):
+    """S3 rejected a HEAD request. The response has no body, so expired credentials are one of several causes.
+
+    No client sees this failure: it is the evidence of a probe.
+    """
+
+
+class TokenRefusedByS3(NotSignedInToQuilt):
+    """S3 rejected the session token. A region that is not enabled by default accepts only some tokens."""
+
+
 # The IAM action that each operation needs, for the person who grants it.
 ACTIONS = {
     "BatchGetQueryExecution": "athena:BatchGetQueryExecution",
@@ -140,15 +158,6 @@ ACTIONS = {
     "PutObject": "s3:PutObject",
 }
 
-NEW_CREDENTIALS = (
-    "Repeat the call. With a login to Quilt, this server then fetches new AWS credentials from the stack.",
-    "If auth://status shows aws_source aws_default_chain, renew the AWS credentials of this machine instead.",
-)
-NO_CREDENTIALS = (
-    "Run `quilt3 login` in a terminal. The Quilt stack then issues AWS credentials.",
-    "Or configure AWS credentials on this machine.",
-)
-
 
 class _Row(NamedTuple):
     """What a group of AWS error codes means to the caller."""
@@ -159,166 +168,100 @@ class _Row(NamedTuple):
     actions: tuple[str, ...] = ()
 
 
-BROKEN = _Row(
-    frozenset(
-        {
-            "InternalError",
-            "InternalErrorException",
-            "InternalFailure",
-            "InternalServerException",
-            "InternalServerError",
-            "InternalServiceException",
-            "OperationTimeoutException",
-            "ResourceNotReadyException",
-            "RequestTimeout",
-            "RequestTimeoutException",
-            "ServiceUnavailable",
-            "ServiceUnavailableException",
-        }
-    ),
+def _explain(codes: str, failure: type[ResourceFailure], message: str, *actions: str) -> _Row:
+    return _Row(frozenset(codes.split()), failure, message, actions)
+
+
+NEW_CREDENTIALS = (
+    "Repeat the call. With a login to Quilt, this server then fetches new AWS credentials from the stack.",
+    "If auth://status shows aws_source aws_default_chain, renew the AWS credentials of this machine instead.",
+)
+BROKEN = _explain(
+    "InternalError InternalErrorException InternalFailure InternalServerException InternalServerError "
+    "InternalServiceException OperationTimeoutException ResourceNotReadyException RequestTimeout "
+    "RequestTimeoutException ServiceUnavailable ServiceUnavailableException",
     Unavailable,
     "AWS could not process the request.",
 )
-
-
-class UnexplainedByS3(ResourceExecutionError):
-    """S3 rejected a HEAD request. The response has no body, so expired credentials are one of several causes.
-
-    No client sees this failure: it is the evidence of a probe.
-    """
-
-
-class TokenRefusedByS3(NotSignedInToQuilt):
-    """S3 rejected the session token. A region that is not enabled by default accepts only some tokens."""
-
-
-UNEXPLAINED = _Row(
-    frozenset(),
-    UnexplainedByS3,
-    "S3 rejected the request and gave no reason.",
-    (
-        "Read permissions://discover. It fails if your AWS credentials have expired.",
-        "If it succeeds, the object can be encrypted with a key of its owner (SSE-C), which every read must contain.",
-    ),
-)
 BY_CODE = (
-    _Row(
-        frozenset(
-            {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedAccess", "Forbidden"}
-        ),
+    _explain(
+        "AccessDenied AccessDeniedException UnauthorizedOperation UnauthorizedAccess Forbidden",
         RefusedByAWS,
         "Your AWS identity is not allowed to do this.",
     ),
-    _Row(
-        frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}),
+    _explain(
+        "ExpiredToken ExpiredTokenException RequestExpired TokenRefreshRequired",
         AWSKeysExpired,
         "The AWS credentials have expired.",
-        NEW_CREDENTIALS,
+        *NEW_CREDENTIALS,
     ),
-    _Row(
-        frozenset(
-            {
-                "InvalidClientTokenId",
-                "InvalidAccessKeyId",
-                "InvalidToken",
-                "SignatureDoesNotMatch",
-                "InvalidSignatureException",
-                "IncompleteSignature",
-                "UnrecognizedClientException",
-                "MissingAuthenticationToken",
-                "AuthFailure",
-            }
-        ),
+    _explain(
+        "InvalidClientTokenId InvalidAccessKeyId InvalidToken SignatureDoesNotMatch InvalidSignatureException "
+        "IncompleteSignature UnrecognizedClientException MissingAuthenticationToken AuthFailure",
         NotSignedInToQuilt,
         "AWS rejected the credentials.",
-        NEW_CREDENTIALS,
+        *NEW_CREDENTIALS,
     ),
-    _Row(
-        frozenset(
-            {
-                "Throttling",
-                "ThrottlingException",
-                "ThrottledException",
-                "RequestThrottled",
-                "RequestThrottledException",
-                "RequestLimitExceeded",
-                "TooManyRequestsException",
-                "SlowDown",
-                "PriorRequestNotComplete",
-            }
-        ),
+    _explain(
+        "Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException "
+        "RequestLimitExceeded TooManyRequestsException SlowDown PriorRequestNotComplete",
         Throttled,
         "AWS is throttling requests.",
     ),
     BROKEN,
-    _Row(
-        frozenset({"FederationSourceRetryableException"}),
+    _explain(
+        "FederationSourceRetryableException",
         Unavailable,
         "The external source of a Glue database could not process the request.",
     ),
-    _Row(
-        frozenset({"FederationSourceException"}),
+    _explain(
+        "FederationSourceException",
         ResourceExecutionError,
         "The external source of a Glue database failed.",
-        ("Ask the owner of the database to check its connection in AWS Glue.",),
+        "Ask the owner of the database to check its connection in AWS Glue.",
     ),
-    _Row(
-        frozenset({"MetadataException"}),
+    _explain(
+        "MetadataException",
         ResourceExecutionError,
         "Athena could not read the data catalog.",
-        ("Ask a Quilt administrator to grant your role the Glue permissions, such as glue:GetDatabases.",),
+        "Ask a Quilt administrator to grant your role the Glue permissions, such as glue:GetDatabases.",
     ),
-    _Row(
-        frozenset(
-            {
-                "GlueEncryptionException",
-                "KMS.DisabledException",
-                "KMS.InvalidKeyUsageException",
-                "KMS.InvalidStateException",
-                "KMS.KMSInvalidStateException",
-                "KMS.NotFoundException",
-            }
-        ),
+    _explain(
+        "GlueEncryptionException KMS.DisabledException KMS.InvalidKeyUsageException KMS.InvalidStateException "
+        "KMS.KMSInvalidStateException KMS.NotFoundException",
         ResourceExecutionError,
         "AWS could not decrypt or encrypt the data with its KMS key.",
-        ("Ask a Quilt administrator whether the KMS key is enabled, and whether your role may use it.",),
+        "Ask a Quilt administrator whether the KMS key is enabled, and whether your role may use it.",
     ),
-    _Row(
-        frozenset({"InvalidObjectState"}),
+    _explain(
+        "InvalidObjectState",
         ResourceExecutionError,
         "The object is archived, so it cannot be read.",
-        ("Restore the object in S3, or ask the owner of the bucket to do it.",),
+        "Restore the object in S3, or ask the owner of the bucket to do it.",
     ),
-    _Row(
-        frozenset({"PreconditionFailed", "ConditionalRequestConflict"}),
+    _explain(
+        "PreconditionFailed ConditionalRequestConflict",
         ResourceExecutionError,
         "The object does not meet the condition of the request.",
     ),
-    _Row(
-        frozenset(
-            {
-                "InvalidArgument",
-                "InvalidBucketName",
-                "InvalidInputException",
-                "InvalidParameterException",
-                "InvalidRequest",
-                "InvalidRequestException",
-                "ValidationException",
-            }
-        ),
+    _explain(
+        "InvalidArgument InvalidBucketName InvalidInputException InvalidParameterException InvalidRequest "
+        "InvalidRequestException ValidationException",
         ResourceExecutionError,
         "AWS does not accept the request in this form.",
-        ("Check the names in the URI. If they are right, report the error with `details`.",),
+        "Check the names in the URI. If they are right, report the error with `details`.",
     ),
-    _Row(frozenset({"NoSuchBucket", "NoSuchKey", "EntityNotFoundException"}), NotFound, "Not found in AWS."),
-    _Row(
-        frozenset({"RequestTimeTooSkewed"}),
+    _explain("NoSuchBucket NoSuchKey EntityNotFoundException", NotFound, "Not found in AWS."),
+    _explain(
+        "RequestTimeTooSkewed",
         ResourceExecutionError,
         "The clock of this machine is wrong, so AWS rejects its signatures.",
-        ("Set the clock of this machine, then repeat the call.",),
+        "Set the clock of this machine, then repeat the call.",
     ),
 )
-OTHER = _Row(frozenset(), ResourceExecutionError, "AWS rejected the request.")
+OTHER = _explain("", ResourceExecutionError, "AWS rejected the request.")
+TOKEN_OF_S3 = _explain("", TokenRefusedByS3, "S3 rejected the session token.", *NEW_CREDENTIALS)
+UNEXPLAINED = _explain("", UnexplainedByS3, "S3 rejected the request and gave no reason.")
 
 
 def _find(code: str) -> _Row:
@@ -335,7 +278,6 @@ BY_STATUS = {
     "429": _find("SlowDown"),
     "503": _find("SlowDown"),
 }
-TOKEN_OF_S3 = _Row(frozenset(), TokenRefusedByS3, "S3 rejected the session token.", NEW_CREDENTIALS)
 LAKE_FORMATION = (
     "Ask a Quilt administrator to grant your role the AWS permission named in `details`.",
     "If it has, AWS Lake Formation refuses you: ask for its grants on the database and its tables.",
@@ -343,14 +285,7 @@ LAKE_FORMATION = (
 )
 
 
-class _ClientError(Protocol):
-    """What the rows read of a botocore ClientError."""
-
-    response: Mapping[str, Mapping[str, object]]
-    operation_name: str
-
-
-def map_client_error(error: _ClientError) -> ResourceFailure:
+def map_client_error(error: "ClientError") -> ResourceFailure:
     """Return the failure for a ClientError of botocore, by its code, else by its HTTP status.
 
     AWS always sends a code, except in response to HEAD. So a response without one comes from something else.
@@ -371,7 +306,7 @@ def map_client_error(error: _ClientError) -> ResourceFailure:
     return row.failure(row.message, details=f"{action} ({code})", suggested_actions=actions)
 
 
-def _find_status(error: _ClientError) -> int:
+def _find_status(error: "ClientError") -> int:
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     return status if isinstance(status, int) else 0
 
@@ -380,7 +315,6 @@ REPLACED = "whether a proxy, a web filter or AWS_ENDPOINT_URL replaces AWS."
 
 
 def make_not_from_aws(details: str, *, transient: bool = True) -> Unavailable:
-    """Return the failure for a response that AWS does not send."""
     return Unavailable(
         "AWS did not return a valid response.",
         details=details,
@@ -392,8 +326,8 @@ def make_not_from_aws(details: str, *, transient: bool = True) -> Unavailable:
     )
 
 
-MAX_WAIT_DIGITS = 6
 NAMED_PATHS = 5
+NOT_VALID = "The Quilt stack did not return a valid response."
 REPORT_PATH = ("Repeat the call. If it fails again, report `details` to a Quilt administrator.",)
 MAX_PATH = 200
 TEMPORARY = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
@@ -401,109 +335,96 @@ WHOLE_QUERY = "query"
 """Where an error of GraphQL is that has no path."""
 
 
-class _Response(Protocol):
-    """What the rows read of a response of requests."""
-
-    status_code: int
-    headers: Mapping[str, str]
-
-
-class _HTTPError(Protocol):
-    """What the rows read of an HTTPError of requests."""
-
-    response: _Response
-
-
-class _GraphQLError(Protocol):
-    """One error in a GraphQL response."""
-
-    path: Sequence[str | int] | None
-
-
-class _GraphQLErrors(Protocol):
-    """What the rows read of a GraphQLClientGraphQLMultiError."""
-
-    errors: Sequence[_GraphQLError]
-
-
-class _ValidationError(Protocol):
-    """What the rows read of a ValidationError of pydantic."""
-
-    title: str
-
-    def error_count(self) -> int:
-        """Return the number of invalid fields."""
-
-
-def _no_credentials(error: Exception) -> ResourceFailure:
-    return NotSignedInToQuilt(
-        "No usable AWS credentials were found.", details=type(error).__name__, suggested_actions=NO_CREDENTIALS
-    )
-
-
-def _no_profile(_: Exception) -> ResourceFailure:
-    return ResourceExecutionError(
-        "The AWS profile of this machine does not exist.",
-        details="AWS_PROFILE or AWS_DEFAULT_PROFILE names no profile in the AWS config and credentials files",
-        suggested_actions=[
-            "Remove AWS_PROFILE from the server's environment, or add the profile to the AWS config file.",
-            "Then restart the server.",
-        ],
-    )
-
-
-def _no_region(_: Exception) -> ResourceFailure:
-    return ResourceExecutionError(
-        "No AWS region is configured.",
-        suggested_actions=[
-            "Run `quilt3 config https://<your catalog>`. It stores the region of the stack.",
-            "Or set AWS_DEFAULT_REGION in the server's environment.",
-        ],
-    )
-
-
-def _aws_unreachable(error: Exception) -> ResourceFailure:
-    return Unavailable("AWS cannot be reached.", details=_name_endpoint(error))
-
-
-def _aws_too_slow(error: Exception) -> ResourceFailure:
-    return TooSlow("AWS did not respond in time.", details=_name_endpoint(error))
+def _name_class(error: Exception) -> str:
+    return type(error).__name__
 
 
 def _name_endpoint(error: Exception) -> str:
-    """Return the class of an exception of botocore, and the host that was called, which settings can replace."""
     host = _find_host(str(getattr(error, "kwargs", {}).get("endpoint_url", "")))
     return f"{type(error).__name__}: {host}" if host else type(error).__name__
 
 
-def _aws_not_trusted(error: Exception) -> ResourceFailure:
-    return _not_trusted("AWS", _name_endpoint(error), "AWS_CA_BUNDLE or REQUESTS_CA_BUNDLE")
+@dataclass(frozen=True)
+class _Reason:
+    """What an exception means to the caller. Called with the exception, it makes the failure."""
+
+    failure: type[ResourceFailure]
+    message: str
+    actions: tuple[str, ...] = ()
+    describe: Callable[[Exception], str | None] = _name_class
+    lasts: bool = False
+
+    def __call__(self, error: Exception) -> ResourceFailure:
+        options = {"transient": False} if self.lasts else {}
+        return self.failure(self.message, details=self.describe(error), suggested_actions=self.actions, **options)
 
 
-def _stack_not_trusted(error: Exception) -> ResourceFailure:
-    return _not_trusted("the Quilt stack", type(error).__name__, "REQUESTS_CA_BUNDLE")
-
-
-def _not_trusted(what: str, details: str, variables: str) -> ResourceFailure:
-    return Unavailable(
+def _not_trusted(what: str, describe: Callable[[Exception], str], variables: str) -> _Reason:
+    return _Reason(
+        Unavailable,
         f"No encrypted connection to {what} could be made, because its certificate is not trusted here.",
-        details=details,
-        suggested_actions=[
+        (
             f"If a proxy of your network replaces certificates, set {variables} to a file with its authority.",
             "If one of these variables is set, check that its file has the right authority. Then restart the server.",
-        ],
-        transient=False,
+        ),
+        describe,
+        lasts=True,
     )
 
 
+def _behind_proxy(what: str) -> _Reason:
+    return _Reason(
+        Unavailable,
+        f"The proxy of this machine did not connect to {what}.",
+        (
+            "Check HTTPS_PROXY, with the user and the password if the proxy wants them. Then restart the server.",
+            "Ask the operator of your network whether the proxy works and allows this host.",
+        ),
+        lasts=True,
+    )
+
+
+NO_CREDENTIALS = _Reason(
+    NotSignedInToQuilt,
+    "No usable AWS credentials were found.",
+    (
+        "Run `quilt3 login` in a terminal. The Quilt stack then issues AWS credentials.",
+        "Or configure AWS credentials on this machine.",
+    ),
+)
+NO_PROFILE = _Reason(
+    ResourceExecutionError,
+    "The AWS profile of this machine does not exist.",
+    (
+        "Remove AWS_PROFILE from the server's environment, or add the profile to the AWS config file.",
+        "Then restart the server.",
+    ),
+    lambda _: "AWS_PROFILE or AWS_DEFAULT_PROFILE names no profile in the AWS config and credentials files",
+)
+NO_REGION = _Reason(
+    ResourceExecutionError,
+    "No AWS region is configured.",
+    (
+        "Run `quilt3 config https://<your catalog>`. It stores the region of the stack.",
+        "Or set AWS_DEFAULT_REGION in the server's environment.",
+    ),
+    lambda _: None,
+)
+AWS_UNREACHABLE = _Reason(Unavailable, "AWS cannot be reached.", describe=_name_endpoint)
+AWS_TOO_SLOW = _Reason(TooSlow, "AWS did not respond in time.", describe=_name_endpoint)
+STACK_UNREACHABLE = _Reason(Unavailable, "The Quilt stack cannot be reached.")
+STACK_TOO_SLOW = _Reason(TooSlow, "The Quilt stack did not respond in time.")
+FAILED = _Reason(ResourceExecutionError, "A request to Quilt or AWS failed.")
+
+
 def _aws_behind_proxy(error: Exception) -> ResourceFailure:
-    cause = getattr(error, "kwargs", {}).get("error")
-    return _aws_unreachable(error) if _is_connection_failure(cause) else _behind_proxy("AWS", error)
+    is_down = _is_connection_failure(getattr(error, "kwargs", {}).get("error"))
+    return (AWS_UNREACHABLE if is_down else _behind_proxy("AWS"))(error)
 
 
 def _stack_behind_proxy(error: Exception) -> ResourceFailure:
-    cause = getattr(error.args[0], "reason", None) if error.args else None
-    return _stack_unreachable(error) if _is_connection_failure(cause) else _behind_proxy("the Quilt stack", error)
+    is_down = _is_connection_failure(getattr(error.args[0], "reason", None) if error.args else None)
+    return (STACK_UNREACHABLE if is_down else _behind_proxy("the Quilt stack"))(error)
 
 
 def _is_connection_failure(cause: object) -> bool:
@@ -511,39 +432,7 @@ def _is_connection_failure(cause: object) -> bool:
     return type(getattr(cause, "original_error", None)).__name__ in ("NewConnectionError", "ConnectTimeoutError")
 
 
-def _behind_proxy(what: str, error: Exception) -> ResourceFailure:
-    return Unavailable(
-        f"The proxy of this machine did not connect to {what}.",
-        details=type(error).__name__,
-        suggested_actions=[
-            "Check HTTPS_PROXY, with the user and the password if the proxy wants them. Then restart the server.",
-            "Ask the operator of your network whether the proxy works and allows this host.",
-        ],
-        transient=False,
-    )
-
-
-def _not_from_aws(error: Exception) -> ResourceFailure:
-    return make_not_from_aws(type(error).__name__)
-
-
-def _stack_unreachable(error: Exception) -> ResourceFailure:
-    return Unavailable("The Quilt stack cannot be reached.", details=type(error).__name__)
-
-
-def _stack_too_slow(error: Exception) -> ResourceFailure:
-    return TooSlow("The Quilt stack did not respond in time.", details=type(error).__name__)
-
-
-def _not_an_answer(error: Exception) -> ResourceFailure:
-    return Unavailable("The Quilt stack did not return a valid response.", details=type(error).__name__)
-
-
-def _failed(error: Exception) -> ResourceFailure:
-    return ResourceExecutionError("A request to Quilt or AWS failed.", details=type(error).__name__)
-
-
-def _http_status(error: _HTTPError) -> ResourceFailure:
+def _http_status(error: "requests.HTTPError") -> ResourceFailure:
     status = error.response.status_code
     details = f"HTTP status {status}"
     if status == HTTPStatus.UNAUTHORIZED:
@@ -558,7 +447,7 @@ def _http_status(error: _HTTPError) -> ResourceFailure:
     return RequestRejected("The Quilt stack rejected the request.", details=details)
 
 
-def _refusal(response: _Response, details: str) -> ResourceFailure:
+def _refusal(response: "requests.Response", details: str) -> ResourceFailure:
     """Return the failure for a 403. The stack's own has JSON; that of a firewall before it is a page."""
     if "json" in response.headers.get("Content-Type", "").lower():
         return RefusedByStack("The Quilt stack does not allow this.", details=details)
@@ -572,10 +461,11 @@ def _refusal(response: _Response, details: str) -> ResourceFailure:
     )
 
 
-def _redirect(response: _Response, details: str) -> ResourceFailure:
+def _redirect(response: "requests.Response", details: str) -> ResourceFailure:
+    host = _find_host(response.headers.get("Location", ""))
     return ResourceExecutionError(
         "The Quilt stack redirected the request. This server follows no redirects with your login.",
-        details=f"{details}{_name_host(response.headers.get('Location', ''))}",
+        details=f"{details} to {host}" if host else details,
         suggested_actions=[
             "Run `quilt3 config https://<your catalog>` with the address that your browser shows for the catalog.",
             "If that is the configured address, ask a Quilt administrator what redirects requests to the stack's API.",
@@ -583,13 +473,8 @@ def _redirect(response: _Response, details: str) -> ResourceFailure:
     )
 
 
-def _name_host(location: str) -> str:
-    """Return the host of a redirect for the details. The rest of the address can contain secrets."""
-    host = _find_host(location)
-    return f" to {host}" if host else ""
-
-
 def _find_host(address: str) -> str | None:
+    """Return the host of an address. The rest of it can contain secrets."""
     try:
         return urlsplit(address).hostname
     except ValueError:
@@ -598,13 +483,7 @@ def _find_host(address: str) -> str | None:
 
 def _suggest_wait(seconds: str) -> list[str]:
     """Return the action for a Retry-After header in seconds; nothing for other values."""
-    if not seconds.isascii() or not seconds.isdigit() or len(seconds) > MAX_WAIT_DIGITS:
-        return []
-    return [f"Repeat the call in {int(seconds)} seconds."]
-
-
-def _graphql_errors(error: _GraphQLErrors) -> ResourceFailure:
-    return make_refusal(list_paths(one.path for one in error.errors))
+    return [f"Repeat the call in {int(seconds)} seconds."] if re.fullmatch("[0-9]{1,6}", seconds) else []
 
 
 def make_refusal(paths: Sequence[str]) -> QueryRefused:
@@ -622,46 +501,47 @@ def make_refusal(paths: Sequence[str]) -> QueryRefused:
 
 
 def list_paths(paths: Iterable[Sequence[str | int] | None]) -> list[str]:
-    """Return the paths of GraphQL errors as text, each once, sorted. An error without a path is about the query."""
     return sorted({".".join(map(str, path)) if path else WHOLE_QUERY for path in paths})
 
 
-def _unexpected_format(error: _ValidationError) -> ResourceFailure:
+def _unexpected_format(error: "ValidationError") -> ResourceFailure:
+    return make_unexpected(f"{error.error_count()} invalid fields in {error.title}")
+
+
+def make_unexpected(details: str) -> ResourceExecutionError:
     return ResourceExecutionError(
         "The Quilt stack sent a response in an unexpected format.",
-        details=f"{error.error_count()} invalid fields in {error.title}",
-        suggested_actions=["Upgrade quilt3 and this server, or ask a Quilt administrator to upgrade the stack."],
+        details=details,
+        suggested_actions=["Upgrade this server, or ask a Quilt administrator to upgrade the stack."],
     )
 
 
 FAILURES: dict[str, MakeFailure] = {
     "botocore.exceptions.ClientError": map_client_error,
-    "botocore.exceptions.NoCredentialsError": _no_credentials,
-    "botocore.exceptions.PartialCredentialsError": _no_credentials,
-    "botocore.exceptions.CredentialRetrievalError": _no_credentials,
-    "botocore.exceptions.TokenRetrievalError": _no_credentials,
-    "botocore.exceptions.SSOError": _no_credentials,
-    "botocore.exceptions.ProfileNotFound": _no_profile,
-    "botocore.exceptions.NoRegionError": _no_region,
-    "botocore.exceptions.SSLError": _aws_not_trusted,
+    "botocore.exceptions.NoCredentialsError": NO_CREDENTIALS,
+    "botocore.exceptions.PartialCredentialsError": NO_CREDENTIALS,
+    "botocore.exceptions.CredentialRetrievalError": NO_CREDENTIALS,
+    "botocore.exceptions.TokenRetrievalError": NO_CREDENTIALS,
+    "botocore.exceptions.SSOError": NO_CREDENTIALS,
+    "botocore.exceptions.ProfileNotFound": NO_PROFILE,
+    "botocore.exceptions.NoRegionError": NO_REGION,
+    "botocore.exceptions.SSLError": _not_trusted("AWS", _name_endpoint, "AWS_CA_BUNDLE or REQUESTS_CA_BUNDLE"),
     "botocore.exceptions.ProxyConnectionError": _aws_behind_proxy,
-    "botocore.exceptions.ConnectTimeoutError": _aws_too_slow,
-    "botocore.exceptions.ReadTimeoutError": _aws_too_slow,
-    "botocore.exceptions.ConnectionError": _aws_unreachable,
-    "botocore.exceptions.HTTPClientError": _aws_unreachable,
-    "botocore.exceptions.BotoCoreError": _failed,
-    "botocore.parsers.ResponseParserError": _not_from_aws,
+    "botocore.exceptions.ConnectTimeoutError": AWS_TOO_SLOW,
+    "botocore.exceptions.ReadTimeoutError": AWS_TOO_SLOW,
+    "botocore.exceptions.ConnectionError": AWS_UNREACHABLE,
+    "botocore.exceptions.HTTPClientError": AWS_UNREACHABLE,
+    "botocore.exceptions.BotoCoreError": FAILED,
+    "botocore.parsers.ResponseParserError": lambda error: make_not_from_aws(_name_class(error)),
     "requests.exceptions.HTTPError": _http_status,
-    "requests.exceptions.JSONDecodeError": _not_an_answer,
-    "requests.exceptions.Timeout": _stack_too_slow,
-    "requests.exceptions.SSLError": _stack_not_trusted,
+    "requests.exceptions.JSONDecodeError": _Reason(Unavailable, NOT_VALID),
+    "requests.exceptions.Timeout": STACK_TOO_SLOW,
+    "requests.exceptions.SSLError": _not_trusted("the Quilt stack", _name_class, "REQUESTS_CA_BUNDLE"),
     "requests.exceptions.ProxyError": _stack_behind_proxy,
-    "requests.exceptions.ConnectionError": _stack_unreachable,
-    "requests.exceptions.RequestException": _failed,
-    "urllib3.exceptions.ReadTimeoutError": _stack_too_slow,
-    "urllib3.exceptions.HTTPError": _stack_unreachable,
-    "quilt3._graphql_client.exceptions.GraphQLClientGraphQLMultiError": _graphql_errors,
-    "quilt3._graphql_client.exceptions.GraphQLClientInvalidResponseError": _not_an_answer,
+    "requests.exceptions.ConnectionError": STACK_UNREACHABLE,
+    "requests.exceptions.RequestException": FAILED,
+    "urllib3.exceptions.ReadTimeoutError": STACK_TOO_SLOW,
+    "urllib3.exceptions.HTTPError": STACK_UNREACHABLE,
 }
 """For any exception that reaches the dispatcher."""
 

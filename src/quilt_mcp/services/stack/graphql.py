@@ -1,148 +1,53 @@
-"""GraphQL queries to a Quilt stack: those of quilt3's generated client, and our own.
+"""GraphQL queries to a Quilt stack: those in operations.graphql, and the forms of their data."""
 
-The protocols describe the parts of quilt3's models that this server reads. quilt3 has no type information.
-"""
-
-from collections.abc import Hashable, Sequence
+import math
+import re
+from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 from functools import cache
-from typing import Generic, Protocol, TypeVar, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Generic, TypeVar, cast
 
-import requests
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BeforeValidator, TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
-# quilt3 exposes its generated client nowhere else. If it moves, every test of admin:// fails.
-from quilt3._graphql_client import Client
-
+from quilt_mcp.core.answers import iso
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.services.stack.failures import WHOLE_QUERY, QueryRefused, list_paths, make_refusal
+from quilt_mcp.services.stack.failures import WHOLE_QUERY, QueryRefused, list_paths, make_refusal, make_unexpected
+
+if TYPE_CHECKING:
+    import requests
 
 T = TypeVar("T")
 
-
-class QuiltBucket(Protocol):
-    """A bucket."""
-
-    name: str
-
-
-class QuiltPermission(Protocol):
-    """The right of a role in one bucket."""
-
-    bucket: QuiltBucket
-    level: Enum
+DEFINITION = re.compile(r"^(?:query|fragment) (\w+)[^}]*?\{\n.*?^\}\n", re.MULTILINE | re.DOTALL)
+FRAGMENT = re.compile(r"\.\.\.(\w+)")
+NOTHING = object()
+"""What is where data should be. No form fits it."""
 
 
-class QuiltPolicy(Protocol):
-    """A policy. Quilt knows the content of managed policies only."""
-
-    id: str
-    title: str
-    arn: str
-    managed: bool
+def _read_time(value: object) -> str:
+    try:
+        return iso(cast("datetime", _create_adapter(datetime).validate_python(value)))
+    except OverflowError as error:  # in UTC, the first and the last day can be outside of the calendar
+        raise ValueError("not in the calendar") from error
 
 
-class QuiltRole(Protocol):
-    """A role. `typename__` is the GraphQL type."""
-
-    typename__: str
-    id: str
-    name: str
-    arn: str
+def _read_number(value: object) -> object:
+    return int(value) if isinstance(value, float) and math.isfinite(value) else value
 
 
-class ManagedRole(QuiltRole, Protocol):
-    """A role with policies that Quilt manages."""
+Time = Annotated[str, BeforeValidator(_read_time)]
+"""A time of the stack, in the form of answers."""
+Size = Annotated[int, BeforeValidator(_read_number)]
+"""A number of bytes. The stack sends numbers with a point, because they have more than 32 bits."""
 
-    policies: Sequence[QuiltPolicy]
-    permissions: Sequence[QuiltPermission]
 
-
-class QuiltPerson(Protocol):
-    """A user's name and email."""
+class Named(TypedDict):
+    """An object, of which the operation requests the name."""
 
     name: str
-    email: str
-
-
-class QuiltUser(QuiltPerson, Protocol):
-    """A user of the stack."""
-
-    is_active: bool
-    is_admin: bool
-    is_sso_only: bool
-    is_service: bool
-    date_joined: datetime
-    last_login: datetime
-    role: QuiltRole | None
-    extra_roles: Sequence[QuiltRole]
-
-
-class QuiltSSOConfig(Protocol):
-    """The SSO configuration."""
-
-    text: str
-    timestamp: datetime
-    uploader: QuiltPerson | None
-
-
-class QuiltTable(Protocol):
-    """A tabulator table. `config` is YAML."""
-
-    name: str
-    config: str
-
-
-class QuiltTables(Protocol):
-    """The tabulator tables of a bucket."""
-
-    tabulator_tables: Sequence[QuiltTable]
-
-
-class StackQueries(Protocol):
-    """The queries of quilt3's client that this server sends."""
-
-    def users_list(self) -> Sequence[QuiltUser]:
-        """Return all users."""
-
-    def roles_list(self) -> Sequence[QuiltRole]:
-        """Return all roles."""
-
-    def sso_config_get(self) -> QuiltSSOConfig | None:
-        """Return the SSO configuration; None if there is none."""
-
-    def tabulator_get_open_query(self) -> bool:
-        """Return whether open query is enabled."""
-
-    def bucket_tabulator_tables_list(self, name: str) -> QuiltTables | None:
-        """Return the tabulator tables of a bucket; None if the stack does not show the bucket to the caller."""
-
-
-class _QueryClient(Client):  # type: ignore[misc]  # quilt3 has no types
-    """quilt3's queries and models, with the caller's session."""
-
-    def __init__(self, registry_url: str, session: requests.Session) -> None:
-        # The base class would use quilt3's session, which has the login of this machine.
-        self.url = f"{registry_url}/graphql"
-        self.http_client = session
-
-    def get_data(self, response: requests.Response) -> object:
-        """Return the data of a response. The base class fails on errors that have not the documented form.
-
-        Raises:
-            QueryRefused: the stack returned errors.
-        """
-        payload = response.json()
-        if isinstance(payload, dict) and payload.get("errors"):
-            raise make_refusal(_find_error_paths(payload["errors"]))
-        return super().get_data(response)
-
-
-def create_client(registry_url: str, session: requests.Session) -> StackQueries:
-    """Create a client that sends quilt3's queries in a session."""
-    return cast("StackQueries", _QueryClient(registry_url, session))
 
 
 @dataclass(frozen=True)
@@ -168,45 +73,59 @@ class PartialAnswer(Generic[T]):
 
     @property
     def refusal(self) -> QueryRefused:
-        """The failure for a caller who needs complete data."""
         return make_refusal(self.error_paths)
 
 
 def post_query(
-    registry_url: str, session: requests.Session, operation: str, query: str, form: type[T], **variables: object
+    registry_url: str, session: "requests.Session", operation: str, form: type[T], *, at: str, variables: object
 ) -> PartialAnswer[T]:
-    """Send a query that quilt3 does not have.
+    """Send an operation.
 
     Raises:
         Unavailable: the response is not a GraphQL response.
-        ValidationError: the stack returned no errors, and data in another form.
+        ResourceExecutionError: the stack returned no errors, and data in another form.
     """
-    body = {"query": query, "operationName": operation, "variables": variables}
+    body = {"query": read_operations()[operation], "operationName": operation, "variables": variables}
     payload = session.post(f"{registry_url}/graphql", json=body).json()
     if not isinstance(payload, dict) or not ("data" in payload or payload.get("errors")):
         raise Unavailable("The Quilt stack did not return a valid response.", details=f"GraphQL query {operation}")
-    errors, data = payload.get("errors"), payload.get("data")
-    if not errors:
-        return PartialAnswer(_validate(form, data), [])
-    return PartialAnswer(_validate_or_drop(form, data), _find_error_paths(errors))
+    errors, data = payload.get("errors"), _find(payload.get("data"), at.split(".") if at else [])
+    try:
+        found = None if data is None else cast("T", _create_adapter(cast("Hashable", form)).validate_python(data))
+    except ValidationError as error:
+        if not errors:
+            raise make_unexpected(f"{error.error_count()} invalid fields in {operation}") from None
+        found = None  # the errors in the same response explain it
+    return PartialAnswer(found, _find_error_paths(errors) if errors else [])
+
+
+def _find(data: object, path: list[str]) -> object:
+    """Return what is at a path; NOTHING if there is no such path. Only the end of it can be null."""
+    data = NOTHING if data is None else data
+    for name in path:
+        data = data.get(name, NOTHING) if isinstance(data, dict) else NOTHING
+    return data
 
 
 def _find_error_paths(errors: object) -> list[str]:
-    """Return the paths of the errors in a response, in any form."""
     paths = [one.get("path") if isinstance(one, dict) else None for one in errors] if isinstance(errors, list) else []
     return list_paths([path if isinstance(path, list) else None for path in paths] or [None])
 
 
-def _validate_or_drop(form: type[T], data: object) -> T | None:
-    """Return the data in their form; None for another form, which the errors in the same response explain."""
-    try:
-        return _validate(form, data)
-    except ValidationError:
-        return None
+@cache
+def read_operations() -> dict[str, str]:
+    """Return the text of each operation with its fragments, by their names."""
+    text = Path(__file__).with_name("operations.graphql").read_text(encoding="utf-8")
+    definitions = {found[1]: found[0] for found in DEFINITION.finditer(text)}
+    operations = (name for name, definition in definitions.items() if definition.startswith("query"))
+    return {name: "".join(_collect(name, definitions)) for name in operations}
 
 
-def _validate(form: type[T], data: object) -> T:
-    return cast("T", _create_adapter(cast("Hashable", form)).validate_python(data))
+def _collect(name: str, definitions: dict[str, str]) -> dict[str, None]:
+    found = {definitions[name]: None}
+    for fragment in FRAGMENT.findall(definitions[name]):
+        found |= _collect(fragment, definitions)
+    return found
 
 
 @cache  # to create an adapter takes longer than the rest of a query, without the network

@@ -66,7 +66,6 @@ class Login:
 
     @property
     def signed_in(self) -> bool:
-        """Whether there is a login to the stack."""
         return self.access_token is not None
 
     @property
@@ -105,7 +104,6 @@ class Address(NamedTuple):
 
     @property
     def ip(self) -> IPv4Address | IPv6Address | None:
-        """The IP address; None for a name."""
         try:
             return ip_address(self.host)
         except ValueError:
@@ -119,7 +117,6 @@ class Address(NamedTuple):
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it is this machine."""
         return self.host == "localhost" or bool(self.ip and self.ip.is_loopback)
 
 
@@ -180,7 +177,6 @@ def _have_own_parent(one: str, other: str) -> bool:
 
 
 def _is_own_domain(domain: str) -> bool:
-    """Return whether the names in a domain belong to one owner."""
     labels = domain.split(".")
     if domain in PRIVATE_DOMAINS:
         return True
@@ -231,7 +227,6 @@ class Config(BaseModel):
 
 
 def find_paths() -> QuiltPaths:
-    """Return the directories in which quilt3 keeps its configuration and logins, and its cache."""
     return QuiltPaths(quilt3.util.BASE_PATH, quilt3.util.CACHE_PATH)
 
 
@@ -251,11 +246,7 @@ def find_api_key() -> str | None:
 
 
 def read_login(stack: Stack) -> Login:
-    """Read the login to a stack from the files. Sends no request and writes nothing.
-
-    Raises:
-        ResourceExecutionError: the file is damaged or not readable.
-    """
+    """Read the login to a stack from the files. Sends no request and writes nothing."""
     tokens = _parse_file(quilt3.session.AUTH_PATH, "quilt3 login", lambda: _read_tokens(stack.registry_url))
     if tokens is None:
         return Login(stack)
@@ -398,7 +389,6 @@ def _parse_file(path: Path, command: str, parse: Callable[[], T]) -> T:
 
 
 def read_stamp(path: Path) -> Stamp:
-    """Return what changes when a file is written."""
     try:
         status = path.stat()
     except OSError:

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 import requests
 import urllib3
 from pydantic import TypeAdapter, ValidationError
-from quilt3._graphql_client.exceptions import GraphQLClientError
 from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 from typing_extensions import TypedDict
@@ -81,7 +80,7 @@ REJECTED_TOKEN = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FO
 
 
 class StackAdapter(HTTPAdapter):
-    """Limits the time of each request. quilt3's client sets no limits."""
+    """Limits the time of each request."""
 
     def __init__(self, timeout: Timeout) -> None:
         self._timeout = timeout
@@ -96,7 +95,6 @@ class StackAdapter(HTTPAdapter):
         cert: bytes | str | tuple[bytes | str, bytes | str] | None = None,
         proxies: Mapping[str, str] | None = None,
     ) -> requests.Response:
-        """Send the request."""
         return super().send(request, stream, timeout or self._timeout, verify, cert, proxies)
 
     def proxy_manager_for(self, proxy: str, **proxy_kwargs: Any) -> urllib3.ProxyManager:
@@ -144,7 +142,7 @@ class _StackSession(requests.Session):
         """Send the request and read the whole response.
 
         Raises:
-            HTTPError: the status is 300 or more. quilt3 would raise exceptions without the status.
+            HTTPError: the status is 300 or more.
             ReadTimeout: the body did not arrive within the time limit.
             Unavailable: the body is too large, or JSON that Python cannot parse.
         """
@@ -152,14 +150,12 @@ class _StackSession(requests.Session):
         with calling("stack", str(request.method)):
             response = super().send(request, **kwargs)
             with _closing_on_failure(response):
-                if response.status_code < HTTPStatus.MULTIPLE_CHOICES:
-                    self._read_body(response)
-                    _check_json(response)
-                elif _can_contain_graphql(request, response):
-                    self._read_body(response)
-                    _check_json(response)
-                    _accept_graphql_errors(response)
-                else:
+                is_success = response.status_code < HTTPStatus.MULTIPLE_CHOICES
+                if not (is_success or _can_contain_graphql(request, response)):
+                    raise requests.HTTPError(response=response)
+                self._read_body(response)
+                _check_json(response)
+                if not (is_success or _has_graphql_errors(response)):
                     raise requests.HTTPError(response=response)
         return response
 
@@ -218,33 +214,18 @@ def _can_contain_graphql(request: requests.PreparedRequest, response: requests.R
     return urlsplit(request.url or "").path.endswith("/graphql") and response.status_code in INVALID_QUERY
 
 
-def _accept_graphql_errors(response: requests.Response) -> None:
-    """Let clients read a GraphQL response with an error as its HTTP status.
-
-    Many GraphQL servers respond so to a query that does not fit their schema. quilt3's client reads no such body.
-
-    Raises:
-        HTTPError: the body is not a GraphQL response with errors.
-    """
+def _has_graphql_errors(response: requests.Response) -> bool:
     try:
         payload = response.json()
     except requests.JSONDecodeError:
-        payload = None
-    if not (isinstance(payload, dict) and isinstance(payload.get("errors"), list)):
-        raise requests.HTTPError(response=response)
-    response.status_code = HTTPStatus.OK
+        return False
+    return isinstance(payload, dict) and isinstance(payload.get("errors"), list)
 
 
 def open_session(
     timeout: Timeout, token: str | None = None, *, max_body_bytes: int = MAX_BODY_BYTES
 ) -> requests.Session:
-    """Open a session with a stack. Without a token it can read public data only.
-
-    Args:
-        timeout: the time limits for each request.
-        token: the caller's token.
-        max_body_bytes: the maximum size of a response after decompression.
-    """
+    """Open a session with a stack. Without a token it can read public data only."""
     return _StackSession(timeout, token, max_body_bytes)
 
 
@@ -275,7 +256,7 @@ def call_stack(call: Callable[[], T]) -> T:
     """
     try:
         return call()
-    except (requests.RequestException, urllib3.exceptions.HTTPError, GraphQLClientError, ValidationError) as error:
+    except (requests.RequestException, urllib3.exceptions.HTTPError, ValidationError) as error:
         # Without its cause: the text of a ValidationError contains the response, which can contain credentials.
         raise map_failure(error) from None
 
@@ -299,10 +280,6 @@ class CatalogConfigs:
 
     Threads that need the same one at the same time share a request. A failure is remembered for a short time; otherwise
     each read would wait for it. Nothing else is remembered.
-
-    Args:
-        timeout: the time limits of a request.
-        retry_seconds: how long a failure is remembered.
     """
 
     def __init__(self, timeout: Timeout, retry_seconds: float = RETRY_SECONDS) -> None:
@@ -311,11 +288,6 @@ class CatalogConfigs:
         self._failures: dict[str, tuple[float, ResourceFailure]] = {}  # with the time of time.monotonic
 
     def fetch(self, catalog_url: str) -> CatalogConfig:
-        """Fetch a catalog's config.json.
-
-        Raises:
-            ResourceFailure: as `fetch_catalog_config`, now or a short time ago.
-        """
         return self._attempts.share(catalog_url, lambda: self._attempt(catalog_url))
 
     def _attempt(self, catalog_url: str) -> CatalogConfig:
@@ -330,11 +302,6 @@ class CatalogConfigs:
 
 
 def fetch_catalog_config(catalog_url: str, timeout: Timeout) -> CatalogConfig:
-    """Fetch a catalog's public config.json, without a token.
-
-    Raises:
-        ResourceFailure: as `call_stack`, but never an Unauthorized.
-    """
 
     def get() -> CatalogConfig:
         with open_session(timeout) as session:
@@ -357,33 +324,21 @@ class Found(NamedTuple):
 
 
 class StackSearch:
-    """Finds the stack of one app.
-
-    A catalog's config.json is read once; after a failure again, but not at once. Reads that need it at the same time
-    share one request.
+    """Finds the stack of one app. A catalog that names a registry of its own is read once.
 
     Args:
         catalog_url: the catalog in the settings.
         registry_url: the registry in the settings. By default, that in the catalog's config.json.
         actions: what to do if the addresses in the settings do not fit together.
-        timeout: the time limits of a request.
-        retry_seconds: how long a failure is remembered.
+        catalogs: fetches the config.json.
     """
 
     def __init__(
-        self,
-        catalog_url: str | None,
-        registry_url: str | None,
-        actions: Sequence[str],
-        timeout: Timeout,
-        *,
-        retry_seconds: float = RETRY_SECONDS,
+        self, catalog_url: str | None, registry_url: str | None, actions: Sequence[str], catalogs: CatalogConfigs
     ) -> None:
         self._catalog_url, self._registry_url = catalog_url, registry_url
-        self._actions, self._timeout, self._retry_seconds = actions, timeout, retry_seconds
+        self._actions, self._catalogs = actions, catalogs
         self._found: Found | None = None
-        self._retry_at = 0.0  # of time.monotonic
-        self._attempts = SharedAttempts[Found]()
 
     def find(self) -> Found:
         """Return the stack.
@@ -393,30 +348,17 @@ class StackSearch:
         """
         if self._catalog_url is None:
             return self._find_without_catalog()
-        catalog_url = self._catalog_url
-        return self._get_found() or self._attempts.share(catalog_url, lambda: self._keep_found(catalog_url))
-
-    def _get_found(self) -> Found | None:
-        """Return what is known; None if the catalog must be asked."""
-        found = self._found
-        is_over = found is not None and found.problem is not None and time.monotonic() >= self._retry_at
-        return None if is_over else found
-
-    def _keep_found(self, catalog_url: str) -> Found:
-        if found := self._get_found():  # another thread has asked since this one looked
-            return found
-        try:
-            found = self._read_catalog(catalog_url)
-        except ResourceFailure as problem:
-            found = Found(Stack(catalog_url, self._registry_url), problem)
-            self._retry_at = time.monotonic() + self._retry_seconds  # before the failure is seen
-        self._found = found
-        return found
+        if self._found is None:
+            try:
+                self._found = self._read_catalog(self._catalog_url)
+            except ResourceFailure as problem:
+                return Found(Stack(self._catalog_url, self._registry_url), problem)
+        return self._found
 
     def _read_catalog(self, catalog_url: str) -> Found:
         if self._registry_url:  # first, so that the failure is certain even if the catalog does not respond
             _check_fit(Stack(catalog_url, self._registry_url), self._actions)
-        config = fetch_catalog_config(catalog_url, self._timeout)
+        config = self._catalogs.fetch(catalog_url)
         registry_url = self._registry_url or (config.get("registryUrl") or "").rstrip("/") or None
         stack = Stack(catalog_url, registry_url, config.get("region"))
         _check_fit(stack, self._actions)
@@ -465,6 +407,5 @@ def _check_encrypted(stack: Stack) -> None:
 
 
 def _show(url: str) -> str:
-    """Return the scheme, host and port of an address; nothing else, which can contain secrets."""
     address = parse_address(url)
     return f"{address.scheme}://{address.netloc}" if address else "with an invalid address"

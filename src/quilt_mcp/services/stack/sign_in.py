@@ -3,7 +3,7 @@
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Self, TypeVar
@@ -22,35 +22,26 @@ from quilt_mcp.services.stack.session import call_stack, fetch_tokens, hold_lock
 T = TypeVar("T")
 
 
-_AWS_NAMES = {
-    "AccessKeyId": "access_key",
-    "SecretAccessKey": "secret_key",
-    "SessionToken": "token",
-    "Expiration": "expiry_time",
-}
-
 HeaderText = Annotated[str, Field(repr=False, pattern=r"^[!-~]+$")]
 """A secret that can be sent in an HTTP header."""
 
 
 class AWSKeys(BaseModel):
-    """Temporary AWS credentials, with the names that botocore takes."""
+    """Temporary AWS credentials, with the names that botocore takes. Those of AWS, which stacks use, are aliases."""
 
-    access_key: HeaderText
-    secret_key: HeaderText
-    token: HeaderText
-    expiry_time: AwareDatetime
+    access_key: HeaderText = Field(validation_alias="AccessKeyId")
+    secret_key: HeaderText = Field(validation_alias="SecretAccessKey")
+    token: HeaderText = Field(validation_alias="SessionToken")
+    expiry_time: AwareDatetime = Field(validation_alias="Expiration")
 
     @classmethod
     def from_response(cls, response: object) -> Self:
-        """Return the credentials in a stack's response, which uses the names of AWS.
+        """Return the credentials in a stack's response.
 
         Raises:
             ValidationError: the response does not contain credentials.
             Unavailable: they have expired.
         """
-        if isinstance(response, Mapping):
-            response = {_AWS_NAMES.get(name, name): value for name, value in response.items()}
         keys = cls.model_validate(response)
         if keys.expiry_time <= datetime.now(UTC):
             raise Unavailable(
@@ -85,19 +76,11 @@ class SignIn(ABC):
 
     @abstractmethod
     def open(self) -> requests.Session:
-        """Return the HTTP session with the caller's token.
-
-        Raises:
-            NotSignedIn: there is no login.
-        """
+        """Return the HTTP session with the caller's token."""
 
     @abstractmethod
     def renew(self, rejected: requests.Session) -> None:
-        """Replace a session after the stack rejected its token.
-
-        Raises:
-            NotSignedIn: there is no other token.
-        """
+        """Replace a session after the stack rejected its token."""
 
     def is_stale(self) -> bool:
         """Return whether the login has changed or ended since this object was created, or may be usable now."""
@@ -131,11 +114,6 @@ class SignIn(ABC):
             raise
 
     def fetch_aws_keys(self) -> AWSKeys:
-        """Fetch the AWS credentials of the caller's current role from the stack.
-
-        Raises:
-            ResourceFailure: as `send`.
-        """
         url = f"{self.login.stack.registry_url}/api/auth/get_credentials"
         return self.send(lambda session: AWSKeys.from_response(session.get(url).json()))
 
@@ -186,7 +164,6 @@ class TokenSignIn(SignIn):
         return self._has_ended or super().is_stale()
 
     def close(self) -> None:
-        """Close the connections to the stack."""
         if self._session:
             self._session.close()
 
@@ -300,7 +277,6 @@ class LocalSignIn(SignIn):
         """Do nothing. The failure suggests a command, and that command changes quilt3's files."""
 
     def close(self) -> None:
-        """Close the connections to the stack."""
         if self._session:
             self._session.close()
 
@@ -312,11 +288,7 @@ class LocalSignIn(SignIn):
 
     @contextmanager
     def _renewing_alone(self) -> Iterator[None]:
-        """Wait until no other thread and no other process renews a token, and keep them from it.
-
-        Raises:
-            Unavailable: another process takes longer than its request to the stack can take.
-        """
+        """Wait until no other thread and no other process renews a token, and keep them from it."""
         with _renewing, hold_lock(quilt_files.find_paths().data, self._renewal_seconds):
             yield
 

@@ -14,11 +14,12 @@ How IAM decides whether policies allow a request.
 | Condition                | an unmet one refuses every resource | the statement does not apply                  |
 | condition on `s3:prefix` | never met                           | compared with the prefix of the request       |
 | permissions boundary     | ignored                             | the policies and the boundary must both allow |
+| session policy           | ignored                             | the same, and it must allow too               |
 | NotResource              | ignored                             | all resources but these                       |
 | `?`, `.` in a pattern    | parts of a regular expression       | one character, a dot                          |
 | Action                   | case-sensitive                      | not case-sensitive                            |
 
-Not here: bucket policies, session policies, organizations, and operators that are not in OPERATORS.
+Not here: bucket policies, organizations, and operators that are not in OPERATORS.
 """
 
 import json
@@ -33,12 +34,14 @@ from moto.core.exceptions import AccessDeniedError, JsonRESTError
 from moto.iam import access_control
 from moto.iam.access_control import IAMRequest, IAMRequestBase, S3IAMRequest
 from moto.s3.exceptions import S3ClientError
+from moto.sts.models import sts_backends
 
 from quilt_mcp.commands.demo.moto_gaps.behaviour import Behaving
 
 Statement = Mapping[str, Any]
 
-Decision = Literal["allowed", "denied", "not allowed", "outside the boundary"]
+Limit = Literal["outside the boundary", "outside the session policy"]
+Decision = Literal["allowed", "denied", "not allowed"] | Limit
 """`denied` is an explicit Deny. `not allowed` means that no policy allows the request."""
 
 
@@ -50,17 +53,19 @@ class Access(NamedTuple):
     context: Mapping[str, str]
 
 
-def decide(policies: Iterable[str], boundary: str | None, access: Access) -> Decision:
-    """Return the decision of a sender's policies, which are JSON documents, and of its permissions boundary."""
-    statements = [statement for policy in policies for statement in parse_policy(policy)]
-    limits = parse_policy(boundary) if boundary is not None else ()
-    applying = [one["Effect"] for one in statements if _applies(one, access)]
-    limiting = [one["Effect"] for one in limits if _applies(one, access)]
-    if "Deny" in {*applying, *limiting}:
+def decide(policies: Iterable[str], limits: Mapping[Limit, str], access: Access) -> Decision:
+    """Return the decision of a sender's policies, which are JSON documents, and of what limits them."""
+    applying = {effect for policy in policies for effect in _find_effects(policy, access)}
+    limiting = {limit: _find_effects(policy, access) for limit, policy in limits.items()}
+    if "Deny" in applying.union(*limiting.values()):
         return "denied"
     if "Allow" not in applying:
         return "not allowed"
-    return "allowed" if boundary is None or "Allow" in limiting else "outside the boundary"
+    return next((limit for limit, effects in limiting.items() if "Allow" not in effects), "allowed")
+
+
+def _find_effects(policy: str, access: Access) -> set[str]:
+    return {one["Effect"] for one in parse_policy(policy) if _applies(one, access)}
 
 
 def ignore_conditions(policy: str) -> str:
@@ -126,6 +131,7 @@ REASONS: dict[Decision, str] = {
     "denied": "with an explicit deny in an identity-based policy",
     "not allowed": "because no identity-based policy allows the {} action",
     "outside the boundary": "because no permissions boundary allows the {} action",
+    "outside the session policy": "because no session policy allows the {} action",
 }
 
 
@@ -148,7 +154,7 @@ class Sender:
         policies = [read_document(policy) for policy in self._key.collect_policies()]
         if not with_conditions:
             policies = [ignore_conditions(policy) for policy in policies]
-        return decide(policies, self._read_boundary(), Access(action, resource, context or {}))
+        return decide(policies, self._read_limits(), Access(action, resource, context or {}))
 
     def explain_refusal(self, action: str, resource: str) -> str | None:
         """Return why the sender may not do this, as IAM explains it; None if it may."""
@@ -158,10 +164,15 @@ class Sender:
         reason = REASONS[decision].format(action)
         return f"User: {self._key.arn} is not authorized to perform: {action} on resource: {resource} {reason}"
 
-    def _read_boundary(self) -> str | None:
-        name = getattr(self._key, "_owner_role_name", None)
-        arn = self._key.backend.get_role(name).permissions_boundary_arn if name else None
-        return read_document(self._key.backend.get_policy(arn)) if arn else None
+    def _read_limits(self) -> dict[Limit, str]:
+        limits: dict[Limit, str] = {}
+        if name := getattr(self._key, "_owner_role_name", None):
+            if arn := self._key.backend.get_role(name).permissions_boundary_arn:
+                limits["outside the boundary"] = read_document(self._key.backend.get_policy(arn))
+            sessions = sts_backends[self._key.account_id][PARTITION].assumed_roles
+            if policy := next(one.policy for one in sessions if one.access_key_id == self._key._access_key_id):  # noqa: SLF001 - moto's
+                limits["outside the session policy"] = policy
+        return limits
 
 
 def read_document(policy: object) -> str:
