@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, select
 
-from quilt_mcp.app.page_size import MAX_LIMIT
 from quilt_mcp.core import cursors
+from quilt_mcp.core.cursors import MAX_LIMIT
 from quilt_mcp.requirements import kinds, tables
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.settings import Settings

@@ -7,7 +7,7 @@ from typing import TypedDict
 from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceTemplateReference, TextResourceContents
 
-from quilt_mcp.commands.session import Body, ServerClient, call_tool
+from quilt_mcp.commands.get import Body, ServerClient, call_tool
 from quilt_mcp.core.answers import to_json
 from quilt_mcp.core.registry import path_of, path_variables
 

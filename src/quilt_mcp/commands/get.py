@@ -1,15 +1,48 @@
 """`quilt-mcp get` and `quilt-mcp list`: show resources as tables, or as JSON."""
 
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, TypeVar
 
+import anyio
 from cyclopts import Parameter
+from fastmcp import Client
+from fastmcp.client.transports import FastMCPTransport
 from rich.table import Table
 
 from quilt_mcp.commands.options import AsJSON, Demo
 from quilt_mcp.commands.output import complain, show, show_json, waiting
-from quilt_mcp.commands.session import Body, call_tool, run_session
+from quilt_mcp.commands.process import configure_logging, enter_world, run_stoppable
+from quilt_mcp.commands.startup import open_server
 from quilt_mcp.commands.tables import document, is_trace, table_of, trace_tree
 from quilt_mcp.core.registry import path_variables
+from quilt_mcp.core.surfaces import TOOL_NAME
+
+ServerClient = Client[FastMCPTransport]
+Body = dict[str, Any]
+"""The body that the tool get_resource returns: JSON."""
+
+T = TypeVar("T")
+
+
+def run_session(call: Callable[[ServerClient], Awaitable[T]], *, demo: str | None = None) -> T:
+    """Call a function with a client of the server, in a demo world or with the user's own login."""
+    with configure_logging("WARNING"), enter_world(demo):
+        server = open_server()
+
+        async def connect() -> T:
+            async with Client(server) as client:
+                return await call(client)
+
+        return run_stoppable(lambda: anyio.run(connect))
+
+
+async def call_tool(client: ServerClient, uri: str | None = None) -> Body:
+    """Return the body that the tool get_resource returns, for a success or an error."""
+    result = await client.call_tool(TOOL_NAME, {"uri": uri}, raise_on_error=False)
+    if result.structured_content is None:
+        raise RuntimeError(f"The tool {TOOL_NAME} returned no structured content")
+    return result.structured_content
+
 
 URI = Annotated[str | None, Parameter(help="The URI, with values instead of {variables}. By default, list all.")]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from quilt_mcp.app.page_size import parse_integer
 from quilt_mcp.core import cursors
+from quilt_mcp.core.cursors import parse_integer
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.requirements.kinds import BY_PREFIX, Kind, format_reference
 

@@ -5,8 +5,8 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from quilt_mcp.app import identity
-from quilt_mcp.app.page_size import DEFAULT_LIMIT, MAX_LIMIT, Page, parse_limit
 from quilt_mcp.core import cursors
+from quilt_mcp.core.cursors import DEFAULT_LIMIT, MAX_LIMIT, Page, parse_limit
 from quilt_mcp.core.errors import InvalidTemplateVariable, ResourceFailure
 from quilt_mcp.requirements import kinds, parameters, shapes
 from quilt_mcp.requirements.answers import (
@@ -27,10 +27,9 @@ from quilt_mcp.requirements.filter_names import FilterNames
 from quilt_mcp.requirements.filters import Filters
 from quilt_mcp.requirements.hierarchies import read_hierarchy
 from quilt_mcp.requirements.kinds import Kind
-from quilt_mcp.requirements.names import may_read_users
 from quilt_mcp.requirements.parameters import EntityId, decode_position, encode_position, parse_category, parse_depth
 from quilt_mcp.requirements.projects import list_names, read_projects
-from quilt_mcp.requirements.reads import Reader, Rows, Title
+from quilt_mcp.requirements.reads import Reader, Rows, Title, may_read_users
 from quilt_mcp.requirements.relationships import MAX_LIMIT as MAX_RELATIONSHIPS
 from quilt_mcp.requirements.relationships import read_relationships
 from quilt_mcp.requirements.search.page import read_search_page

@@ -13,8 +13,8 @@ from typing import Generic, TypeVar
 
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
-from quilt_mcp.app.page_size import MAX_LIMIT, Page, parse_limit
 from quilt_mcp.core import cursors
+from quilt_mcp.core.cursors import MAX_LIMIT, Page, parse_limit
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.core.tracing import ReadIsOver
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 from pydantic import BeforeValidator
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
-from quilt_mcp.app.page_size import parse_limit
 from quilt_mcp.core import cursors
+from quilt_mcp.core.cursors import parse_limit
 from quilt_mcp.core.errors import InvalidTemplateVariable, Unavailable
 from quilt_mcp.services.lists import check_choice
 from quilt_mcp.services.packages import link, make_uri

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
-from quilt_mcp.app.page_size import parse_limit
 from quilt_mcp.core import cursors
+from quilt_mcp.core.cursors import parse_limit
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound, ResourceFailure
 from quilt_mcp.services.buckets import fetch_names
 from quilt_mcp.services.lists import Paged, check_choice, cut_page

@@ -11,10 +11,10 @@ from rich.table import Table
 
 from quilt_mcp.commands.client_config import COMMAND
 from quilt_mcp.commands.comparison import Case, compare, list_uris
+from quilt_mcp.commands.get import ServerClient, run_session
 from quilt_mcp.commands.install import executable
 from quilt_mcp.commands.options import AsJSON, World
 from quilt_mcp.commands.output import console_on, show, show_json
-from quilt_mcp.commands.session import ServerClient, run_session
 from quilt_mcp.commands.tables import table_of
 
 PEOPLE: dict[World, str] = {

@@ -36,9 +36,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY, TSQUERY, TSVECTOR
 
-from quilt_mcp.app.page_size import parse_limit
 from quilt_mcp.core import cursors
 from quilt_mcp.core.answers import iso
+from quilt_mcp.core.cursors import parse_limit
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements.answers import SearchPage, SearchResult
