@@ -52,9 +52,9 @@ def prepare_postgresql(engine: Engine, failures: DatabaseFailures, seconds: floa
             # What psycopg says is only a text, with the address. So the server is asked whether it answers at all.
             known = {name: value for name, value in options.items() if name != "context"}  # of psycopg alone
             address = driver.conninfo.make_conninfo(*arguments, **known)
-            answer = driver.pq.Ping(driver.pq.PGconn.ping(address.encode()))
-            is_there = answer == driver.pq.Ping.OK
-            raise failures.make(NO_LOGIN if is_there else UNREACHABLE, answer.name) from None
+            answer = driver.pq.Ping(driver.pq.PGconn.ping(address.encode())).name
+            problem = {"OK": NO_LOGIN, "NO_ATTEMPT": MISCONFIGURED}.get(answer, UNREACHABLE)
+            raise failures.make(problem, answer) from None
         if limit:
             limit.begin(connection)  # SQLAlchemy's first statements have no events
         return connection
