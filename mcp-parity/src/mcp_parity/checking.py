@@ -23,7 +23,6 @@ from mcp_parity.listing import (
     LISTS,
     OWN_TOOL,
     Component,
-    Row,
     check_discovery,
     describe_changes,
     describe_start,
@@ -33,7 +32,7 @@ from mcp_parity.listing import (
     write_rows,
 )
 from mcp_parity.serving import AnyClient, converse
-from mcp_parity.settings import COLUMNS, DIRECTORIES, ContractError, Names, Settings
+from mcp_parity.settings import COLUMNS, DIRECTORIES, ContractError, Names, Row, Settings
 from mcp_parity.values import MISSING, Difference, are_equal, describe, find_differences, has_mask
 
 
@@ -77,11 +76,7 @@ def use_goldens(snapshot: SnapshotAssertion, settings: Settings) -> SnapshotAsse
 
 
 def write_golden(snapshot: SnapshotAssertion, name: str, value: Any) -> None:
-    """Let syrupy write a golden. It would warn that the name is not that of the test.
-
-    Raises:
-        ContractError: the file cannot be written.
-    """
+    """Let syrupy write a golden. It would warn that the name is not that of the test."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"\s*Can not relate snapshot")
         if snapshot(name=name) != value:  # syrupy catches the error of the disk
@@ -105,11 +100,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def read_golden(settings: Settings, name: str) -> Any:
-    """Return the content of a golden, or None if there is no such file.
-
-    Raises:
-        ContractError: the file is not JSON.
-    """
+    """Return the content of a golden, or None if there is no such file."""
     path = settings.golden / f"{name}.json"
     if not path.is_file():
         return None
@@ -141,15 +132,7 @@ class NothingToCheck(ContractError):
 class Check:
     """Everything that a check needs.
 
-    Attributes:
-        settings: the configuration.
-        server: what FastMCP's client can connect to.
-        world: the name of the world; empty for the home world.
-        rows: the resources of the inventory.
-        snapshot: syrupy's assertion for goldens.
-        update: whether goldens are being written.
-        to_golden: returns what a golden holds of an answer; None for the default.
-        change_rows: changes the rows of the inventory before they are written or compared.
+    `world` is empty for the home world. `to_golden` returns what a golden holds of an answer, and None is the default.
     """
 
     settings: Settings

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mcp_parity.revisions import HOME, Contract
-from mcp_parity.values import MASK, TYPES, are_equal, summarize, to_text
+from mcp_parity.values import MASK, TYPES, are_equal, cut, summarize, to_text
 
 LONGEST_VALUE = 60
 LONGEST_NAME = 200
@@ -65,8 +65,7 @@ def format_value(value: Any) -> str:
 
 
 def _code(text: str, longest: int) -> str:
-    cut = text if len(text) <= longest else text[: longest - 1] + "…"
-    return "`" + cut.replace("`", r"\u0060") + "`"
+    return "`" + cut(text, longest).replace("`", r"\u0060") + "`"
 
 
 # Clients rely on these values at the document's root: an error's name and code, and the type of the data.

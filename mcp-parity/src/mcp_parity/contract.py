@@ -6,8 +6,7 @@ from typing import TypeVar
 import pytest
 
 from mcp_parity.checking import Check, NothingToCheck
-from mcp_parity.listing import Row
-from mcp_parity.settings import ContractError
+from mcp_parity.settings import ContractError, Row
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp_parity.comparison import Change, Finding, Kind, code
 from mcp_parity.revisions import Contract
-from mcp_parity.values import are_equal
+from mcp_parity.values import are_equal, make_visible
 
 
 def read_announced(changelog: str) -> set[str]:
@@ -46,13 +46,7 @@ ORDER = list(Kind)
 
 
 def write_summary(findings: Iterable[Finding], unannounced: list[str], changelog: str) -> str:
-    """Return the whole text.
-
-    Args:
-        findings: the differences.
-        unannounced: the subjects of breaking changes that the changelog does not name.
-        changelog: the name of the changelog.
-    """
+    """Return the whole text. `unannounced` are the subjects of breaking changes that the changelog does not name."""
     groups = group_findings(findings)
     if not groups:
         return "No changes for clients.\n"
@@ -126,14 +120,7 @@ _IMAGE = re.compile(r'("image": ")[^"]+')
 def write_page(
     findings: list[Finding], unannounced: list[str], contracts: list[tuple[str, Contract]], changelog: str
 ) -> str:
-    """Return the whole page: breaking changes first, and a diff for each world.
-
-    Args:
-        findings: the differences.
-        unannounced: the subjects of breaking changes that the changelog does not name.
-        contracts: the two contracts, with the names of their revisions.
-        changelog: the name of the changelog.
-    """
+    """Return the whole page: breaking changes first, and a diff for each world."""
     (base, before), (head, after) = contracts
     subjects = {name for one in (before, after) for name in (*one.resources, *one.tools, *(one.prompts or {}))}
     groups = group_findings(findings)
@@ -272,4 +259,4 @@ def _write_diff(one: str, other: str) -> str:
 
 def _text(value: str) -> str:
     """Return a text as HTML. What cannot be seen is written as an escape."""
-    return escape("".join(one if one.isprintable() else ascii(one)[1:-1] for one in value))
+    return escape(make_visible(value))

@@ -1,6 +1,8 @@
 """The settings of a contract, the `mcp_…` lines of pytest's configuration, and the names of its goldens."""
 
+import csv
 import hashlib
+import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,18 +19,15 @@ PAUSE = 1.1  # a clock of one second moves meanwhile
 COLUMNS = ("type", "uri", "name", "description", "mime_type", "is_template", "template_variables", "example_uri")
 
 
+Row = dict[str, str]
+
+
 class ContractError(Exception):
     """The contract is broken, or cannot be checked. The message says what to do."""
 
 
 class Volatile(NamedTuple):
-    """A value that differs from read to read, and is not pinned.
-
-    Attributes:
-        pattern: of the URIs that have it.
-        path: where it is, such as `contents[].data.now`.
-        part: of the texts there; empty if the whole value differs.
-    """
+    """A value that differs from read to read, and is not pinned: in all of its texts, or only the `part` of them."""
 
     pattern: str
     path: str
@@ -46,24 +45,7 @@ class Volatile(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """What the configuration says.
-
-    Attributes:
-        root: the directory of the configuration; paths are relative to it.
-        server: `module:attribute`, a command or a URL; empty if a fixture creates the server.
-        golden: the directory of the goldens.
-        inventory: the CSV file of the resources and tools.
-        columns: of the inventory.
-        tool: the tool that reads resources; empty to use `get_resource` if the server has it.
-        examples: a URI for each template.
-        volatile: the values that are not pinned.
-        exclude: patterns of URIs that the contract excludes.
-        others: patterns of goldens that other tests compare.
-        protocol: the protocol era, as FastMCP's client names it.
-        start: what is pinned of what the server says of itself at its start.
-        timeout: the seconds that an answer may take.
-        pause: the seconds before the second read of an answer that has times.
-    """
+    """What the configuration says; README.md describes each line. `server` is empty if a fixture creates it."""
 
     root: Path
     server: str = ""
@@ -94,11 +76,7 @@ class Settings:
 
 
 def parse_example(line: str) -> tuple[str, str]:
-    """Parse a line of the form `template = URI`.
-
-    Raises:
-        ContractError: it has another form.
-    """
+    """Parse a line of the form `template = URI`."""
     template, equals, uri = (part.strip() for part in line.partition(" = "))
     if not equals or "{" not in template or not uri:
         raise ContractError(f"mcp_examples: {line!r} is not of the form `template = URI`")
@@ -106,11 +84,7 @@ def parse_example(line: str) -> tuple[str, str]:
 
 
 def parse_volatile(line: str) -> Volatile:
-    """Parse a line of the form `URI path` or `URI path /pattern of a part/`.
-
-    Raises:
-        ContractError: it has another form.
-    """
+    """Parse a line of the form `URI path` or `URI path /pattern of a part/`."""
     found = re.fullmatch(r"(\S.*?)\s+(\S+?)(?:\s+/(.+)/)?", line.strip())
     if not found:
         raise ContractError(f"mcp_volatile: {line!r} is not of the form `URI path` or `URI path /pattern/`")
@@ -119,6 +93,14 @@ def parse_volatile(line: str) -> Volatile:
     except re.error as error:
         raise ContractError(f"mcp_volatile: {line!r}: the pattern is invalid: {error}") from error
     return Volatile(found[1], found[2], found[3] or "")
+
+
+def parse_rows(text: str) -> tuple[list[Row], bool]:
+    """Return the rows of an inventory, and whether it or one of them lacks a column that is needed."""
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    rows = list(reader)
+    header = dict.fromkeys(reader.fieldnames or (), "")  # checked too: an empty file is no empty inventory
+    return rows, any(None in map(line.get, ("type", "uri", "example_uri")) for line in [header, *rows])
 
 
 DIRECTORIES = ("data", "errors", "discovery")
