@@ -186,7 +186,6 @@ class Answer:
     refusal: dict[str, Any] | None = None
 
     def to_golden(self) -> dict[str, Any]:
-        """Return what a golden holds."""
         if self.contents is None:
             return {"resource": self.error}
         return {"contents": self.contents} | ({"tool": self.refusal} if self.refusal else {})
@@ -218,7 +217,6 @@ class Answer:
 
 
 async def read(client: AnyClient, uri: str) -> Answer:
-    """Read the URI with resources/read."""
     # A plain request, because FastMCP's method normalises the URI and refuses some before they are sent.
     request = ReadResourceRequest(params=ReadResourceRequestParams(uri=uri))
     try:

@@ -67,7 +67,6 @@ class Report:
         return 1 if any(one.level == ERROR for one in self.findings) else 0
 
     def to_json(self) -> str:
-        """Return everything as JSON text."""
         return json.dumps({"status": self.status, **asdict(self)}, indent=2) + "\n"
 
 
@@ -83,7 +82,6 @@ class Checker:
         self.report = Report(settings.server)
 
     def run(self) -> Report:
-        """Check the server."""
         began = time.monotonic()
         if self._ask("connection", self._connect) is not None:
             lists = {name: self._list(name) for name in LISTS}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import filter as match
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -45,18 +45,15 @@ class GoldenExtension(JSONSnapshotExtension):
     root: Path
 
     def serialize(self, data: Any, **options: Any) -> str:
-        """Return the text of the file."""
         text = str(super().serialize(data, **options))
         return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
 
     @classmethod
     def dirname(cls, *, test_location: PyTestLocation) -> str:  # noqa: ARG003 - goldens belong to cases, not to tests
-        """Return the directory of all goldens."""
         return str(cls.root)
 
     @classmethod
     def get_snapshot_name(cls, *, test_location: PyTestLocation, index: SnapshotIndex = 0) -> str:  # noqa: ARG003 - the name in syrupy
-        """Return the name of the golden."""
         return str(index)
 
     def discover_snapshots(self, **_: Any) -> Any:
@@ -71,7 +68,6 @@ class GoldenExtension(JSONSnapshotExtension):
 
 
 def use_goldens(snapshot: SnapshotAssertion, settings: Settings) -> SnapshotAssertion:
-    """Return syrupy's assertion for the goldens of a contract."""
     return snapshot.use_extension(type("GoldenExtension", (GoldenExtension,), {"root": settings.golden}))
 
 
@@ -112,7 +108,6 @@ def read_golden(settings: Settings, name: str) -> Any:
 
 
 def find_goldens(settings: Settings) -> set[str]:
-    """Return the names of the goldens that exist."""
     found = (path.relative_to(settings.golden).with_suffix("") for path in settings.golden.rglob("*.json"))
     return {path.as_posix() for path in found if path.parts[0] in DIRECTORIES}
 
@@ -146,7 +141,6 @@ class Check:
 
     @cached_property
     def names(self) -> Names:
-        """The names of all goldens."""
         return Names(row["example_uri"] for row in self.rows if row["example_uri"])
 
     def check_case(self, row: Row) -> None:
@@ -177,11 +171,8 @@ class Check:
             if not self.update:
                 golden = read_golden(self.settings, kind(uri, self.world)) or read_golden(self.settings, kind(uri, ""))
                 about = [found.other for found in find_differences(golden, value) if found.other is not MISSING]
-
-                async def ask_again(client: AnyClient) -> None:
-                    await check_stable(client, answer, self.settings, about=about)
-
-                converse(self.server, self.settings, ask_again, uri)
+                again = partial(check_stable, first=answer, settings=self.settings, about=about)
+                converse(self.server, self.settings, again, uri)
             raise
 
     def _serialize(self, answer: Answer) -> Any:
@@ -216,15 +207,9 @@ class Check:
         if "get-resource" in found:
             check_discovery(found)
         for name, value in found.items():
-
-            def kind(listing: str, world: str) -> str:
-                return f"discovery/{listing}" + (f"--{world}" if world else "")
-
-            self._compare(name, serialize(value), kind, None)
+            self._compare(name, serialize(value), self.names.listing, None)
 
     def check_misspelt(self) -> None:
-        """Check that both surfaces refuse misspelt URIs in the same way."""
-
         async def ask(client: AnyClient) -> None:
             tool = await self._find_tool(client)
             if not tool:
@@ -237,11 +222,7 @@ class Check:
 
     def check_inventory(self) -> None:
         """Check that the inventory lists what the server lists; write it if goldens are being written."""
-
-        async def ask(client: AnyClient) -> list[Component]:
-            return await list_components(client, self.settings, self.server)
-
-        components = converse(self.server, self.settings, ask, "the inventory")
+        components = list_live(self.server, self.settings)
         self.change_rows(components=components)
         live = [one.row for one in components]
         path = self.settings.inventory
@@ -354,8 +335,12 @@ class Check:
             self._path(name).unlink()
 
 
+def list_live(server: Any, settings: Settings) -> list[Component]:
+    """Return what the server lists."""
+    return converse(server, settings, lambda client: list_components(client, settings, server), "the inventory")
+
+
 def describe_answer(golden: Any) -> str:
-    """Return one line about an answer."""
     error = golden.get("resource") if isinstance(golden, dict) else None
     return f"the error is: {error['message']}" if error else "it is data"
 

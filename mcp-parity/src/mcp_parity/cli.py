@@ -80,7 +80,8 @@ def _add_check(commands: Any) -> argparse.ArgumentParser:
 def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     # only `check` needs FastMCP: `diff` runs where nothing is installed
     from mcp_parity.check import Checker, write_page, write_text  # noqa: PLC0415
-    from mcp_parity.serving import disconnect, open_server  # noqa: PLC0415
+    from mcp_parity.serving import disconnect, load_server  # noqa: PLC0415
+    from mcp_parity.transports import Command, Remote  # noqa: PLC0415
 
     logging.getLogger("mcp").addHandler(logging.NullHandler())  # the SDK logs with tracebacks what the report names
     named = [one for one in arguments.server if one != "--"]
@@ -100,7 +101,11 @@ def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
             pause=arguments.pause,
         )
         with tempfile.TemporaryFile() as errors:
-            server = open_server(settings, headers, errors, arguments.largest)
+            server = load_server(settings, headers)
+            if isinstance(server, Command | Remote):
+                server.largest = arguments.largest
+            if isinstance(server, Command):
+                server.errors = errors
             report = Checker(server, settings, arguments.timeout, arguments.most).run()
             disconnect([server])
     except ContractError as problem:

@@ -131,7 +131,6 @@ def read_rows(settings: Settings) -> list[Row]:
 
 
 def select_resources(rows: list[Row]) -> list[Row]:
-    """Return the rows of resources and templates."""
     return [row for row in rows if row["type"] != "tool"]
 
 
@@ -147,7 +146,6 @@ def describe_changes(before: list[Row], after: list[Row], columns: tuple[str, ..
 
 
 def write_rows(rows: list[Row], columns: tuple[str, ...]) -> str:
-    """Return the text of the CSV file."""
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()

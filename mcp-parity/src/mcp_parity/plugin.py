@@ -28,7 +28,6 @@ _rows = pytest.StashKey[list[Row]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Define the lines of the configuration."""
     parser.addini("mcp_server", "the server: module:attribute (or a function that creates it), a command or a URL")
     parser.addini("mcp_tool", "the tool that reads resources; by default get_resource if the server has it")
     parser.addini("mcp_examples", "a URI for each template: template = URI", type="linelist", default=[])
@@ -47,8 +46,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Offer the hooks."""
-
     class Hooks:
         @staticmethod
         def pytest_mcp_components(components: "list[Component]") -> None:
@@ -58,7 +55,6 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read the configuration."""
     # goldens are named after their case, not after the test
     config.addinivalue_line("filterwarnings", r"ignore:\s*Can not relate snapshot:UserWarning")
     try:
@@ -131,12 +127,12 @@ def _find_cases(config: pytest.Config) -> list[Row] | list[str]:
 
 
 def _list_live(config: pytest.Config) -> list[Row]:
-    from mcp_parity.listing import list_components, select_resources
-    from mcp_parity.serving import converse, load_server
+    from mcp_parity.checking import list_live
+    from mcp_parity.listing import select_resources
+    from mcp_parity.serving import load_server
 
     settings = config.stash[_settings]
-    server = load_server(settings)
-    listed = converse(server, settings, lambda client: list_components(client, settings, server), "the inventory")
+    listed = list_live(load_server(settings), settings)
     config.hook.pytest_mcp_components(components=listed)
     return select_resources([one.row for one in listed])
 

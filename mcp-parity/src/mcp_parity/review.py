@@ -34,7 +34,6 @@ def find_unannounced(subjects: Iterable[str], changelog: str) -> list[str]:
 
 
 def _below(heading: str, end: str, text: str) -> str:
-    """Return the lines between a heading and the end of its section."""
     found = re.search(rf"^{heading}$\n(.*?)(?=^{end}|\Z)", text, re.DOTALL | re.MULTILINE)
     return found[1] if found else ""
 
@@ -61,7 +60,6 @@ def write_summary(findings: Iterable[Finding], unannounced: list[str], changelog
 
 
 def group_findings(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
-    """Return the findings by subject, the worst subject first."""
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
         groups.setdefault(finding.subject, []).append(finding)
@@ -84,7 +82,6 @@ def _name_some(names: list[str]) -> str:
 
 
 def worst(group: list[Finding]) -> Kind:
-    """Return the kind of the most severe change."""
     return min((finding.change.kind for finding in group), key=ORDER.index)
 
 

@@ -78,7 +78,6 @@ class Revision:
 
     @property
     def goldens(self) -> list[str]:
-        """The paths of the goldens."""
         folder = "" if self.places.golden == "." else f"{self.places.golden}/"
         return sorted(path for path in self.files if path.startswith(folder) and path.endswith(".json"))
 
@@ -92,7 +91,6 @@ class Revision:
         return ""
 
     def json(self, path: str) -> Any:
-        """Return the content of a JSON file."""
         try:
             return json.loads(self.files[path])
         except json.JSONDecodeError as error:
@@ -149,15 +147,10 @@ LISTINGS = {"resources": ("resources/list", "uri"), "resource-templates": ("reso
 
 @dataclass(frozen=True)
 class Contract:
-    """The rows of the inventory and the goldens of one revision.
+    """The rows of the inventory and the goldens of one revision, by URI, and by URI and world.
 
-    Attributes:
-        resources: the row of each URI.
-        tools: the entries of tools/list, by name.
-        prompts: those of prompts/list, with their arguments as a schema; None if the revision does not pin them.
-        listings: the entry of each URI, by listing.
-        answers: the goldens, by URI and world.
-        others: the goldens that belong to no resource, such as those of malformed URIs, by name.
+    `prompts` have their arguments as a schema, and are None if the revision does not pin them. `others` are the goldens
+    that belong to no resource, such as those of malformed URIs.
     """
 
     resources: dict[str, dict[str, str]]
@@ -169,7 +162,6 @@ class Contract:
 
     @property
     def worlds(self) -> set[str]:
-        """The worlds that have goldens."""
         return {world for _, world in self.answers}
 
     def answer(self, uri: str, world: str) -> Any:
@@ -178,7 +170,6 @@ class Contract:
 
 
 def read_contract(revision: Revision) -> Contract:
-    """Read the contract from a revision's files."""
     folder = revision.places.golden
     goldens = {posixpath.relpath(path, folder)[: -len(".json")]: revision.json(path) for path in revision.goldens}
     listed = {name: goldens.pop(f"discovery/{name}", []) for name in ("tools", *LISTINGS)}

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from fastmcp import Client
 from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
@@ -33,13 +33,13 @@ class Unanswered(ContractError):
     """The server cannot be created or reached, or it does not answer."""
 
 
-def load_server(settings: Settings) -> Any:
+def load_server(settings: Settings, headers: dict[str, str] | None = None) -> Any:
     """Return what `mcp_server` names, in a form that FastMCP's client can connect to."""
     named = settings.server
     if not named:
         raise ContractError("mcp_server is not set: write mcp_server = module:attribute, a command or a URL")
     if named.startswith(("http://", "https://")):
-        return Remote(named)
+        return Remote(named, headers)
     if not _ATTRIBUTE.fullmatch(named):
         command, *arguments = shlex.split(named)
         return Command(command, arguments, str(settings.root))
@@ -47,20 +47,6 @@ def load_server(settings: Settings) -> Any:
         sys.path.insert(0, str(settings.root))
     with _explain(f"mcp_server = {named}", settings):
         return _limit(lambda: _create(named, settings.timeout), settings.timeout)
-
-
-def open_server(settings: Settings, headers: dict[str, str], errors: IO[bytes], largest: int) -> Any:
-    """Return what `load_server` returns, for a check: with headers, and a process whose stderr goes to a file.
-
-    An answer can have no more bytes than `largest`.
-    """
-    is_url = settings.server.startswith(("http://", "https://"))
-    server = Remote(settings.server, headers) if is_url else load_server(settings)
-    if isinstance(server, Command | Remote):
-        server.largest = largest
-    if isinstance(server, Command):
-        server.errors = errors
-    return server
 
 
 @contextmanager
@@ -183,7 +169,6 @@ class _Loop:
             return await talk(client)
 
     async def close(self, server: Any) -> None:
-        """Close the connection to the server, if there is one."""
         _, client = self._clients.pop(id(server), (None, None))
         if client is not None:
             await client.close()  # type: ignore[no-untyped-call]  # FastMCP's

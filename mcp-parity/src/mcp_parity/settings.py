@@ -27,20 +27,14 @@ class ContractError(Exception):
 
 
 class Volatile(NamedTuple):
-    """A value that differs from read to read, and is not pinned: in all of its texts, or only the `part` of them."""
+    """A value that differs from read to read, and is not pinned."""
 
     pattern: str
-    path: str
-    part: str = ""
+    where: Place
 
     def __str__(self) -> str:
-        """Return the line."""
-        return f"{self.pattern} {self.path}" + (f" /{self.part}/" if self.part else "")
-
-    @property
-    def where(self) -> Place:
-        """The path of the value, as `mask` takes it."""
-        return Place(self.path, re.compile(self.part) if self.part else None)
+        part = f" /{self.where.part.pattern}/" if self.where.part else ""
+        return f"{self.pattern} {self.where.path}{part}"
 
 
 @dataclass(frozen=True)
@@ -63,7 +57,6 @@ class Settings:
     pause: float = PAUSE
 
     def excludes(self, uri: str) -> bool:
-        """Return whether the contract excludes the URI."""
         return any(fnmatchcase(uri, pattern) for pattern in self.exclude)
 
     def volatile_paths(self, uri: str) -> list[Place]:
@@ -89,10 +82,9 @@ def parse_volatile(line: str) -> Volatile:
     if not found:
         raise ContractError(f"mcp_volatile: {line!r} is not of the form `URI path` or `URI path /pattern/`")
     try:
-        re.compile(found[3] or "")
+        return Volatile(found[1], Place(found[2], re.compile(found[3]) if found[3] else None))
     except re.error as error:
         raise ContractError(f"mcp_volatile: {line!r}: the pattern is invalid: {error}") from error
-    return Volatile(found[1], found[2], found[3] or "")
 
 
 def parse_rows(text: str) -> tuple[list[Row], bool]:
@@ -123,16 +115,17 @@ class Names:
                 self._paths[uri] = _path(uri) + suffix
 
     def data(self, uri: str, world: str) -> str:
-        """Return the name of the golden of an answer with data. The home world is the empty text."""
         return f"data/{self._paths[uri]}{_suffix(world)}"
 
     def error(self, uri: str, world: str) -> str:
-        """Return the name of the golden of a refusal."""
         return f"errors/{self._paths[uri]}{_suffix(world)}"
+
+    def listing(self, name: str, world: str) -> str:
+        return f"discovery/{name}{_suffix(world)}"
 
     def all(self, worlds: Iterable[str]) -> set[str]:
         """Return every name that a golden of a resource or a listing can have."""
-        lists = {f"discovery/{name}{_suffix(world)}" for name in LISTINGS for world in worlds}
+        lists = {self.listing(name, world) for name in LISTINGS for world in worlds}
         return lists | {kind(uri, world) for kind in (self.data, self.error) for uri in self._paths for world in worlds}
 
 

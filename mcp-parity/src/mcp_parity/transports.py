@@ -37,12 +37,7 @@ class Command(ClientTransport):
     """A server that is started by a command and speaks over its stdin and stdout.
 
     The SDK has such a transport too, but it only logs what is no message, and reads a line of any length.
-
-    Attributes:
-        noise: the lines of stdout that are no messages, of the last process.
-        all_noise: those of all processes.
-        errors: the file for stderr; None for that of this process.
-        largest: the most bytes of a line.
+    The lines that are no messages are the `noise`; `all_noise` has also those of earlier processes.
     """
 
     def __init__(self, command: str, arguments: list[str], directory: str | None) -> None:
@@ -60,7 +55,6 @@ class Command(ClientTransport):
     async def connect_session(
         self, *, transport_options: TransportOptions | None = None, **session_kwargs: Unpack[SessionKwargs]
     ) -> AsyncIterator[ClientSession]:
-        """Start the process, and connect to it."""
         options = transport_options or TransportOptions()
         self.noise, self._reported = [], 0
         process = self._process = await asyncio.create_subprocess_exec(
@@ -171,15 +165,9 @@ async def _write(process: asyncio.subprocess.Process, sent: Sent, received: Rece
 
 @dataclass
 class Exchange:
-    """What was seen of an HTTP request and its answer.
+    """What was seen so far of an HTTP request and its answer, such as the status `200 OK`.
 
-    Attributes:
-        status: of the answer, such as `200 OK`; empty if there is none.
-        content_type: of the answer.
-        challenge: its `WWW-Authenticate`: which login the server wants.
-        size: the bytes of the body so far.
-        start: the first of them.
-        ended: whether they are all.
+    The challenge is `WWW-Authenticate`: which login the server wants.
     """
 
     status: str = ""
@@ -233,13 +221,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 class Remote(StreamableHttpTransport):
-    """A server at a URL.
-
-    Attributes:
-        last: the last request that wants an answer.
-        has_login: whether a login was sent.
-        largest: the most bytes of an answer.
-    """
+    """A server at a URL. `last` is the last request that wants an answer."""
 
     def __init__(self, url: str, headers: dict[str, str] | None = None, auth: Any = None) -> None:
         super().__init__(url, headers=headers, auth=auth, httpx_client_factory=self._create)

@@ -120,7 +120,6 @@ def make_visible(text: str) -> str:
 
 
 def cut(text: str, longest: int) -> str:
-    """Return a text, or its start and an ellipsis."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
@@ -143,7 +142,6 @@ def _mask(value: Any, path: list[str], part: re.Pattern[str] | None, placeholder
 
 
 def _mask_part(value: Any, part: re.Pattern[str], placeholder: str | None) -> Any:
-    """Return the value with the parts of all its texts replaced."""
     if isinstance(value, str):
         return part.sub(lambda _: placeholder or "", value)
     if isinstance(value, list):
