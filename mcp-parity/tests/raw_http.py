@@ -65,7 +65,7 @@ class RawServer:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             length = [line for line in head.lower().splitlines() if line.startswith("content-length:")]
             body = await reader.readexactly(int(length[0].split(":")[1])) if length else b""
-            request = json.loads(body) if body else {}
+            request = json.loads(body) if body.startswith(b"{") else {}
             if head.startswith("GET ") and self._when != "GET":
                 writer.write(_head("405 Method Not Allowed"))
             elif self._fault and self._when in ("", request.get("method", "GET")):

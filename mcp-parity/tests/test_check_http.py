@@ -76,6 +76,7 @@ def test_a_login_that_is_refused(capsysbinary: pytest.CaptureFixture[bytes]) -> 
             "it needs a login: sign in first; give --token TOKEN or --header",
         ),
         ({"code": -32603, "message": "KeyError: 'SHOP_API_KEY'"}, "KeyError: 'SHOP_API_KEY'; it names SHOP_API_KEY"),
+        ({"code": 1, "message": "x" * 900 + " SHOP_TOKEN"}, "xx…; it names SHOP_TOKEN"),
         (
             {"code": -31002, "message": "no session", "data": {"actions": ["Run `shop login` and sign in."]}},
             "it needs a login: no session; it names `shop login`",

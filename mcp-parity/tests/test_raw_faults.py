@@ -115,6 +115,29 @@ def test_what_a_proxy_answers_is_not_pinned(fault: str, project: Project) -> Non
     assert [name for name in project.files if "errors/" in name] == []
 
 
+SIGNS_IN = """
+import httpx2
+from fastmcp.client.transports import StreamableHttpTransport
+
+class Flow(httpx2.Auth):
+    def auth_flow(self, request):
+        answer = yield httpx2.Request("POST", "{url}", data={{"grant_type": "client_credentials"}})
+        assert answer.status_code == 202
+        yield request
+
+def connect():
+    return StreamableHttpTransport("{url}", auth=Flow())
+"""
+
+
+def test_a_transport_can_sign_in(project: Project) -> None:
+    with serve_raw() as url:
+        project.write("server.py", SIGNS_IN.format(url=url))
+        project.write("pyproject.toml", '[tool.pytest.ini_options]\nmcp_server = "server:connect"\n')
+        status, output = project.update("-k", "text")
+    assert status == 0, output
+
+
 def test_a_server_without_resources_is_pinned(project: Project) -> None:
     project.write("server.py", "from fastmcp import FastMCP\n\nmcp = FastMCP('none')\n\n@mcp.tool\ndef add(): ...\n")
     project.write("pyproject.toml", '[tool.pytest.ini_options]\nmcp_server = "server:mcp"\n')

@@ -27,6 +27,7 @@ MOST_LINES = 14
 MOST_NAMES = 3
 LARGE = 1_000_000
 LONGEST = 240
+MOST_SAID = 120  # so that the credential is in the line
 _CHARACTERS_PER_TOKEN = 4
 _UNKNOWN_CODES = {-32602, -32002, -32003}
 
@@ -189,7 +190,7 @@ class Checker:
 
     def _name_credential(self, answer: Answer) -> str:
         """Return what the server says, and which credential helps."""
-        said = str((answer.error or {}).get("message"))
+        said = cut(str((answer.error or {}).get("message")), MOST_SAID)
         named = answer.find_credentials()
         if named:
             return f"{said}; it names {', '.join(named[:MOST_NAMES])}"

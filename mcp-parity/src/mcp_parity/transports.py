@@ -25,7 +25,7 @@ from mcp_parity.values import read_json
 LONGEST_LINE = 128 * 1024 * 1024
 MOST_NOISE = 1_000
 LONGEST_NOISE = 120
-_SHOWN = 4_096
+_SHOWN = 65_536  # bytes in which a message of MCP says that it is one
 _MESSAGES = ("application/json", "text/event-stream")
 _GRACE = 2.0  # the seconds in which a server may end after its stdin is closed, as in the SDK
 
@@ -242,9 +242,9 @@ class Remote(StreamableHttpTransport):
         return client
 
     async def _begin(self, request: httpx2.Request) -> None:
-        if (
-            request.method == "POST" and "seen" not in request.extensions and "id" in json.loads(request.content)
-        ):  # no notification, such as of a time-out
+        if request.method != "POST" or "seen" in request.extensions:  # a redirect and a second try are the same request
+            return
+        if b'"jsonrpc"' in request.content and "id" in json.loads(request.content):  # no login, and no notification
             request.extensions["seen"] = self.last = Exchange()
 
     async def _note(self, response: httpx2.Response) -> None:
@@ -252,6 +252,7 @@ class Remote(StreamableHttpTransport):
         seen.status = f"{response.status_code} {response.reason_phrase}".strip()
         seen.content_type = response.headers.get("content-type", "").partition(";")[0]
         seen.challenge = response.headers.get("www-authenticate", "")
+        seen.size, seen.start, seen.ended = 0, b"", False
         response.stream = _Body(response.stream, seen, self.largest)
         if encoding := response.headers.get("content-encoding", "").replace("identity", ""):
             seen.content_type += f" in {encoding}, which was not asked for"
