@@ -152,7 +152,7 @@ def test_a_tool_that_reads_resources_is_compared(shop: Path, capsysbinary: pytes
 def test_a_server_that_wants_a_token(shop: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     with serve(shop, token="abc") as url:
         status, text = check(capsysbinary, *QUICK, url)
-        assert (status, "HTTP 401 Unauthorized; give it a token or headers" in text) == (2, True), text
+        assert (status, "it needs a login (HTTP 401 Unauthorized): give --token" in text) == (3, True), text
         for options in (["--token", "abc"], ["--header", "Authorization: Bearer abc"]):
             status, text = check(capsysbinary, *QUICK, *options, url)
             assert "  read     4 resources twice, and with the tool read_resource" in text

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.project import FEW, PLUGINS, Project
+from tests.raw_http import serve_raw
 
 RAW = Path(__file__).parent / "raw_server.py"
 ROWS = "raw://rows"
@@ -103,6 +104,38 @@ def test_a_part_of_a_text_can_be_volatile(raw: Project, monkeypatch: pytest.Monk
     raw.set('mcp_pause = "0"')
     monkeypatch.setenv("FAULT", "has a line more")
     assert 'contents[0].lines[1]: golden: "created at <differs>"; server: "more"' in raw.fail("-k", "text")
+
+
+@pytest.mark.parametrize("fault", ["fails", "is a page", "is no JSON", "redirects elsewhere", "wants a login"])
+def test_what_a_proxy_answers_is_not_pinned(fault: str, project: Project) -> None:
+    with serve_raw(fault, "resources/read") as url:
+        project.write("pyproject.toml", f'[tool.pytest.ini_options]\nmcp_server = "{url}"\n')
+        status, output = project.update("-k", "text")
+    assert (status, "raw://text: no answer: " in output) == (1, True), output
+    assert [name for name in project.files if "errors/" in name] == []
+
+
+SIGNS_IN = """
+import httpx2
+from fastmcp.client.transports import StreamableHttpTransport
+
+class Flow(httpx2.Auth):
+    def auth_flow(self, request):
+        answer = yield httpx2.Request("POST", "{url}", data={{"grant_type": "client_credentials"}})
+        assert answer.status_code == 202
+        yield request
+
+def connect():
+    return StreamableHttpTransport("{url}", auth=Flow())
+"""
+
+
+def test_a_transport_can_sign_in(project: Project) -> None:
+    with serve_raw() as url:
+        project.write("server.py", SIGNS_IN.format(url=url))
+        project.write("pyproject.toml", '[tool.pytest.ini_options]\nmcp_server = "server:connect"\n')
+        status, output = project.update("-k", "text")
+    assert status == 0, output
 
 
 def test_a_server_without_resources_is_pinned(project: Project) -> None:

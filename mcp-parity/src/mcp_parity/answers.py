@@ -12,6 +12,7 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CONNECTION_CLOSED,
+    PARSE_ERROR,
     EmbeddedResource,
     ImageContent,
     ReadResourceRequest,
@@ -30,11 +31,7 @@ LARGEST_IMAGE = 50_000
 
 
 def show_content(uri: str, content: Any) -> dict[str, Any]:
-    """Return a content of resources/read as a golden holds it.
-
-    Raises:
-        ContractError: it cannot be pinned.
-    """
+    """Return a content of resources/read as a golden holds it."""
     shown: dict[str, Any] = {"mime_type": content.mime_type}
     if content.uri != uri:
         shown["uri"] = content.uri
@@ -70,14 +67,7 @@ def show_blob(blob: str, mime_type: str | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ToolAnswer:
-    """The tool's answer.
-
-    Attributes:
-        refused: whether it is an error.
-        message: the error's text.
-        contents: in the form of a golden.
-        body: the structured content, if the tool answers with `success` and `uri`.
-    """
+    """The tool's answer. It has a body if the tool answers with `success` and `uri`."""
 
     refused: bool
     message: str
@@ -161,6 +151,15 @@ _SECRET = re.compile(
     r"|\w+://\w+:[^\s/@]+@|BEGIN [A-Z ]*PRIVATE KEY|Bearer [\w.~+/-]{16,})"
 )
 
+_LOGIN = re.compile(
+    r"(?i)\b(unauthenticated|unauthori[sz]ed|not (authenticated|authori[sz]ed)|authentication (is )?(required|needed))"
+    r"|\b((sign|log)(ged)?[ -]in|login|credentials?|api[ _-]?keys?|(access|bearer|auth)[ _-]token)\b"
+    r"|\w_(TOKEN|SECRET|PASSWORD|API_KEY)\b"
+)
+_CREDENTIAL = re.compile(
+    r"\b[A-Z][A-Z0-9_]*_(?:TOKEN|KEY|SECRET|PASSWORD|CREDENTIALS)\b|`[^`]*\b(?:login|auth)\b[^`]*`"
+)
+
 _TIMES = (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*", r"\d\d?:\d\d:\d\d( [AP]M)?", r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(
     "|".join(_TIMES) + r"|\b1[6-9]\d{8}|(?i:time|date|clock|stamp|second|elapsed|\bnow\b|\bage\b|_at\b|seen|\bago\b)"
@@ -187,7 +186,6 @@ class Answer:
     refusal: dict[str, Any] | None = None
 
     def to_golden(self) -> dict[str, Any]:
-        """Return what a golden holds."""
         if self.contents is None:
             return {"resource": self.error}
         return {"contents": self.contents} | ({"tool": self.refusal} if self.refusal else {})
@@ -198,6 +196,15 @@ class Answer:
         if "contents" in golden:
             golden["contents"] = [shorten(content) for content in golden["contents"]]
         return golden
+
+    @property
+    def wants_login(self) -> bool:
+        """Whether the server refuses for lack of a login, or of a credential of its own."""
+        return bool(_LOGIN.search(json.dumps(self.error or {}).replace(self.uri, "")))
+
+    def find_credentials(self) -> list[str]:
+        """Return the variables and commands that an error names as what helps."""
+        return list(dict.fromkeys(_CREDENTIAL.findall(json.dumps(self.error or {}).replace(self.uri, ""))))
 
     def find_leaks(self) -> list[str]:
         """Return sentences about texts of an error that look as if clients should not see them."""
@@ -210,17 +217,13 @@ class Answer:
 
 
 async def read(client: AnyClient, uri: str) -> Answer:
-    """Read the URI with resources/read.
-
-    Raises:
-        ContractError: the answer cannot be pinned.
-    """
     # A plain request, because FastMCP's method normalises the URI and refuses some before they are sent.
     request = ReadResourceRequest(params=ReadResourceRequestParams(uri=uri))
     try:
         contents = (await client.session.send_request(request, ReadResourceResult)).contents
     except MCPError as refused:
-        if refused.error.code == CONNECTION_CLOSED:  # the client says this, not the server
+        seen = getattr(client.transport, "last", None)  # the client says some of it, not the server
+        if refused.error.code in (CONNECTION_CLOSED, PARSE_ERROR) or (seen and not seen.is_message):
             raise
         return Answer(uri, None, refused.error.model_dump(mode="json", exclude_none=True))
     return Answer(uri, [show_content(uri, one) for one in contents], None)
@@ -283,11 +286,7 @@ def _propose_part(answer: Answer, path: str) -> str:
 
 
 async def check_stable(client: AnyClient, first: Answer, settings: Settings, *, about: Any) -> None:
-    """Read a URI again. If there is a sign of a time in `about`, a clock of one second moves before.
-
-    Raises:
-        ContractError: the answer differs from the first in what is not declared as volatile.
-    """
+    """Read a URI again. If there is a sign of a time in `about`, a clock of one second moves before."""
     if _TIME.search(json.dumps(about, default=str)):
         await asyncio.sleep(settings.pause)
     paths = settings.volatile_paths(first.uri)
@@ -298,11 +297,7 @@ async def check_stable(client: AnyClient, first: Answer, settings: Settings, *, 
 
 
 def check_listed(answer: Answer) -> None:
-    """Check that a resource that the server lists is known to resources/read.
-
-    Raises:
-        ContractError: it is not.
-    """
+    """Check that a resource that the server lists is known to resources/read."""
     if (answer.error or {}).get("code") == _INVALID_PARAMS:
         message = (answer.error or {}).get("message")
         raise ContractError(f"{answer.uri}: the server lists it, but resources/read does not know it: {message}")

@@ -12,31 +12,29 @@ from typing import Any, TypeVar
 from mcp_parity.answers import Answer, observe, read
 from mcp_parity.checking import misspell
 from mcp_parity.listing import LISTS, describe_start, find_example, get_list, get_pages
-from mcp_parity.serving import AnyClient, Command, Unanswered, ask
+from mcp_parity.serving import AnyClient, Unanswered, ask
 from mcp_parity.settings import START, ContractError, Settings
-from mcp_parity.values import find_differences
+from mcp_parity.transports import Command, Remote
+from mcp_parity.values import cut, find_differences, make_visible
 
 T = TypeVar("T")
-ERROR, WARNING, NOTE = "error", "warning", "note"
+ERROR, LOGIN, WARNING, NOTE = "error", "login", "warning", "note"
+LEVELS = {ERROR: "errors", LOGIN: "missing logins", WARNING: "warnings", NOTE: "notes"}
+GIVE_LOGIN = "give --token TOKEN or --header 'Name: value'"
 READERS = ("get_resource", "read_resource")
 """Tools that read resources: those of this name that take a `uri`, as FastMCP's `ResourcesAsTools` has."""
 MOST_LINES = 14
 MOST_NAMES = 3
 LARGE = 1_000_000
 LONGEST = 240
+MOST_SAID = 120  # so that the credential is in the line
 _CHARACTERS_PER_TOKEN = 4
 _UNKNOWN_CODES = {-32602, -32002, -32003}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that clients will meet.
-
-    Attributes:
-        level: `error`, `warning` or `note`.
-        about: the URI, list or tool.
-        text: what it is.
-    """
+    """One thing that clients will meet. It is about a URI, a list or a tool."""
 
     level: str
     about: str
@@ -47,17 +45,8 @@ class Finding:
 class Report:
     """What was found.
 
-    Attributes:
-        server: the command or URL.
-        name: what the server calls itself, with its version.
-        protocol: the version that was spoken; empty if there was no connection.
-        counts: the entries of each list.
-        pages: the pages of each list that has more than one.
-        tokens: about how many tokens a model pays for each list, at four characters a token.
-        read: the URIs that were read.
-        tool: the tool that reads resources; empty if there is none.
-        findings: what clients will meet.
-        seconds: how long the check took.
+    `protocol` is empty if there was no connection, and `tool` if none reads resources. `pages` has only the lists of
+    more than one page. `tokens` is about what a model pays for each list, at four characters a token.
     """
 
     server: str
@@ -73,13 +62,12 @@ class Report:
 
     @property
     def status(self) -> int:
-        """The exit status: 0 without errors, 1 with errors, 2 if there was no connection."""
+        """The exit status: 0 without errors, 1 with errors, 2 if there was no connection, 3 for lack of a login."""
         if not self.protocol:
-            return 2
+            return 3 if any(one.level == LOGIN for one in self.findings) else 2
         return 1 if any(one.level == ERROR for one in self.findings) else 0
 
     def to_json(self) -> str:
-        """Return everything as JSON text."""
         return json.dumps({"status": self.status, **asdict(self)}, indent=2) + "\n"
 
 
@@ -87,14 +75,7 @@ class Checker:
     """The check of one server within a time limit."""
 
     def __init__(self, server: Any, settings: Settings, seconds: float, most: int) -> None:
-        """Prepare the check.
-
-        Args:
-            server: what `load_server` returned.
-            settings: with the seconds that one answer may take.
-            seconds: how long the check may take.
-            most: the most resources that are read.
-        """
+        """Prepare a check that may take some seconds, and reads no more than the most resources."""
         self._server = server
         self._settings = settings
         self._end = time.monotonic() + seconds
@@ -102,7 +83,6 @@ class Checker:
         self.report = Report(settings.server)
 
     def run(self) -> Report:
-        """Check the server."""
         began = time.monotonic()
         if self._ask("connection", self._connect) is not None:
             lists = {name: self._list(name) for name in LISTS}
@@ -137,7 +117,11 @@ class Checker:
         try:
             return ask(self._server, settings, talk, about)
         except Unanswered as error:
-            self._add(ERROR, about, str(error).replace(" (mcp_timeout)", ""))
+            if isinstance(self._server, Remote) and self._server.last.wants_login:
+                refused = "the login is refused; " if self._server.has_login else ""
+                self._add(LOGIN, about, f"it needs a login ({self._server.last}): {refused}{GIVE_LOGIN}")
+            else:
+                self._add(ERROR, about, str(error).replace(" (mcp_timeout)", ""))
         except ContractError as error:
             for line in str(error).splitlines() if about in LISTS else [str(error)]:
                 self._add(WARNING if "changes between two reads" in line else ERROR, about, _shorten(line))
@@ -198,9 +182,19 @@ class Checker:
         if answer is None:
             return None
         self.report.read.append(uri)
+        if answer.wants_login:
+            self._add(LOGIN, uri, f"it needs a login: {self._name_credential(answer)}")
         for level, text in _judge(answer, entry):
             self._add(level, uri, text)
         return replace(answer, contents=answer.shorten([])["contents"]) if answer.contents is not None else answer
+
+    def _name_credential(self, answer: Answer) -> str:
+        """Return what the server says, and which credential helps."""
+        said = cut(str((answer.error or {}).get("message")), MOST_SAID)
+        named = answer.find_credentials()
+        if named:
+            return f"{said}; it names {', '.join(named[:MOST_NAMES])}"
+        return f"{said}; {GIVE_LOGIN if isinstance(self._server, Remote) else 'it names no variable and no command'}"
 
     def _observe(self, uri: str) -> Answer | None:
         return self._ask(uri, lambda client: observe(client, uri, self._settings, self.report.tool))
@@ -223,7 +217,7 @@ class Checker:
                 continue
             if answer.error is None:
                 self._add(ERROR, uri, "an unknown URI is answered with data")
-            elif answer.error["code"] not in _UNKNOWN_CODES:
+            elif not answer.wants_login and answer.error["code"] not in _UNKNOWN_CODES:
                 text = f"an unknown URI is refused with the code {answer.error['code']}, as a failure of the server is"
                 self._add(WARNING, uri, text)
             for leak in answer.find_leaks():
@@ -242,6 +236,8 @@ def _shorten(text: str) -> str:
 def _judge(answer: Answer, entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with an answer: with itself, and beside the entry of the list."""
     yield from ((WARNING, leak) for leak in answer.find_leaks())
+    if answer.wants_login:
+        return
     if answer.error is not None:
         yield ERROR, f"it is listed, but refused: {answer.error.get('message')} (code {answer.error.get('code')})"
         return
@@ -297,15 +293,15 @@ def _count(count: int, plural: str) -> str:
 
 
 def _verdict(report: Report) -> str:
-    counts = {level: sum(one.level == level for one in report.findings) for level in (ERROR, WARNING, NOTE)}
-    found = [_count(count, f"{level}s") for level, count in counts.items() if count]
+    counts = {level: sum(one.level == level for one in report.findings) for level in LEVELS}
+    found = [_count(count, LEVELS[level]) for level, count in counts.items() if count]
     return f"{', '.join(found)}." if found else "Nothing is wrong."
 
 
 def _merge(findings: list[Finding]) -> list[tuple[str, str, str]]:
     """Return the level, the names and the text of the findings; those with the same text are one."""
     merged: dict[tuple[str, str], list[str]] = {}
-    for one in sorted(findings, key=lambda one: (ERROR, WARNING, NOTE).index(one.level)):
+    for one in sorted(findings, key=lambda one: [*LEVELS].index(one.level)):
         merged.setdefault((one.level, one.text), []).append(one.about)
     return [
         (level, names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more", text)
@@ -315,14 +311,13 @@ def _merge(findings: list[Finding]) -> list[tuple[str, str, str]]:
 
 def _plain(text: str) -> str:
     """Return a text as one line of what a terminal can show."""
-    shown = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
-    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"
+    return cut(make_visible(text), LONGEST)
 
 
 def write_page(report: Report) -> str:
     """Return the report as a page without scripts. Every value is text."""
     style = files("mcp_parity").joinpath("review.html").read_text("utf-8").partition("<h1>")[0]
-    kinds = {ERROR: "breaking", WARNING: "value", NOTE: "compatible"}
+    kinds = {ERROR: "breaking", LOGIN: "value", WARNING: "value", NOTE: "compatible"}
     rows = [
         f'<li><span class="kind {kinds[level]}">{level}</span>'
         f"<code>{escape(_plain(about))}</code> {escape(_plain(text))}</li>"

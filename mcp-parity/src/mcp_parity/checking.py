@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import filter as match
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from mcp_parity.listing import (
     LISTS,
     OWN_TOOL,
     Component,
-    Row,
     check_discovery,
     describe_changes,
     describe_start,
@@ -33,7 +32,7 @@ from mcp_parity.listing import (
     write_rows,
 )
 from mcp_parity.serving import AnyClient, converse
-from mcp_parity.settings import COLUMNS, DIRECTORIES, ContractError, Names, Settings
+from mcp_parity.settings import COLUMNS, DIRECTORIES, ContractError, Names, Row, Settings
 from mcp_parity.values import MISSING, Difference, are_equal, describe, find_differences, has_mask
 
 
@@ -46,18 +45,15 @@ class GoldenExtension(JSONSnapshotExtension):
     root: Path
 
     def serialize(self, data: Any, **options: Any) -> str:
-        """Return the text of the file."""
         text = str(super().serialize(data, **options))
         return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
 
     @classmethod
     def dirname(cls, *, test_location: PyTestLocation) -> str:  # noqa: ARG003 - goldens belong to cases, not to tests
-        """Return the directory of all goldens."""
         return str(cls.root)
 
     @classmethod
     def get_snapshot_name(cls, *, test_location: PyTestLocation, index: SnapshotIndex = 0) -> str:  # noqa: ARG003 - the name in syrupy
-        """Return the name of the golden."""
         return str(index)
 
     def discover_snapshots(self, **_: Any) -> Any:
@@ -72,16 +68,11 @@ class GoldenExtension(JSONSnapshotExtension):
 
 
 def use_goldens(snapshot: SnapshotAssertion, settings: Settings) -> SnapshotAssertion:
-    """Return syrupy's assertion for the goldens of a contract."""
     return snapshot.use_extension(type("GoldenExtension", (GoldenExtension,), {"root": settings.golden}))
 
 
 def write_golden(snapshot: SnapshotAssertion, name: str, value: Any) -> None:
-    """Let syrupy write a golden. It would warn that the name is not that of the test.
-
-    Raises:
-        ContractError: the file cannot be written.
-    """
+    """Let syrupy write a golden. It would warn that the name is not that of the test."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"\s*Can not relate snapshot")
         if snapshot(name=name) != value:  # syrupy catches the error of the disk
@@ -105,11 +96,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def read_golden(settings: Settings, name: str) -> Any:
-    """Return the content of a golden, or None if there is no such file.
-
-    Raises:
-        ContractError: the file is not JSON.
-    """
+    """Return the content of a golden, or None if there is no such file."""
     path = settings.golden / f"{name}.json"
     if not path.is_file():
         return None
@@ -121,7 +108,6 @@ def read_golden(settings: Settings, name: str) -> Any:
 
 
 def find_goldens(settings: Settings) -> set[str]:
-    """Return the names of the goldens that exist."""
     found = (path.relative_to(settings.golden).with_suffix("") for path in settings.golden.rglob("*.json"))
     return {path.as_posix() for path in found if path.parts[0] in DIRECTORIES}
 
@@ -141,15 +127,7 @@ class NothingToCheck(ContractError):
 class Check:
     """Everything that a check needs.
 
-    Attributes:
-        settings: the configuration.
-        server: what FastMCP's client can connect to.
-        world: the name of the world; empty for the home world.
-        rows: the resources of the inventory.
-        snapshot: syrupy's assertion for goldens.
-        update: whether goldens are being written.
-        to_golden: returns what a golden holds of an answer; None for the default.
-        change_rows: changes the rows of the inventory before they are written or compared.
+    `world` is empty for the home world. `to_golden` returns what a golden holds of an answer, and None is the default.
     """
 
     settings: Settings
@@ -163,7 +141,6 @@ class Check:
 
     @cached_property
     def names(self) -> Names:
-        """The names of all goldens."""
         return Names(row["example_uri"] for row in self.rows if row["example_uri"])
 
     def check_case(self, row: Row) -> None:
@@ -194,11 +171,8 @@ class Check:
             if not self.update:
                 golden = read_golden(self.settings, kind(uri, self.world)) or read_golden(self.settings, kind(uri, ""))
                 about = [found.other for found in find_differences(golden, value) if found.other is not MISSING]
-
-                async def ask_again(client: AnyClient) -> None:
-                    await check_stable(client, answer, self.settings, about=about)
-
-                converse(self.server, self.settings, ask_again, uri)
+                again = partial(check_stable, first=answer, settings=self.settings, about=about)
+                converse(self.server, self.settings, again, uri)
             raise
 
     def _serialize(self, answer: Answer) -> Any:
@@ -233,15 +207,9 @@ class Check:
         if "get-resource" in found:
             check_discovery(found)
         for name, value in found.items():
-
-            def kind(listing: str, world: str) -> str:
-                return f"discovery/{listing}" + (f"--{world}" if world else "")
-
-            self._compare(name, serialize(value), kind, None)
+            self._compare(name, serialize(value), self.names.listing, None)
 
     def check_misspelt(self) -> None:
-        """Check that both surfaces refuse misspelt URIs in the same way."""
-
         async def ask(client: AnyClient) -> None:
             tool = await self._find_tool(client)
             if not tool:
@@ -254,11 +222,7 @@ class Check:
 
     def check_inventory(self) -> None:
         """Check that the inventory lists what the server lists; write it if goldens are being written."""
-
-        async def ask(client: AnyClient) -> list[Component]:
-            return await list_components(client, self.settings, self.server)
-
-        components = converse(self.server, self.settings, ask, "the inventory")
+        components = list_live(self.server, self.settings)
         self.change_rows(components=components)
         live = [one.row for one in components]
         path = self.settings.inventory
@@ -371,8 +335,12 @@ class Check:
             self._path(name).unlink()
 
 
+def list_live(server: Any, settings: Settings) -> list[Component]:
+    """Return what the server lists."""
+    return converse(server, settings, lambda client: list_components(client, settings, server), "the inventory")
+
+
 def describe_answer(golden: Any) -> str:
-    """Return one line about an answer."""
     error = golden.get("resource") if isinstance(golden, dict) else None
     return f"the error is: {error['message']}" if error else "it is data"
 

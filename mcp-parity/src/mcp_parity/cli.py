@@ -1,6 +1,7 @@
 """The command `mcp-parity`: `diff` says what clients see differently, and `check` what they meet at a server."""
 
 import argparse
+import logging
 import os
 import shlex
 import sys
@@ -27,10 +28,8 @@ def main(given: list[str] | None = None) -> int:
     """Run a command, print what it found, and return the exit status.
 
     `diff` returns 0 if there are no breaking changes or the changelog announces them, 1 if it does not, and 2 if the
-    revisions cannot be compared. `check` returns 0 without errors, 1 with errors, and 2 if there is no connection.
-
-    Args:
-        given: the arguments; by default those of the process.
+    revisions cannot be compared. `check` returns 0 without errors, 1 with errors, 2 without a
+    connection, and 3 if there is none for lack of a login.
     """
     parser = _OneLineParser(prog="mcp-parity", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="diff|check", dest="command", parser_class=_OneLineParser)
@@ -69,6 +68,7 @@ def _add_check(commands: Any) -> argparse.ArgumentParser:
     check.add_argument("--timeout", type=float, default=60.0, help="the seconds that the check may take; default: 60")
     check.add_argument("--pause", type=float, default=PAUSE, help="the seconds between two reads; default: 1.1")
     check.add_argument("--most", type=int, default=100, help="the most resources that are read; default: 100")
+    check.add_argument("--largest", type=int, default=128 * 1024 * 1024, help="the most bytes of an answer; 128 MiB")
     check.add_argument("--json", action="store_true", help="print all that was found as JSON")
     check.add_argument("--html", type=Path, help="also write a page")
     check.add_argument(
@@ -80,8 +80,10 @@ def _add_check(commands: Any) -> argparse.ArgumentParser:
 def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     # only `check` needs FastMCP: `diff` runs where nothing is installed
     from mcp_parity.check import Checker, write_page, write_text  # noqa: PLC0415
-    from mcp_parity.serving import disconnect, open_server  # noqa: PLC0415
+    from mcp_parity.serving import disconnect, load_server  # noqa: PLC0415
+    from mcp_parity.transports import Command, Remote  # noqa: PLC0415
 
+    logging.getLogger("mcp").addHandler(logging.NullHandler())  # the SDK logs with tracebacks what the report names
     named = [one for one in arguments.server if one != "--"]
     if not named:
         parser.error("name a command, a URL or module:attribute; options stand before it")
@@ -99,7 +101,11 @@ def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
             pause=arguments.pause,
         )
         with tempfile.TemporaryFile() as errors:
-            server = open_server(settings, headers, errors)
+            server = load_server(settings, headers)
+            if isinstance(server, Command | Remote):
+                server.largest = arguments.largest
+            if isinstance(server, Command):
+                server.errors = errors
             report = Checker(server, settings, arguments.timeout, arguments.most).run()
             disconnect([server])
     except ContractError as problem:
@@ -121,13 +127,7 @@ def _parse_header(line: str) -> tuple[str, str]:
 def compare(base: Revision, head: Revision, *, first: bool = False) -> tuple[str, str, int]:
     """Return the summary as Markdown and as HTML, and the exit status.
 
-    Args:
-        base: the revision that clients use now.
-        head: the revision that they will use.
-        first: whether only `head` has a contract.
-
-    Raises:
-        Unreadable: the files of a revision cannot be read, or nothing can be compared.
+    With `first`, only `head` has a contract.
     """
     places = head.places
     _check_contracts(base, head, first=first)
@@ -141,11 +141,7 @@ def compare(base: Revision, head: Revision, *, first: bool = False) -> tuple[str
 
 
 def _check_contracts(base: Revision, head: Revision, *, first: bool) -> None:
-    """Check that both revisions have a contract; with `first`, that only HEAD has one.
-
-    Raises:
-        Unreadable: one of them lacks it, or has one.
-    """
+    """Check that both revisions have a contract; with `first`, that only HEAD has one."""
     if lacking := head.find_lacking():
         raise Unreadable(f"{lacking}; run pytest --snapshot-update, and commit what it writes")
     lacking = base.find_lacking(goldens=True)

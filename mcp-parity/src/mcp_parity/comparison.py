@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from mcp_parity.revisions import HOME, Contract
-from mcp_parity.values import MASK, TYPES, are_equal, summarize, to_text
+from mcp_parity.values import MASK, TYPES, are_equal, cut, summarize, to_text
 
 LONGEST_VALUE = 60
 LONGEST_NAME = 200
@@ -42,10 +42,8 @@ class Change:
 class Finding:
     """A change of one resource or tool.
 
-    Attributes:
-        subject: the URI, the tool's name, or the directory of other goldens; what CHANGELOG.md names.
-        change: the change.
-        where: the world, the listing or the golden that has the change; empty if there is only one.
+    CHANGELOG.md names the subject: the URI, the tool's name, or the directory of other goldens. `where` is the world,
+    the listing or the golden that has the change; empty if there is only one.
     """
 
     subject: str
@@ -60,13 +58,11 @@ def code(text: str) -> str:
 
 
 def format_value(value: Any) -> str:
-    """Return a JSON value as Markdown code."""
     return _code(json.dumps(value), LONGEST_VALUE)
 
 
 def _code(text: str, longest: int) -> str:
-    cut = text if len(text) <= longest else text[: longest - 1] + "…"
-    return "`" + cut.replace("`", r"\u0060") + "`"
+    return "`" + cut(text, longest).replace("`", r"\u0060") + "`"
 
 
 # Clients rely on these values at the document's root: an error's name and code, and the type of the data.
@@ -298,7 +294,6 @@ OTHER = Words("the golden", gone="was removed and is no longer checked", kind=Ki
 
 
 def find_changes(base: Contract, head: Contract) -> Iterator[Finding]:
-    """Yield all changes that clients will see."""
     for subject, where, changes in _compare_contracts(base, head):
         yield from (Finding(subject, change, where) for change in changes)
 
@@ -348,7 +343,6 @@ def _compare(before: Any, after: Any, words: Words, changes: FindChanges = docum
 
 
 def _answer_changes(before: Any, after: Any) -> Iterator[Change]:
-    """Compare the answers in one world."""
     was, now = (_documents(golden) for golden in _in_one_form(before, after))
     if "error" not in was[0] and "error" in now[0]:
         yield Change(Kind.BREAKING, "the answer", f"changed from data to the error {code(str(now[0]['error']))}")

@@ -6,8 +6,7 @@ from typing import TypeVar
 import pytest
 
 from mcp_parity.checking import Check, NothingToCheck
-from mcp_parity.listing import Row
-from mcp_parity.settings import ContractError
+from mcp_parity.settings import ContractError, Row
 
 T = TypeVar("T")
 
@@ -33,34 +32,28 @@ def report(check: Callable[[], T]) -> T:
 
 
 def test_the_inventory_is_what_the_server_lists(mcp_parity: Check) -> None:
-    """The committed CSV lists what the live server lists."""
     report(mcp_parity.check_inventory)
 
 
 def test_the_lists_are_those_of_the_goldens(mcp_parity: Check) -> None:
-    """The lists of resources, templates and tools, and of the tool that reads resources."""
     report(mcp_parity.check_lists)
 
 
 def test_both_surfaces_give_the_answer_of_the_golden(mcp_parity_case: Row | str, mcp_parity: Check) -> None:
-    """One resource in one world."""
     if isinstance(mcp_parity_case, str):
         pytest.fail(mcp_parity_case, pytrace=False)
     report(lambda: mcp_parity.check_case(mcp_parity_case))
 
 
 def test_misspelt_uris_are_refused_on_both_surfaces(mcp_parity: Check) -> None:
-    """An unknown URI near each known one."""
     report(mcp_parity.check_misspelt)
 
 
 def test_every_golden_has_a_case(mcp_parity: Check, mcp_parity_worlds: list[str]) -> None:
-    """A renamed resource leaves no golden."""
     report(lambda: mcp_parity.check_leftovers(mcp_parity_worlds))
 
 
 def test_every_line_of_the_configuration_applies(mcp_parity: Check) -> None:
-    """A line that matches nothing is a mistake."""
     if mcp_parity.update:
         pytest.skip("goldens are being written")
     report(mcp_parity.check_settings)

@@ -25,10 +25,9 @@ from mcp_types import (
 from pydantic import TypeAdapter
 
 from mcp_parity.serving import AnyClient
-from mcp_parity.settings import UI, ContractError, Settings
+from mcp_parity.settings import UI, ContractError, Row, Settings, parse_rows
 from mcp_parity.values import are_equal, describe, find_differences
 
-Row = dict[str, str]
 MOST_PAGES = 1_000
 _ANSWER: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _PATH_VARIABLE = re.compile(r"\{(\w+)\*?\}")
@@ -60,11 +59,7 @@ class Component:
 
 
 async def get_list(client: AnyClient, name: str) -> list[dict[str, Any]]:
-    """Return the entries of a list as the server sends them; none if it does not know the request.
-
-    Raises:
-        ContractError: an entry or a page occurs twice, or the pages do not end.
-    """
+    """Return the entries of a list as the server sends them; none if it does not know the request."""
     entries = [entry for page in await get_pages(client, name) for entry in page]
     counts = Counter(str(entry[LISTS[name].key]) for entry in entries)
     if twice := sorted(one for one, count in counts.items() if count > 1):
@@ -127,16 +122,15 @@ def read_rows(settings: Settings) -> list[Row]:
         return []
     shown = settings.show(settings.inventory)
     try:
-        rows = list(csv.DictReader(io.StringIO(settings.inventory.read_text(encoding="utf-8"))))
+        rows, lacks = parse_rows(settings.inventory.read_text(encoding="utf-8"))
     except (ValueError, csv.Error) as error:
         raise ContractError(f"{shown} cannot be read: {error}; restore it, or delete it and update") from error
-    if any(None in (row.get("type"), row.get("uri"), row.get("example_uri")) for row in rows):
+    if lacks and rows:
         raise ContractError(f"{shown} has a row without type, uri or example_uri: run pytest --snapshot-update")
     return rows
 
 
 def select_resources(rows: list[Row]) -> list[Row]:
-    """Return the rows of resources and templates."""
     return [row for row in rows if row["type"] != "tool"]
 
 
@@ -152,7 +146,6 @@ def describe_changes(before: list[Row], after: list[Row], columns: tuple[str, ..
 
 
 def write_rows(rows: list[Row], columns: tuple[str, ...]) -> str:
-    """Return the text of the CSV file."""
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -242,11 +235,7 @@ OWN_TOOL = "get_resource"
 
 
 def check_discovery(found: dict[str, Any]) -> None:
-    """Check that the tool lists the resources of both lists. A template stands for the resources that match it.
-
-    Raises:
-        ContractError: it does not, or it describes one differently.
-    """
+    """Check that the tool lists the resources of both lists. A template stands for the resources that match it."""
     data = found["get-resource"].get("data", {})
     shown = {row["uri"]: row for rows in data.values() for row in rows}
     templates = [re.sub(r"\\\{.*?\\\}", ".+", re.escape(uri.partition("{?")[0])) for uri in shown if "{" in uri]

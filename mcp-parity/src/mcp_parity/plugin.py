@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcp_parity.settings import COLUMNS, PAUSE, START, UI, ContractError, Settings, parse_example, parse_volatile
+from mcp_parity.settings import COLUMNS, PAUSE, START, UI, ContractError, Row, Settings, parse_example, parse_volatile
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
     from mcp_parity.answers import Answer
     from mcp_parity.checking import Check
-    from mcp_parity.listing import Component, Row
+    from mcp_parity.listing import Component
 
 INVENTORY = "test_the_inventory_is_what_the_server_lists"
 EVERY_WORLD = ("test_both_surfaces_give_the_answer_of_the_golden", "test_the_lists_are_those_of_the_goldens")
@@ -24,11 +24,10 @@ _settings = pytest.StashKey[Settings]()
 _worlds = pytest.StashKey[dict[str, list[str]]]()  # by module: a project can test several servers
 _opened = pytest.StashKey[dict[tuple[str, str, str], Any]]()
 _MOST_OPENED = 8
-_rows = pytest.StashKey["list[Row]"]()
+_rows = pytest.StashKey[list[Row]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Define the lines of the configuration."""
     parser.addini("mcp_server", "the server: module:attribute (or a function that creates it), a command or a URL")
     parser.addini("mcp_tool", "the tool that reads resources; by default get_resource if the server has it")
     parser.addini("mcp_examples", "a URI for each template: template = URI", type="linelist", default=[])
@@ -47,8 +46,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Offer the hooks."""
-
     class Hooks:
         @staticmethod
         def pytest_mcp_components(components: "list[Component]") -> None:
@@ -58,11 +55,6 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read the configuration.
-
-    Raises:
-        UsageError: it is invalid, or an update would run in several processes.
-    """
     # goldens are named after their case, not after the test
     config.addinivalue_line("filterwarnings", r"ignore:\s*Can not relate snapshot:UserWarning")
     try:
@@ -112,11 +104,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("mcp_parity_case", cases, ids=_name_case)
 
 
-def _name_case(case: "Row | str") -> str:
+def _name_case(case: Row | str) -> str:
     return "inventory" if isinstance(case, str) else case["example_uri"] or case["uri"]
 
 
-def _find_cases(config: pytest.Config) -> "list[Row] | list[str]":
+def _find_cases(config: pytest.Config) -> list[Row] | list[str]:
     """Return the rows, or one text that says why there are none."""
     from mcp_parity.listing import read_rows, select_resources
 
@@ -134,13 +126,13 @@ def _find_cases(config: pytest.Config) -> "list[Row] | list[str]":
     return [f"there was no {settings.show(settings.inventory)}: run pytest --snapshot-update {again}"]
 
 
-def _list_live(config: pytest.Config) -> "list[Row]":
-    from mcp_parity.listing import list_components, select_resources
-    from mcp_parity.serving import converse, load_server
+def _list_live(config: pytest.Config) -> list[Row]:
+    from mcp_parity.checking import list_live
+    from mcp_parity.listing import select_resources
+    from mcp_parity.serving import load_server
 
     settings = config.stash[_settings]
-    server = load_server(settings)
-    listed = converse(server, settings, lambda client: list_components(client, settings, server), "the inventory")
+    listed = list_live(load_server(settings), settings)
     config.hook.pytest_mcp_components(components=listed)
     return select_resources([one.row for one in listed])
 
@@ -176,7 +168,8 @@ def mcp_world() -> str:
 def mcp_parity_server(request: pytest.FixtureRequest, mcp_world: str) -> Any:
     """The server under test in the world. Override it if `mcp_server` cannot name it."""
     from mcp_parity.contract import report
-    from mcp_parity.serving import Command, Remote, disconnect, load_server
+    from mcp_parity.serving import disconnect, load_server
+    from mcp_parity.transports import Command, Remote
 
     # a process belongs to a module and a world, as long as it would be started with the same environment
     environment = sorted(one for one in os.environ.items() if one[0] != "PYTEST_CURRENT_TEST")

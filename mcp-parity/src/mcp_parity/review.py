@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp_parity.comparison import Change, Finding, Kind, code
 from mcp_parity.revisions import Contract
-from mcp_parity.values import are_equal
+from mcp_parity.values import are_equal, make_visible
 
 
 def read_announced(changelog: str) -> set[str]:
@@ -34,7 +34,6 @@ def find_unannounced(subjects: Iterable[str], changelog: str) -> list[str]:
 
 
 def _below(heading: str, end: str, text: str) -> str:
-    """Return the lines between a heading and the end of its section."""
     found = re.search(rf"^{heading}$\n(.*?)(?=^{end}|\Z)", text, re.DOTALL | re.MULTILINE)
     return found[1] if found else ""
 
@@ -46,13 +45,7 @@ ORDER = list(Kind)
 
 
 def write_summary(findings: Iterable[Finding], unannounced: list[str], changelog: str) -> str:
-    """Return the whole text.
-
-    Args:
-        findings: the differences.
-        unannounced: the subjects of breaking changes that the changelog does not name.
-        changelog: the name of the changelog.
-    """
+    """Return the whole text. `unannounced` are the subjects of breaking changes that the changelog does not name."""
     groups = group_findings(findings)
     if not groups:
         return "No changes for clients.\n"
@@ -67,7 +60,6 @@ def write_summary(findings: Iterable[Finding], unannounced: list[str], changelog
 
 
 def group_findings(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
-    """Return the findings by subject, the worst subject first."""
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
         groups.setdefault(finding.subject, []).append(finding)
@@ -90,7 +82,6 @@ def _name_some(names: list[str]) -> str:
 
 
 def worst(group: list[Finding]) -> Kind:
-    """Return the kind of the most severe change."""
     return min((finding.change.kind for finding in group), key=ORDER.index)
 
 
@@ -126,14 +117,7 @@ _IMAGE = re.compile(r'("image": ")[^"]+')
 def write_page(
     findings: list[Finding], unannounced: list[str], contracts: list[tuple[str, Contract]], changelog: str
 ) -> str:
-    """Return the whole page: breaking changes first, and a diff for each world.
-
-    Args:
-        findings: the differences.
-        unannounced: the subjects of breaking changes that the changelog does not name.
-        contracts: the two contracts, with the names of their revisions.
-        changelog: the name of the changelog.
-    """
+    """Return the whole page: breaking changes first, and a diff for each world."""
     (base, before), (head, after) = contracts
     subjects = {name for one in (before, after) for name in (*one.resources, *one.tools, *(one.prompts or {}))}
     groups = group_findings(findings)
@@ -272,4 +256,4 @@ def _write_diff(one: str, other: str) -> str:
 
 def _text(value: str) -> str:
     """Return a text as HTML. What cannot be seen is written as an escape."""
-    return escape("".join(one if one.isprintable() else ascii(one)[1:-1] for one in value))
+    return escape(make_visible(value))

@@ -1,6 +1,5 @@
 """Reads the contract of a git revision: where its own configuration of pytest says."""
 
-import csv
 import io
 import json
 import posixpath
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from mcp_parity.settings import Names
+from mcp_parity.settings import Names, parse_rows
 
 # The files that can configure pytest, in the order in which it looks for them in each directory.
 NAMES = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
@@ -24,13 +23,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Places:
-    """Where a repository has its contract, as paths from its root.
-
-    Attributes:
-        golden: the directory of the goldens.
-        rows: the inventory.
-        changelog: the file that announces breaking changes.
-    """
+    """Where a repository has its contract, as paths from its root."""
 
     golden: str = "golden"
     rows: str = "golden/mcp-list.csv"
@@ -40,13 +33,7 @@ class Places:
 def find_places(candidates: dict[str, str], given: Places, revision: str) -> Places:
     """Return the given places, and the configured ones where an empty path is given.
 
-    Args:
-        candidates: the texts of the files that can configure pytest, by path, the first first.
-        given: the places that the command line names.
-        revision: the name of the revision that has the files.
-
-    Raises:
-        Unreadable: the configuration cannot be parsed.
+    `candidates` are the texts of the files that can configure pytest, by path, the first first.
     """
     found = ((posixpath.dirname(path), _read_options(path, text, revision)) for path, text in candidates.items())
     default: tuple[str, Any] = ("", {})
@@ -77,14 +64,7 @@ def _read_options(path: str, text: str, revision: str) -> Any:
 
 @dataclass(frozen=True)
 class Revision:
-    """The files of a revision that describe what clients see.
-
-    Attributes:
-        name: as it was passed to `read_revision`.
-        files: their texts by path.
-        places: where the contract is.
-        commit: the hash of the commit.
-    """
+    """The files of a revision that describe what clients see: their texts by path."""
 
     name: str
     files: dict[str, str]
@@ -98,7 +78,6 @@ class Revision:
 
     @property
     def goldens(self) -> list[str]:
-        """The paths of the goldens."""
         folder = "" if self.places.golden == "." else f"{self.places.golden}/"
         return sorted(path for path in self.files if path.startswith(folder) and path.endswith(".json"))
 
@@ -112,42 +91,22 @@ class Revision:
         return ""
 
     def json(self, path: str) -> Any:
-        """Return the content of a JSON file.
-
-        Raises:
-            Unreadable: it is not valid JSON.
-        """
         try:
             return json.loads(self.files[path])
         except json.JSONDecodeError as error:
             raise Unreadable(f"{path} at {self.name} is not valid JSON: {error}") from error
 
     def rows(self) -> list[dict[str, str]]:
-        """Return the rows of the inventory, or none if there is no such file.
-
-        Raises:
-            Unreadable: a column that is needed here is missing.
-        """
+        """Return the rows of the inventory, or none if there is no such file."""
         path = self.places.rows
-        reader = csv.DictReader(io.StringIO(self.files.get(path, ""), newline=""))
-        rows = list(reader)
-        header = dict.fromkeys(reader.fieldnames or (), "")  # checked too: an empty file is no empty inventory
-        lines = [header, *rows] if path in self.files else []
-        if any(None in (line.get("type"), line.get("uri"), line.get("example_uri")) for line in lines):
+        rows, lacks = parse_rows(self.files.get(path, ""))
+        if lacks and path in self.files:
             raise Unreadable(f"{path} at {self.name} is empty, or has a row without type, uri or example_uri")
         return rows
 
 
 def read_revision(name: str, given: Places) -> Revision:
-    """Read a revision of the repository that the current directory is in.
-
-    Args:
-        name: the revision.
-        given: the places that the command line names; the configuration of the revision names the others.
-
-    Raises:
-        Unreadable: git does not know it, or its configuration cannot be parsed.
-    """
+    """Read a revision of this directory's repository. Its configuration names the places that are not given."""
     tree = _git("rev-parse", "--verify", "-q", "--end-of-options", f"{name}^{{commit}}", about=name).decode().strip()
     here = PurePosixPath(_git("rev-parse", "--show-prefix", about=name).decode(errors="replace").rstrip("\n"))
     paths = [str(folder / one) for folder in (here, *here.parents) for one in NAMES]
@@ -188,15 +147,10 @@ LISTINGS = {"resources": ("resources/list", "uri"), "resource-templates": ("reso
 
 @dataclass(frozen=True)
 class Contract:
-    """The rows of the inventory and the goldens of one revision.
+    """The rows of the inventory and the goldens of one revision, by URI, and by URI and world.
 
-    Attributes:
-        resources: the row of each URI.
-        tools: the entries of tools/list, by name.
-        prompts: those of prompts/list, with their arguments as a schema; None if the revision does not pin them.
-        listings: the entry of each URI, by listing.
-        answers: the goldens, by URI and world.
-        others: the goldens that belong to no resource, such as those of malformed URIs, by name.
+    `prompts` have their arguments as a schema, and are None if the revision does not pin them. `others` are the goldens
+    that belong to no resource, such as those of malformed URIs.
     """
 
     resources: dict[str, dict[str, str]]
@@ -208,7 +162,6 @@ class Contract:
 
     @property
     def worlds(self) -> set[str]:
-        """The worlds that have goldens."""
         return {world for _, world in self.answers}
 
     def answer(self, uri: str, world: str) -> Any:
@@ -217,11 +170,6 @@ class Contract:
 
 
 def read_contract(revision: Revision) -> Contract:
-    """Read the contract from a revision's files.
-
-    Raises:
-        Unreadable: a golden is not valid JSON, or the inventory lacks a column.
-    """
     folder = revision.places.golden
     goldens = {posixpath.relpath(path, folder)[: -len(".json")]: revision.json(path) for path in revision.goldens}
     listed = {name: goldens.pop(f"discovery/{name}", []) for name in ("tools", *LISTINGS)}

@@ -1,222 +1,23 @@
-"""Finds the server under test, connects to it in its own event loop, and keeps what is seen beside the answers."""
+"""Finds the server under test, and connects to it in its own event loop."""
 
 import asyncio
 import importlib
 import inspect
-import os
 import re
 import shlex
-import shutil
 import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import IO, Any, TypeVar, Unpack
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 
-import anyio
-import httpx2
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from fastmcp import Client
 from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
-from fastmcp.client.transports.base import SessionKwargs, TransportOptions
-from mcp import ClientSession
-from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
 
 from mcp_parity.settings import ContractError, Settings
-from mcp_parity.values import read_json
-
-LONGEST_LINE = 128 * 1024 * 1024
-MOST_NOISE = 1_000
-LONGEST_NOISE = 120
-_GRACE = 2.0  # the seconds in which a server may end after its stdin is closed, as in the SDK
-
-Sent = MemoryObjectReceiveStream[SessionMessage]
-Received = MemoryObjectSendStream[SessionMessage | Exception]
-
-
-class Command(ClientTransport):
-    """A server that is started by a command and speaks over its stdin and stdout.
-
-    The SDK has such a transport too, but it only logs what is no message, and reads a line of any length.
-
-    Attributes:
-        noise: the lines of stdout that are no messages, of the last process.
-        all_noise: those of all processes.
-        errors: the file for stderr; None for that of this process.
-    """
-
-    def __init__(self, command: str, arguments: list[str], directory: str | None) -> None:
-        self._command = [shutil.which(command) or command, *arguments]
-        self._directory = directory
-        self._environment = dict(os.environ)
-        self.errors: IO[bytes] | None = None
-        self._process: asyncio.subprocess.Process | None = None
-        self.noise: list[str] = []
-        self.all_noise: list[str] = []
-        self._reported = 0
-
-    @asynccontextmanager
-    async def connect_session(
-        self, *, transport_options: TransportOptions | None = None, **session_kwargs: Unpack[SessionKwargs]
-    ) -> AsyncIterator[ClientSession]:
-        """Start the process, and connect to it."""
-        options = transport_options or TransportOptions()
-        self.noise, self._reported = [], 0
-        process = self._process = await asyncio.create_subprocess_exec(
-            *self._command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=self.errors,
-            cwd=self._directory,
-            env=self._environment,
-            limit=LONGEST_LINE,
-            start_new_session=True,
-        )
-        received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._read, process, received)
-            tasks.start_soon(_write, process, sent, received)
-            try:
-                async with options.session_class(incoming, outgoing, **session_kwargs) as session:
-                    yield session
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await self._stop(process)
-                tasks.cancel_scope.cancel()
-
-    async def _read(self, process: asyncio.subprocess.Process, received: Received) -> None:
-        """Pass on the messages, until the server has printed too much else."""
-        assert process.stdout  # noqa: S101 - it is a pipe
-        async with received:
-            while len(self.noise) < MOST_NOISE:
-                try:
-                    line = await process.stdout.readline()
-                except ValueError:
-                    self._note(f"a line of more than {LONGEST_LINE:,} bytes")
-                    return
-                if not line:
-                    await _wait_for_end(process)
-                    return
-                message = self._parse(line)
-                if message is not None:
-                    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # what comes after the end
-                        await received.send(message)
-
-    def _parse(self, line: bytes) -> SessionMessage | None:
-        try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
-            self._note(line.decode(errors="replace").rstrip("\r\n"))
-            return None
-        try:
-            read_json(line.decode())
-        except ValueError as error:
-            self._note(f"{error}: {line.decode(errors='replace')}")
-        return SessionMessage(message)
-
-    def _note(self, line: str) -> None:
-        self.noise.append(line[:LONGEST_NOISE])
-        self.all_noise.append(line[:LONGEST_NOISE])
-
-    def take_noise(self) -> str:
-        """Return a sentence about the lines that are no messages since the last call; empty if there are none."""
-        new, self._reported = self.noise[self._reported :], len(self.noise)
-        if not new:
-            return ""
-        more = f" and {len(new) - 1} more lines" if len(new) > 1 else ""
-        shown = ascii(new[0])
-        return f"the server writes to stdout what is no message of MCP: {shown}{more}; log to stderr instead"
-
-    @property
-    def ended(self) -> int | None:
-        """The exit status of the process; None while it runs."""
-        return self._process.returncode if self._process else None
-
-    async def _stop(self, process: asyncio.subprocess.Process) -> None:
-        if process.stdin:
-            process.stdin.close()
-        await _wait_for_end(process)
-        self.kill()
-
-    def kill(self) -> None:
-        """Kill the process and all that it started. Nothing happens if they have ended."""
-        if self._process is None:
-            return
-        with suppress(ProcessLookupError, PermissionError):
-            if sys.platform == "win32":
-                self._process.kill()
-            else:
-                os.killpg(self._process.pid, signal.SIGKILL)
-
-
-async def _wait_for_end(process: asyncio.subprocess.Process) -> None:
-    with anyio.move_on_after(_GRACE):
-        while process.returncode is None:  # noqa: ASYNC110 - `wait` waits for all that hold the pipes
-            await anyio.sleep(0.02)
-
-
-async def _write(process: asyncio.subprocess.Process, sent: Sent, received: Received) -> None:
-    assert process.stdin  # noqa: S101 - it is a pipe
-    try:
-        async with sent:
-            async for message in sent:
-                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                process.stdin.write(text.encode() + b"\n")
-                await process.stdin.drain()
-    except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
-        await received.aclose()  # the session sees that the connection has ended
-
-
-class Remote(StreamableHttpTransport):
-    """A server at a URL.
-
-    Attributes:
-        refused: the HTTP status of the last request, if it is an error.
-    """
-
-    def __init__(self, url: str, headers: dict[str, str] | None = None, auth: Any = None) -> None:
-        super().__init__(url, headers=headers, auth=auth, httpx_client_factory=self._create)
-        self.refused = ""
-
-    def _create(
-        self,
-        headers: dict[str, str] | None = None,
-        timeout: httpx2.Timeout | None = None,
-        auth: httpx2.Auth | None = None,
-        **_: Any,
-    ) -> httpx2.AsyncClient:
-        client = httpx2.AsyncClient(
-            headers=headers, timeout=timeout or httpx2.Timeout(30.0, read=300.0), auth=auth, follow_redirects=True
-        )
-        client.event_hooks["response"].append(self._note)
-        return client
-
-    async def _note(self, response: httpx2.Response) -> None:
-        if response.request.method == "POST":  # a server may refuse the GET request for notifications
-            is_error = response.status_code >= httpx2.codes.BAD_REQUEST
-            self.refused = f"HTTP {response.status_code} {response.reason_phrase}".strip() if is_error else ""
-
-
-def describe_transport(server: Any) -> str:
-    """Return what a transport knows about a failure, as the end of a sentence; empty if it knows nothing."""
-    if isinstance(server, Remote) and server.refused:
-        login = "; give it a token or headers" if "HTTP 401" in server.refused else ""
-        return f" ({server.refused}{login})"
-    if isinstance(server, Command):
-        ended = "" if server.ended is None else f" (the process has ended with status {server.ended})"
-        noise = server.take_noise()
-        if server.errors is not None:
-            size = server.errors.seek(0, os.SEEK_END)
-            server.errors.seek(max(0, size - 4096))
-            lines = server.errors.read().decode(errors="replace").strip().splitlines()
-            ended += f"; the last line of stderr: {lines[-1]}" if lines else ""
-        return ended + (f"; {noise}" if noise else "")
-    return ""
-
+from mcp_parity.transports import Command, Remote, describe_transport
 
 T = TypeVar("T")
 AnyClient = Client[Any]
@@ -232,17 +33,13 @@ class Unanswered(ContractError):
     """The server cannot be created or reached, or it does not answer."""
 
 
-def load_server(settings: Settings) -> Any:
-    """Return what `mcp_server` names, in a form that FastMCP's client can connect to.
-
-    Raises:
-        ContractError: there is no such server.
-    """
+def load_server(settings: Settings, headers: dict[str, str] | None = None) -> Any:
+    """Return what `mcp_server` names, in a form that FastMCP's client can connect to."""
     named = settings.server
     if not named:
         raise ContractError("mcp_server is not set: write mcp_server = module:attribute, a command or a URL")
     if named.startswith(("http://", "https://")):
-        return Remote(named)
+        return Remote(named, headers)
     if not _ATTRIBUTE.fullmatch(named):
         command, *arguments = shlex.split(named)
         return Command(command, arguments, str(settings.root))
@@ -252,32 +49,19 @@ def load_server(settings: Settings) -> Any:
         return _limit(lambda: _create(named, settings.timeout), settings.timeout)
 
 
-def open_server(settings: Settings, headers: dict[str, str], errors: IO[bytes]) -> Any:
-    """Return what `load_server` returns, for a check: with headers, and a process whose stderr goes to a file.
-
-    Raises:
-        ContractError: there is no such server.
-    """
-    if settings.server.startswith(("http://", "https://")):
-        return Remote(settings.server, headers)
-    server = load_server(settings)
-    if isinstance(server, Command):
-        server.errors = errors
-    return server
-
-
 @contextmanager
 def _explain(about: str, settings: Settings, failed: str = "", server: Any = None) -> Iterator[None]:
     """Report every failure in one line, with what the server's transport has seen."""
     try:
         yield
     except _TimeIsOver as end:
-        late = f"{about}: the server does not answer within {settings.timeout:g} s (mcp_timeout)"
+        late = f"{about}: the server does not answer within {round(settings.timeout, 1):g} s (mcp_timeout)"
         raise Unanswered(f"{late}{describe_transport(server)}") from end
     except ContractError:
         raise
     except (Exception, SystemExit) as error:
-        shown = f"{about}: {failed}{type(error).__name__}: {error}"
+        said = str(error).partition("\n")[0] if isinstance(server, Remote) else error  # more is of no use
+        shown = f"{about}: {failed}{type(error).__name__}: {said}"
         raise Unanswered(f"{shown}{describe_transport(server)}") from error
 
 
@@ -385,7 +169,6 @@ class _Loop:
             return await talk(client)
 
     async def close(self, server: Any) -> None:
-        """Close the connection to the server, if there is one."""
         _, client = self._clients.pop(id(server), (None, None))
         if client is not None:
             await client.close()  # type: ignore[no-untyped-call]  # FastMCP's

@@ -1,6 +1,8 @@
 """The settings of a contract, the `mcp_…` lines of pytest's configuration, and the names of its goldens."""
 
+import csv
 import hashlib
+import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,53 +19,27 @@ PAUSE = 1.1  # a clock of one second moves meanwhile
 COLUMNS = ("type", "uri", "name", "description", "mime_type", "is_template", "template_variables", "example_uri")
 
 
+Row = dict[str, str]
+
+
 class ContractError(Exception):
     """The contract is broken, or cannot be checked. The message says what to do."""
 
 
 class Volatile(NamedTuple):
-    """A value that differs from read to read, and is not pinned.
-
-    Attributes:
-        pattern: of the URIs that have it.
-        path: where it is, such as `contents[].data.now`.
-        part: of the texts there; empty if the whole value differs.
-    """
+    """A value that differs from read to read, and is not pinned."""
 
     pattern: str
-    path: str
-    part: str = ""
+    where: Place
 
     def __str__(self) -> str:
-        """Return the line."""
-        return f"{self.pattern} {self.path}" + (f" /{self.part}/" if self.part else "")
-
-    @property
-    def where(self) -> Place:
-        """The path of the value, as `mask` takes it."""
-        return Place(self.path, re.compile(self.part) if self.part else None)
+        part = f" /{self.where.part.pattern}/" if self.where.part else ""
+        return f"{self.pattern} {self.where.path}{part}"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the configuration says.
-
-    Attributes:
-        root: the directory of the configuration; paths are relative to it.
-        server: `module:attribute`, a command or a URL; empty if a fixture creates the server.
-        golden: the directory of the goldens.
-        inventory: the CSV file of the resources and tools.
-        columns: of the inventory.
-        tool: the tool that reads resources; empty to use `get_resource` if the server has it.
-        examples: a URI for each template.
-        volatile: the values that are not pinned.
-        exclude: patterns of URIs that the contract excludes.
-        others: patterns of goldens that other tests compare.
-        protocol: the protocol era, as FastMCP's client names it.
-        start: what is pinned of what the server says of itself at its start.
-        timeout: the seconds that an answer may take.
-        pause: the seconds before the second read of an answer that has times.
-    """
+    """What the configuration says; README.md describes each line. `server` is empty if a fixture creates it."""
 
     root: Path
     server: str = ""
@@ -81,7 +57,6 @@ class Settings:
     pause: float = PAUSE
 
     def excludes(self, uri: str) -> bool:
-        """Return whether the contract excludes the URI."""
         return any(fnmatchcase(uri, pattern) for pattern in self.exclude)
 
     def volatile_paths(self, uri: str) -> list[Place]:
@@ -94,11 +69,7 @@ class Settings:
 
 
 def parse_example(line: str) -> tuple[str, str]:
-    """Parse a line of the form `template = URI`.
-
-    Raises:
-        ContractError: it has another form.
-    """
+    """Parse a line of the form `template = URI`."""
     template, equals, uri = (part.strip() for part in line.partition(" = "))
     if not equals or "{" not in template or not uri:
         raise ContractError(f"mcp_examples: {line!r} is not of the form `template = URI`")
@@ -106,19 +77,22 @@ def parse_example(line: str) -> tuple[str, str]:
 
 
 def parse_volatile(line: str) -> Volatile:
-    """Parse a line of the form `URI path` or `URI path /pattern of a part/`.
-
-    Raises:
-        ContractError: it has another form.
-    """
+    """Parse a line of the form `URI path` or `URI path /pattern of a part/`."""
     found = re.fullmatch(r"(\S.*?)\s+(\S+?)(?:\s+/(.+)/)?", line.strip())
     if not found:
         raise ContractError(f"mcp_volatile: {line!r} is not of the form `URI path` or `URI path /pattern/`")
     try:
-        re.compile(found[3] or "")
+        return Volatile(found[1], Place(found[2], re.compile(found[3]) if found[3] else None))
     except re.error as error:
         raise ContractError(f"mcp_volatile: {line!r}: the pattern is invalid: {error}") from error
-    return Volatile(found[1], found[2], found[3] or "")
+
+
+def parse_rows(text: str) -> tuple[list[Row], bool]:
+    """Return the rows of an inventory, and whether it or one of them lacks a column that is needed."""
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    rows = list(reader)
+    header = dict.fromkeys(reader.fieldnames or (), "")  # checked too: an empty file is no empty inventory
+    return rows, any(None in map(line.get, ("type", "uri", "example_uri")) for line in [header, *rows])
 
 
 DIRECTORIES = ("data", "errors", "discovery")
@@ -141,16 +115,17 @@ class Names:
                 self._paths[uri] = _path(uri) + suffix
 
     def data(self, uri: str, world: str) -> str:
-        """Return the name of the golden of an answer with data. The home world is the empty text."""
         return f"data/{self._paths[uri]}{_suffix(world)}"
 
     def error(self, uri: str, world: str) -> str:
-        """Return the name of the golden of a refusal."""
         return f"errors/{self._paths[uri]}{_suffix(world)}"
+
+    def listing(self, name: str, world: str) -> str:
+        return f"discovery/{name}{_suffix(world)}"
 
     def all(self, worlds: Iterable[str]) -> set[str]:
         """Return every name that a golden of a resource or a listing can have."""
-        lists = {f"discovery/{name}{_suffix(world)}" for name in LISTINGS for world in worlds}
+        lists = {self.listing(name, world) for name in LISTINGS for world in worlds}
         return lists | {kind(uri, world) for kind in (self.data, self.error) for uri in self._paths for world in worlds}
 
 

@@ -110,11 +110,16 @@ def _show(one: Any, other: Any) -> tuple[str, str]:
     same = next((at for at, (left, right) in enumerate(zip(*texts, strict=False)) if left != right), 0)
     start = same - _BEFORE if same > _LONGEST_VALUE - _BEFORE else 0
     longest = _LONGEST_VALUE if MISSING not in (one, other) else _LONGEST_ITEM
-    was, now = (_cut(f"…{text[start:]}" if start else text, longest) for text in texts)
+    was, now = (cut(f"…{text[start:]}" if start else text, longest) for text in texts)
     return was, now
 
 
-def _cut(text: str, longest: int) -> str:
+def make_visible(text: str) -> str:
+    """Return a text in which what cannot be seen is written as an escape."""
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
@@ -137,7 +142,6 @@ def _mask(value: Any, path: list[str], part: re.Pattern[str] | None, placeholder
 
 
 def _mask_part(value: Any, part: re.Pattern[str], placeholder: str | None) -> Any:
-    """Return the value with the parts of all its texts replaced."""
     if isinstance(value, str):
         return part.sub(lambda _: placeholder or "", value)
     if isinstance(value, list):

@@ -1,0 +1,275 @@
+"""How a server is reached, with what is seen beside its answers: a process over stdio, or a URL."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import IO, Any, Unpack
+
+import anyio
+import httpx2
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
+from fastmcp.client.transports.base import SessionKwargs, TransportOptions
+from mcp import ClientSession
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from mcp_parity.values import read_json
+
+LONGEST_LINE = 128 * 1024 * 1024
+MOST_NOISE = 1_000
+LONGEST_NOISE = 120
+_SHOWN = 65_536  # bytes in which a message of MCP says that it is one
+_MESSAGES = ("application/json", "text/event-stream")
+_GRACE = 2.0  # the seconds in which a server may end after its stdin is closed, as in the SDK
+
+Sent = MemoryObjectReceiveStream[SessionMessage]
+Received = MemoryObjectSendStream[SessionMessage | Exception]
+
+
+class Command(ClientTransport):
+    """A server that is started by a command and speaks over its stdin and stdout.
+
+    The SDK has such a transport too, but it only logs what is no message, and reads a line of any length.
+    The lines that are no messages are the `noise`; `all_noise` has also those of earlier processes.
+    """
+
+    def __init__(self, command: str, arguments: list[str], directory: str | None) -> None:
+        self._command = [shutil.which(command) or command, *arguments]
+        self._directory = directory
+        self._environment = dict(os.environ)
+        self.errors: IO[bytes] | None = None
+        self.largest = LONGEST_LINE
+        self._process: asyncio.subprocess.Process | None = None
+        self.noise: list[str] = []
+        self.all_noise: list[str] = []
+        self._reported = 0
+
+    @asynccontextmanager
+    async def connect_session(
+        self, *, transport_options: TransportOptions | None = None, **session_kwargs: Unpack[SessionKwargs]
+    ) -> AsyncIterator[ClientSession]:
+        options = transport_options or TransportOptions()
+        self.noise, self._reported = [], 0
+        process = self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=self.errors,
+            cwd=self._directory,
+            env=self._environment,
+            limit=self.largest,
+            start_new_session=True,
+        )
+        received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._read, process, received)
+            tasks.start_soon(_write, process, sent, received)
+            try:
+                async with options.session_class(incoming, outgoing, **session_kwargs) as session:
+                    yield session
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self._stop(process)
+                tasks.cancel_scope.cancel()
+
+    async def _read(self, process: asyncio.subprocess.Process, received: Received) -> None:
+        """Pass on the messages, until the server has printed too much else."""
+        assert process.stdout  # noqa: S101 - it is a pipe
+        async with received:
+            while len(self.noise) < MOST_NOISE:
+                try:
+                    line = await process.stdout.readline()
+                except ValueError:
+                    self._note(f"a line of more than {self.largest:,} bytes")
+                    return
+                if not line:
+                    await _wait_for_end(process)
+                    return
+                message = self._parse(line)
+                if message is not None:
+                    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # what comes after the end
+                        await received.send(message)
+
+    def _parse(self, line: bytes) -> SessionMessage | None:
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            self._note(line.decode(errors="replace").rstrip("\r\n"))
+            return None
+        try:
+            read_json(line.decode())
+        except ValueError as error:
+            self._note(f"{error}: {line.decode(errors='replace')}")
+        return SessionMessage(message)
+
+    def _note(self, line: str) -> None:
+        self.noise.append(line[:LONGEST_NOISE])
+        self.all_noise.append(line[:LONGEST_NOISE])
+
+    def take_noise(self) -> str:
+        """Return a sentence about the lines that are no messages since the last call; empty if there are none."""
+        new, self._reported = self.noise[self._reported :], len(self.noise)
+        if not new:
+            return ""
+        more = f" and {len(new) - 1} more lines" if len(new) > 1 else ""
+        shown = ascii(new[0])
+        return f"the server writes to stdout what is no message of MCP: {shown}{more}; log to stderr instead"
+
+    @property
+    def ended(self) -> int | None:
+        """The exit status of the process; None while it runs."""
+        return self._process.returncode if self._process else None
+
+    async def _stop(self, process: asyncio.subprocess.Process) -> None:
+        if process.stdin:
+            process.stdin.close()
+        await _wait_for_end(process)
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill the process and all that it started. Nothing happens if they have ended."""
+        if self._process is None:
+            return
+        with suppress(ProcessLookupError, PermissionError):
+            if sys.platform == "win32":
+                self._process.kill()
+            else:
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+
+async def _wait_for_end(process: asyncio.subprocess.Process) -> None:
+    with anyio.move_on_after(_GRACE):
+        while process.returncode is None:  # noqa: ASYNC110 - `wait` waits for all that hold the pipes
+            await anyio.sleep(0.02)
+
+
+async def _write(process: asyncio.subprocess.Process, sent: Sent, received: Received) -> None:
+    assert process.stdin  # noqa: S101 - it is a pipe
+    try:
+        async with sent:
+            async for message in sent:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                process.stdin.write(text.encode() + b"\n")
+                await process.stdin.drain()
+    except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+        await received.aclose()  # the session sees that the connection has ended
+
+
+@dataclass
+class Exchange:
+    """What was seen so far of an HTTP request and its answer, such as the status `200 OK`.
+
+    The challenge is `WWW-Authenticate`: which login the server wants.
+    """
+
+    status: str = ""
+    content_type: str = ""
+    challenge: str = ""
+    size: int = 0
+    start: bytes = b""
+    ended: bool = False
+
+    @property
+    def wants_login(self) -> bool:
+        """Whether the server refuses the request for lack of a login, or of one that may do more."""
+        return self.status[:3] == "401" or (self.status[:3] == "403" and self.challenge != "")
+
+    @property
+    def is_message(self) -> bool:
+        """Whether the server answered with a message of MCP."""
+        return b'"jsonrpc"' in self.start
+
+    def __str__(self) -> str:
+        """Return it as a part of a sentence."""
+        if not self.status:
+            return "there is no HTTP answer"
+        parts = [f"HTTP {self.status}", self.challenge, self.content_type]
+        if self.content_type in _MESSAGES and self.status[0] == "2" and not (self.is_message and self.ended):
+            parts.append(f"{self.size:,} bytes{'' if self.ended else ' without an end'}")
+            parts[-1] += f": {self.start[:40].decode(errors='replace')!a}" if self.start else ""
+        return ", ".join(filter(None, parts))
+
+
+class _Body(httpx2.AsyncByteStream):
+    """The body of an answer. It is no longer than a client can hold."""
+
+    def __init__(self, body: Any, exchange: Exchange, most: int) -> None:
+        self._body = body
+        self._exchange = exchange
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        seen = self._exchange
+        async for part in self._body:
+            seen.size += len(part)
+            seen.start += part[: _SHOWN - len(seen.start)]
+            if seen.size > self._most:
+                raise httpx2.StreamError(f"more than {self._most:,} bytes")
+            yield part
+        seen.ended = True
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+class Remote(StreamableHttpTransport):
+    """A server at a URL. `last` is the last request that wants an answer."""
+
+    def __init__(self, url: str, headers: dict[str, str] | None = None, auth: Any = None) -> None:
+        super().__init__(url, headers=headers, auth=auth, httpx_client_factory=self._create)
+        self.last = Exchange()
+        self.has_login = bool(headers or auth)
+        self.largest = LONGEST_LINE
+
+    def _create(
+        self,
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+        **_: Any,
+    ) -> httpx2.AsyncClient:
+        client = httpx2.AsyncClient(headers=headers, timeout=timeout or httpx2.Timeout(30.0, read=300.0), auth=auth)
+        client.headers["accept-encoding"] = "identity"  # a few compressed bytes can be gigabytes
+        client.event_hooks |= {"request": [self._begin], "response": [self._note]}
+        return client
+
+    async def _begin(self, request: httpx2.Request) -> None:
+        if request.method != "POST" or "seen" in request.extensions:  # a redirect and a second try are the same request
+            return
+        if b'"jsonrpc"' in request.content and "id" in json.loads(request.content):  # no login, and no notification
+            request.extensions["seen"] = self.last = Exchange()
+
+    async def _note(self, response: httpx2.Response) -> None:
+        seen = response.request.extensions.get("seen") or Exchange()
+        seen.status = f"{response.status_code} {response.reason_phrase}".strip()
+        seen.content_type = response.headers.get("content-type", "").partition(";")[0]
+        seen.challenge = response.headers.get("www-authenticate", "")
+        seen.size, seen.start, seen.ended = 0, b"", False
+        response.stream = _Body(response.stream, seen, self.largest)
+        if encoding := response.headers.get("content-encoding", "").replace("identity", ""):
+            seen.content_type += f" in {encoding}, which was not asked for"
+            raise httpx2.StreamError(seen.content_type)
+
+
+def describe_transport(server: Any) -> str:
+    """Return what a transport knows about a failure, as the end of a sentence; empty if it knows nothing."""
+    if isinstance(server, Remote):
+        return f" ({server.last}{'; give it a token or headers' if server.last.wants_login else ''})"
+    if isinstance(server, Command):
+        ended = "" if server.ended is None else f" (the process has ended with status {server.ended})"
+        noise = server.take_noise()
+        if server.errors is not None:
+            size = server.errors.seek(0, os.SEEK_END)
+            server.errors.seek(max(0, size - 4096))
+            lines = server.errors.read().decode(errors="replace").strip().splitlines()
+            ended += f"; the last line of stderr: {lines[-1]}" if lines else ""
+        return ended + (f"; {noise}" if noise else "")
+    return ""
