@@ -7,7 +7,7 @@ directory should not be on a network file system.
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -75,7 +75,6 @@ class Storage:
     Attributes:
         engine: SQLAlchemy's engine, for events and the like. `transaction` gives connections.
         file: of SQLite; None for PostgreSQL.
-        failures: as given.
 
     Raises:
         ResourceExecutionError: the URL is not valid.
@@ -128,7 +127,6 @@ class Storage:
                 connection.commit()
 
     def close(self) -> None:
-        """Close the connections that are not in use. The database can be used again."""
         self.engine.dispose()
 
     def _begin(self, connection: Connection, mode: str) -> None:
@@ -148,10 +146,13 @@ class Storage:
     @contextmanager
     def _interruptible(self, connection: Connection) -> Iterator[None]:
         driver: Any = connection.connection.driver_connection
-        with interruptible(driver.interrupt if self.file else make_cancel(driver)) as is_interrupted:
-            yield
-        if is_interrupted() and not self.file:
-            connection.invalidate()  # the server could cancel the next statement on it
+        is_interrupted: Callable[[], bool] = bool
+        try:
+            with interruptible(driver.interrupt if self.file else make_cancel(driver)) as is_interrupted:
+                yield
+        finally:
+            if is_interrupted() and not self.file:
+                connection.invalidate()  # the server could cancel the next statement on it
 
 
 def _parse(secret: SecretStr, failures: DatabaseFailures) -> URL:
@@ -177,7 +178,6 @@ def _list_limits(schema: str | None, seconds: float | None) -> list[str]:
 
 
 def _prepare_sqlite(engine: Engine, path: Path, seconds: float, watched: WatchedFile | None) -> None:
-    """Set up each connection of an engine for a file, and let SQLAlchemy begin the transactions."""
     # only `make_file` creates files, with the right mode
     uri = f"{path.absolute().as_uri()}?mode=rw"
 

@@ -74,7 +74,7 @@ NO_LOGIN = _Problem(
     "The {name} does not exist, or refuses the login.",
     (
         "Check {setting}: host, port, database name, user and password.",
-        "If they are right, the server has no free connection. " + _RETRY_LATER,
+        "If they are right, the server can lack a free connection. " + _RETRY_LATER,
     ),
 )
 NOT_ACCESSIBLE = _Problem(
