@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help run install setup check test test-once coverage test-parity test-install wheels mcpb lowest soak test-view pictures contract golden mcp-list
-.PHONY: demo-data serve bench bench-compare bench-docs clean
+.PHONY: docs examples demo-data serve bench bench-compare bench-docs clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -116,6 +116,12 @@ mcp-list: setup ## Write tests/fixtures/mcp-list.csv and the generated documents
 demo-data: setup ## Write the database of the demo, after a change of its sample or of the schema
 	$(BIN)/python -m quilt_mcp.commands.demo.requirements_sample
 
+docs: setup .venv/.installed-docs ## Build the documentation site in build/site/; a link that leads nowhere fails
+	$(BIN)/zensical build --strict --config-file "$$($(BIN)/python -m tests.support.site build)"
+
+examples: setup ## Run the files of examples/
+	$(BIN)/pytest -n 0 -m 'soak or not soak' tests/project/test_examples.py
+
 bench: setup ## Benchmarks, all or NAMES="surfaces start"; results in bench-results/
 	$(BIN)/python -m tests.bench $(NAMES)
 
@@ -128,7 +134,7 @@ bench-docs: setup ## Measure peers and start, and write the figures into docs/pe
 	$(BIN)/python -m tests.bench.document
 
 clean: ## Remove what the other targets made
-	rm -rf .venv dist bench-results .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist bench-results .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 .venv/.installed-%: pyproject.toml mcp-parity/pyproject.toml .ci/constraints.txt
 	@grep -q '^$* = ' pyproject.toml || { echo "pyproject.toml has no extra $*. Name extras of [project.optional-dependencies]."; exit 2; }

@@ -23,13 +23,14 @@ JOBS: dict[str, dict[str, Any]] = WORKFLOWS["ci"]["jobs"]
 NIGHTLY: dict[str, dict[str, Any]] = WORKFLOWS["nightly"]["jobs"]
 CLOSING = "all-succeeded"
 RELEASE: dict[str, dict[str, Any]] = WORKFLOWS["release"]["jobs"]
-WITHOUT_CODE = {CLOSING, "attest", "publish", "release"}
+WITHOUT_CODE = {CLOSING, "attest", "publish", "release", "deploy"}
 """Jobs that do not check out the code. Those of a release get the files that an earlier job built and attested."""
 RIGHTS: dict[str, dict[str, str]] = {
     CLOSING: {},
     "attest": {"id-token": "write", "attestations": "write"},
     "publish": {"id-token": "write"},
     "release": {"contents": "write"},
+    "deploy": {"pages": "write", "id-token": "write"},
 }
 """Jobs that need other rights than reading the code."""
 ACTIONLINT = shutil.which("actionlint")
@@ -118,6 +119,13 @@ def test_a_pull_request_runs_what_the_script_for_new_machines_runs_and_another_j
     assert JOBS["coverage"]["steps"][-1] == {"run": "make coverage"}
 
 
+def test_the_site_is_built_for_each_pull_request_and_published_from_main_alone() -> None:
+    assert JOBS["docs"]["steps"][-1] == {"run": "make docs examples"}
+    assert WORKFLOWS["docs"][True] == {"push": {"branches": ["main"]}}
+    build, upload = WORKFLOWS["docs"]["jobs"]["site"]["steps"][-2:]
+    assert (build, upload["with"]) == ({"run": "make docs"}, {"path": "build/site"})
+
+
 def test_every_night_the_long_tests_run_and_the_suite_without_constraints() -> None:
     assert WORKFLOWS["nightly"][True]["schedule"]  # YAML reads the key `on` as true
     assert NIGHTLY["soak"]["steps"][-1]["run"] == "make soak"
@@ -170,16 +178,16 @@ def test_the_closing_job_always_runs_and_looks_at_every_other_job() -> None:
 @pytest.mark.parametrize(
     ("event", "results", "passes"),
     [
-        ("pull_request", "success success success success success success success success", True),
-        ("push", "success success success success success success skipped skipped", True),
-        ("pull_request", "success success success success success success skipped success", False),
-        ("pull_request", "success success success success success success failure success", False),
-        ("pull_request", "success success success success success success success failure", False),
-        ("push", "success success failure success success success skipped skipped", False),
-        ("push", "success success success success failure success skipped skipped", False),
-        ("push", "success success success success success failure skipped skipped", False),
-        ("push", "cancelled success success success success success skipped skipped", False),
-        ("push", "success success skipped success success success skipped skipped", False),
+        ("pull_request", "success success success success success success success success success", True),
+        ("push", "success success success success success success success skipped skipped", True),
+        ("pull_request", "success success success success success success success skipped success", False),
+        ("pull_request", "success success success success success success success failure success", False),
+        ("pull_request", "success success success success success success success success failure", False),
+        ("push", "success success success failure success success success skipped skipped", False),
+        ("push", "success success success success success failure success skipped skipped", False),
+        ("push", "success success success success success success failure skipped skipped", False),
+        ("push", "success cancelled success success success success success skipped skipped", False),
+        ("push", "success success success skipped success success success skipped skipped", False),
     ],
 )
 def test_the_closing_job_fails_unless_all_succeeded(event: str, results: str, passes: bool) -> None:  # noqa: FBT001 - a case

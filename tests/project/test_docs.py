@@ -9,18 +9,17 @@ import tokenize
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from quilt_mcp.app.secret_files import can_be_in_file
 from quilt_mcp.commands.cli import COMMANDS, complete_demo
 from quilt_mcp.commands.demo.world import World
-from quilt_mcp.commands.install import executable
 from quilt_mcp.commands.parser import create_app
 from quilt_mcp.settings import Settings
 from tests.bench import document
 from tests.contract.test_parity import ERRORS, REASONS
+from tests.support import site
 from tests.support.answer_pages import FOLDER, PAGE_LINES
 from tests.support.docs import (
     COMMAND,
@@ -28,6 +27,7 @@ from tests.support.docs import (
     LIVE_SECTIONS,
     ROOT,
     SECTIONS,
+    SHOWN,
     documents,
     find_outdated,
     with_resource_list,
@@ -40,7 +40,7 @@ from tests.support.worlds import in_world
 
 PAGES = documents()
 README_LINES = 100  # without the generated parts, so that a new scheme fits
-FOLDERS = r"(?:tests|src|docs|golden|deploy|mcp-parity|\.github|\.ci)"
+FOLDERS = r"(?:tests|src|docs|golden|deploy|examples|mcp-parity|\.github|\.ci)"
 NAMED_PATH = re.compile(rf"(?<![\w./-]){FOLDERS}/[\w./-]*[\w/]|(?<![\w./*{{<-])(?:[\w-]+/)*\w+\.py\b")
 """A path from the top of the repository, or the end of the path of a Python module."""
 PARITY = ROOT / "mcp-parity" / "README.md"
@@ -51,6 +51,12 @@ EXAMPLES = frozenset({"pkg/models.py"})
 
 def by_name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
+
+
+def written(page: Path) -> list[str]:
+    """Return the blocks of Python in a page that do not show a file of examples/."""
+    shown = {(ROOT / path).read_text(encoding="utf-8") for path in SHOWN}
+    return [block.text for block in blocks(page) if block.language == "python" and block.text not in shown]
 
 
 def test_every_generated_part_is_up_to_date() -> None:
@@ -92,21 +98,11 @@ def test_the_errors_page_has_every_name_and_every_reason() -> None:
     assert [words for words in internal if words in page] == []
 
 
-@pytest.mark.soak
 @in_world("admin")
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if page != PARITY and any(b.language == "python" for b in blocks(page))],
-    ids=by_name,
-)
-async def test_python_examples_run_and_json_examples_are_true(page: Path, world: World) -> None:
-    names: dict[str, Any] = {"json": json}
-    for block in blocks(page):
-        if block.language == "python":
-            await run(block.text.replace(".venv/bin/quilt-mcp", executable()), names)
-        elif block.equals:
-            names["shown"] = json.loads(block.text)
-            assert eval(f"{block.equals} == shown", names), block.text  # noqa: S307 - the document's own expression
+@pytest.mark.parametrize("page", [page for page in PAGES if page != PARITY and written(page)], ids=by_name)
+async def test_python_that_is_written_in_a_page_runs(page: Path, world: World) -> None:
+    for text in written(page):
+        await run(text)
 
 
 def test_the_python_examples_of_mcp_parity_are_valid() -> None:
@@ -116,10 +112,10 @@ def test_the_python_examples_of_mcp_parity_are_valid() -> None:
         ast.parse(text)
 
 
-async def run(source: str, names: dict[str, Any]) -> None:
-    """Run source that can await at its top level, in these names."""
+async def run(source: str) -> None:
+    """Run source that can await at its top level."""
     code = compile(source, "<example>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    if (awaited := eval(code, names)) is not None:  # noqa: S307 - the document's own code
+    if (awaited := eval(code, {})) is not None:  # noqa: S307 - the document's own code
         await awaited
 
 
@@ -229,7 +225,7 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 
 def test_every_path_that_a_document_a_comment_or_a_docstring_names_exists() -> None:
-    sources = [path for folder in ("src", "tests", ".github") for path in list_modules(ROOT / folder)]
+    sources = [path for folder in ("src", "tests", "examples", ".github") for path in list_modules(ROOT / folder)]
     texts = [(page, prose(page)) for page in PAGES] + [(path, text) for path in sources for text in notes(path)]
     modules = [path.relative_to(ROOT).as_posix() for path in [*sources, *(ROOT / "mcp-parity").rglob("*.py")]]
     ends = {f"/{module}"[at:] for module in modules for at, one in enumerate(f"/{module}") if one == "/"}
@@ -254,3 +250,18 @@ def notes(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.value.value
+
+
+def test_the_site_has_every_document_in_its_navigation_and_every_file_that_one_links_to(tmp_path: Path) -> None:
+    settings = tomllib.loads(site.write(tmp_path).read_text(encoding="utf-8"))["project"]
+    pages = [entry for section in settings["nav"] for value in section.values() for entry in flatten(value)]
+    assert set(pages) == {by_name(page) for page in PAGES}
+    for page in PAGES:
+        copied = tmp_path / "pages" / by_name(page)
+        assert [
+            one for one in links(page) if ":" not in one and not (copied.parent / one.partition("#")[0]).exists()
+        ] == []
+
+
+def flatten(value: str | list[dict[str, str]]) -> list[str]:
+    return [value] if isinstance(value, str) else [page for entry in value for page in entry.values()]

@@ -1,6 +1,5 @@
-"""The program in the documentation that changes CSV files of Jira to records."""
+"""The example that changes CSV files of Jira to records."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,11 +23,9 @@ Broken,SEQ-5,10005,Bug,Open,Trivial,,,,
 
 @pytest.mark.usefixtures("data_dir_with_tables")
 def test_the_program_changes_issues_to_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = (ROOT / "docs" / "interchange.md").read_text(encoding="utf-8")
-    [program] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     issues, records = tmp_path / "issues.csv", tmp_path / "records.csv"
     issues.write_text(FILE, encoding="utf-8")
-    command = [sys.executable, "-c", program, str(issues)]
+    command = [sys.executable, str(ROOT / "examples" / "jira_records.py"), str(issues)]
     records.write_text(subprocess.run(command, capture_output=True, check=True, text=True).stdout, encoding="utf-8")
     assert main(write(tmp_path / "users.jsonl", ADA)) == 0
     assert main(["requirements", "import", str(records), "--creator", "ada"]) == 0

@@ -6,6 +6,7 @@
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from quilt_mcp.core.errors import SESSIONLESS_CODES, ResourceFailure, Unauthorized
@@ -42,8 +43,9 @@ SCHEMES = {
 
 
 def documents() -> list[Path]:
-    """Return README, CONTRIBUTING, CHANGELOG, the pages of docs, and the README of mcp-parity."""
-    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "mcp-parity" / "README.md"]
+    """Return README, CONTRIBUTING, CHANGELOG, the pages of docs, and the READMEs of mcp-parity and the examples."""
+    folders = [ROOT / name / "README.md" for name in ("mcp-parity", "examples")]
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *folders]
 
 
 def find_outdated(sections: Mapping[str, Callable[[], str]]) -> Iterator[tuple[Path, str]]:
@@ -184,7 +186,13 @@ def _error_example() -> str:
     return f"```json\n{output_of('get', *REFUSED, '--json').rstrip()}\n```"
 
 
+def _show(path: str) -> str:
+    return f"```python\n{(ROOT / path).read_text(encoding='utf-8').rstrip()}\n```"
+
+
+SHOWN = ("examples/read_both_ways.py", "examples/own_resource.py", "examples/jira_records.py")
 SECTIONS: Mapping[str, Callable[[], str]] = {
+    **{path: partial(_show, path) for path in SHOWN},
     "client-links": client_links,
     "schemes": _schemes,
     "resources": _resources,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _FENCE = re.compile(
-    r"(?:^<!-- equals: (?P<equals>[^\n]*) -->\n)?^(?P<indent> *)```(?P<language>\w+)\n(?P<text>.*?)^(?P=indent)```$",
+    r"^(?P<indent> *)```(?P<language>\w+)\n(?P<text>.*?)^(?P=indent)```$",
     re.DOTALL | re.MULTILINE,
 )
 
@@ -20,19 +20,17 @@ class Block:
         page: the document.
         language: after the fence.
         text: without the indentation of the fence.
-        equals: for JSON, a Python expression that must have this value after the Python blocks before it.
     """
 
     page: Path
     language: str
     text: str
-    equals: str | None
 
 
 def blocks(page: Path) -> list[Block]:
     """Return the code blocks of a document."""
     found = _FENCE.finditer(page.read_text(encoding="utf-8"))
-    return [Block(page, one["language"], textwrap.dedent(one["text"]), one["equals"]) for one in found]
+    return [Block(page, one["language"], textwrap.dedent(one["text"])) for one in found]
 
 
 def prose(page: Path) -> str:
