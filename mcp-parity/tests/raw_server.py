@@ -169,10 +169,14 @@ METHODS = {
 }
 
 
+AT_ITS_START = {"ends at its start": "no such file: rows.db", "wants a key at its start": "set API_KEY"}
+"""What the server says on stderr before it ends."""
+
+
 def main() -> None:
     """Answer until stdin ends."""
-    if FAULT == "ends at its start":
-        sys.exit("set API_KEY")
+    if FAULT in AT_ITS_START:
+        sys.exit(AT_ITS_START[FAULT])
     for line in sys.stdin:
         request = json.loads(line)
         if "id" not in request:

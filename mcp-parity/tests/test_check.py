@@ -30,7 +30,11 @@ FAULTS = {
     "announces JSON": (1, "error    raw://rows: announced as application/json, but the text is not JSON: "),
     "is huge": (1, "error    raw://rows: 60,000,002 characters are too many to compare"),
     "ends when it reads": (1, "(the process has ended with status 3)"),
-    "ends at its start": (2, "the last line of stderr: set API_KEY"),
+    "ends at its start": (2, "the last line of stderr: no such file: rows.db"),
+    "wants a key at its start": (
+        3,
+        "login    connection: it ends at its start and needs a login: set API_KEY; it names API_KEY",
+    ),
     "floods": (1, "error    stdout: a line that is no message of MCP: 'xxx"),
     "floods without a line": (1, "error    stdout: a line that is no message of MCP: 'a line of more than"),
     "refuses with an exception": (

@@ -200,11 +200,15 @@ class Answer:
     @property
     def wants_login(self) -> bool:
         """Whether the server refuses for lack of a login, or of a credential of its own."""
-        return bool(_LOGIN.search(json.dumps(self.error or {}).replace(self.uri, "")))
+        return wants_login(self._refusal)
 
     def find_credentials(self) -> list[str]:
         """Return the variables and commands that an error names as what helps."""
-        return list(dict.fromkeys(_CREDENTIAL.findall(json.dumps(self.error or {}).replace(self.uri, ""))))
+        return find_credentials(self._refusal)
+
+    @property
+    def _refusal(self) -> str:
+        return json.dumps(self.error or {}).replace(self.uri, "")
 
     def find_leaks(self) -> list[str]:
         """Return sentences about texts of an error that look as if clients should not see them."""
@@ -214,6 +218,16 @@ class Answer:
             "what looks like a secret": _SECRET.search(str(self.error or "")),
         }
         return [f"{self.uri}: the error contains {what}" for what, match in found.items() if match]
+
+
+def wants_login(text: str) -> bool:
+    """Return whether a text asks for a login or a credential."""
+    return bool(_LOGIN.search(text))
+
+
+def find_credentials(text: str) -> list[str]:
+    """Return the variables and commands that a text names."""
+    return list(dict.fromkeys(_CREDENTIAL.findall(text)))
 
 
 async def read(client: AnyClient, uri: str) -> Answer:

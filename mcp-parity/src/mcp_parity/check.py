@@ -9,7 +9,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any, TypeVar
 
-from mcp_parity.answers import Answer, observe, read
+from mcp_parity.answers import Answer, find_credentials, observe, read, wants_login
 from mcp_parity.checking import misspell
 from mcp_parity.listing import LISTS, describe_start, find_example, get_list, get_pages
 from mcp_parity.serving import AnyClient, Unanswered, ask
@@ -120,6 +120,8 @@ class Checker:
             if isinstance(self._server, Remote) and self._server.last.wants_login:
                 refused = "the login is refused; " if self._server.has_login else ""
                 self._add(LOGIN, about, f"it needs a login ({self._server.last}): {refused}{GIVE_LOGIN}")
+            elif said := self._find_missing_login():
+                self._add(LOGIN, about, f"it ends at its start and needs a login: {said}")
             else:
                 self._add(ERROR, about, str(error).replace(" (mcp_timeout)", ""))
         except ContractError as error:
@@ -183,15 +185,22 @@ class Checker:
             return None
         self.report.read.append(uri)
         if answer.wants_login:
-            self._add(LOGIN, uri, f"it needs a login: {self._name_credential(answer)}")
+            said = str((answer.error or {}).get("message"))
+            self._add(LOGIN, uri, f"it needs a login: {self._name_credential(said, answer.find_credentials())}")
         for level, text in _judge(answer, entry):
             self._add(level, uri, text)
         return replace(answer, contents=answer.shorten([])["contents"]) if answer.contents is not None else answer
 
-    def _name_credential(self, answer: Answer) -> str:
+    def _find_missing_login(self) -> str:
+        """Return what a process that has ended said about a login in its last words; empty if it did not."""
+        if self.report.protocol or not isinstance(self._server, Command) or self._server.ended is None:
+            return ""
+        said = self._server.last_error()
+        return self._name_credential(said, find_credentials(said)) if wants_login(said) else ""
+
+    def _name_credential(self, said: str, named: list[str]) -> str:
         """Return what the server says, and which credential helps."""
-        said = cut(str((answer.error or {}).get("message")), MOST_SAID)
-        named = answer.find_credentials()
+        said = cut(said, MOST_SAID)
         if named:
             return f"{said}; it names {', '.join(named[:MOST_NAMES])}"
         return f"{said}; {GIVE_LOGIN if isinstance(self._server, Remote) else 'it names no variable and no command'}"

@@ -128,6 +128,15 @@ class Command(ClientTransport):
         """The exit status of the process; None while it runs."""
         return self._process.returncode if self._process else None
 
+    def last_error(self) -> str:
+        """Return the last line of stderr; empty if there is none, or if nobody keeps them."""
+        if self.errors is None:
+            return ""
+        size = self.errors.seek(0, os.SEEK_END)
+        self.errors.seek(max(0, size - 4096))
+        lines = self.errors.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
     async def _stop(self, process: asyncio.subprocess.Process) -> None:
         if process.stdin:
             process.stdin.close()
@@ -266,10 +275,7 @@ def describe_transport(server: Any) -> str:
     if isinstance(server, Command):
         ended = "" if server.ended is None else f" (the process has ended with status {server.ended})"
         noise = server.take_noise()
-        if server.errors is not None:
-            size = server.errors.seek(0, os.SEEK_END)
-            server.errors.seek(max(0, size - 4096))
-            lines = server.errors.read().decode(errors="replace").strip().splitlines()
-            ended += f"; the last line of stderr: {lines[-1]}" if lines else ""
+        if line := server.last_error():
+            ended += f"; the last line of stderr: {line}"
         return ended + (f"; {noise}" if noise else "")
     return ""
