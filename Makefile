@@ -64,8 +64,8 @@ test-parity: setup ## Only the tests of mcp-parity
 	cd mcp-parity && ../$(PARALLEL)
 
 test-install: setup ## The tests that install packages: both wheels, the bundle, and other servers
-	$(BIN)/pytest -n 0 -m install -rs tests/distribution
-	cd mcp-parity && ../$(BIN)/pytest -n 0 -m install -rs
+	$(BIN)/pytest -n 0 -m install -rs --timeout 1800 tests/distribution
+	cd mcp-parity && ../$(BIN)/pytest -n 0 -m install -rs --timeout 1800
 
 wheels: setup ## Build the wheels of both distributions into dist/
 ifdef UV
@@ -114,7 +114,7 @@ mcp-list: setup ## Write tests/fixtures/mcp-list.csv and the generated documents
 	$(BIN)/python .github/scripts/packages.py entry server.json
 
 demo-data: setup ## Write the database of the demo, after a change of its sample or of the schema
-	$(BIN)/python -m quilt_mcp.commands.demo.requirements_sample
+	$(BIN)/python -m tests.support.demo_data
 
 docs: setup .venv/.installed-docs ## Build the documentation site in build/site/; a link that leads nowhere fails
 	$(BIN)/zensical build --strict --config-file "$$($(BIN)/python -m tests.support.site build)"

@@ -12,7 +12,7 @@ from fastmcp import Client
 
 from quilt_mcp.app import App
 from quilt_mcp.app.pools import PLACES, SHARES, Pools, run_in_pool
-from quilt_mcp.commands.demo.requirements_sample import write_sample
+from quilt_mcp.commands.demo.samples import write_sample
 from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.app import Readiness

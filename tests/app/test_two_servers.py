@@ -10,7 +10,7 @@ import pytest
 from fastmcp import Client
 
 from quilt_mcp.app.identity import Identity
-from quilt_mcp.commands.demo.requirements_sample import write_sample
+from quilt_mcp.commands.demo.samples import write_sample
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.errors import TooManyRequests
 from quilt_mcp.http.admission import Admission

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from quilt_mcp.commands.demo.company import NORTHWIND
 from quilt_mcp.commands.demo.people import ADMIN
-from quilt_mcp.commands.demo.requirements_sample import write_sample
+from quilt_mcp.commands.demo.samples import write_sample
 from quilt_mcp.commands.demo.stack import FakeStack
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.registry import path_of, path_variables

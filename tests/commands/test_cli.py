@@ -15,7 +15,7 @@ from quilt_mcp import __version__
 from quilt_mcp.app.build import find_commit
 from quilt_mcp.app.domain import Domain, InvalidDomain
 from quilt_mcp.commands.cli import COMMANDS, complete_demo, main
-from quilt_mcp.commands.demo import worlds
+from quilt_mcp.commands.demo import world as demo
 from quilt_mcp.commands.demo.command import PEOPLE
 from quilt_mcp.commands.install import executable
 from quilt_mcp.commands.options import World
@@ -232,8 +232,8 @@ def test_the_default_demo_world_is_admin(given: list[str], completed: list[str])
 
 
 def test_the_options_list_every_world() -> None:
-    assert get_args(World) == tuple(worlds.PEOPLE)
-    assert tuple(PEOPLE) == tuple(worlds.PEOPLE)
+    assert get_args(World) == tuple(demo.PEOPLE)
+    assert tuple(PEOPLE) == tuple(demo.PEOPLE)
 
 
 def test_the_parser_imports_no_heavy_libraries() -> None:

@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 
 from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.comparison import Case, compare
-from quilt_mcp.commands.demo.worlds import PEOPLE
+from quilt_mcp.commands.demo.world import PEOPLE
 from quilt_mcp.resources import RESOURCE_REGISTRY
 
 URI = "thing://one"

@@ -31,10 +31,9 @@ from quilt_mcp.commands.demo import moto_gaps
 from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.commands.demo.packages import store_packages
 from quilt_mcp.commands.demo.records import Workflow
+from quilt_mcp.commands.demo.samples import write_workflows
 from quilt_mcp.commands.demo.stack import Call
-from quilt_mcp.commands.demo.workflow_sample import write_workflows
-from quilt_mcp.commands.demo.world import World, demo_world
-from quilt_mcp.commands.demo.worlds import PEOPLE
+from quilt_mcp.commands.demo.world import PEOPLE, World, demo_world
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import Settings
 from quilt_mcp.workflows import service as workflow_service

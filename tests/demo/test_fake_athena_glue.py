@@ -10,9 +10,9 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from quilt_mcp.commands.demo.company import ACME
-from quilt_mcp.commands.demo.moto_gaps.behaviour import Throttle
 from quilt_mcp.commands.demo.world import World
 from tests.support.worlds import in_world
+from tests.worlds.limits import Throttle
 
 CATALOG, SEQUENCING = "AwsDataCatalog", "acme_sequencing"
 ONE_TRY = Config(retries={"mode": "standard", "total_max_attempts": 1})
@@ -134,7 +134,7 @@ def list_until_refused(athena: Any, groups: list[str]) -> None:
 class TestThrottled:
     def test_too_many_calls_are_refused(self, athena: Any, world: World) -> None:
         assert len(world.company.work_groups) == 60
-        world.account.behaviour.throttle = Throttle()  # other tests of this world have used its burst
+        world.account.behaviour.admits = Throttle().admit  # other tests of this world have used its burst
         groups = [group.name for group in world.company.work_groups]
         for group in groups[:10]:
             athena.list_query_executions(WorkGroup=group)
@@ -144,7 +144,7 @@ class TestThrottled:
         assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
 
     def test_each_workgroup_has_a_query(self, athena: Any, world: World) -> None:
-        world.account.behaviour.throttle = Throttle()
+        world.account.behaviour.admits = Throttle().admit
         for group in world.company.work_groups[:10]:
             assert len(athena.list_query_executions(WorkGroup=group.name)["QueryExecutionIds"]) == 1
 

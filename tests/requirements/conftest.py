@@ -14,12 +14,13 @@ from pydantic import SecretStr
 from sqlalchemy import event
 
 from quilt_mcp.app.database.engines import make_file
-from quilt_mcp.commands.demo.requirements_sample import create_sample, write_sample
+from quilt_mcp.commands.demo.samples import write_sample
 from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.settings import Settings
 from tests.support import apps
 from tests.support.compiled_statements import statements_compiled_once  # noqa: F401 - a fixture
+from tests.support.demo_data import create_sample
 from tests.support.postgres_server import PostgresServer
 
 Contents = Literal["nothing", "tables", "sample"]

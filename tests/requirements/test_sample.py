@@ -13,20 +13,20 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from quilt_mcp.commands.demo import requirements_sample
 from quilt_mcp.commands.demo.people import ADMIN, MEMBER
-from quilt_mcp.commands.demo.requirements_sample import write_sample
+from quilt_mcp.commands.demo.samples import PREBUILT, write_sample
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.settings import Settings
 from tests.requirements.conftest import opened
+from tests.support import demo_data
 
 EXPORT = """
 import sys
 from pathlib import Path
 from tests.support import apps
 from quilt_mcp.commands.cli import main
-from quilt_mcp.commands.demo.requirements_sample import write_sample
+from quilt_mcp.commands.demo.samples import write_sample
 from quilt_mcp.settings import Settings
 apps.use_settings(Settings(data_dir=Path(sys.argv[1])))
 write_sample(apps.current_settings())
@@ -96,9 +96,9 @@ async def test_the_sample_replaces_a_file_while_an_event_loop_runs(tmp_path: Pat
 
 
 def test_the_database_in_the_package_is_the_sample_in_the_newest_schema(tmp_path: Path) -> None:
-    packaged = zlib.decompress(requirements_sample.PREBUILT.read_bytes())
+    packaged = zlib.decompress(PREBUILT.read_bytes())
 
-    assert requirements_sample.main(tmp_path / "new.zlib") == 0
+    assert demo_data.main(tmp_path / "new.zlib") == 0
 
     new = zlib.decompress((tmp_path / "new.zlib").read_bytes())
     assert read_everything(tmp_path / "packaged", packaged) == read_everything(tmp_path / "new", new), (

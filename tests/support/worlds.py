@@ -18,11 +18,11 @@ import quilt3.session
 import quilt3.util
 import time_machine
 
-from quilt_mcp.commands.demo import requirements_sample
+from quilt_mcp.commands.demo import samples
 from quilt_mcp.commands.demo import world as demo
 from quilt_mcp.commands.demo.records import User, Workflow
+from quilt_mcp.commands.demo.samples import write_workflows
 from quilt_mcp.commands.demo.stack import FakeStack
-from quilt_mcp.commands.demo.workflow_sample import write_workflows
 from quilt_mcp.commands.demo.world import World, demo_world
 from quilt_mcp.services.stack import sign_in as local_sign_in
 from quilt_mcp.settings import Settings
@@ -67,7 +67,7 @@ def enter_stopped(name: str) -> Iterator[World]:
         time_machine.travel(NOW, tick=False),
         patch.object(local_sign_in, "time", SimpleNamespace(sleep=lambda _: time.sleep(0))),
         patch.object(demo, "log_in", _write_login),
-        patch.object(requirements_sample, "zlib", SimpleNamespace(decompress=_decompress_once)),
+        patch.object(samples, "zlib", SimpleNamespace(decompress=_decompress_once)),
         patch.object(demo, "write_workflows", _copy_workflows),
         demo_world(name, plans=WORLDS) as world,
     ):

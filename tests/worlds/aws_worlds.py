@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from quilt_mcp.commands.demo.aws import Account
 from quilt_mcp.commands.demo.company import ACME
-from quilt_mcp.commands.demo.moto_gaps.behaviour import Expiry, Throttle
 from quilt_mcp.commands.demo.people import ADMIN, MEMBER, QUERY_RESULTS
 from quilt_mcp.commands.demo.records import (
     ACCOUNT_ID,
@@ -29,7 +28,8 @@ from quilt_mcp.commands.demo.records import (
     WorkGroup,
 )
 from quilt_mcp.commands.demo.stack import FakeStack
-from quilt_mcp.commands.demo.worlds import Mishap
+from quilt_mcp.commands.demo.world import Mishap
+from tests.worlds.limits import Expiry, Throttle
 
 RAW, RESULTS = "acme-raw-sequencing", "acme-analysis-results"
 CALLS_UNTIL_EXPIRY = 3
@@ -200,7 +200,7 @@ def _answer_missing_keys_with_404(_stack: FakeStack, account: Account, _undo: Ex
 
 
 def _limit_athena(_stack: FakeStack, account: Account, _undo: ExitStack) -> None:
-    account.behaviour.throttle = Throttle()
+    account.behaviour.admits = Throttle().admit
 
 
 def _send_empty_page_tokens(_stack: FakeStack, account: Account, _undo: ExitStack) -> None:
@@ -212,7 +212,7 @@ def _close_archives(_stack: FakeStack, account: Account, _undo: ExitStack) -> No
 
 
 def _expire_keys(_stack: FakeStack, account: Account, _undo: ExitStack) -> None:
-    account.behaviour.expiry = Expiry(CALLS_UNTIL_EXPIRY)
+    account.behaviour.is_expired = Expiry(CALLS_UNTIL_EXPIRY).count_and_check
 
 
 AWS_WORLDS: dict[str, AWSWorld] = {

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from quilt_mcp.commands.demo.company import NEW_ROLE_TYPE, SWITCHED
 from quilt_mcp.commands.demo.graphql import Endpoint
 from quilt_mcp.commands.demo.people import MEMBER, NEWCOMER
-from quilt_mcp.commands.demo.worlds import PEOPLE, Mishap, Plan
+from quilt_mcp.commands.demo.world import PEOPLE, Mishap, Plan
 from tests.worlds import aws_worlds, mishaps, sign_in_mishaps, stack_mishaps
 
 

@@ -39,7 +39,7 @@ def get_host(url: str) -> str:
     return urlsplit(url).hostname or ""
 
 
-ACME = Addresses(
+ACME_HOSTS = Addresses(
     "https://quilt.acme.example.com",
     "https://quilt-registry.acme.example.com",
     "https://quilt-s3-proxy.acme.example.com",
@@ -64,7 +64,7 @@ class Certificate(NamedTuple):
 @cache
 def make_certificate() -> Certificate:
     """Make the certificate for the demo's hosts. A process makes it once."""
-    hosts = ACME.hosts | {get_host(url) for url in (FOREIGN, NORTHWIND_REGISTRY)}
+    hosts = ACME_HOSTS.hosts | {get_host(url) for url in (FOREIGN, NORTHWIND_REGISTRY)}
     authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(*sorted(hosts)).configure_cert(context)
     return Certificate(hosts, context, authority.cert_pem.bytes())

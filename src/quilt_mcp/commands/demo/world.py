@@ -3,26 +3,59 @@
 import os
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import quilt3.session
 import quilt3.util
 
 from quilt_mcp.app import App, default_app
 from quilt_mcp.commands.demo.aws import Account, open_account
-from quilt_mcp.commands.demo.company import EMPTY
+from quilt_mcp.commands.demo.company import ACME, EMPTY
 from quilt_mcp.commands.demo.environment import isolate, route_to
-from quilt_mcp.commands.demo.http_server import ACME, make_certificate
+from quilt_mcp.commands.demo.graphql import TODAY, Endpoint
+from quilt_mcp.commands.demo.http_server import ACME_HOSTS, make_certificate
+from quilt_mcp.commands.demo.people import ADMIN, MEMBER
 from quilt_mcp.commands.demo.records import Company, User
-from quilt_mcp.commands.demo.requirements_sample import refresh_sample, write_sample
+from quilt_mcp.commands.demo.samples import refresh_sample, write_sample, write_workflows
 from quilt_mcp.commands.demo.stack import FakeStack
-from quilt_mcp.commands.demo.workflow_sample import write_workflows
-from quilt_mcp.commands.demo.worlds import PEOPLE, Plan
 from quilt_mcp.settings import Settings
+
+Mishap = Callable[[FakeStack, Account, ExitStack], None]
+"""Causes a failure in the stack or the account, and registers on the exit stack what must be undone.
+
+The world restores environment variables.
+"""
+
+
+class Plan(NamedTuple):
+    """How a world is made.
+
+    Attributes:
+        user: who is signed in, or None.
+        company: the data of the stack and of the AWS account.
+        endpoint: the version of the stack, and the HTTP status of its response to a query that it cannot validate.
+        mishap: what then goes wrong.
+    """
+
+    user: str | None = ADMIN
+    company: Company = ACME
+    endpoint: Endpoint = TODAY
+    mishap: Mishap | None = None
+
+
+PEOPLE: Mapping[str, Plan] = {
+    "admin": Plan(),
+    "member": Plan(user=MEMBER),
+    "signed_out": Plan(user=None),
+    "empty": Plan(company=EMPTY),
+}
+"""The worlds that `quilt-mcp demo` offers."""
+
 
 _occupied = threading.Lock()
 
@@ -123,7 +156,7 @@ def _open_stack(plan: Plan, aws: Account) -> FakeStack:
         plan.company,
         aws.credentials,
         endpoint=plan.endpoint,
-        addresses=ACME,
+        addresses=ACME_HOSTS,
         certificate=make_certificate(),
     )
 

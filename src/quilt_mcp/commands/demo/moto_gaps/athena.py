@@ -165,8 +165,7 @@ class AthenaAnswers(Behaving, AthenaResponse):
             raise _metadata_error(refusal, "AccessDeniedException")
 
     def _authenticate_and_authorize_normal_action(self, resource: str = "*") -> None:
-        throttle = self.behaviour.throttle
-        if throttle and not throttle.admit(self._get_action()):
+        if not self.behaviour.admits(self._get_action()):
             raise JsonRESTError("ThrottlingException", "Rate exceeded")
         super()._authenticate_and_authorize_normal_action(resource)
 

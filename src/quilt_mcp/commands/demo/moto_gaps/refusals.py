@@ -192,7 +192,7 @@ class _StrictRequest(Behaving, IAMRequestBase):
         """Raise a refusal if the signature is wrong or the access key has expired."""
         super().check_signature()
         key_id = self._headers["Authorization"].partition("Credential=")[2].partition("/")[0]
-        if self.behaviour.expiry and self.behaviour.expiry.count_and_check(key_id):
+        if self.behaviour.is_expired(key_id):
             self._raise_expired()
 
     def check_action_permitted(self, resource: str) -> None:

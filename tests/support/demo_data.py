@@ -1,12 +1,10 @@
-"""The requirements of the demo company: about 300 entities in three projects, the same in every process.
+"""Makes the requirements of the demo company: about 300 entities in three projects, the same in every process.
 
-The package contains them as a database, because creating it takes a third of the time of entering a world. `make
-demo-data` writes that file. It is needed after each change of the sample, or of the schema; a test compares.
+The package contains them as a database. `make demo-data` writes that file; a test compares.
 """
 
 import sys
 import tomllib
-import uuid
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -16,24 +14,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypedDict
 
-from sqlalchemy import Connection, NullPool, create_engine, func, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
-from quilt_mcp.app.database.engines import make_file
 from quilt_mcp.commands.demo.people import USERS
+from quilt_mcp.commands.demo.samples import PREBUILT, make_id
 from quilt_mcp.requirements import kinds, tables
 from quilt_mcp.requirements.database import open_database
 from quilt_mcp.requirements.kinds import Kind
-from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
+from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.tables import Values
 from quilt_mcp.requirements.writing import create_entities
 from quilt_mcp.settings import Settings
 
 TEXTS = Path(__file__).with_name("requirements_sample.toml")
-PREBUILT = Path(__file__).with_name("requirements_sample.sqlite3.zlib")
 START = datetime(2024, 9, 2, 8, 0, tzinfo=UTC)
-_REPLACED = "jonas_lindqvist"
-"""Who lends his work to the caller of a demo of today."""
-_NAMESPACE = uuid.UUID("0c1f8a56-53f0-4f0e-9a3c-8d2f5b7e6a11")
 # repeated over the rows of a kind
 _PRIORITIES = (3, 2, 1, 2, 4, 3, 2)
 _STATUSES = {
@@ -66,36 +60,6 @@ class _Project(TypedDict):
     epic: list[_Epic]
 
 
-def write_sample(settings: RequirementsSettings) -> None:
-    """Write the sample as the embedded database of these settings. Overwrite an existing file."""
-    file = settings.data_dir / FILE_NAME
-    make_file(file)
-    file.write_bytes(zlib.decompress(PREBUILT.read_bytes()))
-
-
-def refresh_sample(settings: RequirementsSettings, now: datetime, user: str) -> None:
-    """Move the times of the sample so that its last change was an hour before now. Assign some of it to a user.
-
-    The sample of a world has fixed times, so that its answers are the same in every run. A demo of today shows changes
-    of the last days, and what is assigned to the caller.
-    """
-    file = settings.data_dir / FILE_NAME
-    engine = create_engine(f"sqlite:///{file}", poolclass=NullPool)
-    with engine.begin() as connection:
-        entities = [tables.BY_KIND[kind.name] for kind in kinds.KINDS]
-        last = [connection.execute(select(func.max(table.c.updated_at))).scalar_one() for table in entities]
-        shift = (now - timedelta(hours=1) - max(last)).total_seconds()
-        for table in (*entities, tables.projects):
-            moved = {
-                name: func.strftime("%Y-%m-%d %H:%M:%S.000000", table.c[name], f"{shift:+.0f} seconds")
-                for name in ("created_at", "updated_at")
-            }
-            connection.execute(update(table).values(moved))
-        for table in (tables.epics, tables.user_stories, tables.requirements):
-            assigned = update(table).where(table.c.assignee_id == _make_id(_REPLACED))
-            connection.execute(assigned.values(assignee_id=_make_id(user)))
-
-
 def create_sample(connection: Connection) -> None:
     """Write the sample to an empty database, with a connection of `Database.writing`."""
     texts = tomllib.loads(TEXTS.read_text(encoding="utf-8"))
@@ -123,10 +87,6 @@ def build_sample() -> bytes:
         return (Path(directory) / FILE_NAME).read_bytes()
 
 
-def _make_id(of: str) -> str:
-    return str(uuid.uuid5(_NAMESPACE, of))
-
-
 def _make_times(hours: int) -> Values:
     created = START + timedelta(hours=hours)
     return {"created_at": created, "updated_at": created + timedelta(days=hours % 23, minutes=hours % 59)}
@@ -142,7 +102,7 @@ class _Sample:
         people = [user for user in USERS if user.is_active and not user.is_service]
         self.users = [
             {
-                "id": _make_id(user.name),
+                "id": make_id(user.name),
                 "username": user.name,
                 "email": user.email,
                 "role": kinds.ADMINISTRATOR if user.is_admin else "User",
@@ -152,11 +112,11 @@ class _Sample:
             for user in people
         ]
         self.projects = [
-            {"id": _make_id(one["name"]), "name": one["name"], "description": one["description"], **_make_times(number)}
+            {"id": make_id(one["name"]), "name": one["name"], "description": one["description"], **_make_times(number)}
             for number, one in enumerate(texts)
         ]
         self.members = [
-            {"user_id": _make_id(name), "project_id": _make_id(one["name"]), "role": "Viewer" if place else "Editor"}
+            {"user_id": make_id(name), "project_id": make_id(one["name"]), "role": "Viewer" if place else "Editor"}
             for one in texts
             for place, name in enumerate(one["members"])
         ]
@@ -166,7 +126,7 @@ class _Sample:
         for project in self._texts:
             for epic in project["epic"]:
                 row = self._add(kinds.EPIC, project, None, title=epic["title"], description=epic["description"])
-                row["project_id"] = _make_id(project["name"])
+                row["project_id"] = make_id(project["name"])
                 for story in epic["story"]:
                     self._add_story(project, row["id"], story)
         return self._rows
@@ -182,7 +142,7 @@ class _Sample:
         pairs += [("blocks", stories[13][0], stories[5][1]), ("conflicts_with", stories[28][2], stories[8][2])]
         for number, (name, source, target) in enumerate(pairs):
             yield {
-                "id": _make_id(f"{name}/{source['id']}/{target['id']}"),
+                "id": make_id(f"{name}/{source['id']}/{target['id']}"),
                 "source_requirement_id": source["id"],
                 "target_requirement_id": target["id"],
                 "relationship_type_id": type_ids[name],
@@ -210,16 +170,16 @@ class _Sample:
         number = len(self._rows[kind.name]) + 1
         members = project["members"]
         row: Values = {
-            "id": _make_id(f"{kind.table}/{number}"),
+            "id": make_id(f"{kind.table}/{number}"),
             "reference_id": kinds.format_reference(kind, number),
-            kind.author_column: _make_id(members[number % len(members)]),
+            kind.author_column: make_id(members[number % len(members)]),
             **_make_times(number * 5),
             **texts,
         }
         if kind.parent_column:
             row[kind.parent_column] = parent
         if kind.statuses:
-            row["assignee_id"] = _make_id(members[number // 2 % len(members)])
+            row["assignee_id"] = make_id(members[number // 2 % len(members)])
             row["priority"] = _PRIORITIES[number % len(_PRIORITIES)]
             row["status"] = _STATUSES[kind.name][(number - 1) % len(_STATUSES[kind.name])]
         self._rows[kind.name].append(row)
