@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quilt_mcp.commands.cli import main
-from quilt_mcp.commands.clients import CLIENTS
+from quilt_mcp.commands.client_config import CLIENTS
 from quilt_mcp.commands.install import executable
 from tests.support.client_home import home, started
 

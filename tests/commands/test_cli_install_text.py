@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quilt_mcp.commands.cli import main
-from quilt_mcp.commands.clients import CLIENTS, ClientName
+from quilt_mcp.commands.client_config import CLIENTS, ClientName
 from quilt_mcp.commands.install import executable
 from tests.support.client_home import home, started
 

@@ -16,9 +16,8 @@ from cyclopts import Parameter
 
 from quilt_mcp.app.build import advise_permanent_install
 from quilt_mcp.commands.cli import MISUSED
-from quilt_mcp.commands.client_config import COMMAND, SERVER_NAME, ConfigText, Entry
+from quilt_mcp.commands.client_config import CLIENTS, COMMAND, SERVER_NAME, ClientName, ConfigText, Entry
 from quilt_mcp.commands.client_file import ClientFile, ConfigError
-from quilt_mcp.commands.clients import CLIENTS, ClientName
 from quilt_mcp.commands.misuse import Misuse
 from quilt_mcp.commands.options import Demo
 from quilt_mcp.commands.output import complain, show, show_json
