@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "mcp_parity"
 def test_the_package_stays_small() -> None:
     modules = [path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")]
     assert len(modules) <= 16
-    assert sum(len(text.splitlines()) for text in modules) <= 3_463
+    assert sum(len(text.splitlines()) for text in modules) <= 3_484
 
 
 def test_it_knows_no_particular_server() -> None:

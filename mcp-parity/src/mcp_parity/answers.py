@@ -198,16 +198,8 @@ class Answer:
         return golden
 
     @property
-    def wants_login(self) -> bool:
-        """Whether the server refuses for lack of a login, or of a credential of its own."""
-        return wants_login(self._refusal)
-
-    def find_credentials(self) -> list[str]:
-        """Return the variables and commands that an error names as what helps."""
-        return find_credentials(self._refusal)
-
-    @property
-    def _refusal(self) -> str:
+    def error_text(self) -> str:
+        """What the error says, without the URI."""
         return json.dumps(self.error or {}).replace(self.uri, "")
 
     def find_leaks(self) -> list[str]:

@@ -184,9 +184,9 @@ class Checker:
         if answer is None:
             return None
         self.report.read.append(uri)
-        if answer.wants_login:
-            said = str((answer.error or {}).get("message"))
-            self._add(LOGIN, uri, f"it needs a login: {self._name_credential(said, answer.find_credentials())}")
+        if wants_login(answer.error_text):
+            needed = self._name_credential(str((answer.error or {}).get("message")), answer.error_text)
+            self._add(LOGIN, uri, f"it needs a login: {needed}")
         for level, text in _judge(answer, entry):
             self._add(level, uri, text)
         return replace(answer, contents=answer.shorten([])["contents"]) if answer.contents is not None else answer
@@ -196,12 +196,12 @@ class Checker:
         if self.report.protocol or not isinstance(self._server, Command) or self._server.ended is None:
             return ""
         said = self._server.last_error()
-        return self._name_credential(said, find_credentials(said)) if wants_login(said) else ""
+        return self._name_credential(said, said) if wants_login(said) else ""
 
-    def _name_credential(self, said: str, named: list[str]) -> str:
-        """Return what the server says, and which credential helps."""
+    def _name_credential(self, said: str, where: str) -> str:
+        """Return what the server says, and which credential helps, if a text names one."""
         said = cut(said, MOST_SAID)
-        if named:
+        if named := find_credentials(where):
             return f"{said}; it names {', '.join(named[:MOST_NAMES])}"
         return f"{said}; {GIVE_LOGIN if isinstance(self._server, Remote) else 'it names no variable and no command'}"
 
@@ -226,7 +226,7 @@ class Checker:
                 continue
             if answer.error is None:
                 self._add(ERROR, uri, "an unknown URI is answered with data")
-            elif not answer.wants_login and answer.error["code"] not in _UNKNOWN_CODES:
+            elif not wants_login(answer.error_text) and answer.error["code"] not in _UNKNOWN_CODES:
                 text = f"an unknown URI is refused with the code {answer.error['code']}, as a failure of the server is"
                 self._add(WARNING, uri, text)
             for leak in answer.find_leaks():
@@ -245,7 +245,7 @@ def _shorten(text: str) -> str:
 def _judge(answer: Answer, entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with an answer: with itself, and beside the entry of the list."""
     yield from ((WARNING, leak) for leak in answer.find_leaks())
-    if answer.wants_login:
+    if wants_login(answer.error_text):
         return
     if answer.error is not None:
         yield ERROR, f"it is listed, but refused: {answer.error.get('message')} (code {answer.error.get('code')})"

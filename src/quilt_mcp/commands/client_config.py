@@ -1,4 +1,6 @@
-"""The MCP clients that `quilt-mcp install` knows, and the text of their configuration: add, change and remove the entry for this server, and keep the rest.
+"""The MCP clients that `quilt-mcp install` knows, and the text of their configuration.
+
+The entry for this server is added, changed or removed, and the rest is kept.
 
 Comments and commas that JSON does not have are read as blanks. So Python's parser judges the text, and its positions
 are those of the file.
