@@ -15,7 +15,6 @@ from importlib import import_module
 from pathlib import Path
 
 from tests.bench import rendering
-from tests.bench.line_chart import svg
 from tests.bench.machine import describe
 from tests.bench.outcome import Outcome, Run
 from tests.bench.processes import ROOT
@@ -75,12 +74,10 @@ def _run(name: str, run: Run) -> Outcome:
 
 
 def _keep(folder: Path, machine: dict[str, str], outcomes: dict[str, Outcome]) -> None:
-    """Write summary.md, results.json and the charts."""
+    """Write summary.md and results.json."""
     results = {"machine": machine, "benchmarks": {name: asdict(outcome) for name, outcome in outcomes.items()}}
     (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     (folder / "summary.md").write_text(rendering.summary(machine, outcomes), encoding="utf-8")
-    for chart in (chart for outcome in outcomes.values() for chart in outcome.charts):
-        (folder / f"{chart.name}.svg").write_text(svg(chart), encoding="utf-8")
 
 
 def _say(text: str) -> None:

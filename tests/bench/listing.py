@@ -21,7 +21,7 @@ from quilt_mcp.requirements.kinds import REQUIREMENT, USER_STORY, format_referen
 from tests.bench.estimates import Estimate, estimate, paired_ratio, percentile_95
 from tests.bench.generated_requirements import MEMBERS, count_of, database, engineer, entity_id, url
 from tests.bench.interleaving import Arm, Effort, Samples, interleave
-from tests.bench.outcome import Chart, Line, Outcome, Run, Table, Target, milliseconds, ratio
+from tests.bench.outcome import Outcome, Run, Table, Target, milliseconds, ratio
 from tests.bench.processes import QUILT_MCP, on_stdio, other_server, peak_memory
 from tests.bench.servers import PAGE_SIZE
 from tests.bench.wire import Call, StdioServer, call, parse_result, read, tool
@@ -257,7 +257,6 @@ def _outcome(found: Findings) -> Outcome:
             _walk_target(found),
             *(_filter_target(found, page) for page in (_PAGE, _FOLLOWING)),
         ],
-        charts=[_depth_chart(found), _size_chart(found)],
         figures={
             f"{name} [ms]": estimate(samples).value * 1000
             for several in (found.pages, found.reads, found.scoped)
@@ -367,30 +366,3 @@ def _walk_target(found: Findings) -> Target:
     listed = {size: walk.entities for size, walk in found.walks.items()}
     shown = ", ".join(f"{count:,}" for count in listed.values())
     return Target("the whole list: each entity once, in order", shown, all(size == n for size, n in listed.items()))
-
-
-def _depth_chart(found: Findings) -> Chart:
-    lines = [
-        Line(
-            f"{size:,}", [(step * 10, _ms(found.pages[_name(OURS, size, step / DEPTHS)])) for step in range(DEPTHS + 1)]
-        )
-        for size in found.walks
-    ]
-    return Chart("listing-depth", "A page of resources/list by its depth", "depth in the list, %", "ms", lines)
-
-
-def _size_chart(found: Findings) -> Chart:
-    lines = [
-        Line(f"{OURS}, {page}", [(size, _ms(found.pages[_name(OURS, size, depth)])) for size in found.walks])
-        for depth, page in ((0.0, "first"), (1.0, "last"))
-    ]
-    of_all = [size for name, size in found.memory if name == THEIRS]
-    lines += [
-        Line(f"{THEIRS}, {page}", [(size, _ms(found.both[_name(THEIRS, size, depth)])) for size in of_all])
-        for depth, page in ((0.0, "first"), (1.0, "last"))
-    ]
-    return Chart("listing-size", "A page of resources/list by size", "entities", "ms", lines, log_x=True, log_y=True)
-
-
-def _ms(samples: Sequence[float]) -> float:
-    return estimate(samples).value * 1000

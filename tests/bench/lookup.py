@@ -12,7 +12,7 @@ from quilt_mcp.core.registry import UriIndex
 from quilt_mcp.core.surfaces import TOOL_NAME
 from tests.bench.estimates import estimate, paired_ratio
 from tests.bench.interleaving import Arm, Effort, Samples, interleave
-from tests.bench.outcome import Chart, Line, Outcome, Run, Table, Target, milliseconds, ratio
+from tests.bench.outcome import Outcome, Run, Table, Target, milliseconds, ratio
 from tests.bench.synthetic import numbered, numbered_fastmcp, server_of, static_uris, template_uris
 
 SIZES = (19, 100, 1_000, 10_000)
@@ -44,7 +44,6 @@ async def run(run: Run) -> Outcome:
     return Outcome(
         tables=[_lookup_table(sizes, lookups), *_tables(sizes, samples), _making_table(making)],
         targets=[*_lookup_targets(sizes[-1], lookups), *_growth_targets(sizes, samples)],
-        charts=[_chart(sizes, samples)],
         figures={f"{name} [ms]": estimate(found).value * 1000 for name, found in samples.items() if OURS in name},
     )
 
@@ -140,15 +139,3 @@ def _growth_targets(sizes: tuple[int, ...], samples: Samples) -> list[Target]:
         text = f"{operation}: with {sizes[-1]:,} resources at most {MOST_GROWTH} times that with {sizes[0]}"
         targets.append(Target(text, ratio(grown), grown.value <= MOST_GROWTH))
     return targets
-
-
-def _chart(sizes: tuple[int, ...], samples: Samples) -> Chart:
-    lines = [
-        Line(
-            f"{server}: {operation}",
-            [(size, estimate(samples[_name(server, operation, size)]).value * 1000) for size in sizes],
-        )
-        for server in (OURS, FASTMCP)
-        for operation in OPERATIONS
-    ]
-    return Chart("lookup", "A read among many resources", "resources", "ms", lines, log_x=True, log_y=True)

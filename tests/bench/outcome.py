@@ -49,27 +49,6 @@ class Target:
     reached: bool
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line of a chart: its points are (x, y)."""
-
-    name: str
-    points: list[tuple[float, float]]
-
-
-@dataclass(frozen=True)
-class Chart:
-    """Lines over one x axis; both axes may be logarithmic. `name` is the file's."""
-
-    name: str
-    title: str
-    x: str
-    y: str
-    lines: list[Line]
-    log_x: bool = False
-    log_y: bool = False
-
-
 @dataclass
 class Outcome:
     """The result of one benchmark.
@@ -77,13 +56,11 @@ class Outcome:
     Attributes:
         tables: for people.
         targets: the targets and their results.
-        charts: written as SVG files.
         figures: times, sizes or numbers of calls by name, for `make bench-compare`. Lower is better.
     """
 
     tables: list[Table] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
-    charts: list[Chart] = field(default_factory=list)
     figures: dict[str, float] = field(default_factory=dict)
 
 

@@ -39,5 +39,4 @@ def summary(machine: Mapping[str, str], outcomes: Mapping[str, Outcome]) -> str:
     parts = ["# Benchmarks", facts, "## Targets", targets(found)]
     for name, outcome in outcomes.items():
         parts += [f"## {name}", *map(render_table, outcome.tables)]
-        parts += [f"![{chart.title}]({chart.name}.svg)" for chart in outcome.charts]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"

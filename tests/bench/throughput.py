@@ -11,7 +11,7 @@ from pathlib import Path
 
 from quilt_mcp.core.surfaces import TOOL_NAME
 from tests.bench.estimates import estimate, percentile_95
-from tests.bench.outcome import Chart, Line, Outcome, Run, Table, Target, milliseconds
+from tests.bench.outcome import Outcome, Run, Table, Target, milliseconds
 from tests.bench.processes import QUILT_MCP, memory, on_http, processor_seconds
 from tests.bench.wire import Call, HTTPConnection, WrongAnswerError, parse_result, read, tool
 
@@ -116,7 +116,6 @@ def _outcome(measured: dict[Load, Measured], before: dict[int, int], after: dict
             Table("Memory of the server, MiB", ("processes", "before", "after", "answers between"), memory_rows),
         ],
         targets=[_no_errors(measured), *([_two_processes(measured)] if len(before) > 1 else [])],
-        charts=[_chart(loads, measured)],
         figures={
             f"{load.workers} processes, {load.connections} connections: {load.surface}, processor [ms]": 1000
             * estimate(measured[load].processor).value
@@ -156,13 +155,3 @@ def _two_processes(measured: dict[Load, Measured]) -> Target:
         f"{best[2] / best[1]:.2f} times: {best[2]:.0f}/s and {best[1]:.0f}/s",
         best[2] > best[1],
     )
-
-
-def _chart(loads: list[Load], measured: dict[Load, Measured]) -> Chart:
-    lines: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for load in loads:
-        if load.surface != AGAIN:
-            name = f"{load.surface}, {load.workers} process{'es' if load.workers > 1 else ''}"
-            lines[name].append((load.connections, estimate(measured[load].rates).value))
-    drawn = [Line(name, points) for name, points in lines.items()]
-    return Chart("throughput", "Answers a second", "connections", "answers/s", drawn, log_x=True)
