@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help run install setup check test test-once coverage test-parity test-install wheels mcpb lowest soak test-view pictures contract golden mcp-list
-.PHONY: docs examples demo-data serve bench bench-compare bench-docs clean
+.PHONY: docs examples mutants demo-data serve bench bench-compare bench-docs clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -122,6 +122,10 @@ docs: setup .venv/.installed-docs ## Build the documentation site in build/site/
 examples: setup ## Run the files of examples/
 	$(BIN)/pytest -n 0 -m 'soak or not soak' tests/project/test_examples.py
 
+mutants: setup .venv/.installed-mutants ## Changes of the code that tests must notice, all (hours) or NAMES="quilt_mcp.core.uris*"
+	GOLDEN_PART=home $(BIN)/mutmut run $(NAMES)
+	$(BIN)/mutmut results
+
 bench: setup ## Benchmarks, all or NAMES="surfaces start"; results in bench-results/
 	$(BIN)/python -m tests.bench $(NAMES)
 
@@ -134,7 +138,7 @@ bench-docs: setup ## Measure peers and start, and write the figures into docs/pe
 	$(BIN)/python -m tests.bench.document
 
 clean: ## Remove what the other targets made
-	rm -rf .venv build dist bench-results .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist mutants bench-results .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 .venv/.installed-%: pyproject.toml mcp-parity/pyproject.toml .ci/constraints.txt
 	@grep -q '^$* = ' pyproject.toml || { echo "pyproject.toml has no extra $*. Name extras of [project.optional-dependencies]."; exit 2; }
