@@ -4,11 +4,14 @@ import csv
 import io
 import json
 import os
+import shutil
 import subprocess
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
+
+import pytest
 
 from mcp_parity.cli import compare, main
 from mcp_parity.revisions import Places, Revision
@@ -123,6 +126,12 @@ def summarize(before: Files, after: Files) -> Summary:
     return Summary(*compare(base, head))
 
 
+def require_git() -> None:
+    """Skip the test on a machine without git."""
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+
+
 class Repository:
     """A git repository without a work tree. Its commit `base` has the files of `contract`.
 
@@ -131,6 +140,7 @@ class Repository:
     """
 
     def __init__(self, root: Path) -> None:
+        require_git()
         self.root = root
         self.files = contract()
         self._git("init", "--quiet", "--template=", "--initial-branch=main")

@@ -7,7 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.repository import CHANGELOG, CSV, RESOURCES, STATUS, TOOLS, USERS, Files, Repository, contract, summarize
+from tests.repository import (
+    CHANGELOG,
+    CSV,
+    RESOURCES,
+    STATUS,
+    TOOLS,
+    USERS,
+    Files,
+    Repository,
+    contract,
+    require_git,
+    summarize,
+)
 
 ANNOUNCED = """# Changelog
 
@@ -183,6 +195,7 @@ def test_a_revision_without_a_readable_contract_is_reported_in_one_line(reposito
 
 def test_outside_of_a_repository_it_reports_an_error(tmp_path: Path) -> None:
     """As a process, as a user starts it."""
+    require_git()
     environment = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path.parent), "LC_ALL": "C"}
     command = [sys.executable, "-m", "mcp_parity.cli", "diff", "HEAD"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

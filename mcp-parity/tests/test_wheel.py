@@ -7,6 +7,7 @@ from zipfile import ZipFile
 import pytest
 
 from tests.environments import Environment, build_wheel
+from tests.repository import require_git
 
 SERVER = """
 from fastmcp import FastMCP
@@ -22,6 +23,7 @@ def status() -> dict:
 
 def test_no_file_of_the_repository_is_ignored() -> None:
     """A wheel does not contain files that .gitignore names, even if git tracks them."""
+    require_git()
     command = ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"]
     ran = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
     if ran.returncode:

@@ -46,6 +46,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_git(directory: Path, *words: str) -> str:
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
     identity = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
     command = ["git", "-C", str(directory), *identity, *words]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS).stdout.strip()
