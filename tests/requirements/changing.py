@@ -7,10 +7,9 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import MIGRATIONS
-from quilt_mcp.requirements.kinds import DEFAULT_PROJECT_ID, KINDS, Kind
-from quilt_mcp.requirements.search.index import index_entries
+from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID, KINDS, Kind
 from quilt_mcp.requirements.tables import Values
-from quilt_mcp.requirements.writing import create_entities, make_entry, make_times, new_id
+from quilt_mcp.requirements.writing import create_entities, index_entries, make_entry, make_times, new_id
 
 END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'quilt-mcp'"
 """Ends all connections of this project to a PostgreSQL server."""

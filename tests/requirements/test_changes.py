@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mcp_types import ResourceTemplateReference
 
-from quilt_mcp.requirements import kinds
+from quilt_mcp.requirements.model import KINDS
 from quilt_mcp.requirements.resources import RESOURCES
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
@@ -19,7 +19,7 @@ MEMBER, STRANGER = "emma_johansson", "peter_van_dijk"
 async def make_model(client: AnyClient) -> list[dict[str, Any]]:
     """Return the changes that the lists of the four kinds imply."""
     found = []
-    for kind in kinds.KINDS:
+    for kind in KINDS:
         for page in await read_pages(client, kind.segment, kind.table, 200):
             found += [(kind, row) for row in page]
     found.sort(key=lambda one: (one[1]["updated_at"], one[1]["id"]), reverse=True)
@@ -46,7 +46,7 @@ async def test_every_page_is_as_the_lists_say(settings_with_sample: Settings, us
         assert (await read(client, "changes?limit=200"))["count"] == len(model)
         for _ in range(6):
             since = choose.choice(model)["at"] if model else "2024-09-02"
-            wanted = choose.sample([kind.name for kind in kinds.KINDS], choose.randint(1, 4))
+            wanted = choose.sample([kind.name for kind in KINDS], choose.randint(1, 4))
             expected = [one for one in model if one["at"] >= since and one["type"] in wanted]
             path = f"changes?since={since}&kind={','.join(wanted)}"
             pages = await read_pages(client, path, "changes", choose.randint(5, 200))

@@ -9,8 +9,7 @@ from mcp_types import ResourceTemplateReference
 from sqlalchemy import func, select
 
 from quilt_mcp.requirements import tables
-from quilt_mcp.requirements.hierarchies import MAX_CHILDREN
-from quilt_mcp.requirements.relationships import MAX_LIMIT
+from quilt_mcp.requirements.reads import MAX_CHILDREN, MAX_LIMIT
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.big_epic import write_epic

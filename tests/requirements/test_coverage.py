@@ -12,7 +12,7 @@ from mcp_types import ResourceTemplateReference
 from sqlalchemy import event
 
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.kinds import BY_NAME, KINDS
+from quilt_mcp.requirements.model import BY_NAME, KINDS
 from quilt_mcp.requirements.parameters import CATEGORIES
 from quilt_mcp.settings import Settings
 from tests.requirements.client import connect, read, read_pages

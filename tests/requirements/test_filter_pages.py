@@ -12,21 +12,21 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
-from quilt_mcp.requirements import kinds, shapes
-from quilt_mcp.requirements.filters import FilterTexts, list_parameters, list_sort_keys, parse_filters
+from quilt_mcp.requirements import answers, model
+from quilt_mcp.requirements.answers import Entities
+from quilt_mcp.requirements.parameters import FilterTexts, list_parameters, list_sort_keys, parse_filters
 from quilt_mcp.requirements.selecting import DEFAULT, Thresholds
-from quilt_mcp.requirements.shapes import Shape
 from quilt_mcp.requirements.store import RequirementsStore
 from quilt_mcp.settings import Settings
 from tests.requirements import generated
 from tests.requirements.generated import Form, Rows, Size
 from tests.requirements.test_transfer_exact import UNUSUAL, place_of
 
-SHAPES: tuple[Shape[Any], ...] = (
-    shapes.EPIC,
-    shapes.USER_STORY,
-    shapes.REQUIREMENT,
-    shapes.ACCEPTANCE_CRITERION,
+SHAPES: tuple[Entities[Any], ...] = (
+    answers.EPICS,
+    answers.USER_STORIES,
+    answers.REQUIREMENTS,
+    answers.ACCEPTANCE_CRITERIA,
 )
 FORMS: tuple[Form, ...] = ("sqlite", "postgresql", "earlier")
 SIZE = Size(users=7, members=200, entities=48)
@@ -53,7 +53,7 @@ def make_rows(seed: int, size: Size = SIZE) -> Rows:
     numbers = random.Random(seed)  # noqa: S311 - not a secret
     rows = generated.generate(seed, size, TITLES, version=numbers.choice((4, 7)))
     rows["project_members"] = [one for one in rows["project_members"] if numbers.random() < 0.4]
-    for kind in kinds.KINDS:
+    for kind in model.KINDS:
         for place, row in enumerate(rows[kind.table]):
             row["reference_id"] = f"{kind.prefix}-{place * 37 + 1:03d}"
             for name in ("created_at", "updated_at"):
@@ -65,7 +65,7 @@ def make_earlier(rows: Rows, seed: int) -> Rows:
     """Return the rows as the earlier system can have them, with times that are null and with other statuses."""
     numbers = random.Random(seed)  # noqa: S311 - not a secret
     found = generated.fit(rows, "earlier")
-    for kind in kinds.KINDS:
+    for kind in model.KINDS:
         for row in found[kind.table]:
             for name in ("created_at", "updated_at"):
                 row[name] = numbers.choice((row[name], row[name], None))
@@ -95,11 +95,11 @@ def fill(world: World, seed: int, size: Size = SIZE) -> None:
 class Query:
     """One question, and who asks it."""
 
-    shape: Shape[Any]
+    shape: Entities[Any]
     texts: FilterTexts
     user: dict[str, Any] | None
     limit: int
-    parent: tuple[kinds.Kind, str] | None = None
+    parent: tuple[model.Kind, str] | None = None
 
 
 class Oracle:
@@ -182,7 +182,7 @@ class Oracle:
         members = {one["user_id"] for one in self._rows["project_members"] if one["project_id"] in self._projects}
         assigned = {
             row["assignee_id"]
-            for kind in kinds.KINDS
+            for kind in model.KINDS
             if kind.statuses
             for row in self._rows[kind.table]
             if self._is_visible(row)
@@ -294,7 +294,7 @@ def test_each_list_of_20000_rows_is_complete_and_in_its_order(world: World, seed
             for user in (None, *rows["users"][:3]):
                 check(world, form, Query(shape, {}, user, 200))
             if shape.kind.parent:
-                [parent] = [kind for kind in kinds.KINDS if kind.name == shape.kind.parent]
+                [parent] = [kind for kind in model.KINDS if kind.name == shape.kind.parent]
                 for row in rows[parent.table][:20]:
                     check(world, form, Query(shape, {}, None, 2, (parent, row["id"])))
         for _ in range(30):

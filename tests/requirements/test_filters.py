@@ -10,9 +10,9 @@ from pydantic import SecretStr
 from sqlalchemy import update
 
 from quilt_mcp.core import cursors
-from quilt_mcp.requirements import kinds
+from quilt_mcp.requirements import model
 from quilt_mcp.requirements.conditions import Selection, sort_columns
-from quilt_mcp.requirements.kinds import Kind
+from quilt_mcp.requirements.model import Kind
 from quilt_mcp.requirements.resources import RESOURCES
 from quilt_mcp.requirements.tables import users
 from quilt_mcp.settings import Settings
@@ -193,7 +193,7 @@ async def test_a_criterion_has_no_status_and_no_title_to_sort_by(settings_with_s
 
 def test_descriptions_list_the_allowed_values() -> None:
     assert len(LISTS) == 7
-    for kind in kinds.KINDS:
+    for kind in model.KINDS:
         description = LISTS[f"requirements://{kind.segment}"]["description"]
         assert all(status in description for status in kind.statuses)
         assert "`sort`: reference_id, " in description
@@ -380,7 +380,7 @@ async def complete(client: AnyClient, path: str, name: str, prefix: str) -> list
     return found
 
 
-@pytest.mark.parametrize("kind", [kinds.EPIC, kinds.REQUIREMENT], ids=lambda kind: kind.segment)
+@pytest.mark.parametrize("kind", [model.EPIC, model.REQUIREMENT], ids=lambda kind: kind.segment)
 async def test_the_values_of_filters_are_completed(kind: Kind, settings_with_sample: Settings) -> None:
     path = f"requirements://{kind.segment}"
     async with connect(settings_with_sample, MEMBER) as client:
@@ -396,7 +396,7 @@ async def test_the_values_of_filters_are_completed(kind: Kind, settings_with_sam
         assert await complete(client, path, "updated_since", "2") == []
         projects = (await read(client, "projects"))["projects"]
         assert await complete(client, path, "project", "") == sorted(one["name"] for one in projects)
-        if kind is kinds.REQUIREMENT:
+        if kind is model.REQUIREMENT:
             assert await complete(client, path, "type", "Non") == ["Non-Functional"]
 
 
@@ -430,8 +430,8 @@ def test_a_kind_without_a_column_matches_no_filter_of_it_and_has_no_key_of_it(di
         Selection(type_ids=("a",)),
     ):
         assert selection
-        assert selection.limit(kinds.ACCEPTANCE_CRITERIA, dialect) is None
+        assert selection.limit(model.ACCEPTANCE_CRITERIA, dialect) is None
     assert not Selection()
-    assert Selection().limit(kinds.ACCEPTANCE_CRITERIA, dialect) == []
-    assert sort_columns(kinds.ACCEPTANCE_CRITERIA, "title", dialect) == []
-    assert sort_columns(kinds.ACCEPTANCE_CRITERIA, "priority", dialect) == []
+    assert Selection().limit(model.ACCEPTANCE_CRITERIA, dialect) == []
+    assert sort_columns(model.ACCEPTANCE_CRITERIA, "title", dialect) == []
+    assert sort_columns(model.ACCEPTANCE_CRITERIA, "priority", dialect) == []

@@ -9,7 +9,7 @@ from sqlalchemy import delete, select
 
 from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import MAX_LIMIT
-from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
@@ -31,11 +31,11 @@ def flatten(pages: list[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     "kind",
-    [*(pytest.param(kind, marks=pytest.mark.soak) for kind in (kinds.EPIC, kinds.USER_STORY)), *kinds.KINDS[2:]],
+    [*(pytest.param(kind, marks=pytest.mark.soak) for kind in (model.EPIC, model.USER_STORY)), *model.KINDS[2:]],
     ids=lambda kind: kind.segment,
 )
 async def test_the_pages_of_a_collection_contain_everything_once_by_id(
-    kind: kinds.Kind, settings_with_sample: Settings
+    kind: model.Kind, settings_with_sample: Settings
 ) -> None:
     async with connect(settings_with_sample) as client:
         whole = await read(client, f"{kind.segment}?limit={MAX_LIMIT}")
@@ -58,8 +58,8 @@ async def test_an_exact_multiple_of_the_limit_has_no_empty_last_page(settings_wi
         assert [len(page) for page in await read_pages(client, "epics", "epics", count)] == [count]
 
 
-@pytest.mark.parametrize("kind", kinds.KINDS, ids=lambda kind: kind.segment)
-async def test_uuid_and_reference_id_return_the_same_entity(kind: kinds.Kind, settings_with_sample: Settings) -> None:
+@pytest.mark.parametrize("kind", model.KINDS, ids=lambda kind: kind.segment)
+async def test_uuid_and_reference_id_return_the_same_entity(kind: model.Kind, settings_with_sample: Settings) -> None:
     async with connect(settings_with_sample) as client:
         by_reference = await read(client, f"{kind.segment}/{kind.prefix}-001")
         assert await read(client, f"{kind.segment}/{by_reference['id']}") == by_reference

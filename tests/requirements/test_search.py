@@ -9,8 +9,8 @@ from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.conditions import Scope
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, REQUIREMENT, USER_STORY
-from quilt_mcp.requirements.search.page import ANYWHERE, EXACT_REFERENCE, IN_TITLE, Hit
+from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, REQUIREMENT, USER_STORY
+from quilt_mcp.requirements.search import ANYWHERE, EXACT_REFERENCE, IN_TITLE, Hit
 from tests.requirements.changing import create_entity, create_project
 from tests.requirements.searching import find_references, search, search_connection, write_epics
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection
 
 from quilt_mcp.requirements.database import Database, open_database
-from quilt_mcp.requirements.search.index import Entry, index_entries
-from quilt_mcp.requirements.search.text import Group, Term, parse_query, tokenize
+from quilt_mcp.requirements.search_text import Group, Term, parse_query, tokenize
+from quilt_mcp.requirements.writing import Entry, index_entries
 from quilt_mcp.settings import Settings
 from tests.requirements.searching import search_connection
 

@@ -7,13 +7,13 @@ import pytest
 from sqlalchemy import Connection, select, update
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
-from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.filters import SEARCH_FILTERS, FilterTexts, list_parameters, parse_filters
-from quilt_mcp.requirements.search.index import make_facets
+from quilt_mcp.requirements.parameters import SEARCH_FILTERS, FilterTexts, list_parameters, parse_filters
 from quilt_mcp.requirements.selecting import DEFAULT, Thresholds
 from quilt_mcp.requirements.store import RequirementsStore
+from quilt_mcp.requirements.writing import make_facets
 from quilt_mcp.settings import Settings
 from tests.requirements import generated
 from tests.requirements.changing import reindex
@@ -48,7 +48,7 @@ def fill(world: World, seed: int) -> None:
     """Write rows with simple texts, and index them."""
     numbers = random.Random(seed)  # noqa: S311 - not a secret
     rows = make_rows(seed)
-    for kind in kinds.KINDS:
+    for kind in model.KINDS:
         for row in rows[kind.table]:
             row["description"] = numbers.choice(TEXTS)
             if kind.statuses:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from quilt_mcp.workflows.answers import StepAnswer, WorkflowReport
 from quilt_mcp.workflows.model import StepStatus, derive_status
+from quilt_mcp.workflows.rules import WorkflowRuleError
 from quilt_mcp.workflows.service import (
-    WorkflowRuleError,
     workflow_add_step,
     workflow_create,
     workflow_get_status,

@@ -9,8 +9,8 @@ import time_machine
 
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.workflows.answers import StepAnswer, WorkflowReport
+from quilt_mcp.workflows.rules import WorkflowRuleError
 from quilt_mcp.workflows.service import (
-    WorkflowRuleError,
     workflow_add_step,
     workflow_create,
     workflow_get_status,

@@ -12,11 +12,12 @@ from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.answers import MIME_TYPE, iso
 from quilt_mcp.core.listing import ListSource
 from quilt_mcp.core.registry import ResourceDefinition, Values, define
-from quilt_mcp.requirements import service
+from quilt_mcp.requirements import answers, service
+from quilt_mcp.requirements.answers import COLLECTIONS, EPICS, USER_STORIES, Entities
 from quilt_mcp.requirements.failures import UnknownUser
-from quilt_mcp.requirements.filters import SEARCH_FILTERS, describe_filters, list_parameters
-from quilt_mcp.requirements.kinds import EPIC, KINDS, REQUIREMENT, Kind
-from quilt_mcp.requirements.service import COLLECTIONS, EPICS, USER_STORIES, Collection, current_store
+from quilt_mcp.requirements.model import EPIC, KINDS, REQUIREMENT, Kind
+from quilt_mcp.requirements.parameters import SEARCH_FILTERS, describe_filters, list_parameters
+from quilt_mcp.requirements.service import current_store
 from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 
 if TYPE_CHECKING:
@@ -101,12 +102,12 @@ def _id_values(kind: Kind) -> dict[str, Values]:
     return {"id": partial(service.complete_ids, kind)}
 
 
-def _name(one: Collection) -> str:
+def _name(one: Entities[object]) -> str:
     article, _, noun = one.one.partition(" ")
     return f"{article} {noun.title()}"
 
 
-def _define_list(one: Collection, parent: Collection | None = None) -> ResourceDefinition:
+def _define_list(one: Entities[object], parent: Entities[object] | None = None) -> ResourceDefinition:
     """Return the definition of a list of entities, with its filters."""
     function = service.make_list(one, parent)
     filters = list_parameters(one.kind, has_parent=parent is not None)
@@ -126,7 +127,7 @@ def _define_list(one: Collection, parent: Collection | None = None) -> ResourceD
     )
 
 
-def _define_entity(one: Collection) -> ResourceDefinition:
+def _define_entity(one: Entities[object]) -> ResourceDefinition:
     return define(
         f"requirements://{one.kind.segment}/{{id}}",
         service.make_entity(one),
@@ -136,7 +137,7 @@ def _define_entity(one: Collection) -> ResourceDefinition:
     )
 
 
-def _define_trace(one: Collection) -> ResourceDefinition:
+def _define_trace(one: Entities[object]) -> ResourceDefinition:
     return define(
         f"requirements://{one.kind.segment}/{{id}}/trace{{?depth,cursor,limit}}",
         service.make_trace(one),
@@ -162,8 +163,8 @@ RESOURCES = [
         values=_id_values(EPIC),
     ),
     _define_list(USER_STORIES, EPICS),
-    _define_list(service.REQUIREMENTS, USER_STORIES),
-    _define_list(service.ACCEPTANCE_CRITERIA, USER_STORIES),
+    _define_list(answers.REQUIREMENTS, USER_STORIES),
+    _define_list(answers.ACCEPTANCE_CRITERIA, USER_STORIES),
     define(
         "requirements://requirements/{id}/relationships{?cursor,limit}",
         service.get_requirement_relationships,

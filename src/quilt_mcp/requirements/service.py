@@ -1,36 +1,33 @@
 """The service functions of requirements:// resources, and the database of an app, which the first read opens."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 from quilt_mcp.app import current_app
-from quilt_mcp.requirements import shapes
 from quilt_mcp.requirements.answers import (
-    AcceptanceCriterion,
-    AcceptanceCriterionPage,
     ChangePage,
     Coverage,
-    Epic,
+    Entities,
     EpicHierarchy,
-    EpicPage,
     ProjectPage,
-    Requirement,
-    RequirementPage,
     RequirementRelationships,
     RequirementTypePage,
     SearchPage,
     Trace,
-    UserStory,
-    UserStoryPage,
 )
-from quilt_mcp.requirements.filters import FilterTexts, list_fixed_values, parse_changes, parse_filters, parse_kinds
-from quilt_mcp.requirements.kinds import KINDS, REQUIREMENT, Kind, format_reference
-from quilt_mcp.requirements.parameters import CATEGORIES, MAX_DEPTH
+from quilt_mcp.requirements.model import KINDS, REQUIREMENT, Kind, format_reference
+from quilt_mcp.requirements.parameters import (
+    CATEGORIES,
+    MAX_DEPTH,
+    FilterTexts,
+    list_fixed_values,
+    parse_changes,
+    parse_filters,
+    parse_kinds,
+)
 from quilt_mcp.requirements.settings import RequirementsSettings
-from quilt_mcp.requirements.shapes import Shape
 
 if TYPE_CHECKING:
     from quilt_mcp.requirements.store import RequirementsStore
@@ -80,66 +77,7 @@ def check_database() -> None:
         pass
 
 
-@dataclass(frozen=True)
-class Collection:
-    """What the resources of one kind differ in.
-
-    Attributes:
-        shape: makes the answer for one entity from its row.
-        answer, page: the types of the answers for one entity and for a page of them.
-        one, many: the names of one entity and of several.
-        leads: what the trace of one leads to.
-    """
-
-    shape: Shape[Any]
-    answer: type
-    page: type
-    one: str
-    many: str
-    leads: str
-
-    @property
-    def kind(self) -> Kind:
-        """The kind."""
-        return self.shape.kind
-
-
-EPICS = Collection(
-    shapes.EPIC,
-    Epic,
-    EpicPage,
-    "an epic",
-    "epics",
-    "its descendants, and the requirements that these have relationships with",
-)
-USER_STORIES = Collection(
-    shapes.USER_STORY,
-    UserStory,
-    UserStoryPage,
-    "a user story",
-    "user stories",
-    "its epic, its children, and the requirements that these have relationships with",
-)
-REQUIREMENTS = Collection(
-    shapes.REQUIREMENT,
-    Requirement,
-    RequirementPage,
-    "a requirement",
-    "requirements",
-    "up to its epic, to its acceptance criterion, and along relationships both ways",
-)
-ACCEPTANCE_CRITERIA = Collection(
-    shapes.ACCEPTANCE_CRITERION,
-    AcceptanceCriterion,
-    AcceptanceCriterionPage,
-    "an acceptance criterion",
-    "acceptance criteria",
-    "up to its epic, and the requirements that refer to it, with theirs",
-)
-COLLECTIONS = (EPICS, USER_STORIES, REQUIREMENTS, ACCEPTANCE_CRITERIA)
-
-
-def make_list(collection: Collection, parent: Collection | None = None) -> Callable[..., object]:
+def make_list(collection: Entities[object], parent: Entities[object] | None = None) -> Callable[..., object]:
     """Return the service function of the list of all entities of a kind, or of those of one parent."""
     kind = collection.kind
 
@@ -151,25 +89,25 @@ def make_list(collection: Collection, parent: Collection | None = None) -> Calla
     ) -> dict[str, object]:
         selected = parse_filters(filters, [kind])
         owner = (parent.kind, entity_id) if parent and entity_id else None
-        page = current_store().read_page(collection.shape, cursor, limit, selected, owner)
+        page = current_store().read_page(collection, cursor, limit, selected, owner)
         return {kind.table: page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
     whole = f"The {collection.many} of {parent.one}" if parent else f"All {collection.many} that you may see"
     return _describe(read, collection.page, f"{whole}, 50 per page, with the total.")
 
 
-def make_entity(collection: Collection) -> Callable[..., object]:
+def make_entity(collection: Entities[object]) -> Callable[..., object]:
     """Return the service function of one entity of a kind."""
 
     def read(entity_id: str) -> object:
-        return current_store().read_entity(collection.shape, entity_id)
+        return current_store().read_entity(collection, entity_id)
 
     noun = collection.one.partition(" ")[2]
     example = format_reference(collection.kind, 1)
     return _describe(read, collection.answer, f"One {noun}, by UUID or reference ID ({example}).")
 
 
-def make_trace(collection: Collection) -> Callable[..., object]:
+def make_trace(collection: Entities[object]) -> Callable[..., object]:
     """Return the service function of the trace of one entity of a kind."""
 
     def read(entity_id: str, depth: str | None = None, cursor: str | None = None, limit: str | None = None) -> object:

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement
 from quilt_mcp.core import cursors
 from quilt_mcp.requirements.answers import BriefEntity, Cycle, Trace, TracedEntity, TraceLink
 from quilt_mcp.requirements.conditions import match_any
-from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, BY_NAME, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
+from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, BY_NAME, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
 from quilt_mcp.requirements.reads import Reader, build_brief
 from quilt_mcp.requirements.tables import (
     BY_KIND,
@@ -327,18 +327,10 @@ class Walk:
     is_full: bool = False
 
 
-def read_trace(reader: Reader, kind: Kind, entity_id: str, *, depth: int, after: str, limit: int, tag: str) -> Trace:
-    """Read a page of the trace of an entity that the caller may see.
-
-    Args:
-        reader: reads for the caller.
-        kind: the entity's kind.
-        entity_id: the entity's ID.
-        depth: maximum number of steps.
-        after: the key of the last link before the page; empty for the first page.
-        limit: maximum number of links of the page.
-        tag: of the cursors.
-    """
+def read_trace(reader: Reader, kind: Kind, entity_id: str, *, depth: int, cursor: str | None, limit: int) -> Trace:
+    """Read a page of at most `limit` links of the trace of an entity that the caller may see."""
+    tag = cursors.compute_tag("trace", entity_id, depth, reader.scope)
+    after = cursors.decode(cursor, tag) if cursor else ""
     [row] = reader.execute(reader.select_briefs(kind).where(BY_KIND[kind.name].c.id == entity_id))
     result = walk(reader, build_node(kind, row, is_below=True), depth)
     return _make_page(result, depth=depth, after=after, limit=limit, tag=tag)

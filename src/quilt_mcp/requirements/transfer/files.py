@@ -10,8 +10,8 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import BinaryIO, Literal, NamedTuple, TextIO
 
-from quilt_mcp.requirements.transfer.records import FieldValues, parse_record
-from quilt_mcp.requirements.transfer.rejections import InvalidRecord, Rejection, shorten
+from quilt_mcp.requirements.model import FIELDS
+from quilt_mcp.requirements.transfer.records import FieldValues, InvalidRecord, Rejection, parse_record, shorten
 
 RECORD_BYTES = 1_000_000
 """Maximum length of a line or CSV row: more than the longest record needs, with every character escaped."""
@@ -157,34 +157,7 @@ def describe_cells(cells: list[str], header: list[str], *, is_cut: bool) -> str:
     )
 
 
-COLUMNS = (
-    "kind",
-    "id",
-    "reference_id",
-    "username",
-    "email",
-    "name",
-    "user_id",
-    "project_id",
-    "role",
-    "epic_id",
-    "user_story_id",
-    "acceptance_criteria_id",
-    "type_id",
-    "source_requirement_id",
-    "target_requirement_id",
-    "relationship_type_id",
-    "author_id",
-    "creator_id",
-    "assignee_id",
-    "created_by",
-    "priority",
-    "status",
-    "title",
-    "description",
-    "created_at",
-    "updated_at",
-)
+COLUMNS = ("kind", *FIELDS)
 """The fields of all records, in the order in which they are written."""
 # with the wide forms, and with tabs and line breaks, which spreadsheets remove before they look at the next character
 _DANGEROUS = "=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20"

@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, BY_NAME
+from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, BY_NAME, PARENTS
 from quilt_mcp.requirements.transfer.files import Numbered, Parse, Refused, parse_numbered
-from quilt_mcp.requirements.transfer.records import PARENTS, parse_record
-from quilt_mcp.requirements.transfer.rejections import Rejection, shorten
+from quilt_mcp.requirements.transfer.records import Rejection, parse_record, shorten
 from quilt_mcp.requirements.transfer.reqif_structure import ForeignObjects, Structure, find_ends
 from quilt_mcp.requirements.transfer.reqif_xml import (
     PACKED,

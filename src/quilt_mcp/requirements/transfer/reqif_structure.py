@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from quilt_mcp.requirements import kinds
+from quilt_mcp.requirements import model
+from quilt_mcp.requirements.model import RECORDS
 from quilt_mcp.requirements.transfer.files import Refused
-from quilt_mcp.requirements.transfer.records import MODELS
-from quilt_mcp.requirements.transfer.rejections import Rejection, shorten
+from quilt_mcp.requirements.transfer.records import Rejection, shorten
 from quilt_mcp.requirements.transfer.reqif_xml import (
     ACCEPTANCE,
     CHAPTERS,
@@ -35,7 +35,7 @@ _HEADER = ("REQ-IF", "THE-HEADER")
 _TYPES = {"SPEC-OBJECT-TYPE", "SPEC-RELATION-TYPE", "SPECIFICATION-TYPE", "RELATION-GROUP-TYPE"}
 _IN_PLACES = {"CHILDREN", "SPEC-HIERARCHY"}
 _REQUIREMENTS = {"requirement", "requirements"}
-_ENTITIES = {kind.name for kind in kinds.KINDS}
+_ENTITIES = {kind.name for kind in model.KINDS}
 _NAMES_OF_RECORDS = ("reference_id", "username", "name")
 _CRITERION = "acceptance_criterion"
 _STRICTDOC = "strictdoc"
@@ -255,10 +255,10 @@ class Structure:
 
     def _recognize(self, type_id: str) -> str | None:
         if type_id.startswith(OWN):
-            return type_id.removeprefix(OWN) if type_id.removeprefix(OWN) in MODELS else None
+            return type_id.removeprefix(OWN) if type_id.removeprefix(OWN) in RECORDS else None
         kind = self.kinds.get(type_id)
         name = fold(kind.name) if kind else ""
-        if kind is None or name not in MODELS or name == "relationship":
+        if kind is None or name not in RECORDS or name == "relationship":
             return None
         folded = {fold(attribute) for attribute in kind.attributes.values()}
         is_ours = PACKED in folded or {fold(one.name) for one in self.kinds.values()} >= _ENTITIES
@@ -291,7 +291,7 @@ class Structure:
             return
         self._note_heading(identifier, element, self.kinds.get(type_id))
         name = self.kinds[type_id].name if type_id in self.kinds else ""
-        if fold(name) in MODELS.keys() - _REQUIREMENTS:
+        if fold(name) in RECORDS.keys() - _REQUIREMENTS:
             self.skipped[f"kind {shorten(name)}: it has the name of one of ours, but not its attributes"] += 1
 
     def _note_key(self, identifier: str, element: Element, type_id: str, kind: str) -> None:
@@ -381,7 +381,7 @@ _CHILD_OF = "child_of"
 _UNPLACED = "Objects without a specification"
 _SEPARATOR = " / "
 # the types that every database starts with; a record of one would replace its description
-_KNOWN_RELATIONS = {*kinds.ORDERING_RELATIONSHIPS, "relates_to", "conflicts_with"}
+_KNOWN_RELATIONS = {*model.ORDERING_RELATIONSHIPS, "relates_to", "conflicts_with"}
 _KNOWN_TYPES = {"Functional", "Non-Functional", "Business Rule", "Interface", "Data"}
 
 
@@ -458,8 +458,8 @@ class ForeignObjects:
                 path.append(self._structure.headings[place])
             place = self._structure.parents.get(place)
         title = _SEPARATOR.join(reversed(path))
-        if len(title) > kinds.TITLE_LENGTH:
-            title = f"…{title[1 - kinds.TITLE_LENGTH :]}"
+        if len(title) > model.TITLE_LENGTH:
+            title = f"…{title[1 - model.TITLE_LENGTH :]}"
         fields: dict[str, object] = {"kind": "user_story", "id": self._make_id(identifier), "title": title}
         values = self._read_values(element)
         heading = choose((*CHAPTERS, *TITLES), name_values(values))
@@ -560,13 +560,13 @@ def _join(text: str, rest: str) -> str | None:
 
 
 def _cut(title: str) -> str:
-    return title if len(title) <= kinds.TITLE_LENGTH else f"{title[: kinds.TITLE_LENGTH - 1]}…"
+    return title if len(title) <= model.TITLE_LENGTH else f"{title[: model.TITLE_LENGTH - 1]}…"
 
 
 def _split_title(title: str, text: str) -> tuple[str, str]:
     """Return a title of one line, and the text without what the title already says."""
     line = title.strip().split("\n", 1)[0]
     whole = title.strip() if title.strip() != text else ""
-    if len(line) > kinds.TITLE_LENGTH or (line != whole and whole):
+    if len(line) > model.TITLE_LENGTH or (line != whole and whole):
         text = "\n\n".join(one for one in (whole, text) if one)
-    return _cut(line), "" if text == line and len(line) <= kinds.TITLE_LENGTH else text
+    return _cut(line), "" if text == line and len(line) <= model.TITLE_LENGTH else text

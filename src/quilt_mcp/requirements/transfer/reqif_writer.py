@@ -11,9 +11,9 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import TextIO
 
-from quilt_mcp.requirements import kinds
+from quilt_mcp.requirements import model
+from quilt_mcp.requirements.model import LINKS, PARENTS, TABLES
 from quilt_mcp.requirements.tables import Values
-from quilt_mcp.requirements.transfer.records import LINKS, PARENTS, TABLES
 from quilt_mcp.requirements.transfer.reqif_xml import (
     ACCEPTANCE,
     DATATYPES,
@@ -169,7 +169,7 @@ class ReqifWriter:
         self._has_relations = True
         self._put("</SPEC-OBJECTS>\n<SPEC-RELATIONS>\n")
         for requirement, criterion, time in self._places.execute("SELECT * FROM criteria ORDER BY rowid"):
-            ends = f"requirement-{requirement}", f"{kinds.ACCEPTANCE_CRITERIA.name}-{criterion}"
+            ends = f"requirement-{requirement}", f"{model.ACCEPTANCE_CRITERIA.name}-{criterion}"
             self._write_relation(f"criterion-{requirement}", time, ACCEPTANCE, ends, "")
 
     def _write_relationship(self, record: Values) -> None:
@@ -213,10 +213,10 @@ class ReqifWriter:
 
 def _find_place(record: Values) -> str:
     kind = record["kind"]
-    if kind not in kinds.BY_NAME:
+    if kind not in model.BY_NAME:
         return _LISTS
     parent = record.get(PARENTS[kind])
-    above = kinds.BY_NAME[kind].parent
+    above = model.BY_NAME[kind].parent
     return (f"{above}-{parent}" if above else f"{SPECIFICATION}{parent}") if parent else _DEFAULT
 
 

@@ -12,10 +12,8 @@ from typing import BinaryIO
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
-from quilt_mcp.requirements import kinds
-from quilt_mcp.requirements.transfer.files import COLUMNS
-from quilt_mcp.requirements.transfer.records import MODELS, PARENTS
-from quilt_mcp.requirements.transfer.rejections import Rejection, shorten
+from quilt_mcp.requirements.model import ENDS, FIELDS, PARENTS, RECORDS
+from quilt_mcp.requirements.transfer.records import Rejection, shorten
 
 _CHUNK = 65_536
 MOST_TAG_BYTES = 1_000_000
@@ -307,26 +305,10 @@ DATATYPES = {
     "INTEGER": ' MIN="1" MAX="4"',
     "DATE": "",
 }
-_TYPES = {"priority": "INTEGER", "created_at": "DATE", "updated_at": "DATE"}
-_STANDARD_NAMES = {
-    "reference_id": "ReqIF.ForeignID",
-    "title": "ReqIF.Name",
-    "description": "ReqIF.Text",
-    "creator_id": "ReqIF.ForeignCreatedBy",
-    "author_id": "ReqIF.ForeignCreatedBy",
-    "created_at": "ReqIF.ForeignCreatedOn",
-    "updated_at": "ReqIF.ForeignModifiedOn",
-}
-"""The names that ReqIF tools recognise."""
-_NOT_ATTRIBUTES = {
-    "kind",
-    "id",
-    "acceptance_criteria_id",
-    "source_requirement_id",
-    "target_requirement_id",
-    "relationship_type_id",
-}
-"""Identifiers, types and relations have these values."""
+_TYPES = {"priority": "INTEGER", "time": "DATE"}
+"""The data types of the forms of fields. All others are STRING."""
+# relations have these values
+_NOT_ATTRIBUTES = {"id", "acceptance_criteria_id", *ENDS}
 
 CHAPTERS = ("reqif.chaptername", "object heading", "heading")
 TITLES = ("reqif.name", "title", "name", "summary", "object short text")
@@ -363,11 +345,11 @@ def choose(names: Iterable[str], named: Mapping[str, str]) -> str:
 
 def fields_of(kind: str) -> dict[str, str]:
     """Return the fields of a kind that are attributes, with their data types."""
-    left_out = _NOT_ATTRIBUTES | {PARENTS.get(kind, ""), "title" if kind == kinds.ACCEPTANCE_CRITERIA.name else ""}
-    names = [name for name in COLUMNS if name in MODELS[kind].model_fields and name not in left_out]
-    return {name: _TYPES.get(name, "STRING") for name in [*names, PACKED]}
+    left_out = _NOT_ATTRIBUTES | {PARENTS.get(kind, "")}
+    fields = [one for name, one in FIELDS.items() if name in RECORDS[kind].fields and name not in left_out]
+    return {one.name: _TYPES.get(one.form, "STRING") for one in fields} | {PACKED: "STRING"}
 
 
 def name_field(field: str) -> str:
     """Return the name of an attribute for people and other tools."""
-    return _STANDARD_NAMES.get(field, field)
+    return (FIELDS[field].reqif if field in FIELDS else "") or field

@@ -19,7 +19,7 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import Connection, select
 
 from quilt_mcp.core.errors import ResourceExecutionError
-from quilt_mcp.requirements import kinds
+from quilt_mcp.requirements.model import AUTHORS, NAMES, PARENTS, RECORDS, TABLES, TIMES
 from quilt_mcp.requirements.tables import (
     Values,
     acceptance_criteria,
@@ -28,23 +28,11 @@ from quilt_mcp.requirements.tables import (
     requirements,
 )
 from quilt_mcp.requirements.transfer.files import Numbered
-from quilt_mcp.requirements.transfer.records import MODELS, PARENTS, TABLES, FieldValues, parse_record
-from quilt_mcp.requirements.transfer.rejections import InvalidRecord, Rejections
+from quilt_mcp.requirements.transfer.records import FieldValues, InvalidRecord, Rejections, parse_record
 from quilt_mcp.requirements.writing import new_id
 
-NAMES = {
-    "users": "username",
-    "projects": "name",
-    "requirement_types": "name",
-    "relationship_types": "name",
-    **{kind.table: "reference_id" for kind in kinds.KINDS},
-}
-"""For each table that fields refer to, the unique column that people use instead of the ID."""
-AUTHORS = {kind.name: kind.author_column for kind in kinds.KINDS} | {"relationship": "created_by"}
-"""The field with the author of a record, by kind."""
 BATCH = 500
 _PAGES = -50_000  # 50 MB of the spool are kept in memory
-_TIMES = ("created_at", "updated_at")
 _TABLES = f"""
     PRAGMA cache_size = {_PAGES};
     PRAGMA journal_mode = OFF;
@@ -126,7 +114,7 @@ class Spool:
 
     def note_author(self, values: FieldValues) -> None:
         """Remember if a record has no author."""
-        author = AUTHORS.get(values["kind"])
+        author = find_author(values["kind"])
         self.lacks_author |= author is not None and author not in values
 
     def add_refused(self, line: int, fields: object) -> None:
@@ -257,6 +245,11 @@ class Spool:
         self.connection.executemany("UPDATE records SET fields = ? WHERE number = ?", changed)
 
 
+def find_author(kind: str) -> str | None:
+    """Return the field with the author of records of a kind."""
+    return next((name for name in AUTHORS if name in RECORDS[kind].fields), None)
+
+
 def list_unique(table: str) -> list[str]:
     """Return the columns of a table with unique values."""
     return [column for column in ("id", NAMES.get(table), "email" if table == "users" else None) if column]
@@ -293,7 +286,7 @@ def normalize(value: str) -> str | None:
 
 def _load(fields: str) -> FieldValues:
     values: FieldValues = from_json(fields, cache_strings="keys")
-    return values | {name: datetime.fromisoformat(values[name]) for name in _TIMES if name in values}
+    return values | {name: datetime.fromisoformat(values[name]) for name in TIMES if name in values}
 
 
 def _dump(values: FieldValues) -> str:
@@ -379,19 +372,13 @@ def check_criteria(connection: Connection, spool: Spool, rejections: Rejections)
             rejections.add(lines[criterion], "user_story_id", reason)
 
 
-def list_fields(kind: str) -> set[str]:
-    """Return the fields of a kind that are columns of its table. Only epics have a project of their own."""
-    columns = metadata.tables[TABLES[kind]].c
-    return {name for name in MODELS[kind].model_fields if name in columns}
-
-
 def _name_ends(values: Values) -> tuple[str, str, str]:
     return values["source_requirement_id"], values["target_requirement_id"], values["relationship_type_id"]
 
 
 def _merge(values: FieldValues, row: Values) -> None:
     left_out = {PARENTS[values["kind"]]} if "parent" in values else set()
-    for name in list_fields(values["kind"]) - left_out - values.keys():
+    for name in set(RECORDS[values["kind"]].fields) - left_out - values.keys():
         values[name] = row[name]
     _remove_nulls(values)
 

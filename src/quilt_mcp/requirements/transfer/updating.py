@@ -8,11 +8,11 @@ from typing import Literal, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Connection, Table, bindparam, delete, select, update
 
-from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements import model, tables
+from quilt_mcp.requirements.model import LINKS, NAMES, RECORDS, TABLES
 from quilt_mcp.requirements.tables import AnyRow, Values, metadata
-from quilt_mcp.requirements.transfer.records import LINKS, TABLES
-from quilt_mcp.requirements.transfer.rejections import Rejections
-from quilt_mcp.requirements.transfer.spool import BATCH, NAMES, Spool, Spooled, list_fields, read_rows
+from quilt_mcp.requirements.transfer.records import Rejections
+from quilt_mcp.requirements.transfer.spool import BATCH, Spool, Spooled, read_rows
 from quilt_mcp.requirements.writing import update_entities
 
 MOST_LISTED = 1000
@@ -74,7 +74,7 @@ class Changes:
 
 
 # children before their parents; users, projects and types are never deleted
-_DELETABLE = ("relationship", *(kind.name for kind in reversed(kinds.KINDS)))
+_DELETABLE = ("relationship", *(kind.name for kind in reversed(model.KINDS)))
 _relationships, _requirements = tables.requirement_relationships.c, tables.requirements.c
 _REFERRERS: dict[str, tuple[Column[str], ...]] = {
     "epic": (tables.user_stories.c.epic_id,),
@@ -207,7 +207,7 @@ class Updater:
                 self._note(record, row, values)
             else:
                 self.changes.unchanged[kind] += 1
-        if entity := kinds.BY_NAME.get(kind):
+        if entity := model.BY_NAME.get(kind):
             update_entities(self.connection, entity, changed)
         else:
             _write(self.connection, TABLES[kind], changed)
@@ -256,7 +256,7 @@ class Updater:
     def _compare(self, record: Spooled, row: Values) -> Values:
         """Return the values to write. A record that is older than its row is rejected if it differs."""
         values = record.values
-        compared = list_fields(values["kind"]) - {"id", "updated_at"}
+        compared = set(RECORDS[values["kind"]].fields) - {"id", "updated_at"}
         changed = {name: values.get(name) for name in compared if values.get(name) != row[name]}
         if "updated_at" not in row:
             return changed

@@ -6,8 +6,7 @@ Scores of SQLite and PostgreSQL cannot be compared; tiers can. The database of t
 """
 
 import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -42,11 +41,10 @@ from quilt_mcp.core.cursors import parse_limit
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements.answers import SearchPage, SearchResult
-from quilt_mcp.requirements.conditions import Conditions, Selection, restrict
-from quilt_mcp.requirements.kinds import KINDS, Kind
+from quilt_mcp.requirements.conditions import Conditions, Scope, Selection, restrict
+from quilt_mcp.requirements.model import KINDS, Kind
 from quilt_mcp.requirements.reads import Reader
-from quilt_mcp.requirements.search.index import UNFILTERED, Limits, make_limits
-from quilt_mcp.requirements.search.text import (
+from quilt_mcp.requirements.search_text import (
     GAP,
     UNSPACED,
     Group,
@@ -56,7 +54,9 @@ from quilt_mcp.requirements.search.text import (
     compile_fts5,
     compile_tsquery,
 )
+from quilt_mcp.requirements.selecting import DEFAULT
 from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, Id, Statement, Time
+from quilt_mcp.requirements.writing import make_facet
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 100
@@ -168,6 +168,50 @@ def _coalesce(name: str) -> ColumnElement[object]:
 
 
 _COALESCED = [_coalesce(name) for name in _SHOWN]
+
+
+UNFILTERED = Selection()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The filters of a search, apart from the words.
+
+    Attributes:
+        scope: the projects in which the search looks.
+        facets: an entity needs one facet of each of these lists.
+        updated_since: the earliest time of the last change; None does not limit.
+    """
+
+    scope: Scope
+    facets: Sequence[Sequence[str]] = ()
+    updated_since: datetime | None = None
+
+
+def make_limits(
+    scope: Scope, selection: Selection = UNFILTERED, *, most_projects: int = DEFAULT.most_projects
+) -> Limits | None:
+    """Return the limits of a search by a caller; None if no entity is within them.
+
+    Args:
+        scope: what the caller may see.
+        selection: the filters. Its projects are in the scope.
+        most_projects: as in `Thresholds`.
+    """
+    if selection.project_ids:
+        scope = Scope(scope.caller, selection.project_ids)
+    wanted: list[tuple[str, Iterable[object]]] = [
+        ("status", selection.status),
+        ("priority", selection.priority),
+        ("assignee_id", selection.assignee_ids),
+        ("type_id", selection.type_ids),
+    ]
+    if scope.projects and len(scope.projects) <= most_projects:
+        wanted.append(("project_id", scope.projects))
+    if (selection.includes_unassigned and not selection.assignee_ids) or scope.projects == ():
+        return None  # every entity with a status has an assignee
+    facets = [[make_facet(column, value) for value in values] for column, values in wanted if values]
+    return Limits(scope, facets, selection.updated_since)
 
 
 _entries = table(
@@ -407,7 +451,7 @@ def read_search_page(
     """
     size = parse_limit(limit, default=DEFAULT_LIMIT, largest=MAX_LIMIT)
     tag = cursors.compute_tag("search", query, reader.scope, selection)
-    offset = _parse_offset(cursors.decode(cursor, tag)) if cursor else 0
+    offset = int(cursors.decode(cursor, tag, "[0-9]{1,9}")) if cursor else 0
     if reader.is_existing:
         candidates = select_existing(parsed, most=cap + 1, selection=selection)
     else:
@@ -422,11 +466,6 @@ def read_search_page(
         "ignores": ["case"] if reader.is_existing else ["case", "accents"],
         "next_cursor": cursors.encode(str(found.next_offset), tag) if found.next_offset is not None else None,
     }
-
-
-def _parse_offset(text: str) -> int:
-    """Return the offset of a cursor. For other text it is past the end of every list, which `rank` refuses."""
-    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else sys.maxsize
 
 
 def _build_result(hit: Hit) -> SearchResult:

@@ -4,27 +4,34 @@ Each count and each page is an anti-join over an index: of the children's parent
 `acceptance_criteria_id`, or of the primary key. An entity that the caller may not see counts as absent.
 """
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from sqlalchemy import ColumnElement, Table, exists, select
+from sqlalchemy import ColumnElement, Table, exists, literal, literal_column, select, tuple_, union_all
 
 from quilt_mcp.core import cursors
-from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
-from quilt_mcp.requirements.answers import BriefEntity, Coverage, Gap, ProjectName
-from quilt_mcp.requirements.conditions import restrict
-from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
+from quilt_mcp.core.answers import iso
+from quilt_mcp.core.cursors import Page
+from quilt_mcp.core.errors import NotFound
+from quilt_mcp.requirements.answers import BriefEntity, Change, Coverage, Gap, ProjectName
+from quilt_mcp.requirements.conditions import Conditions, Selection, hide, restrict
+from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
 from quilt_mcp.requirements.parameters import CATEGORIES, EntityId
-from quilt_mcp.requirements.projects import find_project, make_unknown_project
-from quilt_mcp.requirements.reads import Reader, build_brief
-from quilt_mcp.requirements.tables import BY_KIND, acceptance_criteria, epics, requirements, user_stories
+from quilt_mcp.requirements.reads import Reader, brief_columns, build_brief, find_project, make_unknown_project
+from quilt_mcp.requirements.selecting import Mark, decode_mark, encode_mark
+from quilt_mcp.requirements.tables import (
+    BY_KIND,
+    AnyRow,
+    Statement,
+    acceptance_criteria,
+    epics,
+    requirements,
+    user_stories,
+)
 
 FIRST = 5
 """The number of entities that are shown of each category if none is asked for."""
-
-Conditions = list[ColumnElement[bool]]
 
 
 @dataclass(frozen=True)
@@ -146,7 +153,7 @@ def read_coverage(
     for category in categories:
         tag = cursors.compute_tag("coverage", category, limited.ids, reader.scope)
         gap, end = _read_gap(reader, category, limited, _parse_position(cursor, tag), limit, counter)
-        following = cursors.encode(str(end), tag) if end else None
+        following = cursors.encode(f"{end.count} {end.total} {end.key}", tag) if end else None
         if following:
             gap["rest"] = _make_uri(category, limited, following, limit if is_page else None)
         gaps.append(gap)
@@ -160,33 +167,24 @@ def read_coverage(
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """Where a page starts. The numbers were counted for the first page.
-
-    Attributes:
-        count: the number of entities of the category.
-        total: the number of entities that could belong to it.
-        key: of the last entity before the page: the place of its kind, and its ID.
-    """
+    """Where a page starts. The numbers were counted for the first page."""
 
     count: int
+    """The number of entities of the category."""
     total: int
+    """The number of entities that could belong to it."""
     key: str
+    """Of the last entity before the page: the place of its kind, and its ID."""
 
-    def __str__(self) -> str:
-        return f"{self.count} {self.total} {self.key}"
+
+_POSITION = r"[0-9]{1,9} [0-9]{1,9} [0-9][0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 def _parse_position(cursor: str | None, tag: str) -> _Position | None:
     if not cursor:
         return None
-    text = cursors.decode(cursor, tag)
-    match = re.fullmatch(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9][0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", text)
-    if match is None:
-        raise InvalidTemplateVariable(
-            "The cursor is not valid for this list.",
-            suggested_actions=["Start without a cursor, and pass each next_cursor unchanged."],
-        )
-    return _Position(int(match[1]), int(match[2]), match[3])
+    count, total, key = cursors.decode(cursor, tag, _POSITION).split(" ")
+    return _Position(int(count), int(total), key)
 
 
 def _read_gap(  # noqa: PLR0917 - one caller
@@ -274,3 +272,77 @@ def _make_uri(category: str, limited: Filter, cursor: str, limit: int | None) ->
         "limit": limit,
     }
     return f"requirements://coverage?{urlencode({name: value for name, value in parameters.items() if value})}"
+
+
+_SHOWN = {"id", "reference_id", "title", "status"}
+
+
+class Changes:
+    """The pages of one list of changes.
+
+    Args:
+        reader: reads for the caller.
+        selection: its projects and its earliest time; the rest does not count.
+        kinds: the kinds of the entities.
+    """
+
+    def __init__(self, reader: Reader, selection: Selection, kinds: Sequence[Kind]) -> None:
+        self._reader = reader
+        self._selection = selection
+        self._kinds = kinds
+        self._dialect = reader.connection.dialect.name
+
+    def read(self, cursor: str | None, limit: int) -> Page[Change]:
+        """Read the page of a cursor, or the first page, for which the number of all rows is counted."""
+        tag = cursors.compute_tag("changes", [kind.name for kind in self._kinds], self._selection, self._reader.scope)
+        mark = decode_mark(cursor, "updated_at", tag)
+        if mark:
+            total = mark.total
+        else:
+            total = sum([self._reader.count(BY_KIND[kind.name], self._limit(kind)) for kind in self._kinds])
+        branches = [self._select(kind, mark, limit + 1).subquery() for kind in self._kinds]
+        merged = union_all(*map(select, branches)).subquery("changes")
+        order = (merged.c.updated_at.desc(), merged.c.id.desc())
+        rows = self._reader.execute(select(merged).order_by(*order).limit(limit + 1))
+        shown = rows[:limit]
+        last = encode_mark(Mark(shown[-1].id, shown[-1].updated_at, total), tag) if len(rows) > limit else None
+        return Page([_build(row) for row in shown], total, last)
+
+    def _select(self, kind: Kind, mark: Mark | None, limit: int) -> Statement:
+        """Return the SELECT of the last changed entities of a kind, which the index of their times has in order."""
+        table = BY_KIND[kind.name]
+        order = (table.c.updated_at, table.c.id)
+        statement = select(
+            *(column for column in brief_columns(kind) if column.key in _SHOWN),
+            literal_column(f"{KINDS.index(kind)}").label("kind"),
+            table.c.created_at,
+            table.c.updated_at,
+            self._reader.name_of(table, f"{kind.author_column.removesuffix('_id')}_name").label("created_by"),
+        ).where(*self._limit(kind))
+        if mark:
+            last = (literal(mark.value, table.c.updated_at.type), literal(mark.row_id, table.c.id.type))
+            statement = statement.where(tuple_(*order) < tuple_(*last))
+        return statement.order_by(*(column.desc() for column in order)).limit(limit)
+
+    def _limit(self, kind: Kind) -> Conditions:
+        table = BY_KIND[kind.name]
+        hidden = {column.name for column in table.c} - {"updated_at"}
+        conditions = self._selection.limit(kind, self._dialect, hidden=hidden) or []
+        if self._reader.scope.projects is not None:
+            conditions += restrict(hide(table.c.project_id, self._dialect), self._reader.scope, self._dialect)
+        # without a time, which only the earlier system allows, nothing is known about a change
+        return [*conditions, table.c.updated_at.is_not(None)]
+
+
+def _build(row: AnyRow) -> Change:
+    kind = KINDS[int(row.kind)]
+    return {
+        "reference_id": row.reference_id,
+        "type": kind.name,
+        "title": row.title,
+        "status": row.status,
+        "change": "created" if row.created_at == row.updated_at else "updated",
+        "at": iso(row.updated_at),
+        "created_by": row.created_by,
+        "uri": f"requirements://{kind.segment}/{row.reference_id}",
+    }

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
-from quilt_mcp.requirements.kinds import BY_PREFIX, DESCRIPTION_LENGTH, format_reference
+from quilt_mcp.requirements.model import BY_PREFIX, DESCRIPTION_LENGTH, format_reference
 
 QUERY_LENGTH = 512
 """Maximum number of characters in a query."""
