@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quilt_mcp.workflows.rules import WorkflowRuleError
+from quilt_mcp.workflows.model import WorkflowRuleError
 from quilt_mcp.workflows.service import workflow_add_step, workflow_create, workflow_get_status, workflow_update_step
 
 pytestmark = pytest.mark.usefixtures("data_dir")

@@ -26,9 +26,8 @@ from quilt_mcp.app.database import migrating
 from quilt_mcp.app.database.engines import Storage
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.settings import Settings
-from quilt_mcp.workflows.database import FAILURES, MIGRATIONS, SCHEMA
 from quilt_mcp.workflows.service import workflow_add_step, workflow_create, workflow_ids, workflow_list_all
-from quilt_mcp.workflows.tables import metadata
+from quilt_mcp.workflows.store import FAILURES, MIGRATIONS, SCHEMA, metadata
 from tests.support import apps
 from tests.support.postgres_server import NoPostgres, PostgresServer, postgres_server
 from tests.support.waiting import SECONDS

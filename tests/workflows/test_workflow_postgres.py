@@ -23,9 +23,9 @@ from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import NotFound, ResourceExecutionError, Unavailable
 from quilt_mcp.http.app import Readiness
 from quilt_mcp.settings import Settings
-from quilt_mcp.workflows import rules as workflow_rules
+from quilt_mcp.workflows import model
+from quilt_mcp.workflows.model import WorkflowRuleError
 from quilt_mcp.workflows.resources import WORKFLOWS
-from quilt_mcp.workflows.rules import WorkflowRuleError
 from quilt_mcp.workflows.service import (
     Workflows,
     workflow_add_step,
@@ -117,7 +117,7 @@ def test_the_answers_are_those_of_a_file(shared: str, tmp_path: Path, repetition
         with workflows().reading() as store:
             workflow = store.load("rna")
             assert workflow is not None
-            answers += [len(workflow.execution_log), store.ids(1), store.count_by_status()]
+            answers += [len(workflow["execution_log"]), store.ids(1), store.count_by_status()]
         return answers
 
     with time_machine.travel(0, tick=False):  # otherwise the order of the list depends on the second of the updates
@@ -193,7 +193,7 @@ def test_a_write_that_raises_is_rolled_back() -> None:
 
     def write_and_fail() -> None:
         with workflows().writing() as store:
-            store.save(workflow_rules.create_workflow("x", "Other", "", None, "2026-01-01T00:00:00Z"))
+            store.save(model.create_workflow("x", "Other", "", None, "2026-01-01T00:00:00Z"))
             raise Bug
 
     with pytest.raises(Bug):

@@ -13,7 +13,7 @@ from typing import BinaryIO, Literal, Protocol, TypedDict
 from sqlalchemy import Connection, func, select
 
 from quilt_mcp.app import current_app
-from quilt_mcp.app.database.schema import Schema, State
+from quilt_mcp.app.database.engines import Schema, State
 from quilt_mcp.commands.export_target import open_target, refuse_database
 from quilt_mcp.commands.import_report import EXPORTING, READING, Imported
 from quilt_mcp.core.errors import ResourceExecutionError

@@ -128,7 +128,6 @@ class Kind:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields of its records."""
         text = _PLANNED if self.statuses else ("author_id", "description")
         return ("id", "reference_id", self.parent_column or "project_id", *self.own, *text, *TIMES)
 
@@ -192,7 +191,6 @@ class RecordType:
         return name in self.links or FIELDS[name].form in {"name", "email", "title"}
 
     def default(self, name: str) -> object:
-        """Return the value of a field that a record does not have; None if it has no default."""
         return self.defaults.get(name) or next(iter(self.choices.get(name, ())), FIELDS[name].default)
 
 

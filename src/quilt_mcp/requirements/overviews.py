@@ -36,23 +36,16 @@ FIRST = 5
 
 @dataclass(frozen=True)
 class Filter:
-    """The limits of the answer, besides the rights of the caller.
-
-    Attributes:
-        epic: an epic and its descendants; None for all epics.
-        project: a project; None for all projects.
-    """
+    """The limits of the answer, besides the rights of the caller."""
 
     epic: BriefEntity | None = None
     project: ProjectName | None = None
 
     @property
     def ids(self) -> tuple[str | None, str | None]:
-        """The IDs of the epic and of the project."""
         return self.epic and self.epic["id"], self.project and self.project["id"]
 
     def limit(self, kind: Kind) -> Conditions:
-        """Return the WHERE conditions for the entities of a kind."""
         table = BY_KIND[kind.name]
         conditions: Conditions = [table.c.project_id == self.project["id"]] if self.project else []
         if self.epic is None:
@@ -99,16 +92,6 @@ _NEEDS_ROWS = {"requirements_without_criterion", "orphans"}
 
 
 def find_filter(reader: Reader, epic: EntityId | None, project: str | None) -> Filter:
-    """Find what to limit the answer to.
-
-    Args:
-        reader: reads for the caller.
-        epic: the ID of an epic.
-        project: the ID or the name of a project.
-
-    Raises:
-        NotFound: the caller sees no such epic or project, or the epic is in another project.
-    """
     if project is not None and reader.is_existing:
         raise make_unknown_project(project)
     found = None if project is None else find_project(reader, project)
@@ -134,19 +117,6 @@ def read_coverage(
     cursor: str | None,
     is_page: bool,
 ) -> Coverage:
-    """Read what is missing.
-
-    Args:
-        reader: reads for the caller.
-        categories: the categories to read.
-        limited: what the answer is limited to.
-        limit: the number of entities to show of each category.
-        cursor: of the page, if there is one category.
-        is_page: whether one category was asked for.
-
-    Raises:
-        InvalidTemplateVariable: the cursor is not valid.
-    """
     gaps: list[Gap] = []
     following: str | None = None
     counter = _Counter(reader, limited)
@@ -227,7 +197,6 @@ class _Counter:
         self._totals: dict[Kind, int] = {}
 
     def count_all(self, kind: Kind) -> int:
-        """Return the number of all of a kind."""
         if kind not in self._totals:
             self._totals[kind] = self._reader.count_entities(kind, self._limited.limit(kind))
         return self._totals[kind]
@@ -278,13 +247,7 @@ _SHOWN = {"id", "reference_id", "title", "status"}
 
 
 class Changes:
-    """The pages of one list of changes.
-
-    Args:
-        reader: reads for the caller.
-        selection: its projects and its earliest time; the rest does not count.
-        kinds: the kinds of the entities.
-    """
+    """The pages of one list of changes."""
 
     def __init__(self, reader: Reader, selection: Selection, kinds: Sequence[Kind]) -> None:
         self._reader = reader

@@ -27,11 +27,7 @@ class EntityId(NamedTuple):
 
 
 def parse_id(kind: Kind, text: str) -> EntityId:
-    """Parse the ID of an entity of this kind: a UUID, or a reference ID such as EP-001.
-
-    Raises:
-        InvalidTemplateVariable: it is neither, or the reference ID of another kind.
-    """
+    """Parse the ID of an entity of this kind: a UUID, or a reference ID such as EP-001."""
     if _UUID.fullmatch(text):
         return EntityId("id", text)
     reference = _REFERENCE.fullmatch(text)
@@ -58,7 +54,6 @@ class Guess(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """The suggested action."""
         return f"Did you mean {self.reference}? Read requirements://{self.kind.segment}/{self.reference}."
 
 
@@ -90,21 +85,12 @@ CATEGORIES = (
 
 
 def parse_depth(text: str | None) -> int:
-    """Parse the maximum number of steps of a trace.
-
-    Raises:
-        InvalidTemplateVariable: it is not an integer from 1 to MAX_DEPTH.
-    """
     advice = f"Omit `depth` for {DEFAULT_DEPTH} steps. To go farther, start another trace at `continue_at`."
     return parse_integer("depth", text, default=DEFAULT_DEPTH, largest=MAX_DEPTH, advice=advice)
 
 
 def parse_category(text: str | None, cursor: str | None, *, has_epic: bool) -> tuple[str, ...]:
-    """Return the categories to read: the given one, or all that apply.
-
-    Raises:
-        InvalidTemplateVariable: it is not a category, or there is a cursor without a category.
-    """
+    """Return the categories to read: the given one, or all that apply."""
     allowed = CATEGORIES[:-1] if has_epic else CATEGORIES
     if text is None:
         if cursor:
@@ -137,16 +123,6 @@ class Position(NamedTuple):
 
 
 def decode_position(cursor: str | None, tag: str, *, lists: int = 1) -> Position:
-    """Return the position of a page.
-
-    Args:
-        cursor: as the client sent it; None for the first page.
-        tag: of the list and its caller.
-        lists: the number of lists that are paged together.
-
-    Raises:
-        InvalidTemplateVariable: `encode_position` did not make this cursor for a list with this tag.
-    """
     if cursor is None:
         return Position(("",) * lists)
     found = cursors.decode_values(cursor, tag, [UUID] * lists + [int] * lists)
@@ -199,17 +175,7 @@ class Sort(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """The parsed parameters, with names that are not resolved yet. An empty tuple does not filter.
-
-    Attributes:
-        status: statuses.
-        priority: priorities, 1 to 4.
-        assignee: usernames or IDs of users, `me` or `none`.
-        type: names or IDs of requirement types.
-        project: names or IDs of projects.
-        updated_since: the earliest time of the last change, in UTC; None does not filter.
-        sort: the order; None for the default order of the list.
-    """
+    """The parsed parameters, with names that are not resolved yet. An empty tuple does not filter."""
 
     status: tuple[str, ...] = ()
     priority: tuple[int, ...] = ()
@@ -225,12 +191,6 @@ class Filters:
 
 
 def list_parameters(kind: Kind, *, has_parent: bool = False) -> list[str]:
-    """Return the names of the parameters of a list of this kind, in the order of their URI.
-
-    Args:
-        kind: the kind.
-        has_parent: whether it is the list of the children of one entity, which are all in the same project.
-    """
     planned = ["status", "priority", "assignee"] if kind.statuses else []
     own = [*(["type"] if kind is REQUIREMENT else []), *([] if has_parent else ["project"])]
     return [*planned, *own, "updated_since", "sort"]
@@ -259,11 +219,6 @@ def list_sort_keys(kinds: Iterable[Kind]) -> list[SortKey]:
 
 
 def parse_filters(texts: FilterTexts, kinds: Sequence[Kind] = KINDS) -> Filters:
-    """Parse the parameters of a list of entities of these kinds.
-
-    Raises:
-        InvalidTemplateVariable: a value is not valid. Whether statuses, users, types and projects exist is not checked.
-    """
     since, order = texts.get("updated_since"), texts.get("sort")
     return Filters(
         status=_split("status", texts.get("status")),
@@ -277,21 +232,12 @@ def parse_filters(texts: FilterTexts, kinds: Sequence[Kind] = KINDS) -> Filters:
 
 
 def parse_changes(since: str | None, project: str | None) -> Filters:
-    """Parse the parameters of a list of changes.
-
-    Raises:
-        InvalidTemplateVariable: a value is not valid. Whether projects exist is not checked.
-    """
     earliest = None if since is None else _parse_time("since", since)
     return Filters(project=_split("project", project), updated_since=earliest)
 
 
 def parse_kinds(text: str | None) -> tuple[Kind, ...]:
-    """Parse the kinds of a list of changes, in their own order; all of them if there is no text.
-
-    Raises:
-        InvalidTemplateVariable: one is unknown.
-    """
+    """Parse the kinds of a list of changes, in their own order; all of them if there is no text."""
     names = [kind.name for kind in KINDS]
     wanted = _split("kind", text) or names
     for one in wanted:
@@ -303,14 +249,7 @@ def parse_kinds(text: str | None) -> tuple[Kind, ...]:
 def refuse_value(
     name: str, value: str, allowed: Collection[str], *, more: str | None = None
 ) -> InvalidTemplateVariable:
-    """Return the failure for a value that a parameter cannot have.
-
-    Args:
-        name: the parameter.
-        value: the value.
-        allowed: the values that the caller may know; they are listed, and the most similar one is suggested.
-        more: the suggested action that leads to further values.
-    """
+    """Return the failure for a value that a parameter cannot have."""
     shown = ", ".join(list(allowed)[:MAX_SHOWN]) + (", …" if len(allowed) > MAX_SHOWN else "")
     by_folded = {one.casefold(): one for one in allowed}
     near = get_close_matches(value.casefold(), by_folded, n=1)

@@ -87,13 +87,6 @@ def may_read_users(connection: Connection) -> bool:
 
 @cache  # to create the subqueries takes longer than to read an entity
 def select_columns(table: Table, columns: tuple[str, ...], *, has_users: bool) -> tuple[ColumnElement[object], ...]:
-    """Return the columns of an answer: those of the table, and the names beside its IDs.
-
-    Args:
-        table: the table.
-        columns: the keys of the answer.
-        has_users: whether the names of users can be read; if not, they are null.
-    """
     return tuple(table.c[key] if key in table.c else select_name(table, key, has_users=has_users) for key in columns)
 
 
@@ -135,9 +128,6 @@ class Reader:
         scope: what the caller may see.
         has_users: whether the names of users can be read.
         is_existing: whether it is a database of the earlier requirements system: without projects and search index.
-
-    Attributes:
-        connection: as given, as are `scope`, `has_users` and `is_existing`.
     """
 
     def __init__(
@@ -150,26 +140,16 @@ class Reader:
 
     @property
     def dialect(self) -> str:
-        """`sqlite` or `postgresql`."""
         return self.connection.dialect.name
 
     def find_id(self, kind: Kind, entity_id: EntityId) -> str:
-        """Return the UUID of an entity.
-
-        Raises:
-            NotFound: the entity does not exist, or the caller may not see it.
-        """
         table = BY_KIND[kind.name]
         statement = select(table.c.id).where(table.c[entity_id.column] == bindparam("value"))
         row = self._find(kind, entity_id, statement)
         return str(row.id)
 
     def read_entity(self, collection: Entities[A], entity_id: EntityId) -> A:
-        """Read one entity, with one statement.
-
-        Raises:
-            NotFound: the entity does not exist, or the caller may not see it.
-        """
+        """Read one entity, with one statement."""
         statement = _select_entity(collection, entity_id.column, has_users=self.has_users)
         return collection.build(self._find(collection.kind, entity_id, statement))
 
@@ -205,7 +185,6 @@ class Reader:
         return Page([build(row) for row in rows[:limit]], total, following)
 
     def list_references(self, kind: Kind, prefix: str, limit: int) -> list[str]:
-        """List the first reference IDs that start with a prefix, sorted."""
         table = BY_KIND[kind.name]
         column: ColumnElement[str] = table.c.reference_id
         if self.dialect == "postgresql":
@@ -215,7 +194,6 @@ class Reader:
         return [row.reference_id for row in rows]
 
     def list_titles(self, kind: Kind, *, after: str, limit: int) -> list[Title]:
-        """List the entities that follow an ID."""
         table = BY_KIND[kind.name]
         title = table.c.title if kind.statuses else func.substr(table.c.description, 1, model.TITLE_LENGTH)
         columns = (table.c.id, table.c.reference_id, title.label("title"), table.c.updated_at)
@@ -223,7 +201,6 @@ class Reader:
         return [Title(*row) for row in self.execute(_start_after(statement, table, after).limit(limit))]
 
     def _find(self, kind: Kind, entity_id: EntityId, statement: Statement) -> AnyRow:
-        """Return the row that a SELECT with the parameter `value` finds."""
         visible = self.restrict(BY_KIND[kind.name])
         limited = statement.where(*visible) if visible else statement
         for row in self.execute(limited, {"value": entity_id.value}):
@@ -235,11 +212,9 @@ class Reader:
         )
 
     def columns_of(self, collection: Entities[A]) -> tuple[ColumnElement[object], ...]:
-        """Return the columns that an answer needs."""
         return select_columns(BY_KIND[collection.kind.name], collection.columns, has_users=self.has_users)
 
     def name_of(self, table: Table, key: str) -> ColumnElement[object]:
-        """Return the column with the name beside an ID of a table, such as `creator_name`."""
         return select_name(table, key, has_users=self.has_users)
 
     def restrict(self, table: Table) -> list[ColumnElement[bool]]:
@@ -249,7 +224,6 @@ class Reader:
         return restrict(table.c.project_id, self.scope, self.dialect)
 
     def count(self, rows: FromClause, conditions: Sequence[ColumnElement[bool]]) -> int:
-        """Count the rows that fulfil the conditions."""
         [counted] = self.execute(select(func.count().label("total")).select_from(rows).where(*conditions))
         return int(counted.total)
 
@@ -258,13 +232,7 @@ class Reader:
         return select(*brief_columns(kind), *more).where(*self.restrict(BY_KIND[kind.name]))
 
     def count_entities(self, kind: Kind, conditions: Sequence[ColumnElement[bool]], *, by_index: bool = True) -> int:
-        """Return the number of entities of a kind that meet these conditions and that the caller may see.
-
-        Args:
-            kind: the kind.
-            conditions: the conditions.
-            by_index: see `conditions.restrict`.
-        """
+        """Return the number of entities of a kind that meet these conditions and that the caller may see."""
         table = BY_KIND[kind.name]
         visible = restrict(table.c.project_id, self.scope, self.dialect, by_index=by_index)
         return self.count(table, [*visible, *conditions])
@@ -462,7 +430,6 @@ def _join(other: ColumnElement[str]) -> FromClause:
 
 
 def read_types(reader: Reader, cursor: str | None, limit: int) -> Page[RequirementType]:
-    """Read a page of the requirement types."""
     columns = [requirement_types.c.id, requirement_types.c.name, requirement_types.c.description]
     tag = cursors.compute_tag("requirement_types")
     return reader.list_rows(requirement_types, columns, [], _build_type, tag, cursor, limit)
@@ -495,18 +462,12 @@ def _build_project(row: AnyRow) -> Project:
 
 
 def find_project(reader: Reader, text: str) -> ProjectName:
-    """Find a project of the caller by its ID or its name.
-
-    Raises:
-        NotFound: it does not exist, or the caller is not a member.
-    """
     for row in reader.execute(_select_names(reader).where(_matches(text))):
         return {"id": row.id, "name": row.name}
     raise make_unknown_project(text)
 
 
 def list_names(reader: Reader, prefix: str, limit: int) -> list[str]:
-    """List the first names of the caller's projects that start with a prefix."""
     # not LIKE and not the default order, in which the two databases differ
     starts = func.substr(projects.c.name, 1, len(prefix)) == prefix
     order = projects.c.name.collate("C" if reader.dialect == "postgresql" else "BINARY")
@@ -515,7 +476,6 @@ def list_names(reader: Reader, prefix: str, limit: int) -> list[str]:
 
 
 def make_unknown_project(text: str) -> NotFound:
-    """Return the failure for a project that the caller cannot find."""
     return NotFound(
         f"Project {text!a} not found.",
         details="It does not exist, or you are not a member.",

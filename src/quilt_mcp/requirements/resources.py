@@ -48,13 +48,7 @@ def has_database() -> bool:
 
 
 class EntityProvider:
-    """Lists the entities of one kind.
-
-    Attributes:
-        kind: the kind.
-        name: the name in logs, metrics and `_meta`.
-        prefix: the prefix of the entities' URIs.
-    """
+    """Lists the entities of one kind."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -209,11 +203,7 @@ RESOURCES = [
 
 
 async def check_database() -> None:
-    """Check the requirements database. Does nothing if it is a local file.
-
-    Raises:
-        ResourceFailure: the database does not respond, or has other tables.
-    """
+    """Check the requirements database. Does nothing if it is a local file."""
     if current_app().settings_as(RequirementsSettings).database_url is None:
         return
     await run_in_pool("readiness", service.check_database)

@@ -91,14 +91,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A page of hits.
-
-    Attributes:
-        hits: the best first.
-        total: the number of matches, at most the cap.
-        total_is_exact: False if there are more matches than the cap.
-        next_offset: the offset of the next page; None on the last page.
-    """
+    """A page of hits."""
 
     hits: list[Hit]
     total: int
@@ -107,19 +100,6 @@ class Found:
 
 
 def rank(connection: Connection, candidates: Sequence[Statement], *, limit: int, offset: int, cap: int) -> Found:
-    """Rank candidates. Return a page of them.
-
-    Args:
-        connection: to the database.
-        candidates: selects of kind, entity_id, reference_id, tier and score, each of at most cap + 1 rows. Without
-            selects, nothing is found.
-        limit: hits per page, 1 to 100.
-        offset: position of the first hit of the page in the ranking, from 0 to the cap.
-        cap: maximum number of hits that can be paged through.
-
-    Raises:
-        InvalidTemplateVariable: the limit or the offset is out of bounds.
-    """
     if not (1 <= limit <= MAX_LIMIT and 0 <= offset <= cap):
         raise InvalidTemplateVariable(
             "The cursor is past the last result.",
@@ -175,13 +155,7 @@ UNFILTERED = Selection()
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The filters of a search, apart from the words.
-
-    Attributes:
-        scope: the projects in which the search looks.
-        facets: an entity needs one facet of each of these lists.
-        updated_since: the earliest time of the last change; None does not limit.
-    """
+    """The filters of a search, apart from the words."""
 
     scope: Scope
     facets: Sequence[Sequence[str]] = ()
@@ -191,13 +165,7 @@ class Limits:
 def make_limits(
     scope: Scope, selection: Selection = UNFILTERED, *, most_projects: int = DEFAULT.most_projects
 ) -> Limits | None:
-    """Return the limits of a search by a caller; None if no entity is within them.
-
-    Args:
-        scope: what the caller may see.
-        selection: the filters. Its projects are in the scope.
-        most_projects: as in `Thresholds`.
-    """
+    """Return the limits of a search by a caller; None if no entity is within them."""
     if selection.project_ids:
         scope = Scope(scope.caller, selection.project_ids)
     wanted: list[tuple[str, Iterable[object]]] = [
@@ -242,12 +210,6 @@ def select_candidates(query: ParsedQuery, limits: Limits, dialect: str, *, most:
     """Return selects of kind, entity_id, reference_id, tier and score, for the entities that match within limits.
 
     An entity can be in several selects; its first tier counts. A higher score is better.
-
-    Args:
-        query: the parsed query.
-        limits: what limits the search, apart from the words.
-        dialect: `sqlite` or `postgresql`.
-        most: maximum number of rows of each select that searches texts.
     """
     # Facets only make a search faster as far as the scope is concerned: what a caller may see is compared again.
     conditions = restrict(_entries.c.project_id, limits.scope, dialect)
@@ -352,13 +314,7 @@ _HAS_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 def select_existing(query: ParsedQuery, *, most: int, selection: Selection = UNFILTERED) -> list[Statement]:
-    """Return selects of kind, entity_id, reference_id, tier and score, for the entities that match.
-
-    Args:
-        query: the parsed query.
-        most: maximum number of rows of each select that searches texts.
-        selection: the filters. Kinds that none of them can match have no select.
-    """
+    """Return selects of kind, entity_id, reference_id, tier and score, for the entities that match."""
     limits = {kind: selection.limit(kind, "postgresql") for kind in KINDS}
     limited = {kind: conditions for kind, conditions in limits.items() if conditions is not None}
     selects = list(_select_equal_references(query, limited))
@@ -396,8 +352,6 @@ def _select_entities(kind: Kind, tier: ColumnElement[int]) -> Statement:
 
 
 def _match(query: ParsedQuery, texts: Sequence[AnyColumn]) -> ColumnElement[bool]:
-    """Return the condition that one group of terms occurs in these texts."""
-
     def find(term: Term) -> list[ColumnElement[bool]]:
         pattern = _make_pattern(term)
         return [text.regexp_match(pattern, flags="i") for text in texts]
@@ -434,21 +388,6 @@ def read_search_page(
     selection: Selection,
     most_projects: int,
 ) -> SearchPage:
-    """Read a page of the entities that match a query and that the caller may see.
-
-    Args:
-        reader: reads for the caller.
-        query: the query, as given.
-        parsed: the parsed query.
-        cursor: of the page; None for the first.
-        limit: results per page, 1 to 100.
-        cap: maximum number of matches of each tier that are ranked, and of results that can be paged through.
-        selection: the filters.
-        most_projects: as in `Thresholds`.
-
-    Raises:
-        InvalidTemplateVariable: the cursor or the limit is not valid.
-    """
     size = parse_limit(limit, default=DEFAULT_LIMIT, largest=MAX_LIMIT)
     tag = cursors.compute_tag("search", query, reader.scope, selection)
     offset = int(cursors.decode(cursor, tag, "[0-9]{1,9}")) if cursor else 0

@@ -63,12 +63,7 @@ _MOST_NAMES = 1000
 
 
 class FilterNames:
-    """Finds for one caller what the values of filters name.
-
-    Args:
-        reader: reads for the caller.
-        username: the caller's name in the database; None without one.
-    """
+    """Finds for one caller what the values of filters name."""
 
     def __init__(self, reader: Reader, username: str | None) -> None:
         self._reader = reader
@@ -76,11 +71,7 @@ class FilterNames:
         self._dialect = reader.dialect
 
     def resolve(self, filters: Filters, kinds: Sequence[Kind] = KINDS) -> Selection:
-        """Replace the names in filters with IDs, for a list of entities of these kinds.
-
-        Raises:
-            InvalidTemplateVariable: a value names nothing that the caller may see.
-        """
+        """Replace the names in filters with IDs, for a list of entities of these kinds."""
         self._check_statuses(filters.status, kinds)
         return Selection(
             status=filters.status,
@@ -125,7 +116,6 @@ class FilterNames:
         return [row.name for row in self._reader.execute(statement)]
 
     def _check_statuses(self, values: Sequence[str], kinds: Sequence[Kind]) -> None:
-        """Refuse statuses that no entity of these kinds can have."""
         known = {status for kind in kinds for status in kind.statuses}
         for value in values:
             if value not in known and not (self._reader.is_existing and self._occurs(value, kinds)):
@@ -156,12 +146,10 @@ class FilterNames:
         return str(rows[0].id)
 
     def _find_types(self, values: Sequence[str]) -> tuple[str, ...]:
-        """Return the IDs of requirement types."""
         more = "Read requirements://requirements-types for all types."
         return self._find("type", values, requirement_types.c.name, [], more=more)
 
     def _find_projects(self, values: Sequence[str]) -> tuple[str, ...]:
-        """Return the IDs of projects of the caller."""
         if values and self._reader.is_existing:
             raise InvalidTemplateVariable(
                 "`project` is not allowed: a database of the earlier requirements system has no projects.",
@@ -287,16 +275,11 @@ class Mark(NamedTuple):
 
 
 def encode_mark(mark: Mark, tag: str) -> str:
-    """Return the cursor of the page that starts after this row."""
     return cursors.encode_values([UUID(mark.row_id).bytes, mark.total, mark.value], tag)
 
 
 def decode_mark(cursor: str | None, key: SortKey | None, tag: str) -> Mark | None:
-    """Return the last row before a page of a list that is sorted by a key; None for the first page.
-
-    Raises:
-        InvalidTemplateVariable: `encode_mark` did not make this cursor for a list with this tag.
-    """
+    """Return the last row before a page of a list that is sorted by a key; None for the first page."""
     if cursor is None:
         return None
     row_id, total, value = cursors.decode_values(cursor, tag, [bytes, int, _TYPES[key]])
@@ -334,15 +317,7 @@ _LEADS = {
 
 
 class SelectedPages(Generic[A]):
-    """The pages of one filtered or sorted list.
-
-    Args:
-        reader: reads for the caller.
-        collection: of the entities.
-        selection: the filters and the order.
-        parent: the ID of the parent of all entities; None for all entities of the kind.
-        thresholds: decide between the ways to read.
-    """
+    """The pages of one filtered or sorted list."""
 
     def __init__(
         self,
@@ -370,11 +345,7 @@ class SelectedPages(Generic[A]):
         return self._sort and self._sort.key
 
     def read(self, cursor: str | None, limit: int) -> Page[A]:
-        """Read the page of a cursor, or the first page.
-
-        Raises:
-            InvalidTemplateVariable: the cursor is not one of this list.
-        """
+        """Read the page of a cursor, or the first page."""
         scope = self._reader.scope
         tag = cursors.compute_tag(self._collection.kind.segment, self._parent, self._given, scope)
         mark, lead = decode_mark(cursor, self.sort_key, tag), self._find_lead()
@@ -418,7 +389,6 @@ class SelectedPages(Generic[A]):
         return conditions
 
     def _select_ids(self, lead: str | None, total: int, mark: Mark | None, limit: int) -> Statement:
-        """Return the SELECT of the IDs and the sort keys of a page."""
         few_rows = self._thresholds.few_rows
         if self._keys:
             is_small = total <= few_rows or self._parent is not None
@@ -457,15 +427,7 @@ class SelectedPages(Generic[A]):
         *,
         sorts: bool = False,
     ) -> Statement:
-        """Return the SELECT of the IDs and the sort keys of a page.
-
-        Args:
-            selection: the filters.
-            indexed: the columns with indexes that SQLite may use.
-            mark: the last row before the page.
-            limit: the number of rows.
-            sorts: whether to find all rows and sort them, instead of reading an index in order.
-        """
+        """Return the SELECT of the IDs and the sort keys of a page."""
         labelled = [key.label(f"key{place}") for place, key in enumerate(self._keys)]
         statement = select(self._table.c.id, *labelled).where(*self._limit(selection, indexed))
         order = [*self._keys, self._table.c.id]
@@ -477,7 +439,6 @@ class SelectedPages(Generic[A]):
         return statement.order_by(*self._order(order[:-1], order[-1])).limit(limit)
 
     def _follow(self, mark: Mark, order: Sequence[AnyColumn]) -> ColumnElement[bool]:
-        """Return the condition for the rows that follow a row."""
         *keys, row_id = order
         is_descending = self._sort is not None and self._sort.descending
         if keys and mark.value is None:

@@ -37,11 +37,7 @@ MAX_COMPLETIONS = 101
 
 
 class Requirements:
-    """The requirements database of one app. It is opened when it is first used, so a server starts without SQLAlchemy.
-
-    Args:
-        settings: of the requirements domain.
-    """
+    """The requirements database of one app. It is opened on first use, so a server starts without SQLAlchemy."""
 
     def __init__(self, settings: RequirementsSettings) -> None:
         self._settings = settings
@@ -63,22 +59,15 @@ class Requirements:
 
 
 def current_store() -> "RequirementsStore":
-    """Return the requirements database of the current app."""
     return current_app().part(Requirements).open()
 
 
 def check_database() -> None:
-    """Check that the database can be read.
-
-    Raises:
-        ResourceFailure: as `Database.reading`.
-    """
     with current_store().database.reading():
         pass
 
 
 def make_list(collection: Entities[object], parent: Entities[object] | None = None) -> Callable[..., object]:
-    """Return the service function of the list of all entities of a kind, or of those of one parent."""
     kind = collection.kind
 
     def read(
@@ -97,8 +86,6 @@ def make_list(collection: Entities[object], parent: Entities[object] | None = No
 
 
 def make_entity(collection: Entities[object]) -> Callable[..., object]:
-    """Return the service function of one entity of a kind."""
-
     def read(entity_id: str) -> object:
         return current_store().read_entity(collection, entity_id)
 
@@ -108,8 +95,6 @@ def make_entity(collection: Entities[object]) -> Callable[..., object]:
 
 
 def make_trace(collection: Entities[object]) -> Callable[..., object]:
-    """Return the service function of the trace of one entity of a kind."""
-
     def read(entity_id: str, depth: str | None = None, cursor: str | None = None, limit: str | None = None) -> object:
         return current_store().read_trace(collection.kind, entity_id, depth, cursor, limit)
 
@@ -162,7 +147,6 @@ def search(
 
 
 def complete_ids(kind: Kind, prefix: str) -> list[str]:
-    """Return the first reference IDs of a kind that start with a prefix."""
     return current_store().list_references(kind, prefix, MAX_COMPLETIONS)
 
 
@@ -240,15 +224,12 @@ def list_projects(cursor: str | None = None, limit: str | None = None) -> Projec
 
 
 def complete_projects(prefix: str) -> list[str]:
-    """Return the first names of projects that start with a prefix."""
     return current_store().list_project_names(prefix, MAX_COMPLETIONS)
 
 
 def complete_categories(prefix: str) -> list[str]:
-    """Return the categories of coverage that start with a prefix."""
     return [category for category in CATEGORIES if category.startswith(prefix)]
 
 
 def complete_depths(prefix: str) -> list[str]:
-    """Return the depths of a trace that start with a prefix."""
     return [str(depth) for depth in range(1, MAX_DEPTH + 1) if str(depth).startswith(prefix)]

@@ -47,30 +47,18 @@ A = TypeVar("A")
 
 
 class RequirementsStore:
-    """One database.
-
-    Attributes:
-        settings: of the requirements domain.
-        database: the connections.
-        thresholds: decide between the ways to read.
-    """
+    """One database."""
 
     def __init__(self, settings: RequirementsSettings, thresholds: Thresholds = DEFAULT) -> None:
         self.settings, self.thresholds = settings, thresholds
         self.database: Database = open_database(settings)
 
     def close(self) -> None:
-        """Close every connection."""
         self.database.close()
 
     @contextmanager
     def open_reader(self, scope: Scope | None = None) -> Iterator[Reader]:
-        """Open a reader for the current caller, with a scope or with what the caller may see now.
-
-        Raises:
-            UnknownUser: the caller is not a user of the database.
-            ResourceFailure: as `Database.reading`.
-        """
+        """Open a reader for the current caller, with a scope or with what the caller may see now."""
         with self.database.reading() as connection:
             caller, is_existing = identity.current(), self.database.is_existing
             if scope is None:
@@ -84,23 +72,17 @@ class RequirementsStore:
         return str(caller.claims.get(self.settings.requirements_user_claim, caller.subject))
 
     def select(self, reader: Reader, filters: Filters, kinds: Sequence[Kind]) -> Selection:
-        """Find what the values of filters name, for a list of entities of these kinds.
-
-        Raises:
-            InvalidTemplateVariable: a value names nothing that the caller may see.
-        """
+        """Find what the values of filters name, for a list of entities of these kinds."""
         return self._names_for(reader).resolve(filters, kinds)
 
     def _names_for(self, reader: Reader) -> FilterNames:
         return FilterNames(reader, self._username(identity.current()))
 
     def find_scope(self) -> Scope:
-        """Return what the current caller may see now."""
         with self.open_reader() as reader:
             return reader.scope
 
     def read_entity(self, collection: Entities[A], text: str) -> A:
-        """Read the entity with this ID."""
         entity_id = self._parse_id(collection.kind, text)
         with self.open_reader() as reader:
             return reader.read_entity(collection, entity_id)
@@ -125,26 +107,22 @@ class RequirementsStore:
             return pages.read(cursor, size)
 
     def read_types(self, cursor: str | None, limit: str | None) -> Page[RequirementType]:
-        """Read a page of the requirement types."""
         size = parse_limit(limit)
         with self.open_reader() as reader:
             return read_types(reader, cursor, size)
 
     def read_hierarchy(self, text: str, cursor: str | None, limit: str | None) -> EpicHierarchy:
-        """Read the epic with this ID, and a page of its descendants."""
         entity_id, size = self._parse_id(model.EPIC, text), parse_limit(limit, default=MAX_LIMIT)
         with self.open_reader() as reader:
             return read_hierarchy(reader, reader.read_entity(EPICS, entity_id), cursor, size)
 
     def read_relationships(self, text: str, cursor: str | None, limit: str | None) -> RequirementRelationships:
-        """Read the requirement with this ID, and a page of its relationships."""
         entity_id = self._parse_id(model.REQUIREMENT, text)
         size = parse_limit(limit, default=MAX_RELATIONSHIPS, largest=MAX_RELATIONSHIPS)
         with self.open_reader() as reader:
             return read_relationships(reader, reader.read_entity(REQUIREMENTS, entity_id), cursor, size)
 
     def search(self, query: str, cursor: str | None, limit: str | None, filters: Filters) -> SearchPage:
-        """Read a page of the entities that match a query and filters."""
         parsed = parse_query(query)
         with self.open_reader() as reader:
             return read_search_page(
@@ -159,7 +137,6 @@ class RequirementsStore:
             )
 
     def read_trace(self, kind: Kind, text: str, depth: str | None, cursor: str | None, limit: str | None) -> Trace:
-        """Read a page of the trace of the entity with this ID."""
         entity_id, steps, size = self._parse_id(kind, text), parse_depth(depth), parse_limit(limit)
         with self.open_reader() as reader:
             return read_trace(reader, kind, reader.find_id(kind, entity_id), depth=steps, cursor=cursor, limit=size)
@@ -167,7 +144,6 @@ class RequirementsStore:
     def read_coverage(
         self, epic: str | None, project: str | None, category: str | None, cursor: str | None, limit: str | None
     ) -> Coverage:
-        """Read what is missing, in everything or in an epic or a project."""
         categories = parse_category(category, cursor, has_epic=epic is not None)
         size = parse_limit(limit, default=DEFAULT_LIMIT if category else FIRST)
         epic_id = None if epic is None else self._parse_id(model.EPIC, epic)
@@ -181,44 +157,34 @@ class RequirementsStore:
     def read_changes(
         self, filters: Filters, wanted: Sequence[Kind], cursor: str | None, limit: str | None
     ) -> Page[Change]:
-        """Read a page of the entities of some kinds, the last changed first."""
         size = parse_limit(limit)
         with self.open_reader() as reader:
             return Changes(reader, self.select(reader, filters, wanted), wanted).read(cursor, size)
 
     def read_projects(self, cursor: str | None, limit: str | None) -> Page[Project]:
-        """Read a page of the caller's projects."""
         size = parse_limit(limit)
         with self.open_reader() as reader:
             return read_projects(reader, cursor, size)
 
     def list_project_names(self, prefix: str, limit: int) -> list[str]:
-        """List the first names of the caller's projects that start with a prefix."""
         with self.open_reader() as reader:
             return [] if reader.is_existing else list_names(reader, prefix, limit)
 
     def list_filter_values(self, parameter: str, kind: Kind, prefix: str, limit: int) -> list[str]:
-        """List the first values of a parameter of the list of a kind that start with a prefix."""
         with self.open_reader() as reader:
             names = self._names_for(reader)
             return names.list_values(parameter, [kind], prefix, limit)
 
     def list_references(self, kind: Kind, prefix: str, limit: int) -> list[str]:
-        """List the first reference IDs that start with a prefix."""
         with self.open_reader() as reader:
             return reader.list_references(kind, prefix, limit)
 
     def list_titles(self, kind: Kind, scope: Scope, *, after: str, limit: int) -> list[Title]:
-        """List the entities that follow an ID."""
         with self.open_reader(scope) as reader:
             return reader.list_titles(kind, after=after, limit=limit)
 
     def _parse_id(self, kind: Kind, text: str) -> EntityId:
-        """Parse an ID. If it is not valid, suggest the most similar entity that the caller may see.
-
-        Raises:
-            InvalidTemplateVariable: it is not valid for this kind.
-        """
+        """Parse an ID. If it is not valid, suggest the most similar entity that the caller may see."""
         try:
             return parameters.parse_id(kind, text)
         except InvalidTemplateVariable as refusal:

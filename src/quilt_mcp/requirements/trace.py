@@ -28,14 +28,7 @@ from quilt_mcp.requirements.tables import (
 
 
 class Relation(NamedTuple):
-    """A relationship.
-
-    Attributes:
-        id: its ID.
-        source: the requirement from which it leads.
-        target: the requirement to which it leads.
-        type: the name of its type.
-    """
+    """A relationship."""
 
     id: str
     source: str
@@ -126,16 +119,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link, in the direction in which it was followed.
-
-    Attributes:
-        source: from this entity.
-        target: to this entity.
-        name: what the target is to the source.
-        direction: of a relationship; None for other links.
-        relationship_type: the name of a relationship's type; None for other links.
-        relationship_id: of a relationship; None for other links.
-    """
+    """A link, in the direction in which it was followed."""
 
     source: Node
     target: Node
@@ -174,24 +158,14 @@ class FoundLinks:
 
 
 class LinkReader:
-    """Reads the links of entities, with a constant number of statements.
-
-    Args:
-        reader: reads for the caller.
-        max_rows: maximum number of rows of each statement.
-    """
+    """Reads the links of entities, with a constant number of statements."""
 
     def __init__(self, reader: Reader, max_rows: int) -> None:
         self._reader = reader
         self._max_rows = max_rows
 
     def read_links(self, nodes: Sequence[Node], known: Mapping[str, Node]) -> FoundLinks:
-        """Read the links of some entities.
-
-        Args:
-            nodes: the entities.
-            known: entities that need not be read again, by ID.
-        """
+        """Read the links of some entities."""
         by_id = {node.id: node for node in nodes}
         found = [FoundLinks(self._read_upwards(nodes, known), None)]
         found += [self._read_downwards(by_id, parent, kind) for parent, kind in _DOWNWARDS]
@@ -291,13 +265,7 @@ MAX_PATH = 50
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A link of a trace.
-
-    Attributes:
-        distance: of the target from the start, along this link.
-        link: the link.
-        is_repeated: whether an earlier link leads to the same target.
-    """
+    """A link of a trace."""
 
     distance: int
     link: Link
@@ -337,14 +305,7 @@ def read_trace(reader: Reader, kind: Kind, entity_id: str, *, depth: int, cursor
 
 
 def walk(reader: Reader, start: Node, depth: int, *, max_links: int = MAX_LINKS) -> Walk:
-    """Follow the links of an entity.
-
-    Args:
-        reader: reads for the caller.
-        start: the entity.
-        depth: maximum number of steps from it.
-        max_links: maximum number of links.
-    """
+    """Follow the links of an entity."""
     # Each link is found from both ends, so rows can be links that are listed. If there are more rows than this, there
     # are more links than the maximum allows.
     links = LinkReader(reader, max_rows=max_links + 1)

@@ -33,7 +33,6 @@ def make_facet(column: str, value: object) -> str:
 
 
 def make_facets(row: Mapping[str, object]) -> list[str]:
-    """Return the facets of an entity, from its columns."""
     return [make_facet(column, row[column]) for column in LETTERS if row.get(column) is not None]
 
 
@@ -167,7 +166,6 @@ def new_id() -> str:
 
 
 def make_times() -> Values:
-    """Return the times of a new row."""
     return dict.fromkeys(("created_at", "updated_at"), datetime.now(UTC))
 
 
@@ -179,11 +177,6 @@ def create_entities(connection: Connection, kind: Kind, rows: Iterable[Mapping[s
         kind: the kind of all of them.
         rows: values by column. Required are the parent, the author (creator_id or author_id), the text (title or
             description) and type_id. By default the project is the parent's and the assignee is the creator.
-
-    Raises:
-        LookupError: a parent does not exist.
-        ResourceExecutionError: no higher number is left for a reference ID.
-        IntegrityError: a value violates a constraint.
     """
     complete = [_fill_defaults(kind, row) for row in rows]
     if not complete:
@@ -196,17 +189,6 @@ def create_entities(connection: Connection, kind: Kind, rows: Iterable[Mapping[s
 
 
 def update_entities(connection: Connection, kind: Kind, changed: Iterable[tuple[Values, Values]]) -> None:
-    """Change entities of a kind.
-
-    Args:
-        connection: see above.
-        kind: the kind of all of them.
-        changed: for each entity, all its columns as they are, and the new values by column.
-
-    Raises:
-        LookupError: a parent does not exist.
-        IntegrityError: a value violates a constraint.
-    """
     rows = [(row | values, values) for row, values in changed]
     moved = [(row, values) for row, values in rows if kind.parent_column in values]
     _set_projects(connection, kind, [row for row, _ in moved])
@@ -284,7 +266,6 @@ def _set_references(connection: Connection, kind: Kind, rows: list[Values]) -> N
 
 
 def make_entry(kind: Kind, row: Values) -> Entry:
-    """Return the entry of the search index for a row."""
     return Entry(
         kind=kind.name,
         entity_id=row["id"],

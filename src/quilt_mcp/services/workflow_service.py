@@ -1,6 +1,6 @@
 """The workflow functions, at the place promised to Python callers."""
 
-from quilt_mcp.workflows.rules import WorkflowRuleError
+from quilt_mcp.workflows.model import WorkflowRuleError
 from quilt_mcp.workflows.service import (
     workflow_add_step,
     workflow_create,

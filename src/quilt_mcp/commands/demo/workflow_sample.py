@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from quilt_mcp.app import App
 from quilt_mcp.commands.demo import records
 from quilt_mcp.settings import Settings
-from quilt_mcp.workflows import rules
+from quilt_mcp.workflows import model
 from quilt_mcp.workflows.model import LogEntry
 from quilt_mcp.workflows.service import Workflows
 from quilt_mcp.workflows.store import WorkflowStore
@@ -27,21 +27,20 @@ def write_workflows(settings: Settings, workflows: Iterable[records.Workflow]) -
 
 
 def _write(store: WorkflowStore, sample: records.Workflow, now: str) -> None:
-    workflow = rules.create_workflow(sample.id, sample.name, sample.description, None, now)
+    workflow = model.create_workflow(sample.id, sample.name, sample.description, None, now)
     store.save(workflow)
     for one in sample.steps:
-        step = rules.create_step(one.id, one.description, "manual", list(one.dependencies), None, now)
-        workflow = workflow.with_step(step, now)
+        step = model.create_step(one.id, one.description, "manual", list(one.dependencies), None, now)
+        workflow = model.set_step(workflow, step, now)
         store.save(workflow, step)
     for one in sample.steps:
         for name in one.statuses:
             last = name == one.statuses[-1]
             message = one.message if last else None
-            status, _ = rules.parse_update(name, message, None, None)
-            before = next(step for step in workflow.steps if step.id == one.id)
-            changed = before.with_status(status, now)
-            workflow = workflow.with_step(changed, now)
-            entry = LogEntry(
-                timestamp=now, step_id=one.id, status_change=f"{before.status} -> {status}", message=message
-            )
+            status, _ = model.parse_update(name, message, None, None)
+            before = next(step for step in workflow["steps"] if step["id"] == one.id)
+            changed = model.set_status(before, status, now)
+            workflow = model.set_step(workflow, changed, now)
+            change = f"{before['status']} -> {status}"
+            entry: LogEntry = {"timestamp": now, "step_id": one.id, "status_change": change, "message": message}
             store.save(workflow, changed, entry)

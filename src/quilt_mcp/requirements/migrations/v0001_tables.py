@@ -161,7 +161,6 @@ def _sqlite_facets(columns: list[str]) -> str:
 
 
 def _postgresql_facets(columns: list[str]) -> str:
-    """Return the SQL of the facets of a new row."""
     facets = [f"'{LETTERS[one]}' || translate(lower(NEW.{one}::text), '- ', '')" for one in columns]
     return f"ARRAY[{', '.join(facets)}]"
 

@@ -58,17 +58,6 @@ def export_records(
 
     A database of the earlier requirements system has no projects, so its records belong to the default project. The
     generator keeps a connection open: close it if you do not read all records.
-
-    Args:
-        database: the database.
-        part: what to export.
-        batch: the number of rows that are read together.
-        progress: called with the number of rows that were read, and the number of all rows.
-
-    Raises:
-        ResourceFailure: as `Database.reading`.
-        NotFound: the database has no such project.
-        InvalidTemplateVariable: it is a database of the earlier requirements system, which has no projects.
     """
     with database.reading() as connection:
         exported = {

@@ -24,11 +24,7 @@ _WIDE = {"utf-16": "UTF-16", "utf-32": "UTF-32"}
 
 
 class UnreadableFile(Exception):
-    """The rest of the file cannot be read.
-
-    Attributes:
-        rejection: the line and the reason.
-    """
+    """The rest of the file cannot be read."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -37,10 +33,6 @@ class UnreadableFile(Exception):
 
 class Lines:
     """Reads a file, once.
-
-    Args:
-        file: the file.
-        most_bytes: the maximum length of a line, or of a CSV row with line breaks in its cells.
 
     Attributes:
         bytes_read: of the file, so far.
@@ -55,11 +47,7 @@ class Lines:
         self.has_open_end = False
 
     def read_lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the number and the bytes of each line.
-
-        Raises:
-            UnreadableFile: a line is too long, or the file is in UTF-16 or UTF-32.
-        """
+        """Yield the number and the bytes of each line."""
         for number, raw in self._read_raw():
             self._row_start = self.bytes_read
             yield number, raw
@@ -68,9 +56,6 @@ class Lines:
         """Yield the number of the first line and the cells of each row of a CSV file.
 
         Rows without text are left out, unless they have more cells than the first row.
-
-        Raises:
-            UnreadableFile: as `read_lines`; or the file is not in UTF-8, or not CSV.
         """
         lines = self._decode_lines()
         first = next(lines, "")
@@ -143,13 +128,7 @@ def describe_encoding(error: UnicodeDecodeError) -> str:
 
 
 def describe_cells(cells: list[str], header: list[str], *, is_cut: bool) -> str:
-    """Return what is wrong with a row that has too many or too few cells.
-
-    Args:
-        cells: of the row.
-        header: the cells of the first line.
-        is_cut: whether the row is the last one and has no line break.
-    """
+    """Return what is wrong with a row that has too many or too few cells."""
     remedy = "Add the missing cells, or put" if len(cells) < len(header) else "Remove the last cells, or put"
     return (
         f"The row has {len(cells)} cells; the first line has {len(header)} columns. {remedy} cells that contain "
@@ -233,12 +212,6 @@ class RecordReader:
     """Reads the records of a file, once: iterate over it. A record that is not valid is `Refused`.
 
     Iterating raises OSError if the file cannot be read.
-
-    Args:
-        file: the file.
-        form: its format.
-        parse: validates the fields of a record.
-        most_bytes: the maximum length of a line, or of a CSV row with line breaks in its cells.
     """
 
     def __init__(

@@ -36,14 +36,7 @@ _SAME_ID = "{where} has the same ID. Use another ID, or leave it out."
 
 
 def match_records(connection: Connection, spool: Spool, rejections: Rejections, *, updates: bool) -> None:
-    """Reject conflicts with the database. Give records the IDs of the users, projects and types with their names.
-
-    Args:
-        connection: of the transaction that will write the records.
-        spool: the records of the file.
-        rejections: takes the conflicts.
-        updates: whether the records may change entities and relationships of the database.
-    """
+    """Reject conflicts with the database. Give records the IDs of the users, projects and types with their names."""
     for kind in list(spool.counts):
         matching = _Matching(connection, spool, rejections, TABLES[kind], updates=updates)
         if kind != "member" and _has_rows(connection, TABLES[kind]):
@@ -157,14 +150,7 @@ _COMPARED = {
 
 @dataclass(frozen=True)
 class LinkResolver:
-    """Resolves the references of records, which `match_records` has compared with the database.
-
-    Attributes:
-        connection: of the transaction that will write the records.
-        spool: the records. Their values change.
-        rejections: takes the records with wrong references.
-        updates: whether relationships may be in the database.
-    """
+    """Resolves the references of records, which `match_records` has compared with the database."""
 
     connection: Connection
     spool: Spool
@@ -172,12 +158,7 @@ class LinkResolver:
     updates: bool = False
 
     def resolve(self, creator: str | None, report: Callable[[int], object]) -> None:
-        """Resolve the references of all records.
-
-        Args:
-            creator: the author of records without one; a user ID or username.
-            report: called with the number of records that are done.
-        """
+        """Resolve the references of all records."""
         can_find = creator is not None and can_store(creator)
         author = (self.find("users", {creator})).get(creator) if creator and can_find else None
         if creator is not None and author is None:
@@ -296,12 +277,7 @@ _STORED = "The relationship is already in the database. Remove it."
 
 
 def check_relationships(resolver: LinkResolver, *, is_complete: bool) -> None:
-    """Reject relationships of the file that the database has, and those that close a cycle.
-
-    Args:
-        resolver: has resolved the records.
-        is_complete: whether the database will only have the relationships of the file.
-    """
+    """Reject relationships of the file that the database has, and those that close a cycle."""
     spool, rejections = resolver.spool, resolver.rejections
     if not spool.counts["relationship"]:
         return

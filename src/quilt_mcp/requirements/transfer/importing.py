@@ -34,14 +34,7 @@ _MEMBER = {"role": model.MEMBER_ROLES[0], "project_id": DEFAULT_PROJECT_ID}
 def write_records(
     connection: Connection, spool: Spool, updater: Updater | None, report: Callable[[int], object]
 ) -> None:
-    """Write all records.
-
-    Args:
-        connection: of a transaction of `Database.writing`.
-        spool: records that agree with each other and with the database.
-        updater: changes existing rows; None to write records of users, projects and types as whole rows.
-        report: called with the number of records that are written.
-    """
+    """Write all records."""
     done = 0
     # the file of a team without projects: its new users belong to the default project
     has_members = bool(spool.counts["project"] or spool.counts["member"])

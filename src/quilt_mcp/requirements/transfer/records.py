@@ -38,23 +38,14 @@ _FIELDS_OF_KIND = "See the documentation of requirements for the fields of each 
 
 
 class Problem(NamedTuple):
-    """A reason why a record is not imported.
-
-    Attributes:
-        field: the field or column; None if the reason concerns the whole line.
-        reason: what is wrong, and what to change.
-    """
+    """A reason why a record is not imported."""
 
     field: str | None
     reason: str
 
 
 class InvalidRecord(Exception):
-    """A record is not valid.
-
-    Attributes:
-        problems: the first ones; at least one.
-    """
+    """A record is not valid."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__(problems)
@@ -242,22 +233,14 @@ FieldValues: TypeAlias = dict[str, Any]
 
 
 def parse_record(fields: object) -> FieldValues:
-    """Validate a record. Return its values.
-
-    Raises:
-        InvalidRecord: the record is not valid.
-    """
+    """Validate a record. Return its values."""
     values = _validate(_RECORDS, fields)
     _require([*_move_title(values), *_check_parent(values, is_needed=True)])
     return values
 
 
 def parse_change(fields: object) -> FieldValues:
-    """Validate the fields that a record has. Return their values; None for a value to remove.
-
-    Raises:
-        InvalidRecord: a field is not valid.
-    """
+    """Validate the fields that a record has. Return their values; None for a value to remove."""
     values = _validate(_CHANGES, fields)
     has_text = "title" in values or "description" in values
     _require([*(_move_title(values) if has_text else ()), *_check_parent(values, is_needed=False)])
@@ -319,15 +302,7 @@ class Rejection(NamedTuple):
 
 
 class Rejections:
-    """Collects rejections.
-
-    Args:
-        announce: called with each of the first ones, when it is found.
-
-    Attributes:
-        first: the first ones that were found, in that order.
-        count: the number of all.
-    """
+    """Collects rejections."""
 
     def __init__(self, announce: Callable[[Rejection], object]) -> None:
         self._announce = announce

@@ -29,11 +29,6 @@ class ReqifReader:
 
     The file is read twice: first its structure, then its objects. Iterating raises OSError if it cannot be read.
 
-    Args:
-        file: the file.
-        skipped: takes how often each part that is not imported occurs, by name.
-        parse: validates the fields of a record.
-
     Attributes:
         bytes_read: of the file, so far; half of them until the second reading starts.
         may_be_cut: no, because a file that is cut off is not valid.
@@ -102,11 +97,7 @@ def make_id(repository: str, identifier: str, kind: str = "") -> str:
 
 
 class _Objects:
-    """Makes records of objects and relations.
-
-    Attributes:
-        found: the records that have not been taken yet, with their lines.
-    """
+    """Makes records of objects and relations."""
 
     def __init__(self, structure: Structure, skipped: Counter[str]) -> None:
         self._structure = structure

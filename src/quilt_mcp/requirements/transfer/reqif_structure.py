@@ -127,7 +127,6 @@ class Structure:
         return element.name not in _IN_PLACES
 
     def close(self, around: tuple[str, ...], element: Element) -> None:
-        """Note what an element contains."""
         match element.name:
             case "REQ-IF-HEADER":
                 repository = element.find("REPOSITORY-ID")
@@ -222,11 +221,9 @@ class Structure:
         return self.kinds.get(self.find_type(element), _UNKNOWN)
 
     def is_own(self, identifier: str) -> bool:
-        """Return whether an object has one of our own types."""
         return self.kind_of_object(identifier) is not None
 
     def refuse(self, line: int, where: str | None, reason: str) -> None:
-        """Add what is wrong with an element."""
         self.refused.append(Refused([Rejection(line, where, reason)], None))
 
     def read_values(self, element: Element, skipped: Counter[str]) -> Iterator[tuple[str, str]]:
@@ -238,7 +235,6 @@ class Structure:
             yield reference, self._read_value(one, skipped)
 
     def find_type(self, element: Element) -> str:
-        """Return the identifier of the type of an object or relation; empty if it has none."""
         reference = element.find("TYPE")
         return next((ref.text() for ref in reference.elements), "") if reference else ""
 
@@ -393,14 +389,7 @@ class MakeId(Protocol):
 
 
 class ForeignObjects:
-    """Makes records.
-
-    Args:
-        structure: of the file.
-        skipped: takes how often each part that is not imported occurs, by name.
-        make_id: makes IDs.
-        add: takes the line and the fields of each record.
-    """
+    """Makes records."""
 
     def __init__(
         self,

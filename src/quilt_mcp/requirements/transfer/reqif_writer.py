@@ -62,7 +62,6 @@ class ReqifWriter:
         )
 
     def write(self, values: Mapping[str, object]) -> None:
-        """Write one record without the values that are None."""
         record = {name: _format(value) for name, value in values.items() if value is not None}
         if record["kind"] in _FIRST_KINDS:
             self._first.append(record)
@@ -74,7 +73,6 @@ class ReqifWriter:
             self._write_object(record)
 
     def finish(self) -> None:
-        """Write what follows the last record."""
         with closing(self._places):
             self._start_relations()
             self._put("</SPEC-RELATIONS>\n<SPECIFICATIONS>\n")

@@ -34,11 +34,7 @@ _TRUNCATED = {
 
 
 class UnreadableXML(Exception):
-    """The rest of the file cannot be read.
-
-    Attributes:
-        rejection: the line and the reason.
-    """
+    """The rest of the file cannot be read."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -47,15 +43,7 @@ class UnreadableXML(Exception):
 
 @dataclass(slots=True)
 class Element:
-    """An element without the namespaces of its name and attributes.
-
-    Attributes:
-        name: its name.
-        attributes: its attributes.
-        line: where it starts.
-        is_xhtml: whether it belongs to the text of an XHTML attribute.
-        content: its texts and elements, in order.
-    """
+    """An element without the namespaces of its name and attributes."""
 
     name: str
     attributes: dict[str, str]
@@ -65,15 +53,12 @@ class Element:
 
     @property
     def elements(self) -> Iterator["Element"]:
-        """The elements inside."""
         return (one for one in self.content if isinstance(one, Element))
 
     def find(self, name: str) -> "Element | None":
-        """Return the first element inside with this name."""
         return next((one for one in self.elements if one.name == name), None)
 
     def text(self) -> str:
-        """Return its own text without surrounding white space."""
         return "".join(one for one in self.content if isinstance(one, str)).strip()
 
 
@@ -92,15 +77,7 @@ class Handlers:
 
 
 def read_elements(file: BinaryIO, handlers: Handlers) -> Iterator[int]:
-    """Read a file. Yield the number of bytes of each part that was read.
-
-    Args:
-        file: the file, at its start.
-        handlers: take the elements.
-
-    Raises:
-        UnreadableXML: the file is not valid XML, is too large, or has a document type.
-    """
+    """Read a file. Yield the number of bytes of each part that was read."""
     reading = _Reading(handlers)
     done = 0
     while chunk := file.read(_CHUNK):
@@ -222,11 +199,7 @@ def pack(fields: Mapping[str, object]) -> str | None:
 
 
 def unpack(fields: dict[str, object], packed: str) -> None:
-    """Restore the texts that XML cannot contain, unless somebody has changed them since.
-
-    Raises:
-        ValueError: the packed texts are not valid.
-    """
+    """Restore the texts that XML cannot contain, unless somebody has changed them since."""
     special = json.loads(packed)
     if not isinstance(special, dict):
         raise TypeError("not an object")
@@ -339,7 +312,6 @@ def name_values(values: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def choose(names: Iterable[str], named: Mapping[str, str]) -> str:
-    """Return the first name that has a value; empty if none has one."""
     return next((name for name in names if named.get(name)), "")
 
 
@@ -351,5 +323,4 @@ def fields_of(kind: str) -> dict[str, str]:
 
 
 def name_field(field: str) -> str:
-    """Return the name of an attribute for people and other tools."""
     return (FIELDS[field].reqif if field in FIELDS else "") or field

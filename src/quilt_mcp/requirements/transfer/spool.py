@@ -74,9 +74,6 @@ class Key(NamedTuple):
 class Spool:
     """The records of one import. Close it at the end.
 
-    Args:
-        max_pages: the maximum size, in pages of SQLite; None does not limit it.
-
     Attributes:
         connection: to the temporary database, for the checks.
         counts: the number of records by kind.
@@ -92,7 +89,6 @@ class Spool:
         self.lacks_author = False
 
     def close(self) -> None:
-        """Remove the records."""
         self.connection.close()
 
     def add(self, record: Numbered, rejections: Rejections) -> None:
@@ -113,7 +109,6 @@ class Spool:
                     rejections.add(line, column, f"Duplicate of line {before}. Change or remove one of the two.")
 
     def note_author(self, values: FieldValues) -> None:
-        """Remember if a record has no author."""
         author = find_author(values["kind"])
         self.lacks_author |= author is not None and author not in values
 
@@ -138,7 +133,6 @@ class Spool:
         return int(found.fetchone()[0] or 0)
 
     def has_given_id(self, table: str, row_id: str) -> bool:
-        """Return whether a record of the file has this ID. Those without one have a new ID."""
         return bool(self.find_given_ids(table, [row_id]))
 
     def find_given_ids(self, table: str, ids: Iterable[str]) -> set[str]:
@@ -156,12 +150,10 @@ class Spool:
         self.mark_stored(table, row_id)
 
     def mark_stored(self, table: str, *ids: str) -> None:
-        """Remember that the database has rows with these IDs, which the file contains too."""
         rows = ((table, row_id) for row_id in ids)
         self.connection.executemany("INSERT OR IGNORE INTO stored VALUES (?, ?)", rows)
 
     def find_stored(self, table: str, ids: Iterable[str]) -> set[str]:
-        """Return which of these rows the database has."""
         statement = "SELECT id FROM stored WHERE place = ? AND id IN (SELECT value FROM json_each(?))"
         return {row_id for (row_id,) in self.connection.execute(statement, (table, json.dumps(list(ids))))}
 
@@ -171,11 +163,9 @@ class Spool:
         self._add_key(table, NAMES[table], name, row_id, None, None)
 
     def add_criteria(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Add acceptance criteria with their user stories."""
         self.connection.executemany("INSERT OR IGNORE INTO criteria VALUES (?, ?)", rows)
 
     def find_stories(self, criteria: Iterable[str]) -> dict[str, str]:
-        """Return the user stories of acceptance criteria."""
         statement = "SELECT id, story FROM criteria WHERE id IN (SELECT value FROM json_each(?))"
         return dict(self.connection.execute(statement, (json.dumps(list(criteria)),)).fetchall())
 
@@ -210,7 +200,6 @@ class Spool:
         return int(self.connection.execute(statement, (f"{table}.reference_id",)).fetchone()[0] or 0)
 
     def list_keys(self, place: str) -> Iterator[list[Key]]:
-        """Yield the unique values that the file contains, in batches."""
         statement = (
             "SELECT key, id, line, number FROM keys WHERE place = ? AND key > ? AND number > 0 ORDER BY key LIMIT ?"
         )
@@ -231,7 +220,6 @@ class Spool:
         yield from self.connection.execute(statement, (f"{table}.id", f"{other}.id"))
 
     def list_records(self, kind: str) -> Iterator[list[Spooled]]:
-        """Yield the records of a kind in the order of the file, in batches."""
         self.connection.execute("CREATE INDEX IF NOT EXISTS records_of_kind ON records (kind, number)")
         statement = "SELECT number, line, fields FROM records WHERE kind = ? AND number > ? ORDER BY number LIMIT ?"
         after = 0
@@ -240,31 +228,20 @@ class Spool:
             after = rows[-1][0]
 
     def replace(self, records: Iterable[Spooled]) -> None:
-        """Write records with changed values again."""
         changed = ((_dump(one.values), one.number) for one in records)
         self.connection.executemany("UPDATE records SET fields = ? WHERE number = ?", changed)
 
 
 def find_author(kind: str) -> str | None:
-    """Return the field with the author of records of a kind."""
     return next((name for name in AUTHORS if name in RECORDS[kind].fields), None)
 
 
 def list_unique(table: str) -> list[str]:
-    """Return the columns of a table with unique values."""
     return [column for column in ("id", NAMES.get(table), "email" if table == "users" else None) if column]
 
 
 @contextmanager
 def open_spool(max_pages: int | None = None) -> Iterator[Spool]:
-    """Open a spool, and close it at the end.
-
-    Args:
-        max_pages: as for `Spool`.
-
-    Raises:
-        ResourceExecutionError: there is no room for it.
-    """
     try:
         with closing(Spool(max_pages)) as spool:
             yield spool
@@ -297,13 +274,7 @@ RELATIONSHIPS = requirement_relationships.name
 
 
 def complete_records(connection: Connection, spool: Spool, rejections: Rejections) -> None:
-    """Give records the values of their rows for the fields that they do not have. Check that others have all fields.
-
-    Args:
-        connection: of the transaction that will write the records.
-        spool: the records, which `match_records` has compared with the database. Their values change.
-        rejections: takes the new records that are not complete.
-    """
+    """Give records the values of their rows for the fields that they do not have. Check that others have all fields."""
     spool.lacks_author = False
     for kind in TABLES:
         for records in spool.list_records(kind) if spool.counts[kind] else ():

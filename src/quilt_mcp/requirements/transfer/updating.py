@@ -44,15 +44,7 @@ class Change(NamedTuple):
 
 @dataclass
 class Changes:
-    """Collects changes.
-
-    Attributes:
-        created: the number of new records by kind.
-        updated: the number of changed records by kind.
-        unchanged: the number of records by kind that are equal to their rows.
-        deleted: the number of deleted rows by kind.
-        first: the first changes, in the order in which they are written.
-    """
+    """Collects changes."""
 
     created: Counter[str] = field(default_factory=Counter)
     updated: Counter[str] = field(default_factory=Counter)
@@ -62,11 +54,9 @@ class Changes:
 
     @property
     def count(self) -> int:
-        """The number of all changes."""
         return self.created.total() + self.updated.total() + self.deleted.total()
 
     def add(self, change: Change) -> None:
-        """Add a change."""
         counts = {"created": self.created, "updated": self.updated, "deleted": self.deleted}
         counts[change.action][change.kind] += 1
         if len(self.first) < MOST_LISTED:
@@ -88,14 +78,7 @@ _REFERRERS: dict[str, tuple[Column[str], ...]] = {
 
 @dataclass(frozen=True)
 class Deleter:
-    """Deletes rows.
-
-    Attributes:
-        connection: of a transaction of `Database.writing`, after the records were written.
-        spool: the records.
-        rejections: takes the rows that others refer to.
-        changes: takes what is deleted.
-    """
+    """Deletes rows."""
 
     connection: Connection
     spool: Spool
@@ -180,14 +163,7 @@ _STALE = (
 
 @dataclass(frozen=True)
 class Updater:
-    """Updates the rows of records.
-
-    Attributes:
-        connection: of a transaction of `Database.writing`.
-        spool: records that agree with each other and with the database.
-        rejections: takes records that are older than their rows.
-        changes: takes what changes.
-    """
+    """Updates the rows of records."""
 
     connection: Connection
     spool: Spool
@@ -236,7 +212,6 @@ class Updater:
         return new
 
     def note_created(self, kind: str, records: list[Spooled]) -> None:
-        """Add new records to the changes."""
         if kind != "member":
             self.spool.mark_stored(TABLES[kind], *(one.values["id"] for one in records))
         for one in records:
@@ -244,7 +219,6 @@ class Updater:
             self.changes.add(Change("created", one.line, kind, name, []))
 
     def _describe(self, values: Values) -> str:
-        """Return the name of a new record."""
         if values["kind"] == "member":
             return " in ".join([self._name(LINKS[one], values[one]) for one in ("user_id", "project_id")])
         if values["kind"] == "relationship":
