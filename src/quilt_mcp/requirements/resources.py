@@ -15,8 +15,8 @@ from quilt_mcp.core.registry import ResourceDefinition, Values, define
 from quilt_mcp.requirements import answers, service
 from quilt_mcp.requirements.answers import COLLECTIONS, EPICS, USER_STORIES, Entities
 from quilt_mcp.requirements.failures import UnknownUser
-from quilt_mcp.requirements.model import EPIC, KINDS, REQUIREMENT, Kind
-from quilt_mcp.requirements.parameters import SEARCH_FILTERS, describe_filters, list_parameters
+from quilt_mcp.requirements.model import BY_NAME, EPIC, KINDS, REQUIREMENT, Kind
+from quilt_mcp.requirements.parameters import CATEGORIES, MAX_DEPTH, SEARCH_FILTERS, describe_filters, list_parameters
 from quilt_mcp.requirements.service import current_store
 from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 
@@ -90,6 +90,7 @@ def list_search_template() -> list[Resource]:
 
 
 ENTITY = {"id": "entity_id"}
+_DEPTHS = [str(depth) for depth in range(1, MAX_DEPTH + 1)]
 
 
 def _id_values(kind: Kind) -> dict[str, Values]:
@@ -137,7 +138,10 @@ def _define_trace(one: Entities[object]) -> ResourceDefinition:
         service.make_trace(one),
         name=f"Trace of {_name(one)}",
         parameter_mapping=ENTITY,
-        values={**_id_values(one.kind), "depth": service.complete_depths},
+        values={
+            **_id_values(one.kind),
+            "depth": partial(service.complete_one, _DEPTHS),
+        },
     )
 
 
@@ -182,7 +186,7 @@ RESOURCES = [
         name="Changes",
         values={
             "project": partial(service.complete_filters, EPIC, "project"),
-            "kind": service.complete_kinds,
+            "kind": partial(service.complete_several, list(BY_NAME)),
         },
         free_text={"since", "project", "kind", "cursor"},
     ),
@@ -195,7 +199,7 @@ RESOURCES = [
         values={
             "epic": partial(service.complete_ids, EPIC),
             "project": service.complete_projects,
-            "category": service.complete_categories,
+            "category": partial(service.complete_one, CATEGORIES),
         },
         free_text={"project"},
     ),

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sqlalchemy import (
     CTE,
@@ -55,7 +55,7 @@ from quilt_mcp.requirements.search_text import (
     compile_tsquery,
 )
 from quilt_mcp.requirements.selecting import DEFAULT
-from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, Id, Statement, Time
+from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, AnyRow, Id, Statement, Time
 from quilt_mcp.requirements.writing import make_facet
 
 DEFAULT_LIMIT = 50
@@ -65,38 +65,15 @@ EXACT_REFERENCE, IN_TITLE, ANYWHERE = 0, 1, 2
 _SHOWN = ("title", "description", "priority", "status", "created_at")
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """An entity that matches.
+class Found(NamedTuple):
+    """A page of hits, the best first. They have the columns that `_select_page` selects."""
 
-    Attributes:
-        kind: the name of its kind, such as "user_story".
-        title: None for an acceptance criterion, as are priority and status.
-        created_at: None only in a database of the earlier requirements system.
-        tier: EXACT_REFERENCE, IN_TITLE or ANYWHERE.
-        score: the score of the database; higher is better. Comparable only within one tier, query and database.
-    """
-
-    kind: str
-    entity_id: str
-    reference_id: str
-    title: str | None
-    description: str | None
-    priority: int | None
-    status: str | None
-    created_at: datetime | None
-    tier: int
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A page of hits."""
-
-    hits: list[Hit]
+    hits: list[AnyRow]
     total: int
+    """The number of matches, at most the cap."""
     total_is_exact: bool
     next_offset: int | None
+    """The offset of the next page; None on the last page."""
 
 
 def rank(connection: Connection, candidates: Sequence[Statement], *, limit: int, offset: int, cap: int) -> Found:
@@ -111,7 +88,7 @@ def rank(connection: Connection, candidates: Sequence[Statement], *, limit: int,
     with calling("sql", "search"):
         rows = connection.execute(_select_page(candidates, min(limit, cap - offset), offset)).all()
     number = rows[0].number
-    hits = [Hit(*row[1:]) for row in rows if row.entity_id is not None]
+    hits = [row for row in rows if row.entity_id is not None]
     following = offset + len(hits)
     more = bool(hits) and following < min(number, cap)
     return Found(hits, min(number, cap), number <= cap, following if more else None)
@@ -203,7 +180,6 @@ _words = table(
 )
 # an index contains this expression
 _title_words: ColumnElement[str] = func.ts_filter(_entries.c.words, literal_column("'{a}'"))
-_Conditions = list[ColumnElement[bool]]
 
 
 def select_candidates(query: ParsedQuery, limits: Limits, dialect: str, *, most: int) -> list[Statement]:
@@ -236,7 +212,7 @@ def _select_references(query: ParsedQuery) -> Statement:
 
 
 def _select_in_sqlite(
-    query: ParsedQuery, facets: Sequence[Sequence[str]], conditions: _Conditions, most: int
+    query: ParsedQuery, facets: Sequence[Sequence[str]], conditions: Conditions, most: int
 ) -> list[Statement]:
     limited = compile_facets(facets)
 
@@ -285,15 +261,15 @@ _IN_TITLE = _select_words(IN_TITLE, _words.c.title)
 _ANYWHERE = _select_words(ANYWHERE, _words.c.title, _words.c.body)
 
 
-def _select_in_postgresql(query: ParsedQuery, conditions: _Conditions, most: int) -> list[Statement]:
+def _select_in_postgresql(query: ParsedQuery, conditions: Conditions, most: int) -> list[Statement]:
     anywhere = cast(compile_tsquery(query), TSQUERY)
     required = cast(compile_tsquery(query.without_excluded()), TSQUERY)  # ts_rank is 0 for a query that contains !
-    in_title: _Conditions = [_title_words.bool_op("@@")(required)]
+    in_title: Conditions = [_title_words.bool_op("@@")(required)]
     if query.has_excluded:  # which may not be outside the title either
         exactly = cast(compile_tsquery(query, in_title=True), TSQUERY)
         in_title.append(_entries.c.words.bool_op("@@")(exactly))
 
-    def select_matches(matches: _Conditions, tier: int) -> Statement:
+    def select_matches(matches: Conditions, tier: int) -> Statement:
         return (
             _select(tier, func.ts_rank(_entries.c.words, required))
             .where(*matches, *conditions)
@@ -407,7 +383,7 @@ def read_search_page(
     }
 
 
-def _build_result(hit: Hit) -> SearchResult:
+def _build_result(hit: AnyRow) -> SearchResult:
     return {
         "id": hit.entity_id,
         "reference_id": hit.reference_id,

@@ -1,6 +1,6 @@
 """The service functions of requirements:// resources, and the database of an app, which the first read opens."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Unpack, cast
@@ -19,8 +19,6 @@ from quilt_mcp.requirements.answers import (
 )
 from quilt_mcp.requirements.model import KINDS, REQUIREMENT, Kind, format_reference
 from quilt_mcp.requirements.parameters import (
-    CATEGORIES,
-    MAX_DEPTH,
     FilterTexts,
     list_fixed_values,
     parse_changes,
@@ -156,7 +154,7 @@ def complete_filters(kind: Kind, parameter: str, prefix: str) -> list[str]:
     if parameter == "project":
         found = current_store().list_project_names(last, MAX_COMPLETIONS)
     elif (fixed := list_fixed_values(parameter, kind)) is not None:
-        found = [one for one in fixed if one.startswith(last)]
+        return complete_several(fixed, prefix)
     else:
         found = current_store().list_filter_values(parameter, kind, last, MAX_COMPLETIONS)
     return [f"{head}{comma}{one}" for one in found]
@@ -208,10 +206,14 @@ def list_changes(
     return {"changes": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
-def complete_kinds(prefix: str) -> list[str]:
-    """Return the kinds that start with a prefix, after those that are complete already."""
+def complete_one(values: Iterable[str], prefix: str) -> list[str]:
+    return [value for value in values if value.startswith(prefix)]
+
+
+def complete_several(values: Iterable[str], prefix: str) -> list[str]:
+    """Return the values that start with the last part of a prefix, after those that are complete already."""
     head, comma, last = prefix.rpartition(",")
-    return [f"{head}{comma}{kind.name}" for kind in KINDS if kind.name.startswith(last)]
+    return [f"{head}{comma}{value}" for value in complete_one(values, last)]
 
 
 def list_projects(cursor: str | None = None, limit: str | None = None) -> ProjectPage:
@@ -225,11 +227,3 @@ def list_projects(cursor: str | None = None, limit: str | None = None) -> Projec
 
 def complete_projects(prefix: str) -> list[str]:
     return current_store().list_project_names(prefix, MAX_COMPLETIONS)
-
-
-def complete_categories(prefix: str) -> list[str]:
-    return [category for category in CATEGORIES if category.startswith(prefix)]
-
-
-def complete_depths(prefix: str) -> list[str]:
-    return [str(depth) for depth in range(1, MAX_DEPTH + 1) if str(depth).startswith(prefix)]

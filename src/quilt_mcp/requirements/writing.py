@@ -8,19 +8,31 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from secrets import randbits
 from typing import Any
 
-from sqlalchemy import ARRAY, Connection, Text, TextClause, bindparam, column, insert, select, table, text, update
+from sqlalchemy import (
+    ARRAY,
+    Connection,
+    Table,
+    Text,
+    TextClause,
+    bindparam,
+    column,
+    insert,
+    select,
+    table,
+    text,
+    update,
+)
 from sqlalchemy.types import TypeEngine
 
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.core.tracing import count_call
 from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID, LAST_NUMBER, Kind, format_reference
-from quilt_mcp.requirements.search_text import GAP, compile_tsvector, select_tokens
+from quilt_mcp.requirements.search_text import GAP, IndexedText, compile_tsvector, select_tokens
 from quilt_mcp.requirements.tables import Id, Time, Values
 
 LETTERS = {"project_id": "p", "status": "s", "priority": "r", "assignee_id": "a", "type_id": "t"}
@@ -51,42 +63,19 @@ _WRITE_WORDS = text(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The indexed values of an entity.
-
-    Attributes:
-        kind: the name of its kind, such as "user_story".
-        entity_id: a UUID as text, like project_id.
-        title: empty for an entity without a title.
-        body: its description.
-        updated_at: the time of its last change.
-        facets: those of the entity.
-    """
-
-    kind: str
-    entity_id: str
-    project_id: str
-    reference_id: str
-    title: str
-    body: str
-    updated_at: datetime
-    facets: Sequence[str]
-
-
-def index_entries(connection: Connection, entries: Iterable[Entry]) -> None:
-    """Add entities to the index, or update them. Call it in the transaction that writes them.
+def index_entities(connection: Connection, kind: Kind, rows: Iterable[Values]) -> None:
+    """Add entities of a kind to the index, or update them. Call it in the transaction that writes them.
 
     Triggers handle deleted entities.
     """
-    listed = list(entries)
+    listed = list(rows)
     if not listed:
         return
     if connection.dialect.name == "sqlite":
-        _write_sqlite(connection, listed)
+        _write_sqlite(connection, kind, listed)
     else:
         count_call("sql")
-        connection.execute(_POSTGRESQL_WRITE, [_make_postgresql_row(entry) for entry in listed])
+        connection.execute(_POSTGRESQL_WRITE, [_make_postgresql_row(kind, row) for row in listed])
 
 
 def find_entries(connection: Connection, ids: Iterable[str]) -> list[tuple[str, str, str]]:
@@ -99,40 +88,35 @@ def find_entries(connection: Connection, ids: Iterable[str]) -> list[tuple[str, 
     return [(row.entity_id, row.kind, row.reference_id) for row in found]
 
 
-def _write_sqlite(connection: Connection, entries: Sequence[Entry]) -> None:
-    ids = [entry.entity_id.replace("-", "") for entry in entries]
+def _write_sqlite(connection: Connection, kind: Kind, rows: Sequence[Values]) -> None:
+    ids = [row["id"].replace("-", "") for row in rows]
     count_call("sql")
-    connection.execute(_SQLITE_WRITE, [_make_columns(entry) for entry in entries])
+    connection.execute(_SQLITE_WRITE, [_make_entry(kind, row) for row in rows])
     count_call("sql")
     found = connection.execute(_FIND_ENTRIES, {"ids": json.dumps(ids)})
     numbers: dict[str, int] = {row.entity_id: row.id for row in found}
-    words = zip(ids, entries, strict=True)
+    words = [{"id": numbers[one], **_make_words(row)} for one, row in zip(ids, rows, strict=True)]
     count_call("sql")
-    connection.execute(_WRITE_WORDS, [{"id": numbers[one], **_make_words(entry)} for one, entry in words])
+    connection.execute(_WRITE_WORDS, words)
 
 
-def _make_words(entry: Entry) -> Values:
-    words = select_tokens(entry.title, entry.body)
-    return {
-        "title": " ".join(words.title),
-        "body": " ".join(words.body),
-        "facets": " ".join(f"{GAP}{one}" for one in entry.facets),
-    }
+def _make_words(row: Values) -> Values:
+    words = _select_words(row)
+    facets = " ".join(f"{GAP}{one}" for one in make_facets(row))
+    return {"title": " ".join(words.title), "body": " ".join(words.body), "facets": facets}
 
 
-def _make_postgresql_row(entry: Entry) -> Values:
-    words = compile_tsvector(select_tokens(entry.title, entry.body))
-    return {**_make_columns(entry), "words": words, "facets": list(entry.facets)}
+def _make_postgresql_row(kind: Kind, row: Values) -> Values:
+    return {**_make_entry(kind, row), "words": compile_tsvector(_select_words(row)), "facets": make_facets(row)}
 
 
-def _make_columns(entry: Entry) -> Values:
-    return {
-        "kind": entry.kind,
-        "entity_id": entry.entity_id,
-        "project_id": entry.project_id,
-        "reference_id": entry.reference_id,
-        "updated_at": entry.updated_at,
-    }
+def _select_words(row: Values) -> IndexedText:
+    return select_tokens(row.get("title") or "", row["description"] or "")
+
+
+def _make_entry(kind: Kind, row: Values) -> Values:
+    copied = {name: row[name] for name in ("project_id", "reference_id", "updated_at")}
+    return {"kind": kind.name, "entity_id": row["id"], **copied}
 
 
 def _prepare(statement: str, **types: TypeEngine[Any]) -> TextClause:
@@ -184,7 +168,7 @@ def create_entities(connection: Connection, kind: Kind, rows: Iterable[Mapping[s
     _set_projects(connection, kind, complete)
     _set_references(connection, kind, complete)
     connection.execute(insert(tables.BY_KIND[kind.name]), complete)
-    index_entries(connection, [make_entry(kind, row) for row in complete])
+    index_entities(connection, kind, complete)
     return complete
 
 
@@ -196,15 +180,18 @@ def update_entities(connection: Connection, kind: Kind, changed: Iterable[tuple[
         values["project_id"] = row["project_id"]
     if renamed := [row for row, values in rows if "reference_id" in values]:
         _set_references(connection, kind, renamed)
-    table = tables.BY_KIND[kind.name]
+    update_rows(connection, tables.BY_KIND[kind.name], rows)
+    index_entities(connection, kind, [row for row, values in rows if not _INDEXED.isdisjoint(values)])
+
+
+def update_rows(connection: Connection, table: Table, changed: Iterable[tuple[Values, Values]]) -> None:
+    """Write new values of rows, together for those of which the same columns change."""
     groups: dict[tuple[str, ...], list[Values]] = defaultdict(list)
-    for row, values in rows:
+    for row, values in changed:
         groups[tuple(sorted(values))].append({"row": row["id"]} | {f"new_{name}": values[name] for name in values})
     for names, group in groups.items():
         new: Values = {name: bindparam(f"new_{name}") for name in names}
         connection.execute(update(table).where(table.c.id == bindparam("row")).values(new), group)
-    indexed = [row for row, values in rows if not _INDEXED.isdisjoint(values)]
-    index_entries(connection, [make_entry(kind, row) for row in indexed])
 
 
 def _fill_defaults(kind: Kind, row: Mapping[str, object]) -> Values:
@@ -263,16 +250,3 @@ def _set_references(connection: Connection, kind: Kind, rows: list[Values]) -> N
         )
     for number, row in enumerate(unnumbered, last - len(unnumbered) + 1):
         row["reference_id"] = format_reference(kind, number)
-
-
-def make_entry(kind: Kind, row: Values) -> Entry:
-    return Entry(
-        kind=kind.name,
-        entity_id=row["id"],
-        project_id=row["project_id"],
-        reference_id=row["reference_id"],
-        title=row.get("title") or "",
-        body=row["description"] or "",
-        updated_at=row["updated_at"],
-        facets=make_facets(row),
-    )

@@ -1,19 +1,19 @@
 """The changes that an import makes in the database: updates, deletions, and the numbers of both."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Connection, Table, bindparam, delete, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Table, delete, select, update
 
 from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.model import LINKS, NAMES, RECORDS, TABLES
 from quilt_mcp.requirements.tables import AnyRow, Values, metadata
 from quilt_mcp.requirements.transfer.records import Rejections
 from quilt_mcp.requirements.transfer.spool import BATCH, Spool, Spooled, read_rows
-from quilt_mcp.requirements.writing import update_entities
+from quilt_mcp.requirements.writing import update_entities, update_rows
 
 MOST_LISTED = 1000
 """The maximum number of changed records in a report. The others are only counted."""
@@ -186,7 +186,7 @@ class Updater:
         if entity := model.BY_NAME.get(kind):
             update_entities(self.connection, entity, changed)
         else:
-            _write(self.connection, TABLES[kind], changed)
+            update_rows(self.connection, metadata.tables[TABLES[kind]], changed)
         return [one for one in records if one.values.get("id", "") not in rows]
 
     def update_members(self, records: list[Spooled]) -> list[Spooled]:
@@ -264,17 +264,3 @@ class Updater:
         columns = metadata.tables[table].c
         name = self.connection.scalar(select(columns[NAMES[table]]).where(columns.id == row_id))
         return str(name or row_id)
-
-
-def _write(connection: Connection, table: str, changed: list[tuple[Values, Values]]) -> None:
-    for names, rows in _group(changed):
-        columns = metadata.tables[table].c
-        statement = update(metadata.tables[table]).where(columns.id == bindparam("row"))
-        connection.execute(statement.values({name: bindparam(f"new_{name}") for name in names}), rows)
-
-
-def _group(changed: list[tuple[Values, Values]]) -> Iterator[tuple[tuple[str, ...], list[Values]]]:
-    groups: dict[tuple[str, ...], list[Values]] = defaultdict(list)
-    for row, values in changed:
-        groups[tuple(sorted(values))].append({"row": row["id"], **{f"new_{name}": one for name, one in values.items()}})
-    yield from groups.items()
