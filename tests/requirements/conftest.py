@@ -110,22 +110,22 @@ def existing_settings(make_settings: Callable[[str, Contents], Settings], postgr
 
 
 @pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Return the function that returns the SELECT statements since the start of the test."""
-    found: list[str] = []
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """The SELECT statements with their parameters, from the start of the test."""
+    found: list[tuple[str, Any]] = []
     from_settings = Database.__init__
 
     def counted(self: Database, engine: Any) -> None:
         from_settings(self, engine)
         event.listen(self.storage.engine, "before_cursor_execute", note)
 
-    def note(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+    def note(_c: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
         of_schema = "pg_catalog" in statement or "schema_version" in statement
         if statement.lstrip().startswith(("SELECT", "WITH")) and not of_schema:
-            found.append(statement)
+            found.append((statement, parameters))
 
     monkeypatch.setattr(Database, "__init__", counted)
-    return lambda: found
+    return found
 
 
 @pytest.fixture

@@ -222,11 +222,17 @@ def draw_query(data: st.DataObject, rows: Rows, form: Form) -> Query:
         ),
         "sort": lambda: data.draw(st.sampled_from(["", "-"])) + data.draw(st.sampled_from(list_sort_keys([kind]))),
     }
-    names = [name for name in list_parameters(kind) if name != "project" or form != "earlier"]
-    chosen = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=4, unique=True))
+    parent = None
+    if kind.parent and data.draw(st.booleans()):
+        of_kind = model.BY_NAME[kind.parent]
+        parent = of_kind, data.draw(st.sampled_from(rows[of_kind.table]))["id"]
+    names = [
+        name for name in list_parameters(kind, has_parent=parent is not None) if name != "project" or form != "earlier"
+    ]
+    chosen = data.draw(st.lists(st.sampled_from(names), max_size=4, unique=True))
     texts: Any = {name: values[name]() for name in names if name in chosen}
-    user = data.draw(st.sampled_from([None, *rows["users"]]))
-    return Query(shape, texts, user, data.draw(st.sampled_from([1, 2, 5, 50])))
+    user = data.draw(st.sampled_from([None, *rows["users"]])) if parent is None else None
+    return Query(shape, texts, user, data.draw(st.sampled_from([1, 2, 5, 50])), parent)
 
 
 def walk(settings: Settings, query: Query, thresholds: Thresholds = DEFAULT) -> tuple[list[str], set[int]]:
@@ -241,6 +247,7 @@ def walk(settings: Settings, query: Query, thresholds: Thresholds = DEFAULT) -> 
         while True:
             page = store.read_page(query.shape, cursor, str(query.limit), filters, query.parent)
             assert len(page.rows) == query.limit or page.next_cursor is None
+            assert page.rows or cursor is None  # no last page is empty
             ids += [row["id"] for row in page.rows]
             totals.add(page.total)
             cursor = page.next_cursor
@@ -268,6 +275,17 @@ def test_each_walk_finds_the_rows_that_match_in_their_order(
     for _ in range(8):
         for form in FORMS:
             check(world, form, draw_query(data, world.rows[form], form), thresholds)
+
+
+@hypothesis_settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 10**6), data=st.data())
+def test_each_walk_through_a_file_finds_the_rows_that_match_in_their_order(
+    make_settings: Callable[..., Settings], seed: int, data: st.DataObject
+) -> None:
+    world = World({}, {"sqlite": make_settings("sqlite", "tables")})
+    fill(world, seed)
+    for _ in range(12):
+        check(world, "sqlite", draw_query(data, world.rows["sqlite"], "sqlite"))
 
 
 def check(world: World, form: Form, query: Query, thresholds: Thresholds = DEFAULT) -> None:
