@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -24,6 +25,8 @@ from tests.requirements.conftest import opened
 from tests.requirements.reading import PASSWORD, epics
 from tests.support import apps
 from tests.support.waiting import SECONDS, until
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -83,6 +86,16 @@ def test_the_migrations_create_the_tables_of_the_statements(empty_database: Data
 def test_the_list_of_revisions_is_complete() -> None:
     scripts = ScriptDirectory(str(MIGRATIONS.folder), version_locations=[str(MIGRATIONS.folder)])
     assert tuple(reversed([script.revision for script in scripts.walk_revisions()])) == MIGRATIONS.revisions
+
+
+def test_a_release_keeps_what_its_migrations_make() -> None:
+    """A change of the tables must not change what a released migration creates."""
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    is_released = re.search(r"^## \[?[0-9]", changelog, re.MULTILINE) is not None
+    for domain in ("requirements", "workflows"):
+        for file in (ROOT / "src" / "quilt_mcp" / domain / "migrations").glob("v*.py"):
+            is_frozen = "create_all" not in file.read_text(encoding="utf-8")
+            assert is_frozen or not is_released, f"copy the tables into {file}, and write later changes into a new one"
 
 
 def test_a_migration_that_fails_changes_nothing(

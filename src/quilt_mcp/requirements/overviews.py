@@ -19,7 +19,7 @@ from quilt_mcp.requirements.conditions import Conditions, Selection, hide, restr
 from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
 from quilt_mcp.requirements.parameters import CATEGORIES, EntityId
 from quilt_mcp.requirements.reads import Reader, brief_columns, build_brief, find_project, make_unknown_project
-from quilt_mcp.requirements.selecting import Mark, decode_mark, encode_mark
+from quilt_mcp.requirements.selecting import DEFAULT, Mark, decode_mark, encode_mark
 from quilt_mcp.requirements.tables import (
     BY_KIND,
     AnyRow,
@@ -246,55 +246,59 @@ def _make_uri(category: str, limited: Filter, cursor: str, limit: int | None) ->
 _SHOWN = {"id", "reference_id", "title", "status"}
 
 
-class Changes:
-    """The pages of one list of changes."""
+def read_changes(
+    reader: Reader, selection: Selection, kinds: Sequence[Kind], cursor: str | None, limit: int
+) -> Page[Change]:
+    """Read a page of changes of entities of some kinds. Of the selection, only the projects and the time count.
 
-    def __init__(self, reader: Reader, selection: Selection, kinds: Sequence[Kind]) -> None:
-        self._reader = reader
-        self._selection = selection
-        self._kinds = kinds
-        self._dialect = reader.connection.dialect.name
+    If few entities are in the projects, they are found by their project and sorted. Else the index of their times has
+    the order. The number of all is counted for the first page.
+    """
+    tag = cursors.compute_tag("changes", [kind.name for kind in kinds], selection, reader.scope)
+    mark = decode_mark(cursor, "updated_at", tag)
+    is_limited = bool(selection.project_ids) or reader.scope.projects is not None
+    lead = "project_id" if is_limited and not selection.updated_since else "updated_at"
+    counts = (reader.count(BY_KIND[kind.name], _limit(reader, selection, kind, lead)) for kind in kinds)
+    total = mark.total if mark else sum(counts)
+    lead = lead if total <= DEFAULT.few_rows else "updated_at"
+    branches = [_select_changes(reader, selection, kind, lead, mark, limit + 1).subquery() for kind in kinds]
+    merged = union_all(*map(select, branches)).subquery("changes")
+    order = (merged.c.updated_at.desc(), merged.c.id.desc())
+    rows = reader.execute(select(merged).order_by(*order).limit(limit + 1))
+    shown = rows[:limit]
+    last = encode_mark(Mark(shown[-1].id, shown[-1].updated_at, total), tag) if len(rows) > limit else None
+    return Page([_build(row) for row in shown], total, last)
 
-    def read(self, cursor: str | None, limit: int) -> Page[Change]:
-        """Read the page of a cursor, or the first page, for which the number of all rows is counted."""
-        tag = cursors.compute_tag("changes", [kind.name for kind in self._kinds], self._selection, self._reader.scope)
-        mark = decode_mark(cursor, "updated_at", tag)
-        if mark:
-            total = mark.total
-        else:
-            total = sum([self._reader.count(BY_KIND[kind.name], self._limit(kind)) for kind in self._kinds])
-        branches = [self._select(kind, mark, limit + 1).subquery() for kind in self._kinds]
-        merged = union_all(*map(select, branches)).subquery("changes")
-        order = (merged.c.updated_at.desc(), merged.c.id.desc())
-        rows = self._reader.execute(select(merged).order_by(*order).limit(limit + 1))
-        shown = rows[:limit]
-        last = encode_mark(Mark(shown[-1].id, shown[-1].updated_at, total), tag) if len(rows) > limit else None
-        return Page([_build(row) for row in shown], total, last)
 
-    def _select(self, kind: Kind, mark: Mark | None, limit: int) -> Statement:
-        """Return the SELECT of the last changed entities of a kind, which the index of their times has in order."""
-        table = BY_KIND[kind.name]
-        order = (table.c.updated_at, table.c.id)
-        statement = select(
-            *(column for column in brief_columns(kind) if column.key in _SHOWN),
-            literal_column(f"{KINDS.index(kind)}").label("kind"),
-            table.c.created_at,
-            table.c.updated_at,
-            self._reader.name_of(table, f"{kind.author_column.removesuffix('_id')}_name").label("created_by"),
-        ).where(*self._limit(kind))
-        if mark:
-            last = (literal(mark.value, table.c.updated_at.type), literal(mark.row_id, table.c.id.type))
-            statement = statement.where(tuple_(*order) < tuple_(*last))
-        return statement.order_by(*(column.desc() for column in order)).limit(limit)
+def _select_changes(  # noqa: PLR0917 - one caller
+    reader: Reader, selection: Selection, kind: Kind, lead: str, mark: Mark | None, limit: int
+) -> Statement:
+    """Return the SELECT of the last changed entities of a kind."""
+    table = BY_KIND[kind.name]
+    order = (table.c.updated_at, table.c.id)
+    statement = select(
+        *(column for column in brief_columns(kind) if column.key in _SHOWN),
+        literal_column(f"{KINDS.index(kind)}").label("kind"),
+        table.c.created_at,
+        table.c.updated_at,
+        reader.name_of(table, f"{kind.author_column.removesuffix('_id')}_name").label("created_by"),
+    ).where(*_limit(reader, selection, kind, lead))
+    if mark:
+        last = (literal(mark.value, table.c.updated_at.type), literal(mark.row_id, table.c.id.type))
+        statement = statement.where(tuple_(*order) < tuple_(*last))
+    return statement.order_by(*(column.desc() for column in order)).limit(limit)
 
-    def _limit(self, kind: Kind) -> Conditions:
-        table = BY_KIND[kind.name]
-        hidden = {column.name for column in table.c} - {"updated_at"}
-        conditions = self._selection.limit(kind, self._dialect, hidden=hidden) or []
-        if self._reader.scope.projects is not None:
-            conditions += restrict(hide(table.c.project_id, self._dialect), self._reader.scope, self._dialect)
-        # without a time, which only the earlier system allows, nothing is known about a change
-        return [*conditions, table.c.updated_at.is_not(None)]
+
+def _limit(reader: Reader, selection: Selection, kind: Kind, lead: str) -> Conditions:
+    """Return the conditions for the entities of a kind. SQLite uses only the indexes that start with `lead`."""
+    table = BY_KIND[kind.name]
+    hidden = {column.name for column in table.c} - {lead}
+    conditions = selection.limit(kind, reader.dialect, hidden=hidden) or []
+    if reader.scope.projects is not None:
+        project = hide(table.c.project_id, reader.dialect) if "project_id" in hidden else table.c.project_id
+        conditions += restrict(project, reader.scope, reader.dialect)
+    # without a time, which only the earlier system allows, nothing is known about a change
+    return [*conditions, *([table.c.updated_at.is_not(None)] if reader.is_existing else [])]
 
 
 def _build(row: AnyRow) -> Change:

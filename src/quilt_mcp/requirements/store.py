@@ -24,7 +24,7 @@ from quilt_mcp.requirements.answers import (
 from quilt_mcp.requirements.conditions import Scope, Selection, load_scope
 from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.model import Kind
-from quilt_mcp.requirements.overviews import FIRST, Changes, find_filter, read_coverage
+from quilt_mcp.requirements.overviews import FIRST, find_filter, read_changes, read_coverage
 from quilt_mcp.requirements.parameters import EntityId, Filters, parse_category, parse_depth
 from quilt_mcp.requirements.reads import MAX_LIMIT as MAX_RELATIONSHIPS
 from quilt_mcp.requirements.reads import (
@@ -159,7 +159,7 @@ class RequirementsStore:
     ) -> Page[Change]:
         size = parse_limit(limit)
         with self.open_reader() as reader:
-            return Changes(reader, self.select(reader, filters, wanted), wanted).read(cursor, size)
+            return read_changes(reader, self.select(reader, filters, wanted), wanted, cursor, size)
 
     def read_projects(self, cursor: str | None, limit: str | None) -> Page[Project]:
         size = parse_limit(limit)
