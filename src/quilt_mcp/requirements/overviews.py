@@ -119,10 +119,10 @@ def read_coverage(
 ) -> Coverage:
     gaps: list[Gap] = []
     following: str | None = None
-    counter = _Counter(reader, limited)
+    totals: dict[Kind, int] = {}  # each is counted once
     for category in categories:
         tag = cursors.compute_tag("coverage", category, limited.ids, reader.scope)
-        gap, end = _read_gap(reader, category, limited, _parse_position(cursor, tag), limit, counter)
+        gap, end = _read_gap(reader, category, limited, _parse_position(cursor, tag), limit, totals)
         following = cursors.encode(f"{end.count} {end.total} {end.key}", tag) if end else None
         if following:
             gap["rest"] = _make_uri(category, limited, following, limit if is_page else None)
@@ -163,16 +163,22 @@ def _read_gap(  # noqa: PLR0917 - one caller
     limited: Filter,
     position: _Position | None,
     limit: int,
-    counter: "_Counter",
+    totals: dict[Kind, int],
 ) -> tuple[Gap, _Position | None]:
     """Return the gaps of one category, and the position of the next page; None if this is the last page."""
     conditions = {kind: [*limited.limit(kind), lacks] for kind, lacks in _CONDITIONS[category](reader).items()}
     if position:
         count, total = position.count, position.total
     else:
-        total = sum([counter.count_all(kind) for kind in conditions])
+        for kind in conditions.keys() - totals.keys():
+            totals[kind] = reader.count_entities(kind, limited.limit(kind))
+        total = sum([totals[kind] for kind in conditions])
         needs_rows = category in _NEEDS_ROWS
-        count = sum([counter.count(kind, lacks, needs_rows=needs_rows) for kind, lacks in conditions.items()])
+        counts = [
+            _count(reader, limited, kind, lacks, totals[kind], needs_rows=needs_rows)
+            for kind, lacks in conditions.items()
+        ]
+        count = sum(counts)
     found: list[tuple[str, BriefEntity]] = []
     for kind, of_kind in conditions.items() if count else ():
         if len(found) <= limit:
@@ -188,35 +194,15 @@ def _read_gap(  # noqa: PLR0917 - one caller
     return gap, _Position(count, total, found[limit - 1][0]) if len(found) > limit else None
 
 
-class _Counter:
-    """Counts the entities that an answer is limited to. Each total is counted once."""
+def _count(reader: Reader, limited: Filter, kind: Kind, conditions: Conditions, total: int, *, needs_rows: bool) -> int:
+    """Return the number of entities of a kind that meet conditions.
 
-    def __init__(self, reader: Reader, limited: Filter) -> None:
-        self._reader = reader
-        self._limited = limited
-        self._totals: dict[Kind, int] = {}
-
-    def count_all(self, kind: Kind) -> int:
-        if kind not in self._totals:
-            self._totals[kind] = self._reader.count_entities(kind, self._limited.limit(kind))
-        return self._totals[kind]
-
-    def count(self, kind: Kind, conditions: Conditions, *, needs_rows: bool) -> int:
-        """Return the number of those of a kind that meet these conditions.
-
-        If that needs whole rows, SQLite reads the rows of a caller who sees many of them in their order. It would
-        otherwise read them project by project, which takes several times as long as for an administrator.
-        """
-        by_index = not (needs_rows and self._has_scope and self._sees_many(kind))
-        return self._reader.count_entities(kind, conditions, by_index=by_index)
-
-    @property
-    def _has_scope(self) -> bool:
-        """Whether the projects of the caller are the only limit."""
-        return self._reader.scope.projects is not None and self._limited == Filter()
-
-    def _sees_many(self, kind: Kind) -> bool:
-        return self._reader.sees_many(kind, self.count_all(kind))
+    If that needs whole rows, SQLite reads the rows of a caller who sees many of them in their order. It would otherwise
+    read them project by project, which takes several times as long as for an administrator.
+    """
+    is_scope = reader.scope.projects is not None and limited == Filter()
+    by_index = not (needs_rows and is_scope and reader.sees_many(kind, total))
+    return reader.count_entities(kind, conditions, by_index=by_index)
 
 
 def _read_kind(

@@ -244,7 +244,7 @@ class LinkResolver:
             if values["kind"] != "member":
                 continue
             user, project = (str(values[field]) for field in MEMBER)
-            if before := self.spool.add_member(user, project, line, number):
+            if before := self.spool.add_key("project_members", "member", f"{user} {project}", "", line, number):
                 self.rejections.add(
                     line, "user_id", f"Duplicate of the member in line {before}. Remove one of the two."
                 )

@@ -6,7 +6,7 @@ a default are optional.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, Union
 from uuid import UUID
@@ -54,14 +54,16 @@ class InvalidRecord(Exception):
 
 def explain(error: ErrorDetails) -> Problem:
     """Return the problem that an error of pydantic describes. Its own words are for programmers."""
-    place = error["loc"]
+    place, context = error["loc"], error.get("ctx", {})
     kind = str(place[0]) if place else ""
     field = shorten(str(place[1])) if len(place) > 1 else None
     if error["type"].startswith("union_tag"):
         field = "kind"
-    context: Mapping[str, object] = {"input": error["input"], **error.get("ctx", {})}
-    write = _REASONS.get(error["type"], _explain_other)
-    return Problem(field, write(kind, context))
+    if error["type"] == "string_pattern_mismatch":
+        return Problem(field, _explain_reference(kind, str(error["input"])))
+    reason = _REASONS.get(error["type"], f"The value is not valid. {_FIELDS_OF_KIND}")
+    tags = str(context.get("expected_tags")).replace("'", "")
+    return Problem(field, reason.format(**context | {"kind": kind, "expected_tags": tags}))
 
 
 def shorten(text: str) -> str:
@@ -70,63 +72,38 @@ def shorten(text: str) -> str:
     return safe if len(text) <= _MOST_CHARACTERS else f"{safe[:_MOST_CHARACTERS]}…"
 
 
-def _explain_reference(kind: str, context: Mapping[str, object]) -> str:
-    prefix, given = BY_NAME[kind].prefix, str(context["input"])
+def _explain_reference(kind: str, given: str) -> str:
+    prefix = BY_NAME[kind].prefix
     guess = guess_reference(given)
     if guess and guess.kind.prefix == prefix and 0 < int(guess.reference.removeprefix(f"{prefix}-")) < _TOO_LARGE:
         return f"{shorten(given)!r} is not a reference ID. Write {guess.reference}."
     return f"Must be {prefix}- and a number of 3 to 9 digits from 001, such as {prefix}-007."
 
 
-def _explain_extra(kind: str, _: Mapping[str, object]) -> str:
-    return f"Records of the kind {kind} have no such field. Remove it. {_FIELDS_OF_KIND}"
-
-
-def _explain_choice(_: str, context: Mapping[str, object]) -> str:
-    return f"Must be one of {context['expected']}."
-
-
-def _explain_length(_: str, context: Mapping[str, object]) -> str:
-    return f"Has more than {context['max_length']:,} characters. Shorten it."
-
-
-def _explain_own(_: str, context: Mapping[str, object]) -> str:
-    return str(context["error"])
-
-
-def _explain_kind(_: str, context: Mapping[str, object]) -> str:
-    allowed = str(context["expected_tags"]).replace("'", "")
-    return f"Must be one of {allowed}."
-
-
-def _explain_other(_kind: str, _: Mapping[str, object]) -> str:
-    return f"The value is not valid. {_FIELDS_OF_KIND}"
-
-
-def _always(reason: str) -> Callable[[str, Mapping[str, object]], str]:
-    return lambda _kind, _context: reason
-
-
 _REASONS = {
-    "union_tag_invalid": _explain_kind,
-    "union_tag_not_found": _always("Missing. Add the kind of the record, such as epic."),
-    "model_attributes_type": _always("The line is not a JSON object. Write one object in each line."),
-    "missing": _always("Missing. Add it."),
-    "extra_forbidden": _explain_extra,
-    "string_type": _always("Must be a text."),
+    "union_tag_invalid": "Must be one of {expected_tags}.",
+    "union_tag_not_found": "Missing. Add the kind of the record, such as epic.",
+    "model_attributes_type": "The line is not a JSON object. Write one object in each line.",
+    "missing": "Missing. Add it.",
+    "extra_forbidden": f"Records of the kind {{kind}} have no such field. Remove it. {_FIELDS_OF_KIND}",
+    "string_type": "Must be a text.",
     # of texts that a function of ours has checked before
-    "too_short": _always("Must not be empty. Write a text, or leave the field out."),
-    "too_long": _explain_length,
-    "string_pattern_mismatch": _explain_reference,
-    "literal_error": _explain_choice,
-    "value_error": _explain_own,
-    "int_type": _always(_WHOLE_NUMBER),
-    "int_parsing": _always(_WHOLE_NUMBER),
-    "int_parsing_size": _always(_WHOLE_NUMBER),
-    "int_from_float": _always(_WHOLE_NUMBER),
-    "finite_number": _always(_WHOLE_NUMBER),
-    "greater_than_equal": _always(_WHOLE_NUMBER),
-    "less_than_equal": _always(_WHOLE_NUMBER),
+    "too_short": "Must not be empty. Write a text, or leave the field out.",
+    "too_long": "Has more than {max_length:,} characters. Shorten it.",
+    "literal_error": "Must be one of {expected}.",
+    "value_error": "{error}",
+    **dict.fromkeys(
+        (
+            "int_type",
+            "int_parsing",
+            "int_parsing_size",
+            "int_from_float",
+            "finite_number",
+            "greater_than_equal",
+            "less_than_equal",
+        ),
+        _WHOLE_NUMBER,
+    ),
 }
 
 

@@ -104,7 +104,7 @@ class Spool:
         number = self.connection.execute(insertion, (kind, line, _dump(values))).lastrowid
         for column in list_unique(TABLES[kind]):
             if column in given:
-                before = self._add_key(TABLES[kind], column, given[column], values["id"], line, number)
+                before = self.add_key(TABLES[kind], column, given[column], values["id"], line, number)
                 if before:
                     rejections.add(line, column, f"Duplicate of line {before}. Change or remove one of the two.")
 
@@ -120,9 +120,9 @@ class Spool:
         for column in list_unique(table):
             value = fields.get(column)
             if isinstance(value, str) and column != "email" and value.isprintable():  # lone surrogates are not
-                self._add_key(table, column, value, new_id(), line, None)
+                self.add_key(table, column, value, new_id(), line, None)
 
-    def _add_key(  # noqa: PLR0917 - the columns of the table
+    def add_key(  # noqa: PLR0917 - the columns of the table
         self, table: str, column: str, key: str, row_id: str, line: int | None, number: int | None
     ) -> int | None:
         """Add a unique value. Return the line of the record that has it already."""
@@ -159,8 +159,8 @@ class Spool:
 
     def add_stored(self, table: str, row_id: str, name: str) -> None:
         """Add a row of the database that records refer to. What the file says about the same values comes first."""
-        self._add_key(table, "id", row_id, row_id, None, None)
-        self._add_key(table, NAMES[table], name, row_id, None, None)
+        self.add_key(table, "id", row_id, row_id, None, None)
+        self.add_key(table, NAMES[table], name, row_id, None, None)
 
     def add_criteria(self, rows: Iterable[tuple[str, str]]) -> None:
         self.connection.executemany("INSERT OR IGNORE INTO criteria VALUES (?, ?)", rows)
@@ -177,10 +177,6 @@ class Spool:
         ends = "source = ? AND target = ? AND type = ?"
         found: int | None = self.connection.execute(f"SELECT line FROM edges WHERE {ends}", edge).fetchone()[0]  # noqa: S608 - constants
         return found
-
-    def add_member(self, user: str, project: str, line: int, number: int) -> int | None:
-        """Add a membership. Return the line of the same membership in the file, if it was added before."""
-        return self._add_key("project_members", "member", f"{user} {project}", "", line, number)
 
     def find_ids(self, table: str, values: Iterable[str]) -> dict[str, str]:
         """Return the IDs of the records with these IDs or names. An ID comes before a name that looks like it."""
