@@ -18,6 +18,7 @@ from quilt_mcp.commands.demo.requirements_sample import create_sample, write_sam
 from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.settings import Settings
+from tests.requirements.generated import Form
 from tests.support import apps
 from tests.support.compiled_statements import statements_compiled_once  # noqa: F401 - a fixture
 from tests.support.postgres_server import PostgresServer
@@ -107,6 +108,13 @@ def existing_settings(make_settings: Callable[[str, Contents], Settings], postgr
     name = settings.database_url.get_secret_value().partition("?")[0].rpartition("/")[2]
     postgres.sql(Path(__file__).with_name("existing_system.sql").read_text(), database=name)
     return settings
+
+
+@pytest.fixture
+def each_form(make_settings: Callable[[str, Contents], Settings], existing_settings: Settings) -> dict[Form, Settings]:
+    """The settings of an empty database of each form."""
+    made = {"sqlite": make_settings("sqlite", "tables"), "postgresql": make_settings("postgresql", "tables")}
+    return {**made, "earlier": existing_settings}  # type: ignore[dict-item]  # mypy takes the keys for any text
 
 
 @pytest.fixture

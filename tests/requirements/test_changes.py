@@ -122,14 +122,6 @@ async def test_a_member_of_a_small_project_does_not_read_the_changes_of_others(
         assert "Seq Scan on epics" not in plan, plan
 
 
-async def test_a_new_change_comes_first(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
-        first = await read(client, "changes?limit=2")
-        again = await read(client, f"changes?limit=2&cursor={first['next_cursor']}")
-        assert again["count"] == first["count"]
-        assert again["changes"][0]["at"] <= first["changes"][-1]["at"]
-
-
 async def test_the_kinds_and_projects_of_changes_are_completed(settings_with_sample: Settings) -> None:
     async with connect(settings_with_sample, MEMBER) as client:
         reference = ResourceTemplateReference(type="ref/resource", uri=URI)

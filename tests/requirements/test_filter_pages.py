@@ -74,21 +74,12 @@ def make_earlier(rows: Rows, seed: int) -> Rows:
     return found
 
 
-@pytest.fixture
-def world(make_settings: Callable[..., Settings], existing_settings: Settings) -> World:
-    made: dict[Form, Settings] = {
-        "sqlite": make_settings("sqlite", "tables"),
-        "postgresql": make_settings("postgresql", "tables"),
-        "earlier": existing_settings,
-    }
-    return World({}, made)
-
-
-def fill(world: World, seed: int, size: Size = SIZE) -> None:
+def fill(settings: dict[Form, Settings], seed: int, size: Size = SIZE) -> World:
     rows = make_rows(seed, size)
-    world.rows = {"sqlite": rows, "postgresql": rows, "earlier": make_earlier(rows, seed)}
-    for form, settings in world.settings.items():
-        generated.write(form, place_of(settings), world.rows[form])
+    world = World({"sqlite": rows, "postgresql": rows, "earlier": make_earlier(rows, seed)}, settings)
+    for form, of_form in settings.items():
+        generated.write(form, place_of(of_form), world.rows[form])
+    return world
 
 
 @dataclass
@@ -269,9 +260,9 @@ BOTH_WAYS = pytest.mark.parametrize(
 @hypothesis_settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), data=st.data())
 def test_each_walk_finds_the_rows_that_match_in_their_order(
-    world: World, thresholds: Thresholds, seed: int, data: st.DataObject
+    each_form: dict[Form, Settings], thresholds: Thresholds, seed: int, data: st.DataObject
 ) -> None:
-    fill(world, seed)
+    world = fill(each_form, seed)
     for _ in range(8):
         for form in FORMS:
             check(world, form, draw_query(data, world.rows[form], form), thresholds)
@@ -282,8 +273,7 @@ def test_each_walk_finds_the_rows_that_match_in_their_order(
 def test_each_walk_through_a_file_finds_the_rows_that_match_in_their_order(
     make_settings: Callable[..., Settings], seed: int, data: st.DataObject
 ) -> None:
-    world = World({}, {"sqlite": make_settings("sqlite", "tables")})
-    fill(world, seed)
+    world = fill({"sqlite": make_settings("sqlite", "tables")}, seed)
     for _ in range(12):
         check(world, "sqlite", draw_query(data, world.rows["sqlite"], "sqlite"))
 
@@ -304,8 +294,10 @@ def check(world: World, form: Form, query: Query, thresholds: Thresholds = DEFAU
 @pytest.mark.soak
 @hypothesis_settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 10**6), data=st.data())
-def test_each_list_of_20000_rows_is_complete_and_in_its_order(world: World, seed: int, data: st.DataObject) -> None:
-    fill(world, seed, LARGE)
+def test_each_list_of_20000_rows_is_complete_and_in_its_order(
+    each_form: dict[Form, Settings], seed: int, data: st.DataObject
+) -> None:
+    world = fill(each_form, seed, LARGE)
     for form in FORMS:
         rows = world.rows[form]
         for shape in SHAPES:

@@ -34,17 +34,7 @@ QUERIES: dict[str, Callable[[str, str], bool]] = {
 }
 
 
-@pytest.fixture
-def world(make_settings: Callable[..., Settings], existing_settings: Settings) -> World:
-    made: dict[Form, Settings] = {
-        "sqlite": make_settings("sqlite", "tables"),
-        "postgresql": make_settings("postgresql", "tables"),
-        "earlier": existing_settings,
-    }
-    return World({}, made)
-
-
-def fill(world: World, seed: int) -> None:
+def fill(settings: dict[Form, Settings], seed: int) -> World:
     """Write rows with simple texts, and index them."""
     numbers = random.Random(seed)  # noqa: S311 - not a secret
     rows = make_rows(seed)
@@ -53,12 +43,13 @@ def fill(world: World, seed: int) -> None:
             row["description"] = numbers.choice(TEXTS)
             if kind.statuses:
                 row["title"] = numbers.choice(TEXTS)
-    world.rows = {"sqlite": rows, "postgresql": rows, "earlier": make_earlier(rows, seed)}
-    for form, settings in world.settings.items():
-        generated.write(form, place_of(settings), world.rows[form])
+    world = World({"sqlite": rows, "postgresql": rows, "earlier": make_earlier(rows, seed)}, settings)
+    for form, of_form in settings.items():
+        generated.write(form, place_of(of_form), world.rows[form])
         if form != "earlier":
-            with opened(settings) as database, database.writing() as connection:
+            with opened(of_form) as database, database.writing() as connection:
                 reindex(connection)
+    return world
 
 
 def find_expected(world: World, form: Form, question: "Question") -> set[str]:
@@ -126,10 +117,12 @@ def walk(settings: Settings, question: Question, thresholds: Thresholds) -> list
 @pytest.mark.soak
 @pytest.mark.parametrize("most_projects", [DEFAULT.most_projects, 0], ids=["project in the index", "project compared"])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
-def test_each_walk_finds_what_matches_the_query_and_the_filters(world: World, most_projects: int, seed: int) -> None:
+def test_each_walk_finds_what_matches_the_query_and_the_filters(
+    each_form: dict[Form, Settings], most_projects: int, seed: int
+) -> None:
     thresholds = Thresholds(most_projects=most_projects)
     numbers = random.Random(seed)  # noqa: S311 - not a secret
-    fill(world, seed)
+    world = fill(each_form, seed)
     found = 0
     for _ in range(15):
         for form in FORMS:
