@@ -118,14 +118,10 @@ _IDLE_TURNS = 60
 
 
 def prepare_postgresql(engine: Engine, failures: DatabaseFailures, seconds: float, *, patient: bool) -> None:
-    """Set up each connection of an engine.
+    """Set up each connection of an engine of the dialect postgresql+psycopg.
 
-    Args:
-        engine: of the dialect postgresql+psycopg.
-        failures: of the database.
-        seconds: the limit for connecting. A connection with a statement that takes much longer is closed, because a
-            server that no longer answers does not enforce its own limit either.
-        patient: let statements take as long as they need.
+    A connection with a statement that takes much longer than `seconds` is closed, because a server that no longer
+    answers does not enforce its own limit either. If `patient`, statements take as long as they need.
     """
 
     def connect(dialect: Dialect, _: ConnectionPoolEntry, arguments: list[str], options: dict[str, object]) -> Driver:
@@ -142,8 +138,13 @@ def prepare_postgresql(engine: Engine, failures: DatabaseFailures, seconds: floa
             known = {name: value for name, value in options.items() if name != "context"}  # of psycopg alone
             address = driver.conninfo.make_conninfo(*arguments, **known)
             answer = driver.pq.Ping(driver.pq.PGconn.ping(address.encode())).name
-            problem = {"OK": NO_LOGIN, "NO_ATTEMPT": MISCONFIGURED}.get(answer, UNREACHABLE)
-            raise failures.make(problem, answer) from None
+            if answer != "OK":
+                problem = MISCONFIGURED if answer == "NO_ATTEMPT" else UNREACHABLE
+                raise failures.make(problem, answer) from None
+            try:  # it can have started only now
+                connection = driver.connect(*arguments, **(_OPTIONS | options))
+            except driver.OperationalError:
+                raise failures.make(NO_LOGIN, answer) from None
         if limit:
             limit.begin(connection)  # SQLAlchemy's first statements have no events
         return connection
@@ -189,7 +190,6 @@ class SilenceLimit:
         event.listen(engine, "handle_error", self._explain)
 
     def begin(self, driver: object) -> None:
-        """Watch a connection of the driver, until its next statement ends."""
         with self._lock:
             self._until[driver] = time.monotonic() + self._seconds
             if self._watcher is None:
