@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, NullPool, create_engine, inspect
 
+from quilt_mcp.app.database.engines import Migrations
 from quilt_mcp.app.database.migrating import upgrade
-from quilt_mcp.app.database.schema import Migrations
 
 MODULE = """
 revision = "{revision}"

@@ -13,11 +13,11 @@ from uuid import UUID
 
 from pydantic import SecretStr
 
-from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.database import open_database
-from quilt_mcp.requirements.kinds import KINDS, Kind
-from quilt_mcp.requirements.search.index import LETTERS
-from quilt_mcp.requirements.search.text import GAP
+from quilt_mcp.requirements.model import KINDS, Kind
+from quilt_mcp.requirements.search_text import GAP
+from quilt_mcp.requirements.writing import LETTERS
 from quilt_mcp.settings import Settings
 
 SHARES = {"epic": 0.01, "user_story": 0.10, "acceptance_criteria": 0.30, "requirement": 0.59}
@@ -93,7 +93,7 @@ def _fill(file: Path, entities: int) -> None:
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.executescript(_SPEED)
         connection.execute("BEGIN")
-        projects = min(MOST_PROJECTS, count_of(kinds.EPIC, entities))
+        projects = min(MOST_PROJECTS, count_of(model.EPIC, entities))
         _insert_people(connection, projects)
         types = [row[0] for row in connection.execute("SELECT id FROM requirement_types ORDER BY id")]
         for kind in KINDS:
@@ -142,12 +142,12 @@ def _insertion(kind: Kind, entities: int, projects: int, types: Sequence[str]) -
     """The statement that inserts all entities of a kind; children go round their parents, epics round the projects."""
     count, place = count_of(kind, entities), "n.i"
     values = {"id": _id(place, KINDS.index(kind)), "reference_id": f"printf('{kind.prefix}-%03d', {place} + 1)"}
-    parent = kinds.BY_NAME.get(kind.parent or "")
+    parent = model.BY_NAME.get(kind.parent or "")
     while parent:
         place = f"({place} % {count_of(parent, entities)})"
         if parent.name == kind.parent:
             values[f"{parent.name}_id"] = _id(place, KINDS.index(parent))
-        parent = kinds.BY_NAME.get(parent.parent or "")
+        parent = model.BY_NAME.get(parent.parent or "")
     values["project_id"] = _id(f"({place} % {projects})", _PROJECT)
     values["description"] = f"{_phrase(8, 40_503)} || ' case' || (n.i / 20)"
     values[kind.author_column] = f"'{0:032x}'"
@@ -155,7 +155,7 @@ def _insertion(kind: Kind, entities: int, projects: int, types: Sequence[str]) -
         values |= {"title": _phrase(3, 2_654_435), "priority": "1 + n.i % 4"}
         values["assignee_id"] = f"printf('%032x', {len(MEMBERS)} + n.i * 7919 % {ENGINEERS})"
         values["status"] = _choose("n.i * 31 >> 3", kind.statuses)
-    if kind is kinds.REQUIREMENT:
+    if kind is model.REQUIREMENT:
         values["type_id"] = _choose("n.i * 13 >> 2", types)
     # one entity per minute; each was changed last within the 300 days that follow
     created = f"'2020-01-01', '+' || (n.i * 60 * {SHARES['requirement'] / SHARES[kind.name]:g}) || ' seconds'"

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from fastmcp.utilities.pagination import CursorState
 
 from quilt_mcp.core.surfaces import TOOL_NAME
-from quilt_mcp.requirements.kinds import REQUIREMENT, USER_STORY, format_reference
+from quilt_mcp.requirements.model import REQUIREMENT, USER_STORY, format_reference
 from tests.bench.estimates import Estimate, estimate, paired_ratio, percentile_95
 from tests.bench.generated_requirements import MEMBERS, count_of, database, engineer, entity_id, url
 from tests.bench.interleaving import Arm, Effort, Samples, interleave

@@ -22,7 +22,7 @@ from fastmcp.server.providers import Provider
 
 from quilt_mcp.app import App
 from quilt_mcp.commands import cli
-from quilt_mcp.requirements.kinds import KINDS, Kind
+from quilt_mcp.requirements.model import KINDS, Kind
 from quilt_mcp.server import create_manager
 from quilt_mcp.settings import Settings
 from tests.bench.synthetic import payload_server, payloads, server_with_resources_as_tools

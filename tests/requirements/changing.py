@@ -7,10 +7,9 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import MIGRATIONS
-from quilt_mcp.requirements.kinds import DEFAULT_PROJECT_ID, KINDS, Kind
-from quilt_mcp.requirements.search.index import index_entries
+from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID, KINDS, Kind
 from quilt_mcp.requirements.tables import Values
-from quilt_mcp.requirements.writing import create_entities, make_entry, make_times, new_id
+from quilt_mcp.requirements.writing import create_entities, index_entities, make_times, new_id
 
 END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'quilt-mcp'"
 """Ends all connections of this project to a PostgreSQL server."""
@@ -21,7 +20,7 @@ def reindex(connection: Connection) -> None:
     for kind in KINDS:
         table = tables.BY_KIND[kind.name]
         rows = (connection.execute(select(table).order_by(table.c.id))).all()
-        index_entries(connection, [make_entry(kind, row._asdict()) for row in rows])
+        index_entities(connection, kind, [row._asdict() for row in rows])
 
 
 def remove_tables(connection: Connection) -> None:

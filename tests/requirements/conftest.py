@@ -18,6 +18,7 @@ from quilt_mcp.commands.demo.samples import write_sample
 from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.settings import Settings
+from tests.requirements.generated import Form
 from tests.support import apps
 from tests.support.compiled_statements import statements_compiled_once  # noqa: F401 - a fixture
 from tests.support.demo_data import create_sample
@@ -111,22 +112,29 @@ def existing_settings(make_settings: Callable[[str, Contents], Settings], postgr
 
 
 @pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Return the function that returns the SELECT statements since the start of the test."""
-    found: list[str] = []
+def each_form(make_settings: Callable[[str, Contents], Settings], existing_settings: Settings) -> dict[Form, Settings]:
+    """The settings of an empty database of each form."""
+    made = {"sqlite": make_settings("sqlite", "tables"), "postgresql": make_settings("postgresql", "tables")}
+    return {**made, "earlier": existing_settings}  # type: ignore[dict-item]  # mypy takes the keys for any text
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """The SELECT statements with their parameters, from the start of the test."""
+    found: list[tuple[str, Any]] = []
     from_settings = Database.__init__
 
     def counted(self: Database, engine: Any) -> None:
         from_settings(self, engine)
         event.listen(self.storage.engine, "before_cursor_execute", note)
 
-    def note(_c: Any, _cursor: Any, statement: str, *_: Any) -> None:
+    def note(_c: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
         of_schema = "pg_catalog" in statement or "schema_version" in statement
         if statement.lstrip().startswith(("SELECT", "WITH")) and not of_schema:
-            found.append(statement)
+            found.append((statement, parameters))
 
     monkeypatch.setattr(Database, "__init__", counted)
-    return lambda: found
+    return found
 
 
 @pytest.fixture

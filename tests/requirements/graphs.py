@@ -11,7 +11,7 @@ from sqlalchemy import insert, select, text
 
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.kinds import BY_NAME, KINDS, Kind
+from quilt_mcp.requirements.model import BY_NAME, KINDS, Kind
 
 Row = dict[str, Any]
 TYPES = ("depends_on", "blocks", "relates_to", "derives_from")

@@ -7,10 +7,9 @@ from sqlalchemy import Connection, select
 from quilt_mcp.requirements import tables, writing
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.kinds import EPIC
-from quilt_mcp.requirements.search.index import make_limits
-from quilt_mcp.requirements.search.page import Found, rank, select_candidates
-from quilt_mcp.requirements.search.text import parse_query
+from quilt_mcp.requirements.model import EPIC
+from quilt_mcp.requirements.search import Found, make_limits, rank, select_candidates
+from quilt_mcp.requirements.search_text import parse_query
 from quilt_mcp.requirements.tables import Values
 from tests.requirements.changing import create_user
 

@@ -24,6 +24,18 @@ from tests.support.postgres_server import PostgresServer
 SAMPLE, NOBODY = 9, 65534
 
 
+@pytest.fixture
+def settings(make_settings: Callable[[str, Contents], Settings]) -> Settings:
+    """Of a file without entities."""
+    return make_settings("sqlite", "tables")
+
+
+@pytest.fixture
+def other(make_settings: Callable[[str, Contents], Settings], tmp_path: Path) -> Path:
+    """A copy of a file with the sample, which replaces the file of `settings`."""
+    return copy_of(make_settings("sqlite", "sample"), tmp_path)
+
+
 async def count(client: AnyClient) -> int:
     return int((await read(client, "epics?limit=1"))["count"])
 
@@ -47,6 +59,10 @@ def copy_of(settings: Settings, directory: Path) -> Path:
     return copy
 
 
+def replace(settings: Settings, other: Path) -> None:
+    other.rename(file_of(settings))
+
+
 def check_integrity(path: Path) -> str:
     with closing(sqlite3.connect(path)) as connection:
         return str(connection.execute("PRAGMA integrity_check").fetchone()[0])
@@ -59,12 +75,11 @@ def remove_log(settings: Settings) -> None:
 
 
 async def test_a_file_that_replaces_another_is_refused_while_the_log_of_the_other_lies_beside_it(
-    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
+    settings: Settings, other: Path
 ) -> None:
-    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
     async with reading_server(settings) as client:
         assert await count(client) == 0
-        copy_of(other, tmp_path).rename(file_of(settings))
+        replace(settings, other)
         for _ in range(2):
             failure = (await read_failure(client, "epics")).body
             assert "was replaced while this server had it open" in failure["message"]
@@ -77,15 +92,12 @@ async def test_a_file_that_replaces_another_is_refused_while_the_log_of_the_othe
     assert check_integrity(file_of(settings)) == "ok"
 
 
-def test_a_file_that_replaces_another_is_used_by_the_next_read_and_write(
-    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
-) -> None:
-    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
+def test_a_file_that_replaces_another_is_used_by_the_next_read_and_write(settings: Settings, other: Path) -> None:
     with opened(settings) as database:
         write_project(database, "Written before")
         assert epics(database) == 0
         remove_log(settings)
-        copy_of(other, tmp_path).rename(file_of(settings))
+        replace(settings, other)
         assert epics(database) == SAMPLE
         write_project(database, "Written after")
         assert epics(database) == SAMPLE
@@ -96,13 +108,10 @@ def test_a_file_that_replaces_another_is_used_by_the_next_read_and_write(
     assert check_integrity(file_of(settings)) == "ok"
 
 
-def test_a_backup_is_not_lost_if_a_read_finds_its_copy_still_empty(
-    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
-) -> None:
-    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
+def test_a_backup_is_not_lost_if_a_read_finds_its_copy_still_empty(settings: Settings, other: Path) -> None:
     with opened(settings) as database:
         assert epics(database) == 0
-        backup = copy_of(other, tmp_path)
+        backup = other
         remove_log(settings)
         file_of(settings).unlink()
         with file_of(settings).open("wb") as copy:
@@ -114,10 +123,7 @@ def test_a_backup_is_not_lost_if_a_read_finds_its_copy_still_empty(
     assert check_integrity(file_of(settings)) == "ok"
 
 
-def test_the_log_of_a_file_is_known_although_it_had_a_journal_before(
-    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
-) -> None:
-    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
+def test_the_log_of_a_file_is_known_although_it_had_a_journal_before(settings: Settings, other: Path) -> None:
     with opened(settings) as database:
         assert epics(database) == 0
     with closing(sqlite3.connect(file_of(settings))) as connection:
@@ -127,23 +133,20 @@ def test_the_log_of_a_file_is_known_although_it_had_a_journal_before(
         journal.write_bytes(b"")
         assert epics(database) == 0
         journal.unlink()
-        copy = copy_of(other, tmp_path)
+        copy = other
         file_of(settings).with_name(file_of(settings).name + "-wal").write_bytes(b"of the old file")
         copy.rename(file_of(settings))
         assert "was replaced" in (failure_of(database)).message
 
 
-async def test_a_file_without_a_log_that_is_replaced_is_used_by_the_next_read(
-    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
-) -> None:
-    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
+async def test_a_file_without_a_log_that_is_replaced_is_used_by_the_next_read(settings: Settings, other: Path) -> None:
     with opened(settings) as database:
         assert epics(database) == 0
     with closing(sqlite3.connect(file_of(settings))) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
     async with connect(settings) as client:
         assert await count(client) == 0
-        copy = copy_of(other, tmp_path)
+        copy = other
         journal = file_of(settings).with_name(file_of(settings).name + "-journal")
         journal.write_bytes(b"of the old file")
         copy.rename(file_of(settings))
@@ -153,14 +156,13 @@ async def test_a_file_without_a_log_that_is_replaced_is_used_by_the_next_read(
 
 
 def test_a_file_that_replaces_another_and_is_used_by_another_server_is_used_by_the_next_read(
-    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
+    settings: Settings, other: Path
 ) -> None:
-    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
     with opened(settings) as first, opened(settings) as second:
         write_project(first, "Written before")
         assert epics(first) == epics(second) == 0
         remove_log(settings)
-        copy_of(other, tmp_path).rename(file_of(settings))
+        replace(settings, other)
         write_project(first, "Written after")
         assert epics(second) == SAMPLE
         second.close()
@@ -171,17 +173,14 @@ def test_a_file_that_replaces_another_and_is_used_by_another_server_is_used_by_t
     assert check_integrity(file_of(settings)) == "ok"
 
 
-def test_the_log_of_a_file_that_is_named_by_a_link_is_found(
-    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
-) -> None:
-    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
+def test_the_log_of_a_file_that_is_named_by_a_link_is_found(settings: Settings, other: Path, tmp_path: Path) -> None:
     real = tmp_path / "elsewhere" / "real.sqlite3"
     real.parent.mkdir()
     file_of(settings).rename(real)
     file_of(settings).symlink_to(real)
     with opened(settings) as database:
         write_project(database, "Written before")
-        copy_of(other, tmp_path).rename(real)
+        other.rename(real)
         assert "was replaced" in (failure_of(database)).message
         for suffix in ("-wal", "-shm"):
             real.with_name(real.name + suffix).unlink()
@@ -189,10 +188,7 @@ def test_the_log_of_a_file_that_is_named_by_a_link_is_found(
     assert check_integrity(real) == "ok"
 
 
-def test_the_log_of_the_file_that_a_link_names_last_is_known(
-    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
-) -> None:
-    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
+def test_the_log_of_the_file_that_a_link_names_last_is_known(settings: Settings, other: Path, tmp_path: Path) -> None:
     first, second = (tmp_path / name / "real.sqlite3" for name in ("first", "second"))
     first.parent.mkdir()
     second.parent.mkdir()
@@ -207,19 +203,16 @@ def test_the_log_of_the_file_that_a_link_names_last_is_known(
             file_of(settings).symlink_to(second)
             write_project(database, "Written to the second")
             assert epics(database) == 0
-            copy_of(other, tmp_path).rename(second)
+            other.rename(second)
             assert "was replaced" in (failure_of(database)).message
     assert check_integrity(first) == "ok"
 
 
-def test_a_file_that_replaces_another_during_a_read_stays_as_it_is(
-    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
-) -> None:
-    settings, other = make_settings("sqlite", "tables"), make_settings("sqlite", "sample")
+def test_a_file_that_replaces_another_during_a_read_stays_as_it_is(settings: Settings, other: Path) -> None:
     with opened(settings) as database:
         write_project(database, "Written before")
         with database.reading():
-            copy_of(other, tmp_path).rename(file_of(settings))
+            replace(settings, other)
             assert "was replaced" in (failure_of(database)).message
     remove_log(settings)
     with opened(settings) as database:

@@ -6,11 +6,17 @@ from typing import Any
 import pytest
 from mcp_types import ResourceTemplateReference
 
-from quilt_mcp.requirements import kinds
+from quilt_mcp.requirements.model import EPIC, KINDS
 from quilt_mcp.requirements.resources import RESOURCES
+from quilt_mcp.requirements.writing import raise_counter
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
+from tests.requirements.changing import create_project, create_user
 from tests.requirements.client import connect, read, read_failure, read_pages
+from tests.requirements.conftest import opened
+from tests.requirements.searching import write_epics
+from tests.requirements.test_coverage import explain
+from tests.requirements.test_list_of_entities import write_epics as write_many_epics
 
 MEMBER, STRANGER = "emma_johansson", "peter_van_dijk"
 [URI] = [definition["uri"] for definition in RESOURCES if definition["uri"].startswith("requirements://changes")]
@@ -19,7 +25,7 @@ MEMBER, STRANGER = "emma_johansson", "peter_van_dijk"
 async def make_model(client: AnyClient) -> list[dict[str, Any]]:
     """Return the changes that the lists of the four kinds imply."""
     found = []
-    for kind in kinds.KINDS:
+    for kind in KINDS:
         for page in await read_pages(client, kind.segment, kind.table, 200):
             found += [(kind, row) for row in page]
     found.sort(key=lambda one: (one[1]["updated_at"], one[1]["id"]), reverse=True)
@@ -46,7 +52,7 @@ async def test_every_page_is_as_the_lists_say(settings_with_sample: Settings, us
         assert (await read(client, "changes?limit=200"))["count"] == len(model)
         for _ in range(6):
             since = choose.choice(model)["at"] if model else "2024-09-02"
-            wanted = choose.sample([kind.name for kind in kinds.KINDS], choose.randint(1, 4))
+            wanted = choose.sample([kind.name for kind in KINDS], choose.randint(1, 4))
             expected = [one for one in model if one["at"] >= since and one["type"] in wanted]
             path = f"changes?since={since}&kind={','.join(wanted)}"
             pages = await read_pages(client, path, "changes", choose.randint(5, 200))
@@ -89,12 +95,31 @@ async def test_other_projects_and_wrong_values_are_refused(settings_with_sample:
     assert bodies["changes?kind=user-story"]["suggested_actions"][0] == "Did you mean user_story?"
 
 
-async def test_a_new_change_comes_first(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
-        first = await read(client, "changes?limit=2")
-        again = await read(client, f"changes?limit=2&cursor={first['next_cursor']}")
-        assert again["count"] == first["count"]
-        assert again["changes"][0]["at"] <= first["changes"][-1]["at"]
+@pytest.mark.soak
+async def test_a_member_of_a_small_project_does_not_read_the_changes_of_others(
+    settings_with_tables: Settings, statements: list[tuple[str, Any]]
+) -> None:
+    write_many_epics(settings_with_tables, 20_000)
+    with opened(settings_with_tables) as database:
+        with database.writing() as connection:
+            project = create_project(connection, "Small")
+            create_user(connection, "small", "s@example.com", projects=[project])
+            raise_counter(connection, EPIC, 20_000)
+        write_epics(database, [(f"Epic {number}", "") for number in range(5)], project_id=project)
+        if database.dialect == "postgresql":
+            with database.writing() as connection:
+                connection.exec_driver_sql("ANALYZE epics")
+        async with connect(settings_with_tables, "small") as client:
+            pages = await read_pages(client, "changes", "changes", 2)
+            found = [one["reference_id"] for page in pages for one in page]
+            newest = await read_pages(client, f"changes?since={pages[0][0]['at']}", "changes", 200)
+        plans = [explain(database, *one) for one in statements if "epics" in one[0] and "count" not in one[0]]
+    assert found == [f"EP-{number}" for number in range(20_005, 20_000, -1)]
+    assert found[0] in [one["reference_id"] for one in newest[0]]
+    assert plans
+    for plan in plans:
+        assert "SCAN epics" not in plan, plan
+        assert "Seq Scan on epics" not in plan, plan
 
 
 async def test_the_kinds_and_projects_of_changes_are_completed(settings_with_sample: Settings) -> None:

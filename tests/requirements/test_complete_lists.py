@@ -1,6 +1,5 @@
 """Nothing that is cut looks complete: each list has its total and a way to the rest."""
 
-from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -9,8 +8,7 @@ from mcp_types import ResourceTemplateReference
 from sqlalchemy import func, select
 
 from quilt_mcp.requirements import tables
-from quilt_mcp.requirements.hierarchies import MAX_CHILDREN
-from quilt_mcp.requirements.relationships import MAX_LIMIT
+from quilt_mcp.requirements.reads import MAX_CHILDREN, MAX_LIMIT
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.big_epic import write_epic
@@ -126,14 +124,14 @@ async def test_all_relationships_of_a_requirement_on_one_page_are_complete(setti
 
 
 async def test_only_the_first_page_counts_the_list(
-    settings_with_sample: Settings, statements: Callable[[], list[str]]
+    settings_with_sample: Settings, statements: list[tuple[str, Any]]
 ) -> None:
     async with connect(settings_with_sample) as client:
         first = await read(client, "requirements?limit=5")
-        assert [one for one in statements() if "count(" in one]
-        del statements()[:]
+        assert [one for one, _ in statements if "count(" in one]
+        statements.clear()
         second = await read(client, f"requirements?limit=5&cursor={first['next_cursor']}")
-        assert not [one for one in statements() if "count(" in one]
+        assert not [one for one, _ in statements if "count(" in one]
     with opened(settings_with_sample) as database, database.reading() as connection:
         real = connection.scalar(select(func.count()).select_from(tables.requirements))
     assert first["count"] == second["count"] == real

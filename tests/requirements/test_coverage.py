@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 from mcp_types import ResourceTemplateReference
-from sqlalchemy import event
 
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.kinds import BY_NAME, KINDS
+from quilt_mcp.requirements.model import BY_NAME, KINDS
 from quilt_mcp.requirements.parameters import CATEGORIES
 from quilt_mcp.settings import Settings
 from tests.requirements.client import connect, read, read_pages
 from tests.requirements.conftest import opened
-from tests.requirements.graphs import Graph, Row, make_graph, without_hidden, write_graph
+from tests.requirements.graphs import Graph, Row, make_graph, write_graph
 from tests.requirements.reading import file_of
 from tests.support.postgres_server import PostgresServer
 
@@ -137,16 +136,6 @@ async def test_coverage_of_the_earlier_system(existing_settings: Settings) -> No
     assert names == {"creator_name": "ada", "assignee_name": "ada", "type_name": "Functional"}
 
 
-async def test_pages_of_a_category_contain_each_entity_once(settings_with_tables: Settings) -> None:
-    graph = make_graph(23)
-    with opened(settings_with_tables) as database:
-        write_graph(database, graph)
-    ids, _ = expected_gaps(graph, None)["requirements_without_criterion"]
-    async with connect(settings_with_tables) as client:
-        pages = await read_pages(client, "coverage?category=requirements_without_criterion", "gaps", 4)
-    assert [one["id"] for [gap] in pages for one in gap["entities"]] == ids
-
-
 def remove_parents(settings: Settings, postgres: PostgresServer | None, *ids: str) -> None:
     """Remove an epic and a user story as a program does that does not ask for foreign keys."""
     # constants
@@ -204,25 +193,6 @@ async def test_projects_are_those_of_the_caller(settings_with_tables: Settings) 
                 assert (await client.complete(reference, {"name": "project", "value": prefix})).values == found
             found = (await client.complete(reference, {"name": "category", "value": ""})).values
             assert found == list(CATEGORIES)
-
-
-@pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
-    """The SELECT statements with their parameters, from the start of the test."""
-    found: list[tuple[str, Any]] = []
-    from_settings = Database.__init__
-
-    def counted(self: Database, engine: Any) -> None:
-        from_settings(self, engine)
-        event.listen(self.storage.engine, "before_cursor_execute", note)
-
-    def note(_c: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        of_schema = "pg_catalog" in statement or "schema_version" in statement
-        if statement.startswith(("SELECT", "WITH")) and not of_schema:
-            found.append((statement, parameters))
-
-    monkeypatch.setattr(Database, "__init__", counted)
-    return found
 
 
 @pytest.mark.soak
@@ -339,19 +309,6 @@ async def test_sqlite_reads_many_rows_in_their_order(
         plans = [explain(database, statement, parameters) for statement, parameters in counts]
     assert plans
     assert all(access in plan for plan in plans), plans
-
-
-async def test_hidden_requirements_do_not_cover_a_criterion(settings_with_tables: Settings) -> None:
-    graph = make_graph(43)
-    seen = graph.visible("acceptance_criteria", "one")
-    referred = {one["acceptance_criteria_id"]: one["project_id"] for one in graph.entities["requirement"]}
-    assert any(one in seen and project not in graph.project_ids("one") for one, project in referred.items())
-    with opened(settings_with_tables) as database:
-        write_graph(database, graph)
-    bare = expected_gaps(without_hidden(graph, "one"), "one")
-    assert bare == expected_gaps(graph, "one")
-    async with connect(settings_with_tables, "one") as client:
-        await check_coverage(client, bare)
 
 
 async def test_names_are_those_of_the_ids(settings_with_tables: Settings) -> None:

@@ -17,84 +17,52 @@ from sqlalchemy.exc import SQLAlchemyError
 from quilt_mcp.core.errors import ResourceFailure, Unavailable, find_failure
 from quilt_mcp.requirements.failures import FAILURES
 
-OURS = "our statements are wrong"
 NOT_USED = ("sqlalchemy.orm",)
+
+
+def _are_ours(names: str) -> dict[str, str]:
+    return dict.fromkeys(names.split(), "our statements are wrong")
+
+
 NOT_MAPPED_CLASSES = {
-    "AmbiguousForeignKeysError": OURS,
-    "ArgumentError": OURS,
-    "AwaitRequired": OURS,
-    "CircularDependencyError": OURS,
-    "CompileError": OURS,
-    "ConstraintColumnNotFoundError": OURS,
-    "AmbiguousColumnError": OURS,
+    **_are_ours("""
+        AmbiguousForeignKeysError ArgumentError AwaitRequired CircularDependencyError CompileError
+        ConstraintColumnNotFoundError AmbiguousColumnError DuplicateColumnError IdentifierError
+        InvalidRequestError MissingGreenlet MultipleResultsFound NoForeignKeysError NoInspectionAvailable
+        NoReferenceError NoReferencedColumnError NoReferencedTableError NoResultFound NoSuchColumnError
+        NoSuchTableError ObjectNotExecutableError PendingRollbackError ResourceClosedError StatementError
+        UnboundExecutionError UnreflectableTableError UnsupportedCompilationError
+    """),
     "DisconnectionError": "only handlers of pool events raise it, and we have none",
-    "DuplicateColumnError": OURS,
-    "IdentifierError": OURS,
     "IllegalStateChangeError": "only sessions raise it, and we have none",
-    "InvalidRequestError": OURS,
     "InvalidatePoolError": "only handlers of pool events raise it, and we have none",
-    "MissingGreenlet": OURS,
-    "MultipleResultsFound": OURS,
     "NoDBAPILoaded": "only the dialect without a driver raises it",
-    "NoForeignKeysError": OURS,
-    "NoInspectionAvailable": OURS,
-    "NoReferenceError": OURS,
-    "NoReferencedColumnError": OURS,
-    "NoReferencedTableError": OURS,
-    "NoResultFound": OURS,
-    "NoSuchColumnError": OURS,
     "NoSuchModuleError": "the settings accept only the drivers that we name",
-    "NoSuchTableError": OURS,
-    "ObjectNotExecutableError": OURS,
-    "PendingRollbackError": OURS,
-    "ResourceClosedError": OURS,
     "SQLAlchemyError": "only its subclasses are raised",
-    "StatementError": OURS,
-    "UnboundExecutionError": OURS,
-    "UnreflectableTableError": OURS,
-    "UnsupportedCompilationError": OURS,
 }
 """Of SQLAlchemy: those that are bugs of ours."""
 NOT_MAPPED_DRIVER_CLASSES = {
     "Error": "only its subclasses are raised",
     "InterfaceError": "a connection is used by two threads, or after it was closed",
-    "DataError": OURS,
+    **_are_ours("DataError NotSupportedError OutOfOrderTransactionNesting ProgrammingError"),
     "DatabaseError": "only its subclasses are raised",
     "IntegrityError": "the callers of writes handle it",
     "InternalError": "only its subclasses are raised",
-    "NotSupportedError": OURS,
-    "OutOfOrderTransactionNesting": OURS,
-    "ProgrammingError": OURS,
 }
 """Of psycopg, without a state."""
 NOT_MAPPED_STATES = {
+    **_are_ours("03 0A 0B 0F 20 21 22 24 25 26 2B 2D 34 3B 3F 42"),
     "02": "no data is no error",
-    "03": OURS,
     "09": "our tables have no such triggers",
-    "0A": OURS,
-    "0B": OURS,
-    "0F": OURS,
     "0L": "we grant nothing",
     "0P": "we set no role",
     "0Z": "our tables have no functions",
     "10": "we use no XML",
-    "20": OURS,
-    "21": OURS,
-    "22": OURS,
     "23": "the callers of writes handle violated constraints",
-    "24": OURS,
-    "25": OURS,
-    "26": OURS,
     "27": "our tables have no such triggers",
-    "2B": OURS,
-    "2D": OURS,
     "2F": "our tables have no functions",
-    "34": OURS,
     "38": "our tables have no functions",
     "39": "our tables have no functions",
-    "3B": OURS,
-    "3F": OURS,
-    "42": OURS,
     "44": "our tables have no views with a check",
     "54": "our statements are small",
     "55": "we change no database and no enum while it is in use",
@@ -102,7 +70,7 @@ NOT_MAPPED_STATES = {
 }
 """Of PostgreSQL, by the class of the state: its first two characters."""
 NOT_MAPPED_CODES = {
-    "SQLITE_ERROR": OURS,
+    **_are_ours("SQLITE_ERROR SQLITE_TOOBIG SQLITE_MISMATCH SQLITE_MISUSE SQLITE_RANGE"),
     "SQLITE_INTERNAL": "a bug of SQLite",
     "SQLITE_ABORT": "no callback of ours aborts",
     "SQLITE_NOMEM": "a MemoryError in Python",
@@ -110,14 +78,10 @@ NOT_MAPPED_CODES = {
     "SQLITE_PROTOCOL": "SQLite repeats a race for the write-ahead log for 10 seconds",
     "SQLITE_EMPTY": "SQLite does not use it",
     "SQLITE_SCHEMA": "SQLite prepares the statement again",
-    "SQLITE_TOOBIG": OURS,
     "SQLITE_CONSTRAINT": "the callers of writes handle it",
-    "SQLITE_MISMATCH": OURS,
-    "SQLITE_MISUSE": OURS,
     "SQLITE_NOLFS": "every system that we support has large files",
     "SQLITE_AUTH": "we set no authorizer",
     "SQLITE_FORMAT": "SQLite does not use it",
-    "SQLITE_RANGE": OURS,
 }
 """Of SQLite, by the primary code."""
 

@@ -11,8 +11,8 @@ from pydantic import SecretStr
 
 from quilt_mcp.app import App
 from quilt_mcp.commands import requirements_work
-from quilt_mcp.requirements.search.page import select_existing
-from quilt_mcp.requirements.search.text import parse_query
+from quilt_mcp.requirements.search import select_existing
+from quilt_mcp.requirements.search_text import parse_query
 from quilt_mcp.settings import Settings
 from tests.requirements.changing import END_CONNECTIONS
 from tests.requirements.client import connect, list_uris, read, read_failure

@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import event
 
 from quilt_mcp.commands.cli import main
-from quilt_mcp.requirements import shapes
-from quilt_mcp.requirements.filters import parse_filters
+from quilt_mcp.requirements import answers
+from quilt_mcp.requirements.parameters import parse_filters
 from quilt_mcp.requirements.selecting import DEFAULT, Thresholds
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.store import RequirementsStore
@@ -63,9 +63,9 @@ def find_plans(settings: Settings, texts: Any, thresholds: Thresholds = DEFAULT)
     event.listen(store.database.storage.engine, "before_cursor_execute", note)
     try:
         filters = parse_filters(texts)
-        page = store.read_page(shapes.REQUIREMENT, None, "1", filters)
+        page = store.read_page(answers.REQUIREMENTS, None, "1", filters)
         if page.next_cursor:
-            store.read_page(shapes.REQUIREMENT, page.next_cursor, "1", filters)
+            store.read_page(answers.REQUIREMENTS, page.next_cursor, "1", filters)
     finally:
         store.close()
     return plans

@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import quote
 
-from quilt_mcp.requirements.filters import SEARCH_FILTERS
+from quilt_mcp.requirements.parameters import SEARCH_FILTERS
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import ask
 from tests.requirements.client import connect, read, read_failure

@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from sqlalchemy import delete, insert, select
 
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.conditions import Scope
 from quilt_mcp.requirements.resources import EntityProvider
 from quilt_mcp.settings import Settings
@@ -76,7 +76,7 @@ async def test_the_pages_of_many_entities_are_sorted_and_complete_while_earlier_
 async def test_the_list_contains_every_entity_and_static_resource_once(settings_with_sample: Settings) -> None:
     async with connect(settings_with_sample, list_page_size=17) as client:
         uris = await list_uris(client)
-        for kind in kinds.KINDS:
+        for kind in model.KINDS:
             below = [uri for uri in uris if uri.startswith(f"requirements://{kind.segment}/")]
             assert len(below) == (await read(client, f"{kind.segment}?limit=1"))["count"]
             assert f"requirements://{kind.segment}" in uris
@@ -172,7 +172,7 @@ async def test_completion_returns_reference_ids_that_the_caller_may_see(settings
         search = "requirements://search/{query}{?status,priority,assignee,type,project,updated_since,cursor,limit}"
         assert (await complete(client, search, "query", "REQ-001")) == ["REQ-001"]
         assert await complete(client, search, "status", "Draft,") == [
-            f"Draft,{status}" for status in dict.fromkeys([*kinds.STORY_STATUSES, *kinds.REQUIREMENT_STATUSES])
+            f"Draft,{status}" for status in dict.fromkeys([*model.STORY_STATUSES, *model.REQUIREMENT_STATUSES])
         ]
         assert await complete(client, search, "priority", "cr") == ["critical"]
         assert await complete(client, search, "type", "Func") == ["Functional"]
@@ -186,7 +186,7 @@ async def test_a_failed_provider_is_left_out_and_named(
     read_page = EntityProvider.page
 
     async def fail_for_epics(self: EntityProvider, after: str, limit: int, scope: Scope | None) -> list[Resource]:
-        if self.kind is kinds.EPIC:
+        if self.kind is model.EPIC:
             raise Unavailable("postgresql://u:hunter2@db")
         return await read_page(self, after, limit, scope)
 
@@ -247,16 +247,8 @@ async def test_a_wrong_password_appears_in_no_answer_or_log(tmp_path: Path, capl
     assert "hunter2" not in answers + caplog.text
 
 
-@pytest.mark.soak
-async def test_a_database_of_the_earlier_system_is_served_unchanged(
-    make_settings: Callable[[str, Contents], Settings], postgres: PostgresServer
-) -> None:
-    settings = make_settings("postgresql", "nothing")
-    script = Path(__file__).with_name("existing_system.sql").read_text(encoding="utf-8")
-    assert settings.database_url
-    name = settings.database_url.get_secret_value().partition("@/")[2].partition("?")[0]
-    postgres.sql(script, database=name)
-    async with connect(settings, list_page_size=2) as client:
+async def test_a_database_of_the_earlier_system_is_served_unchanged(existing_settings: Settings) -> None:
+    async with connect(existing_settings, list_page_size=2) as client:
         epics = (await read(client, "epics"))["epics"]
         uris = await list_uris(client)
         hit = (await read(client, f"search/{epics[0]['reference_id']}"))["results"][0]

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,9 @@ from quilt_mcp.requirements.database import MIGRATE, MIGRATIONS, Database
 from quilt_mcp.settings import Settings
 from tests.requirements.conftest import opened
 from tests.requirements.reading import PASSWORD, epics
-from tests.support import apps
 from tests.support.waiting import SECONDS, until
 
-
-@pytest.fixture
-def use() -> Iterator[Callable[[Settings], None]]:
-    """Let the commands use these settings."""
-    before = apps.current_settings()
-    yield apps.use_settings
-    apps.use_settings(before)
+ROOT = Path(__file__).parents[2]
 
 
 EXPRESSIONS = ("_by_title", "_by_number")
@@ -83,6 +77,16 @@ def test_the_migrations_create_the_tables_of_the_statements(empty_database: Data
 def test_the_list_of_revisions_is_complete() -> None:
     scripts = ScriptDirectory(str(MIGRATIONS.folder), version_locations=[str(MIGRATIONS.folder)])
     assert tuple(reversed([script.revision for script in scripts.walk_revisions()])) == MIGRATIONS.revisions
+
+
+def test_a_release_keeps_what_its_migrations_make() -> None:
+    """A change of the tables must not change what a released migration creates."""
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    is_released = re.search(r"^## \[?[0-9]", changelog, re.MULTILINE) is not None
+    for domain in ("requirements", "workflows"):
+        for file in (ROOT / "src" / "quilt_mcp" / domain / "migrations").glob("v*.py"):
+            is_frozen = "create_all" not in file.read_text(encoding="utf-8")
+            assert is_frozen or not is_released, f"copy the tables into {file}, and write later changes into a new one"
 
 
 def test_a_migration_that_fails_changes_nothing(
@@ -157,10 +161,10 @@ def status(capsys: pytest.CaptureFixture[str], *, well: bool) -> dict[str, objec
 def test_migrate_and_status(
     settings_without_tables: Settings,
     dialect: str,
-    use: Callable[[Settings], None],
+    set_settings: Callable[[Settings], None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    use(settings_without_tables)
+    set_settings(settings_without_tables)
     before = status(capsys, well=False)
     assert (before["state"], before["rows"]) == ("empty", {})
     step = {"sqlite": "Nothing: the first read or import creates the tables.", "postgresql": MIGRATE}[dialect]
@@ -192,11 +196,11 @@ def test_migrate_and_status(
 
 def test_the_earlier_system_is_shown_exported_and_never_written(
     existing_settings: Settings,
-    use: Callable[[Settings], None],
+    set_settings: Callable[[Settings], None],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    use(existing_settings)
+    set_settings(existing_settings)
     found = status(capsys, well=True)
     assert found["state"] == "existing"
     assert main(["requirements", "migrate"]) == 1
@@ -217,9 +221,9 @@ def test_the_earlier_system_is_shown_exported_and_never_written(
 
 
 def test_status_of_a_server_that_does_not_exist(
-    use: Callable[[Settings], None], capsys: pytest.CaptureFixture[str]
+    set_settings: Callable[[Settings], None], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    use(Settings(database_url=SecretStr(f"postgresql://me:{PASSWORD}@127.0.0.1:1/db")))
+    set_settings(Settings(database_url=SecretStr(f"postgresql://me:{PASSWORD}@127.0.0.1:1/db")))
     assert main(["requirements", "status"]) == 1
     out, err = capsys.readouterr()
     assert "cannot be reached" in err
@@ -229,13 +233,13 @@ def test_status_of_a_server_that_does_not_exist(
 
 @pytest.mark.soak
 def test_status_names_no_user_and_no_password(
-    use: Callable[[Settings], None],
+    set_settings: Callable[[Settings], None],
     make_settings: Callable[..., Settings],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     url = make_settings("postgresql", "tables").database_url
     assert url
-    use(Settings(database_url=SecretStr(url.get_secret_value().replace("tests@", f"tests:{PASSWORD}@"))))
+    set_settings(Settings(database_url=SecretStr(url.get_secret_value().replace("tests@", f"tests:{PASSWORD}@"))))
     assert main(["requirements", "status"]) == 0
     out, err = capsys.readouterr()
     assert PASSWORD not in out + err

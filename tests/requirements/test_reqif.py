@@ -20,8 +20,8 @@ from lxml import etree
 from reqif.parser import ReqIFParser
 
 from quilt_mcp.commands.cli import main
+from quilt_mcp.requirements.model import TABLES
 from quilt_mcp.requirements.transfer.files import Numbered, Refused
-from quilt_mcp.requirements.transfer.records import TABLES
 from quilt_mcp.requirements.transfer.reqif_reader import ReqifReader
 from quilt_mcp.requirements.transfer.reqif_xml import pack, quote, replace, undo_escapes, unpack
 from quilt_mcp.settings import Settings

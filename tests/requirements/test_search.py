@@ -9,8 +9,9 @@ from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.conditions import Scope
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, REQUIREMENT, USER_STORY
-from quilt_mcp.requirements.search.page import ANYWHERE, EXACT_REFERENCE, IN_TITLE, Hit
+from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, REQUIREMENT, USER_STORY
+from quilt_mcp.requirements.search import ANYWHERE, EXACT_REFERENCE, IN_TITLE
+from quilt_mcp.requirements.tables import AnyRow
 from tests.requirements.changing import create_entity, create_project
 from tests.requirements.searching import find_references, search, search_connection, write_epics
 
@@ -207,7 +208,7 @@ def test_a_total_above_the_cap_is_not_exact(empty_database: Database) -> None:
 def test_pages_contain_each_hit_once_in_the_order_of_the_ranking(empty_database: Database) -> None:
     write_epics(empty_database, [(f"Number {number}", "word" + " word" * (number % 3)) for number in range(25)])
     whole = (search(empty_database, "word")).hits
-    pages: list[list[Hit]] = []
+    pages: list[list[AnyRow]] = []
     offset: int | None = 0
     while offset is not None:
         page = search(empty_database, "word", limit=10, offset=offset)

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection
 
 from quilt_mcp.requirements.database import Database, open_database
-from quilt_mcp.requirements.search.index import Entry, index_entries
-from quilt_mcp.requirements.search.text import Group, Term, parse_query, tokenize
+from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID, EPIC
+from quilt_mcp.requirements.search_text import Group, Term, parse_query, tokenize
+from quilt_mcp.requirements.writing import index_entities
 from quilt_mcp.settings import Settings
 from tests.requirements.searching import search_connection
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-PROJECT = "00000000-0000-4000-8000-000000000001"
+OTHER = {"project_id": DEFAULT_PROJECT_ID, "updated_at": datetime(2026, 1, 1, tzinfo=UTC)}
+"""The other indexed columns of the entities."""
 # few words, so that texts and queries share some; from many scripts, with the special characters of both databases
 LATIN = ["a", "ab", "abc", "Ab", "é", "Éa", "e", "ﬁ", "fi", "ß", "ss", "x²", "½", "Ⅻ", "\u0130", "\u0131", "i\u0307"]
 PUNCTUATED = [
@@ -90,11 +91,11 @@ def id_of(number: int) -> str:
 def find_numbers(connection: Connection, corpus: list[tuple[str, str]], query: str) -> set[int]:
     """Return the numbers of the texts that the query finds in an index of only these texts."""
     with connection.begin() as transaction:
-        entries = [
-            Entry("epic", id_of(number), PROJECT, f"EP-{number:03d}", title, body, NOW, ())
+        rows = [
+            {"id": id_of(number), "reference_id": f"EP-{number:03d}", "title": title, "description": body} | OTHER
             for number, (title, body) in enumerate(corpus)
         ]
-        index_entries(connection, entries)
+        index_entities(connection, EPIC, rows)
         hits = search_connection(connection, query, cap=100).hits
         transaction.rollback()
     return {int(hit.entity_id[-12:]) for hit in hits}

@@ -9,9 +9,8 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.search.index import make_limits
-from quilt_mcp.requirements.search.page import select_candidates
-from quilt_mcp.requirements.search.text import parse_query
+from quilt_mcp.requirements.search import make_limits, select_candidates
+from quilt_mcp.requirements.search_text import parse_query
 from quilt_mcp.requirements.selecting import DEFAULT
 from quilt_mcp.settings import Settings
 from tests.requirements.changing import create_project

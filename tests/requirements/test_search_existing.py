@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Connection, create_engine
 
-from quilt_mcp.requirements.search.page import ANYWHERE, EXACT_REFERENCE, IN_TITLE, Found, rank, select_existing
-from quilt_mcp.requirements.search.text import parse_query
+from quilt_mcp.requirements.search import ANYWHERE, EXACT_REFERENCE, IN_TITLE, Found, rank, select_existing
+from quilt_mcp.requirements.search_text import parse_query
 from tests.requirements.test_search import HOSTILE
 from tests.support.postgres_server import PostgresServer
 

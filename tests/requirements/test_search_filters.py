@@ -7,13 +7,13 @@ import pytest
 from sqlalchemy import Connection, select, update
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
-from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.filters import SEARCH_FILTERS, FilterTexts, list_parameters, parse_filters
-from quilt_mcp.requirements.search.index import make_facets
+from quilt_mcp.requirements.parameters import SEARCH_FILTERS, FilterTexts, list_parameters, parse_filters
 from quilt_mcp.requirements.selecting import DEFAULT, Thresholds
 from quilt_mcp.requirements.store import RequirementsStore
+from quilt_mcp.requirements.writing import make_facets
 from quilt_mcp.settings import Settings
 from tests.requirements import generated
 from tests.requirements.changing import reindex
@@ -34,31 +34,22 @@ QUERIES: dict[str, Callable[[str, str], bool]] = {
 }
 
 
-@pytest.fixture
-def world(make_settings: Callable[..., Settings], existing_settings: Settings) -> World:
-    made: dict[Form, Settings] = {
-        "sqlite": make_settings("sqlite", "tables"),
-        "postgresql": make_settings("postgresql", "tables"),
-        "earlier": existing_settings,
-    }
-    return World({}, made)
-
-
-def fill(world: World, seed: int) -> None:
+def fill(settings: dict[Form, Settings], seed: int) -> World:
     """Write rows with simple texts, and index them."""
     numbers = random.Random(seed)  # noqa: S311 - not a secret
     rows = make_rows(seed)
-    for kind in kinds.KINDS:
+    for kind in model.KINDS:
         for row in rows[kind.table]:
             row["description"] = numbers.choice(TEXTS)
             if kind.statuses:
                 row["title"] = numbers.choice(TEXTS)
-    world.rows = {"sqlite": rows, "postgresql": rows, "earlier": make_earlier(rows, seed)}
-    for form, settings in world.settings.items():
-        generated.write(form, place_of(settings), world.rows[form])
+    world = World({"sqlite": rows, "postgresql": rows, "earlier": make_earlier(rows, seed)}, settings)
+    for form, of_form in settings.items():
+        generated.write(form, place_of(of_form), world.rows[form])
         if form != "earlier":
-            with opened(settings) as database, database.writing() as connection:
+            with opened(of_form) as database, database.writing() as connection:
                 reindex(connection)
+    return world
 
 
 def find_expected(world: World, form: Form, question: "Question") -> set[str]:
@@ -126,10 +117,12 @@ def walk(settings: Settings, question: Question, thresholds: Thresholds) -> list
 @pytest.mark.soak
 @pytest.mark.parametrize("most_projects", [DEFAULT.most_projects, 0], ids=["project in the index", "project compared"])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
-def test_each_walk_finds_what_matches_the_query_and_the_filters(world: World, most_projects: int, seed: int) -> None:
+def test_each_walk_finds_what_matches_the_query_and_the_filters(
+    each_form: dict[Form, Settings], most_projects: int, seed: int
+) -> None:
     thresholds = Thresholds(most_projects=most_projects)
     numbers = random.Random(seed)  # noqa: S311 - not a secret
-    fill(world, seed)
+    world = fill(each_form, seed)
     found = 0
     for _ in range(15):
         for form in FORMS:

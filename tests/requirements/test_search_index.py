@@ -6,7 +6,7 @@ from sqlalchemy import func, select, update
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.conditions import Scope
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.kinds import EPIC, USER_STORY
+from quilt_mcp.requirements.model import EPIC, USER_STORY
 from tests.requirements.changing import create_entity, create_project, delete_entity, update_entity
 from tests.requirements.searching import find_references, search_connection, write_epics
 

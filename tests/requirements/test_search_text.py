@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
-from quilt_mcp.requirements.search.text import (
+from quilt_mcp.requirements.search_text import (
     Group,
     ParsedQuery,
     Term,

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from quilt_mcp.requirements import tables, trace
 from quilt_mcp.requirements.conditions import load_scope
-from quilt_mcp.requirements.kinds import KINDS, Kind
+from quilt_mcp.requirements.model import KINDS, Kind
 from quilt_mcp.requirements.parameters import MAX_DEPTH
 from quilt_mcp.requirements.reads import Reader
 from quilt_mcp.requirements.trace import MAX_CYCLES, MAX_PATH, Relation, Walk, build_node, find_cycles, walk

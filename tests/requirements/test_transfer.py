@@ -16,9 +16,9 @@ from sqlalchemy import Pool, event
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from quilt_mcp.commands.cli import main
-from quilt_mcp.requirements.kinds import DEFAULT_PROJECT_ID
+from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID
 from quilt_mcp.requirements.transfer.files import RecordReader, Refused
-from quilt_mcp.requirements.transfer.rejections import Rejection
+from quilt_mcp.requirements.transfer.records import Rejection
 from quilt_mcp.settings import Settings
 from tests.requirements.transferring import (
     ADA,

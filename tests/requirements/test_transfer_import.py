@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 from quilt_mcp.commands import requirements_work
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements.database import Database
+from quilt_mcp.requirements.model import TABLES
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.transfer import importing
 from quilt_mcp.requirements.transfer.files import COLUMNS, Numbered, RecordReader, Refused
 from quilt_mcp.requirements.transfer.importing import import_records
-from quilt_mcp.requirements.transfer.records import TABLES, parse_record
-from quilt_mcp.requirements.transfer.rejections import InvalidRecord, Rejection, Rejections
+from quilt_mcp.requirements.transfer.records import InvalidRecord, Rejection, Rejections, parse_record
 from quilt_mcp.requirements.transfer.spool import BATCH, open_spool
 from quilt_mcp.settings import Settings
 from tests.requirements.transferring import (

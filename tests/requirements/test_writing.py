@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import IntegrityError
 
-from quilt_mcp.requirements import kinds, tables, writing
+from quilt_mcp.requirements import model, tables, writing
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.kinds import (
+from quilt_mcp.requirements.model import (
     ACCEPTANCE_CRITERIA,
     DEFAULT_PROJECT_ID,
     EPIC,
@@ -216,7 +216,7 @@ def test_the_database_refuses_invalid_values(empty_database: Database, made: dic
 
 
 def test_texts_of_the_maximum_length_are_accepted(empty_database: Database, made: dict[str, Any]) -> None:
-    texts = {"title": "Ü" * kinds.TITLE_LENGTH, "description": "ß" * kinds.DESCRIPTION_LENGTH}
+    texts = {"title": "Ü" * model.TITLE_LENGTH, "description": "ß" * model.DESCRIPTION_LENGTH}
     with empty_database.writing() as connection:
         epic = create_entity(connection, EPIC, creator_id=made["user"], **texts)
     stored = row(empty_database, EPIC, epic["id"])

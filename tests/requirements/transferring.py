@@ -14,9 +14,9 @@ from pydantic_core import to_jsonable_python
 from sqlalchemy import NullPool, create_engine, select
 
 from quilt_mcp.commands.cli import main
+from quilt_mcp.requirements.model import TABLES
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.tables import metadata
-from quilt_mcp.requirements.transfer.records import TABLES
 from tests.support import apps
 
 ADA = {"kind": "user", "username": "ada", "email": "ada@example.com"}

@@ -18,9 +18,9 @@ from sqlalchemy import Connection, insert, select, update
 
 from quilt_mcp.commands.demo.people import USERS
 from quilt_mcp.commands.demo.samples import PREBUILT, make_id
-from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.database import open_database
-from quilt_mcp.requirements.kinds import Kind
+from quilt_mcp.requirements.model import Kind
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.tables import Values
 from quilt_mcp.requirements.writing import create_entities
@@ -31,9 +31,9 @@ START = datetime(2024, 9, 2, 8, 0, tzinfo=UTC)
 # repeated over the rows of a kind
 _PRIORITIES = (3, 2, 1, 2, 4, 3, 2)
 _STATUSES = {
-    kinds.EPIC.name: ("In Progress", "In Progress", "Done", "Backlog"),
-    kinds.USER_STORY.name: ("Done", "In Progress", "Draft", "Backlog", "In Progress", "Done", "Backlog", "Cancelled"),
-    kinds.REQUIREMENT.name: ("Active", "Active", "Draft", "Active", "Active", "Obsolete", "Active"),
+    model.EPIC.name: ("In Progress", "In Progress", "Done", "Backlog"),
+    model.USER_STORY.name: ("Done", "In Progress", "Draft", "Backlog", "In Progress", "Done", "Backlog", "Cancelled"),
+    model.REQUIREMENT.name: ("Active", "Active", "Draft", "Active", "Active", "Obsolete", "Active"),
 }
 
 
@@ -72,7 +72,7 @@ def create_sample(connection: Connection) -> None:
     columns = (tables.requirement_types.c.name, tables.requirement_types.c.id)
     sample.type_ids = dict(connection.execute(select(*columns)).all())
     for kind, rows in sample.make_entities().items():
-        create_entities(connection, kinds.BY_NAME[kind], rows)
+        create_entities(connection, model.BY_NAME[kind], rows)
     columns = (tables.relationship_types.c.name, tables.relationship_types.c.id)
     type_ids = dict(connection.execute(select(*columns)).all())
     connection.execute(insert(tables.requirement_relationships), list(sample.make_relationships(type_ids)))
@@ -97,7 +97,7 @@ class _Sample:
 
     def __init__(self, texts: list[_Project]) -> None:
         self._texts = texts
-        self._rows: dict[str, list[Values]] = {kind.name: [] for kind in kinds.KINDS}
+        self._rows: dict[str, list[Values]] = {kind.name: [] for kind in model.KINDS}
         self.type_ids: dict[str, str] = {}
         people = [user for user in USERS if user.is_active and not user.is_service]
         self.users = [
@@ -105,7 +105,7 @@ class _Sample:
                 "id": make_id(user.name),
                 "username": user.name,
                 "email": user.email,
-                "role": kinds.ADMINISTRATOR if user.is_admin else "User",
+                "role": model.ADMINISTRATOR if user.is_admin else "User",
                 "created_at": datetime.fromisoformat(user.joined),
                 "updated_at": datetime.fromisoformat(user.joined),
             }
@@ -125,7 +125,7 @@ class _Sample:
         """Return the rows by the name of their kind. Parents precede their children."""
         for project in self._texts:
             for epic in project["epic"]:
-                row = self._add(kinds.EPIC, project, None, title=epic["title"], description=epic["description"])
+                row = self._add(model.EPIC, project, None, title=epic["title"], description=epic["description"])
                 row["project_id"] = make_id(project["name"])
                 for story in epic["story"]:
                     self._add_story(project, row["id"], story)
@@ -151,9 +151,9 @@ class _Sample:
             }
 
     def _add_story(self, project: _Project, epic_id: str, texts: _Story) -> None:
-        story = self._add(kinds.USER_STORY, project, epic_id, title=texts["title"], description=texts["story"])["id"]
+        story = self._add(model.USER_STORY, project, epic_id, title=texts["title"], description=texts["story"])["id"]
         criteria = [
-            self._add(kinds.ACCEPTANCE_CRITERIA, project, story, description=text)["id"]
+            self._add(model.ACCEPTANCE_CRITERIA, project, story, description=text)["id"]
             for text in (
                 f"WHEN {texts['when']} THEN the system SHALL {texts['then']}.",
                 f"IF {texts['fault']} THEN the system SHALL {texts['reply']}.",
@@ -163,7 +163,7 @@ class _Sample:
             [*criteria, None, criteria[0], None], _describe_requirements(texts), strict=True
         ):
             type_id = self.type_ids[type_name]
-            row = self._add(kinds.REQUIREMENT, project, story, title=title, description=description, type_id=type_id)
+            row = self._add(model.REQUIREMENT, project, story, title=title, description=description, type_id=type_id)
             row["acceptance_criteria_id"] = criterion
 
     def _add(self, kind: Kind, project: _Project, parent: str | None, **texts: str) -> Values:
@@ -171,7 +171,7 @@ class _Sample:
         members = project["members"]
         row: Values = {
             "id": make_id(f"{kind.table}/{number}"),
-            "reference_id": kinds.format_reference(kind, number),
+            "reference_id": model.format_reference(kind, number),
             kind.author_column: make_id(members[number % len(members)]),
             **_make_times(number * 5),
             **texts,

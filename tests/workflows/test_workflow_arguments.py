@@ -10,13 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quilt_mcp.workflows.service import (
-    WorkflowRuleError,
-    workflow_add_step,
-    workflow_create,
-    workflow_get_status,
-    workflow_update_step,
-)
+from quilt_mcp.workflows.model import WorkflowRuleError
+from quilt_mcp.workflows.service import workflow_add_step, workflow_create, workflow_get_status, workflow_update_step
 
 pytestmark = pytest.mark.usefixtures("data_dir")
 
@@ -43,6 +38,7 @@ def test_ids_that_a_uri_cannot_contain_are_refused(bad_id: str, data_dir: Path) 
         ({"name": " "}, "name is empty"),
         ({"name": "x" * 201}, "name has 201 characters"),
         ({"name": "\ud800"}, "name is not valid Unicode"),
+        ({"name": "a\0b"}, "name contains a NUL character"),
         ({"description": "x" * 4001}, "description has 4001 characters"),
         ({"metadata": {"a": float("nan")}}, "metadata is not a JSON object"),
         ({"metadata": {"a": date(2026, 5, 1)}}, "metadata is not a JSON object"),

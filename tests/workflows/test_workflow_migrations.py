@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import count
@@ -26,11 +26,10 @@ from quilt_mcp.app.database import migrating
 from quilt_mcp.app.database.engines import Storage
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.settings import Settings
-from quilt_mcp.workflows.database import FAILURES, MIGRATIONS, SCHEMA
 from quilt_mcp.workflows.service import workflow_add_step, workflow_create, workflow_ids, workflow_list_all
-from quilt_mcp.workflows.tables import metadata
+from quilt_mcp.workflows.store import FAILURES, MIGRATIONS, SCHEMA, metadata
 from tests.support import apps
-from tests.support.postgres_server import NoPostgres, PostgresServer, postgres_server
+from tests.support.postgres_server import PostgresServer
 from tests.support.waiting import SECONDS
 
 TABLES = ("workflows", "steps", "log")
@@ -102,7 +101,7 @@ USE = """
 import sys, time
 from pathlib import Path
 from quilt_mcp.workflows.service import workflow_create, workflow_ids
-import quilt_mcp.workflows.database, quilt_mcp.app.database.migrating
+import quilt_mcp.workflows.store, quilt_mcp.app.database.migrating
 print("ready", flush=True)
 while not Path(sys.argv[1]).exists():
     time.sleep(0.001)
@@ -234,17 +233,6 @@ def test_a_damaged_file_is_refused_and_not_changed(file: Path) -> None:
         with pytest.raises(ResourceExecutionError, match="damaged"):
             call()
     assert file.read_bytes() == content
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    try:
-        with postgres_server() as server:
-            yield server
-    except NoPostgres as error:
-        if os.environ.get("CI"):
-            pytest.fail(str(error))
-        pytest.skip(str(error))
 
 
 @pytest.fixture

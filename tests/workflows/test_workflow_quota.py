@@ -18,8 +18,8 @@ from quilt_mcp.app import current_app, identity
 from quilt_mcp.app.identity import Identity
 from quilt_mcp.core.errors import NotFound, Unavailable
 from quilt_mcp.settings import Settings
-from quilt_mcp.workflows import database as retention
-from quilt_mcp.workflows.rules import WorkflowRuleError, create_workflow
+from quilt_mcp.workflows import store as retention
+from quilt_mcp.workflows.model import WorkflowRuleError, create_workflow
 from quilt_mcp.workflows.service import (
     Workflows,
     workflow_add_step,
@@ -242,7 +242,7 @@ def test_retention_deletes_in_batches(storage: dict[str, Any], become: Callable[
     with current_app().part(Workflows).writing() as store:
         first = create_workflow("w", "Title", "", None, "2026-05-01T12:00:00Z")
         for number in range(retention.BATCH + 5):
-            store.save(type(first)(**{**vars(first), "id": f"w{number}"}))
+            store.save({**first, "id": f"w{number}"})
     use(storage, workflow_retention_days=1)
     workflow_create("new", "Title")
     assert len(workflow_ids()) == 6

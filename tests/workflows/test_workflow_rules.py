@@ -7,10 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quilt_mcp.workflows.answers import StepAnswer, WorkflowReport
-from quilt_mcp.workflows.model import StepStatus, derive_status
+from quilt_mcp.workflows.model import Step, StepStatus, WorkflowRuleError, derive_status
 from quilt_mcp.workflows.service import (
-    WorkflowRuleError,
+    WorkflowReport,
     workflow_add_step,
     workflow_create,
     workflow_get_status,
@@ -43,7 +42,7 @@ def test_the_status_follows_from_the_steps(steps: list[StepStatus], status: str)
     assert derive_status(steps) == status
 
 
-def steps_of(answer: WorkflowReport) -> dict[str, StepAnswer]:
+def steps_of(answer: WorkflowReport) -> dict[str, Step]:
     return {step["id"]: step for step in answer["workflow"]["steps"]}
 
 

@@ -8,9 +8,9 @@ import pytest
 import time_machine
 
 from quilt_mcp.core.errors import NotFound
-from quilt_mcp.workflows.answers import StepAnswer, WorkflowReport
+from quilt_mcp.workflows.model import Step, WorkflowRuleError
 from quilt_mcp.workflows.service import (
-    WorkflowRuleError,
+    WorkflowReport,
     workflow_add_step,
     workflow_create,
     workflow_get_status,
@@ -43,7 +43,7 @@ def update(step: str, *statuses: str) -> WorkflowReport:
     return answer
 
 
-def steps_of(answer: WorkflowReport) -> dict[str, StepAnswer]:
+def steps_of(answer: WorkflowReport) -> dict[str, Step]:
     return {step["id"]: step for step in answer["workflow"]["steps"]}
 
 

@@ -15,7 +15,7 @@ from quilt_mcp.commands.tables import VISIBLE
 
 if TYPE_CHECKING:
     from quilt_mcp.requirements.transfer.importing import Report
-    from quilt_mcp.requirements.transfer.rejections import Rejection
+    from quilt_mcp.requirements.transfer.records import Rejection
     from quilt_mcp.requirements.transfer.updating import Change, Changes
 
 SHOWN = 50

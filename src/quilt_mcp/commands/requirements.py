@@ -17,7 +17,7 @@ from quilt_mcp.commands.running import run_or_complain
 from quilt_mcp.requirements.failures import CHECK_STATUS
 
 if TYPE_CHECKING:
-    from quilt_mcp.app.database.schema import Schema
+    from quilt_mcp.app.database.engines import Schema
     from quilt_mcp.commands.requirements_work import Status
 
 _DEFAULT = "Default: csv or reqif for files that end in .csv or .reqif, otherwise jsonl."

@@ -17,17 +17,17 @@ from typing import BinaryIO, Literal, Protocol, TextIO, TypedDict
 from sqlalchemy import Connection, func, select
 
 from quilt_mcp.app import current_app
-from quilt_mcp.app.database.schema import Schema, State
+from quilt_mcp.app.database.engines import Schema, State
 from quilt_mcp.commands.import_report import EXPORTING, READING, Imported
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements.database import CREATED_BY_USE, Database, open_database, require_readable
+from quilt_mcp.requirements.model import TABLES
 from quilt_mcp.requirements.settings import RequirementsSettings
 from quilt_mcp.requirements.tables import metadata
 from quilt_mcp.requirements.transfer.exporting import BATCH, EVERYTHING, Part, export_records
 from quilt_mcp.requirements.transfer.files import Format, Numbered, RecordReader, Refused, Writer
 from quilt_mcp.requirements.transfer.importing import Mode, Progress, import_records
-from quilt_mcp.requirements.transfer.records import TABLES, parse_change, parse_record
-from quilt_mcp.requirements.transfer.rejections import Rejection
+from quilt_mcp.requirements.transfer.records import Rejection, parse_change, parse_record
 from quilt_mcp.requirements.transfer.reqif_reader import ReqifReader
 from quilt_mcp.requirements.transfer.reqif_writer import ReqifWriter
 

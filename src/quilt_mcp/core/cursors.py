@@ -5,12 +5,14 @@ that filters by the caller's scope, so a forged cursor gains nothing. Cursors of
 """
 
 import base64
-import binascii
 import hashlib
 import json
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from datetime import UTC, datetime, timedelta
+from typing import Any, Generic, TypeVar
+from uuid import UUID
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
 
@@ -43,13 +45,71 @@ def decode(cursor: str, tag: str, form: str = r"[\s\S]*") -> str:
         version, owner, after = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
         if (version, owner) != (VERSION, tag) or encode(after, tag) != cursor or not re.fullmatch(form, after):
             raise ValueError  # noqa: TRY301 - the same
-    except (binascii.Error, ValueError, TypeError, RecursionError) as error:
-        raise InvalidTemplateVariable(
-            "The cursor is not valid for this list.",
-            details="A cursor is valid for one list and one caller, until the caller's permissions change.",
-            suggested_actions=["Start without a cursor, and pass each next_cursor unchanged."],
-        ) from error
+    except (ValueError, TypeError, RecursionError) as error:
+        raise make_invalid() from error
     return str(after)
+
+
+def make_invalid() -> InvalidTemplateVariable:
+    return InvalidTemplateVariable(
+        "The cursor is not valid for this list.",
+        details="A cursor is valid for one list and one caller, until the caller's permissions change.",
+        suggested_actions=["Start without a cursor, and pass each next_cursor unchanged."],
+    )
+
+
+Value = str | int | datetime | UUID | bytes | None
+"""A value in a cursor. A UUID is shorter than the hexadecimal digits that `bytes` are written as."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_MOST_DIGITS = 15
+
+
+def encode_values(values: Iterable[Value], tag: str) -> str:
+    """Return the cursor of a page with values instead of one text."""
+    return encode(" ".join(map(_write, values)), tag)
+
+
+def decode_values(cursor: str, tag: str, types: Sequence[type]) -> list[Any]:
+    """Return the values in a cursor, each of its type, or None.
+
+    Raises:
+        InvalidTemplateVariable: `encode_values` did not make this cursor, of such values, for a list with this tag.
+    """
+    texts = decode(cursor, tag).split(" ")
+    try:
+        values = [_read(text, kind) for text, kind in zip(texts, types, strict=True)]
+        if encode_values(values, tag) == cursor:
+            return values
+    except (ValueError, OverflowError):
+        pass
+    raise make_invalid()
+
+
+def _write(value: Value) -> str:
+    if isinstance(value, datetime):
+        value = (value - _EPOCH) // _MICROSECOND
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, str | UUID):
+        plain = value.encode() if isinstance(value, str) else value.bytes
+        return base64.urlsafe_b64encode(plain).decode().rstrip("=")
+    return "" if value is None else str(value)
+
+
+def _read(text: str, kind: type) -> Value:
+    if not text and kind in {UUID, datetime, type(None)}:
+        return None
+    if kind is datetime:
+        return _EPOCH + int(text) * _MICROSECOND
+    if kind is bytes:
+        return bytes.fromhex(text)
+    if kind is int:
+        if not text.isdecimal() or len(text) > _MOST_DIGITS:
+            raise ValueError("not a number")
+        return int(text)
+    plain = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    return UUID(bytes=plain) if kind is UUID else plain.decode()
 
 
 MAX_LIMIT = 200

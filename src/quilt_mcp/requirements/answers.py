@@ -5,12 +5,25 @@ system has no value for them. IDs are UUIDs in lower case. Names of users are us
 database does not let the server read its users.
 """
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import (
+    TYPE_CHECKING,
+    Generic,
     Literal,
     NotRequired,  # pydantic needs it before Python 3.12
+    TypeVar,
+    cast,
 )
 
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
+
+from quilt_mcp.core.answers import iso
+from quilt_mcp.requirements import model
+from quilt_mcp.requirements.model import Kind
+
+if TYPE_CHECKING:
+    from quilt_mcp.requirements.tables import AnyRow
 
 
 class Planned(TypedDict):
@@ -440,3 +453,74 @@ class Coverage(TypedDict):
     because an orphan belongs to none."""
     next_cursor: str | None
     """With a category: the `cursor` of the next page; null on the last page. Else null: see `rest` of each gap."""
+
+
+A_co = TypeVar("A_co", covariant=True)
+
+_TIMES = ("created_at", "updated_at")
+
+
+@dataclass(frozen=True, eq=False)
+class Entities(Generic[A_co]):
+    """The answers for one kind of entity.
+
+    Attributes:
+        kind: the kind.
+        answer, page: the types of the answers for one entity and for a page of them.
+        one, many: the names of one entity and of several.
+        leads: what the trace of one leads to.
+    """
+
+    kind: Kind
+    answer: type[A_co]
+    page: type
+    one: str
+    many: str
+    leads: str
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """What a row starts with, in this order: a column of the table, or the name beside an ID."""
+        return (*(name for name in self.answer.__annotations__ if name not in _TIMES), *_TIMES)
+
+    def build(self, row: "AnyRow") -> A_co:
+        # by place, because a row takes three times as long to find its values by name
+        answer = dict(zip(self.columns, row, strict=False))
+        for name in _TIMES:
+            answer[name] = iso(answer[name])
+        return cast("A_co", answer)
+
+
+EPICS = Entities(
+    model.EPIC,
+    Epic,
+    EpicPage,
+    "an epic",
+    "epics",
+    "its descendants, and the requirements that these have relationships with",
+)
+USER_STORIES = Entities(
+    model.USER_STORY,
+    UserStory,
+    UserStoryPage,
+    "a user story",
+    "user stories",
+    "its epic, its children, and the requirements that these have relationships with",
+)
+REQUIREMENTS = Entities(
+    model.REQUIREMENT,
+    Requirement,
+    RequirementPage,
+    "a requirement",
+    "requirements",
+    "up to its epic, to its acceptance criterion, and along relationships both ways",
+)
+ACCEPTANCE_CRITERIA = Entities(
+    model.ACCEPTANCE_CRITERIA,
+    AcceptanceCriterion,
+    AcceptanceCriterionPage,
+    "an acceptance criterion",
+    "acceptance criteria",
+    "up to its epic, and the requirements that refer to it, with theirs",
+)
+COLLECTIONS: tuple[Entities[object], ...] = (EPICS, USER_STORIES, REQUIREMENTS, ACCEPTANCE_CRITERIA)

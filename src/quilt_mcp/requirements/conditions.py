@@ -23,8 +23,8 @@ from sqlalchemy.sql.operators import custom_op
 
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements.failures import UnknownUser
-from quilt_mcp.requirements.filters import Sort, SortKey
-from quilt_mcp.requirements.kinds import ADMINISTRATOR, Kind
+from quilt_mcp.requirements.model import ADMINISTRATOR, Kind
+from quilt_mcp.requirements.parameters import Sort, SortKey
 from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, AnyRow, project_members, users
 
 
@@ -46,12 +46,8 @@ def restrict(
 ) -> list[ColumnElement[bool]]:
     """Return the WHERE conditions that limit rows to a scope; none if the scope includes all projects.
 
-    Args:
-        project_id: the column with the project of a row.
-        scope: what the caller may see.
-        dialect: of the database.
-        by_index: whether SQLite may find the rows by their project. If not, it reads all rows in their order, which
-            is faster if the scope includes many of them.
+    SQLite finds the rows by their project. If the scope includes many of them, it is faster to read all rows in their
+    order: not `by_index`.
     """
     if scope.projects is None:
         return []
@@ -72,17 +68,6 @@ def match_any(column: ColumnElement[str], ids: Iterable[str], dialect: str) -> C
 
 
 def load_scope(connection: Connection, caller: str, username: str | None, *, has_projects: bool) -> Scope:
-    """Read what a caller may see now.
-
-    Args:
-        connection: to the database that the caller reads.
-        caller: identifies the caller.
-        username: the caller's name in the database; None for a caller with the rights of an administrator.
-        has_projects: whether the database has projects. If not, every caller sees everything.
-
-    Raises:
-        UnknownUser: the database has no such user.
-    """
     if username is None or not has_projects:
         return Scope(caller)
     statement = (
@@ -110,18 +95,7 @@ SORTED_LENGTH = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Filters with resolved names. Equal selections select the same rows, so cursors name the selection.
-
-    Attributes:
-        status: statuses.
-        priority: priorities, 1 to 4.
-        assignee_ids: IDs of users.
-        includes_unassigned: whether entities without an assignee match too.
-        type_ids: IDs of requirement types.
-        project_ids: IDs of projects that the caller may see.
-        updated_since: the earliest time of the last change.
-        sort: the order; None for the default order of the list.
-    """
+    """Filters with resolved names. Equal selections select the same rows, so cursors name the selection."""
 
     status: tuple[str, ...] = ()
     priority: tuple[int, ...] = ()
@@ -139,12 +113,7 @@ class Selection:
     def limit(self, kind: Kind, dialect: str, *, hidden: Collection[str] = ()) -> Conditions | None:
         """Return the WHERE conditions on the table of a kind; None if no entity of the kind can match.
 
-        They do not contain what the caller may see: add `Reader.restrict`.
-
-        Args:
-            kind: the kind.
-            dialect: `sqlite` or `postgresql`.
-            hidden: the columns with indexes that SQLite must not use.
+        They do not contain what the caller may see: add `Reader.restrict`. SQLite uses no index of `hidden` columns.
         """
         columns = BY_KIND[kind.name].c
         conditions: Conditions = []

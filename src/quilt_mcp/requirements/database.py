@@ -10,8 +10,7 @@ from threading import Lock
 from sqlalchemy import Connection, Inspector, column, func, inspect, select, table, update
 from sqlalchemy.exc import DBAPIError
 
-from quilt_mcp.app.database.engines import Storage, make_file, translate
-from quilt_mcp.app.database.schema import Migrations, Schema, missing_columns
+from quilt_mcp.app.database.engines import Migrations, Schema, Storage, make_file, missing_columns, translate
 from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.failures import FAILURES
@@ -76,11 +75,7 @@ def _find_migration(connection: Connection, found: Collection[str]) -> str | Non
 
 
 def require_readable(schema: Schema) -> None:
-    """Check that the tables can be read.
-
-    Raises:
-        ResourceExecutionError: there are none, or they are of another version or another program.
-    """
+    """Check that the tables can be read."""
     if schema.state in {"current", "existing"}:
         return
     if schema.state == "empty":
@@ -111,15 +106,7 @@ _REVISION = f"SELECT version_num FROM {MIGRATIONS.version_table}"  # noqa: S608 
 
 
 def open_database(settings: RequirementsSettings, *, patient: bool = False) -> "Database":
-    """Return the database of the settings. It connects when it is used.
-
-    Args:
-        settings: `database_url` or else `data_dir`, and `database_timeout_seconds`.
-        patient: let statements take as long as they need, as an import does.
-
-    Raises:
-        ResourceExecutionError: the URL is not valid.
-    """
+    """Return the database of the settings. If `patient`, statements take as long as they need, as in an import."""
     file = settings.data_dir / FILE_NAME
     seconds = settings.database_timeout_seconds
     return Database(Storage(settings.database_url, file, FAILURES, seconds=seconds, patient=patient))
@@ -129,9 +116,6 @@ class Database:
     """A database for the threads of one app.
 
     An SQLite file is created and migrated on first use. PostgreSQL is only read and written, never migrated.
-
-    Attributes:
-        storage: its connections. `reading` and `writing` also check the tables.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -143,16 +127,11 @@ class Database:
 
     @property
     def dialect(self) -> str:
-        """`sqlite` or `postgresql`."""
         return self.storage.dialect
 
     @property
     def is_existing(self) -> bool:
-        """Whether it is a database of the earlier requirements system: read-only, without projects or search index.
-
-        Raises:
-            RuntimeError: nothing has been read yet; use it inside `reading`.
-        """
+        """Whether it is a database of the earlier requirements system: read-only, without projects or search index."""
         if self._schema is None:
             raise RuntimeError("The database has not been opened yet.")
         return self._schema.state == "existing"
@@ -188,9 +167,6 @@ class Database:
 
         One block runs at a time, over all processes: each first increments the generation, and waits there for the one
         before. So what a block reads stays true until it commits, and a cache can notice that it is out of date.
-
-        Raises:
-            Unavailable, ResourceExecutionError: as `reading`; or the database is read-only.
         """
         with self.reading():  # which notices other tables than before
             pass
@@ -204,11 +180,7 @@ class Database:
             yield connection
 
     def schema(self) -> Schema:
-        """Return what the database contains now. Creates and changes nothing; a file that does not exist is empty.
-
-        Raises:
-            Unavailable, ResourceExecutionError: as `reading`.
-        """
+        """Return what the database contains now. Creates and changes nothing; a file that does not exist is empty."""
         file = self.storage.file
         if file is not None and not self._has_opened and not file.exists():
             return Schema("empty")
@@ -231,10 +203,6 @@ class Database:
         """Migrate to the newest revision, and return what was there before.
 
         Does nothing if the tables have that revision. A failure leaves everything as it was.
-
-        Raises:
-            Unavailable: the database cannot be reached, is too slow or too busy.
-            ResourceExecutionError: the tables are not ours, or of a newer version.
         """
         with self.migrating() as connection:
             before = examine(connection)  # in the transaction: another process can have migrated meanwhile
@@ -279,11 +247,7 @@ class Database:
         return schema
 
     def _require_content(self) -> None:
-        """Check that a file that was opened has not become empty: a backup that is copied into it would be lost.
-
-        Raises:
-            Unavailable: it is empty.
-        """
+        """Check that a file that was opened has not become empty: a backup that is copied into it would be lost."""
         file = self.storage.file
         if file is None or not self._has_opened:
             return

@@ -1,15 +1,17 @@
 """The parameters of requirements:// URIs that are not filters: the variable {id}, those of overviews, and of pages."""
 
-import base64
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Literal, NamedTuple, TypeAlias, TypedDict
 from uuid import UUID
 
 from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import parse_integer
 from quilt_mcp.core.errors import InvalidTemplateVariable
-from quilt_mcp.requirements.kinds import BY_PREFIX, Kind, format_reference
+from quilt_mcp.requirements.model import BY_PREFIX, KINDS, PRIORITIES, REQUIREMENT, Kind, format_reference
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NEARLY_REFERENCE = re.compile(r"([A-Za-z]+)[-_.~]*([0-9]{1,15})")
@@ -25,11 +27,7 @@ class EntityId(NamedTuple):
 
 
 def parse_id(kind: Kind, text: str) -> EntityId:
-    """Parse the ID of an entity of this kind: a UUID, or a reference ID such as EP-001.
-
-    Raises:
-        InvalidTemplateVariable: it is neither, or the reference ID of another kind.
-    """
+    """Parse the ID of an entity of this kind: a UUID, or a reference ID such as EP-001."""
     if _UUID.fullmatch(text):
         return EntityId("id", text)
     reference = _REFERENCE.fullmatch(text)
@@ -56,7 +54,6 @@ class Guess(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """The suggested action."""
         return f"Did you mean {self.reference}? Read requirements://{self.kind.segment}/{self.reference}."
 
 
@@ -88,21 +85,12 @@ CATEGORIES = (
 
 
 def parse_depth(text: str | None) -> int:
-    """Parse the maximum number of steps of a trace.
-
-    Raises:
-        InvalidTemplateVariable: it is not an integer from 1 to MAX_DEPTH.
-    """
     advice = f"Omit `depth` for {DEFAULT_DEPTH} steps. To go farther, start another trace at `continue_at`."
     return parse_integer("depth", text, default=DEFAULT_DEPTH, largest=MAX_DEPTH, advice=advice)
 
 
 def parse_category(text: str | None, cursor: str | None, *, has_epic: bool) -> tuple[str, ...]:
-    """Return the categories to read: the given one, or all that apply.
-
-    Raises:
-        InvalidTemplateVariable: it is not a category, or there is a cursor without a category.
-    """
+    """Return the categories to read: the given one, or all that apply."""
     allowed = CATEGORIES[:-1] if has_epic else CATEGORIES
     if text is None:
         if cursor:
@@ -121,10 +109,6 @@ def parse_category(text: str | None, cursor: str | None, *, has_epic: bool) -> t
     )
 
 
-_KEY = re.compile(r"([A-Za-z0-9_-]{22})?")
-_TOTAL = re.compile(r"[0-9]{1,15}")
-
-
 class Position(NamedTuple):
     """Where a page starts.
 
@@ -139,39 +123,182 @@ class Position(NamedTuple):
 
 
 def decode_position(cursor: str | None, tag: str, *, lists: int = 1) -> Position:
-    """Return the position of a page.
-
-    Args:
-        cursor: as the client sent it; None for the first page.
-        tag: of the list and its caller.
-        lists: the number of lists that are paged together.
-
-    Raises:
-        InvalidTemplateVariable: `encode_position` did not make this cursor for a list with this tag.
-    """
     if cursor is None:
         return Position(("",) * lists)
-    parts = cursors.decode(cursor, tag).split(" ")
-    after, totals = parts[:lists], parts[lists:]
-    if not (
-        len(after) == len(totals) == lists and all(map(_KEY.fullmatch, after)) and all(map(_TOTAL.fullmatch, totals))
-    ):
-        raise InvalidTemplateVariable(
-            "The cursor is not valid for this list.",
-            suggested_actions=["Start without a cursor, and pass each next_cursor unchanged."],
-        )
-    return Position(tuple(map(_unpack, after)), tuple(map(int, totals)))
+    found = cursors.decode_values(cursor, tag, [UUID] * lists + [int] * lists)
+    return Position(tuple(str(one or "") for one in found[:lists]), tuple(found[lists:]))
 
 
 def encode_position(after: Sequence[str], totals: Sequence[int], tag: str) -> str:
     """Return the cursor of the page that starts after these rows."""
-    return cursors.encode(" ".join([*map(_pack, after), *map(str, totals)]), tag)
+    return cursors.encode_values([*(one and UUID(one) for one in after), *totals], tag)
 
 
-def _pack(one: str) -> str:
-    """Shorten a UUID: the value of a parameter has at most 128 characters."""
-    return base64.urlsafe_b64encode(UUID(one).bytes).decode().rstrip("=") if one else ""
+ME = "me"
+"""The value of `assignee` for the caller."""
+NOBODY = "none"
+"""The value of `assignee` for entities without an assignee."""
+MAX_SHOWN = 20
+"""Maximum number of allowed values that an error lists."""
+
+SortKey: TypeAlias = Literal["reference_id", "title", "priority", "created_at", "updated_at"]
+SORT_KEYS: tuple[SortKey, ...] = ("reference_id", "title", "priority", "created_at", "updated_at")
+SEARCH_FILTERS = ("status", "priority", "assignee", "type", "project", "updated_since")
+"""The parameters of a search, which is always sorted by relevance."""
+_PLANNED_ONLY = {"title", "priority"}
 
 
-def _unpack(packed: str) -> str:
-    return str(UUID(bytes=base64.urlsafe_b64decode(packed + "=="))) if packed else ""
+class FilterTexts(TypedDict, total=False):
+    """The parameters as they are in a URI. A missing one does not filter."""
+
+    status: str
+    priority: str
+    assignee: str
+    type: str
+    project: str
+    updated_since: str
+    sort: str
+
+
+class Sort(NamedTuple):
+    """The order of a list. Entities with the same key are in the order of their IDs, which `descending` reverses too.
+
+    Entities without the key come last in both directions.
+    """
+
+    key: SortKey
+    descending: bool = False
+
+    def __str__(self) -> str:
+        return f"{'-' if self.descending else ''}{self.key}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """The parsed parameters, with names that are not resolved yet. An empty tuple does not filter."""
+
+    status: tuple[str, ...] = ()
+    priority: tuple[int, ...] = ()
+    assignee: tuple[str, ...] = ()
+    type: tuple[str, ...] = ()
+    project: tuple[str, ...] = ()
+    updated_since: datetime | None = None
+    sort: Sort | None = None
+
+    def __bool__(self) -> bool:
+        """Return whether it filters or sorts at all."""
+        return any(getattr(self, one.name) for one in fields(self))
+
+
+def list_parameters(kind: Kind, *, has_parent: bool = False) -> list[str]:
+    planned = ["status", "priority", "assignee"] if kind.statuses else []
+    own = [*(["type"] if kind is REQUIREMENT else []), *([] if has_parent else ["project"])]
+    return [*planned, *own, "updated_since", "sort"]
+
+
+def describe_filters(kind: Kind) -> str:
+    """Return what the parameters of a list of this kind can be, for the description of the resource."""
+    filters = f"`status`: {', '.join(kind.statuses)}. `assignee`: me, none, username. " if kind.statuses else ""
+    return f"{filters}`sort`: {', '.join(list_sort_keys([kind]))}; `-` reverses."
+
+
+def list_fixed_values(parameter: str, kind: Kind) -> list[str] | None:
+    """Return the values that a parameter can have, if they do not depend on the database."""
+    if parameter == "priority":
+        return [*map(str, PRIORITIES.values()), *PRIORITIES]
+    if parameter == "sort":
+        keys = list_sort_keys([kind])
+        return [*keys, *(f"-{key}" for key in keys)]
+    return None
+
+
+def list_sort_keys(kinds: Iterable[Kind]) -> list[SortKey]:
+    """Return the keys by which lists of these kinds can be sorted. Some of the kinds can lack a key."""
+    has_planned = any(kind.statuses for kind in kinds)
+    return [key for key in SORT_KEYS if has_planned or key not in _PLANNED_ONLY]
+
+
+def parse_filters(texts: FilterTexts, kinds: Sequence[Kind] = KINDS) -> Filters:
+    since, order = texts.get("updated_since"), texts.get("sort")
+    return Filters(
+        status=_split("status", texts.get("status")),
+        priority=tuple(sorted({_parse_priority(one) for one in _split("priority", texts.get("priority"))})),
+        assignee=_split("assignee", texts.get("assignee")),
+        type=_split("type", texts.get("type")),
+        project=_split("project", texts.get("project")),
+        updated_since=None if since is None else _parse_time("updated_since", since),
+        sort=None if order is None else _parse_sort(order, list_sort_keys(kinds)),
+    )
+
+
+def parse_changes(since: str | None, project: str | None) -> Filters:
+    earliest = None if since is None else _parse_time("since", since)
+    return Filters(project=_split("project", project), updated_since=earliest)
+
+
+def parse_kinds(text: str | None) -> tuple[Kind, ...]:
+    """Parse the kinds of a list of changes, in their own order; all of them if there is no text."""
+    names = [kind.name for kind in KINDS]
+    wanted = _split("kind", text) or names
+    for one in wanted:
+        if one not in names:
+            raise refuse_value("kind", one, names)
+    return tuple(kind for kind in KINDS if kind.name in wanted)
+
+
+def refuse_value(
+    name: str, value: str, allowed: Collection[str], *, more: str | None = None
+) -> InvalidTemplateVariable:
+    """Return the failure for a value that a parameter cannot have."""
+    shown = ", ".join(list(allowed)[:MAX_SHOWN]) + (", …" if len(allowed) > MAX_SHOWN else "")
+    by_folded = {one.casefold(): one for one in allowed}
+    near = get_close_matches(value.casefold(), by_folded, n=1)
+    actions = [f"Did you mean {by_folded[one]}?" for one in near]
+    return InvalidTemplateVariable(
+        f"`{name}` must be one of {shown}." if shown else f"`{name}` has no allowed values here.",
+        details=f"It was {value!a}.",
+        suggested_actions=[*actions, *([more] if more else []), f"Omit `{name}` for all."],
+    )
+
+
+def _split(name: str, text: str | None) -> tuple[str, ...]:
+    """Return the values in a text, each once and sorted, so that their order does not matter."""
+    if text is None:
+        return ()
+    values = {one.strip() for one in text.split(",")}
+    if "" in values:
+        raise InvalidTemplateVariable(
+            f"`{name}` contains an empty value.",
+            details=f"It was {text!a}.",
+            suggested_actions=["Separate values with one comma. For a name that contains a comma, use the ID."],
+        )
+    return tuple(sorted(values))
+
+
+def _parse_priority(text: str) -> int:
+    if text in PRIORITIES:
+        return PRIORITIES[text]
+    if text in map(str, PRIORITIES.values()):
+        return int(text)
+    raise refuse_value("priority", text, [*map(str, PRIORITIES.values()), *PRIORITIES])
+
+
+def _parse_sort(text: str, keys: Sequence[SortKey]) -> Sort:
+    for key in keys:
+        for sort in (Sort(key), Sort(key, descending=True)):
+            if str(sort) == text:
+                return sort
+    raise refuse_value("sort", text, [*keys, *(f"-{key}" for key in keys)])
+
+
+def _parse_time(name: str, text: str) -> datetime:
+    """Parse a date, which means its first moment, or a time. Without a time zone it is in UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InvalidTemplateVariable(
+            f"`{name}` must be an ISO 8601 date or time, such as 2026-11-22 or 2026-11-22T09:30:00Z.",
+            details=f"It was {text!a}.",
+            suggested_actions=[f"Write it in UTC, or with an offset such as +02:00. Omit `{name}` for all."],
+        ) from error

@@ -1,53 +1,69 @@
-"""The SQL of requirements:// resources: entities and pages. `hierarchies.py` and `relationships.py` have the rest.
+"""The SQL of what each resource reads of one entity or one list: pages, hierarchies, relationships, projects.
 
 Each statement is limited to the caller's scope. Rows outside it are treated as if they did not exist.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
+from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Table, bindparam, func, literal_column, select, text
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Label,
+    Table,
+    bindparam,
+    func,
+    literal_column,
+    select,
+    text,
+)
 
+from quilt_mcp.core import cursors
+from quilt_mcp.core.answers import iso
+from quilt_mcp.core.cursors import Page
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.core.tracing import calling
-from quilt_mcp.requirements import kinds, shapes
+from quilt_mcp.requirements import model
 from quilt_mcp.requirements.answers import (
+    ACCEPTANCE_CRITERIA,
+    REQUIREMENTS,
+    USER_STORIES,
     AcceptanceCriterion,
     BriefEntity,
+    Entities,
+    Epic,
+    EpicHierarchy,
+    Project,
+    ProjectName,
+    Relationship,
     Requirement,
+    RequirementRelationships,
     RequirementType,
+    UserStoryTree,
 )
-from quilt_mcp.requirements.conditions import Scope, restrict
-from quilt_mcp.requirements.kinds import REQUIREMENT, Kind
-from quilt_mcp.requirements.parameters import EntityId, Position, advise_list
-from quilt_mcp.requirements.shapes import Shape
+from quilt_mcp.requirements.conditions import Scope, match_any, restrict
+from quilt_mcp.requirements.model import REQUIREMENT, Kind
+from quilt_mcp.requirements.parameters import EntityId, advise_list, decode_position, encode_position
 from quilt_mcp.requirements.tables import (
     BY_KIND,
     AnyRow,
     Statement,
+    epics,
+    metadata,
+    projects,
+    relationship_types,
+    requirement_relationships,
     requirement_types,
+    requirements,
+    user_stories,
     users,
 )
 
-
-class _Named(NamedTuple):
-    """The source of a name: the column with the ID, and the table and the column with the name."""
-
-    id_column: str
-    table: Table
-    column: str
-
-
-_NAMES = {
-    "creator_name": _Named("creator_id", users, "username"),
-    "assignee_name": _Named("assignee_id", users, "username"),
-    "author_name": _Named("author_id", users, "username"),
-    "created_by_name": _Named("created_by", users, "username"),
-    "type_name": _Named("type_id", requirement_types, "name"),
-}
 _MAY_READ_USERS = (
     "SELECT pg_catalog.has_column_privilege('users', 'id', 'SELECT') "
     "AND pg_catalog.has_column_privilege('users', 'username', 'SELECT')"
@@ -71,29 +87,20 @@ def may_read_users(connection: Connection) -> bool:
 
 @cache  # to create the subqueries takes longer than to read an entity
 def select_columns(table: Table, columns: tuple[str, ...], *, has_users: bool) -> tuple[ColumnElement[object], ...]:
-    """Return the columns of an answer: those of the table, and the names beside its IDs.
-
-    Args:
-        table: the table.
-        columns: the keys of the answer.
-        has_users: whether the names of users can be read; if not, they are null.
-    """
     return tuple(table.c[key] if key in table.c else select_name(table, key, has_users=has_users) for key in columns)
 
 
 def select_name(table: Table, key: str, *, has_users: bool) -> ColumnElement[object]:
-    """Return the column with the name beside an ID of a table, such as `creator_name`."""
-    named = _NAMES[key]
-    if named.table is users and not has_users:
+    """Return the column with the name beside an ID of a table, such as `creator_name` beside `creator_id`."""
+    column = next(one for name, one in table.c.items() if name.removesuffix("_id") == key.removesuffix("_name"))
+    other = metadata.tables[model.LINKS[column.name]]
+    if other is users and not has_users:
         return literal_column("NULL").label(key)
-    is_same = named.table.c.id == table.c[named.id_column]
-    return select(named.table.c[named.column]).where(is_same).correlate(table).scalar_subquery().label(key)
+    name = select(other.c[model.NAMES[other.name]]).where(other.c.id == column)
+    return name.correlate(table).scalar_subquery().label(key)
 
 
 A = TypeVar("A")
-Child = TypeVar("Child", AcceptanceCriterion, Requirement)
-
-_TYPE_COLUMNS = [requirement_types.c.id, requirement_types.c.name, requirement_types.c.description]
 
 
 _NULL: ColumnElement[object] = literal_column("NULL")
@@ -101,21 +108,6 @@ MAX_SHOWN = 120
 """Maximum length of a description that is shown as a title."""
 _FEW = 8
 """SQLite reads an eighth of the rows by an index about as fast as all rows in their order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rows(Generic[A]):
-    """Some rows of a list.
-
-    Attributes:
-        rows: in the order of their IDs.
-        total: the number of rows of the list.
-        last_id: the ID of the last of these rows; None if it is the last row of the list.
-    """
-
-    rows: list[A]
-    total: int
-    last_id: str | None
 
 
 class Title(NamedTuple):
@@ -136,9 +128,6 @@ class Reader:
         scope: what the caller may see.
         has_users: whether the names of users can be read.
         is_existing: whether it is a database of the earlier requirements system: without projects and search index.
-
-    Attributes:
-        connection: as given, as are `scope`, `has_users` and `is_existing`.
     """
 
     def __init__(
@@ -151,45 +140,51 @@ class Reader:
 
     @property
     def dialect(self) -> str:
-        """`sqlite` or `postgresql`."""
         return self.connection.dialect.name
 
     def find_id(self, kind: Kind, entity_id: EntityId) -> str:
-        """Return the UUID of an entity.
-
-        Raises:
-            NotFound: the entity does not exist, or the caller may not see it.
-        """
         table = BY_KIND[kind.name]
         statement = select(table.c.id).where(table.c[entity_id.column] == bindparam("value"))
         row = self._find(kind, entity_id, statement)
         return str(row.id)
 
-    def read_entity(self, shape: Shape[A], entity_id: EntityId) -> A:
-        """Read one entity, with one statement.
+    def read_entity(self, collection: Entities[A], entity_id: EntityId) -> A:
+        """Read one entity, with one statement."""
+        statement = _select_entity(collection, entity_id.column, has_users=self.has_users)
+        return collection.build(self._find(collection.kind, entity_id, statement))
 
-        Raises:
-            NotFound: the entity does not exist, or the caller may not see it.
-        """
-        statement = _select_entity(shape, entity_id.column, has_users=self.has_users)
-        return shape.build(self._find(shape.kind, entity_id, statement))
-
-    def read_page(self, shape: Shape[A], position: Position, *, limit: int, parent: str | None = None) -> Rows[A]:
+    def read_page(self, collection: Entities[A], parent: str | None, cursor: str | None, limit: int) -> Page[A]:
         """Read a page of the entities of one parent, or of all of the kind."""
-        table = BY_KIND[shape.kind.name]
-        conditions = self.restrict(table)
-        if parent is not None:
-            conditions.append(table.c[str(shape.kind.parent_column)] == parent)
-        rows, total, last_id = self._read_page(table, self.columns_of(shape), conditions, position, limit)
-        return Rows([shape.build(row) for row in rows], total, last_id)
+        kind = collection.kind
+        table = BY_KIND[kind.name]
+        conditions, of_parent = self.restrict(table), [parent] if parent else []
+        if parent:
+            conditions.append(table.c[str(kind.parent_column)] == parent)
+        tag = cursors.compute_tag(kind.segment, *of_parent, self.scope)
+        return self.list_rows(table, self.columns_of(collection), conditions, collection.build, tag, cursor, limit)
 
-    def read_types(self, position: Position, *, limit: int) -> Rows[RequirementType]:
-        """Read a page of the requirement types."""
-        rows, total, last_id = self._read_page(requirement_types, _TYPE_COLUMNS, [], position, limit)
-        return Rows([shapes.build_type(row) for row in rows], total, last_id)
+    def list_rows(  # noqa: PLR0917 - three callers, all in this module
+        self,
+        table: Table,
+        columns: Iterable[ColumnElement[object]],
+        conditions: list[ColumnElement[bool]],
+        build: Callable[[AnyRow], A],
+        tag: str,
+        cursor: str | None,
+        limit: int,
+    ) -> Page[A]:
+        """Read a page of the rows of a table that fulfil conditions, in the order of their IDs."""
+        position = decode_position(cursor, tag)
+        [after] = position.after
+        rows = self.execute(_start_after(select(*columns).where(*conditions), table, after).limit(limit + 1))
+        if position.totals:
+            [total] = position.totals
+        else:  # what is counted stays the same on every page, and costs a big list much more than a page
+            total = len(rows) if len(rows) <= limit and not after else self.count(table, conditions)
+        following = encode_position([rows[limit - 1].id], [total], tag) if len(rows) > limit else None
+        return Page([build(row) for row in rows[:limit]], total, following)
 
     def list_references(self, kind: Kind, prefix: str, limit: int) -> list[str]:
-        """List the first reference IDs that start with a prefix, sorted."""
         table = BY_KIND[kind.name]
         column: ColumnElement[str] = table.c.reference_id
         if self.dialect == "postgresql":
@@ -199,15 +194,13 @@ class Reader:
         return [row.reference_id for row in rows]
 
     def list_titles(self, kind: Kind, *, after: str, limit: int) -> list[Title]:
-        """List the entities that follow an ID."""
         table = BY_KIND[kind.name]
-        title = table.c.title if kind.statuses else func.substr(table.c.description, 1, kinds.TITLE_LENGTH)
+        title = table.c.title if kind.statuses else func.substr(table.c.description, 1, model.TITLE_LENGTH)
         columns = (table.c.id, table.c.reference_id, title.label("title"), table.c.updated_at)
         statement = select(*columns).where(*self.restrict(table))
         return [Title(*row) for row in self.execute(_start_after(statement, table, after).limit(limit))]
 
     def _find(self, kind: Kind, entity_id: EntityId, statement: Statement) -> AnyRow:
-        """Return the row that a SELECT with the parameter `value` finds."""
         visible = self.restrict(BY_KIND[kind.name])
         limited = statement.where(*visible) if visible else statement
         for row in self.execute(limited, {"value": entity_id.value}):
@@ -218,29 +211,10 @@ class Reader:
             suggested_actions=[advise_list(kind)],
         )
 
-    def _read_page(
-        self,
-        table: Table,
-        columns: Iterable[ColumnElement[object]],
-        conditions: list[ColumnElement[bool]],
-        position: Position,
-        limit: int,
-    ) -> tuple[list[AnyRow], int, str | None]:
-        [after] = position.after
-        statement = _start_after(select(*columns).where(*conditions), table, after)
-        rows = self.execute(statement.limit(limit + 1))
-        if position.totals:
-            [total] = position.totals
-        else:  # what is counted stays the same on every page, and costs a big list much more than a page
-            total = len(rows) if len(rows) <= limit and not after else self.count(table, conditions)
-        return rows[:limit], total, rows[limit - 1].id if len(rows) > limit else None
-
-    def columns_of(self, shape: Shape[A]) -> tuple[ColumnElement[object], ...]:
-        """Return the columns that a shape reads."""
-        return select_columns(BY_KIND[shape.kind.name], shape.columns, has_users=self.has_users)
+    def columns_of(self, collection: Entities[A]) -> tuple[ColumnElement[object], ...]:
+        return select_columns(BY_KIND[collection.kind.name], collection.columns, has_users=self.has_users)
 
     def name_of(self, table: Table, key: str) -> ColumnElement[object]:
-        """Return the column with the name beside an ID of a table, such as `creator_name`."""
         return select_name(table, key, has_users=self.has_users)
 
     def restrict(self, table: Table) -> list[ColumnElement[bool]]:
@@ -250,7 +224,6 @@ class Reader:
         return restrict(table.c.project_id, self.scope, self.dialect)
 
     def count(self, rows: FromClause, conditions: Sequence[ColumnElement[bool]]) -> int:
-        """Count the rows that fulfil the conditions."""
         [counted] = self.execute(select(func.count().label("total")).select_from(rows).where(*conditions))
         return int(counted.total)
 
@@ -259,13 +232,7 @@ class Reader:
         return select(*brief_columns(kind), *more).where(*self.restrict(BY_KIND[kind.name]))
 
     def count_entities(self, kind: Kind, conditions: Sequence[ColumnElement[bool]], *, by_index: bool = True) -> int:
-        """Return the number of entities of a kind that meet these conditions and that the caller may see.
-
-        Args:
-            kind: the kind.
-            conditions: the conditions.
-            by_index: see `conditions.restrict`.
-        """
+        """Return the number of entities of a kind that meet these conditions and that the caller may see."""
         table = BY_KIND[kind.name]
         visible = restrict(table.c.project_id, self.scope, self.dialect, by_index=by_index)
         return self.count(table, [*visible, *conditions])
@@ -281,10 +248,10 @@ class Reader:
 
 
 @cache  # to create this statement, and to look it up among the compiled, takes longer than to execute it
-def _select_entity(shape: Shape[Any], column: str, *, has_users: bool) -> Statement:
+def _select_entity(collection: Entities[Any], column: str, *, has_users: bool) -> Statement:
     """Return the SELECT of the entity for which a column has the value of the parameter `value`."""
-    table = BY_KIND[shape.kind.name]
-    columns = select_columns(table, shape.columns, has_users=has_users)
+    table = BY_KIND[collection.kind.name]
+    columns = select_columns(table, collection.columns, has_users=has_users)
     return select(*columns).where(table.c[column] == bindparam("value"))
 
 
@@ -318,3 +285,215 @@ def build_brief(kind: Kind, row: AnyRow) -> BriefEntity:
         "status": row.status,
         "priority": row.priority,
     }
+
+
+Child = TypeVar("Child", AcceptanceCriterion, Requirement)
+
+MAX_CHILDREN = 2000
+
+
+def read_hierarchy(reader: Reader, epic: Epic, cursor: str | None, limit: int) -> EpicHierarchy:
+    """Read a page of at most `limit` user stories of an epic, with the acceptance criteria and requirements of each.
+
+    A page contains whole user stories: as many as have at most 2,000 children of each kind together. Only a user story
+    that has more on its own is incomplete, and says so.
+    """
+    tag = cursors.compute_tag("hierarchy", epic["id"], reader.scope)
+    position = decode_position(cursor, tag)
+    of_epic = [user_stories.c.epic_id == epic["id"], *reader.restrict(user_stories)]
+    counts = [_count_children(reader, kind) for kind in (model.ACCEPTANCE_CRITERIA, REQUIREMENT)]
+    statement = select(*reader.columns_of(USER_STORIES), *counts).where(*of_epic)
+    rows = reader.execute(_start_after(statement, user_stories, position.after[0]).limit(limit + 1))
+    shown = rows[: min(limit, _count_fitting(rows))]
+    is_last = len(shown) == len(rows)
+    total = position.totals[0] if position.totals else len(rows) if is_last else reader.count(user_stories, of_epic)
+    ids = [row.id for row in shown]
+    criteria = _read_children(reader, ACCEPTANCE_CRITERIA, ids)
+    wanted = _read_children(reader, REQUIREMENTS, ids)
+    stories = [_build_tree(row, criteria[row.id], wanted[row.id]) for row in shown]
+    return {
+        **epic,
+        "user_stories": stories,
+        "count": total,
+        "next_cursor": None if is_last else encode_position([ids[-1]], [total], tag),
+        "is_complete": is_last and not position.after[0] and all(story["is_complete"] for story in stories),
+    }
+
+
+def _count_children(reader: Reader, kind: Kind) -> Label[int]:
+    table = BY_KIND[kind.name]
+    of_story = [table.c[str(kind.parent_column)] == user_stories.c.id, *reader.restrict(table)]
+    counted = select(func.count()).select_from(table).where(*of_story).correlate(user_stories)
+    return counted.scalar_subquery().label(f"{kind.table}_count")
+
+
+def _count_fitting(rows: Sequence[AnyRow]) -> int:
+    """Return how many of the user stories have at most MAX_CHILDREN of each kind together; at least 1."""
+    criteria = wanted = 0
+    for place, row in enumerate(rows):
+        criteria += row.acceptance_criteria_count
+        wanted += row.requirements_count
+        if place and max(criteria, wanted) > MAX_CHILDREN:
+            return place
+    return len(rows)
+
+
+def _read_children(reader: Reader, collection: Entities[Child], stories: list[str]) -> defaultdict[str, list[Child]]:
+    grouped: defaultdict[str, list[Child]] = defaultdict(list)
+    if not stories:
+        return grouped
+    table = BY_KIND[collection.kind.name]
+    of_stories = match_any(table.c.user_story_id, stories, reader.connection.dialect.name)
+    statement = (
+        select(*reader.columns_of(collection))
+        .where(of_stories, *reader.restrict(table))
+        .order_by(table.c.id)
+        .limit(MAX_CHILDREN)
+    )
+    for row in reader.execute(statement):
+        grouped[row.user_story_id].append(collection.build(row))
+    return grouped
+
+
+def _build_tree(row: AnyRow, criteria: list[AcceptanceCriterion], wanted: list[Requirement]) -> UserStoryTree:
+    return {
+        **USER_STORIES.build(row),
+        "acceptance_criteria": criteria,
+        "acceptance_criteria_count": row.acceptance_criteria_count,
+        "requirements": wanted,
+        "requirements_count": row.requirements_count,
+        "is_complete": (len(criteria), len(wanted)) == (row.acceptance_criteria_count, row.requirements_count),
+    }
+
+
+MAX_LIMIT = 500
+_links = requirement_relationships.c
+
+
+def read_relationships(
+    reader: Reader, requirement: Requirement, cursor: str | None, limit: int
+) -> RequirementRelationships:
+    """Read a page of the relationships of a requirement, at most `limit` of each direction."""
+    tag = cursors.compute_tag("relationships", requirement["id"], reader.scope)
+    position = decode_position(cursor, tag, lists=2)
+    rows: list[list[AnyRow]] = []
+    totals, after = [], []
+    ends = (_links.source_requirement_id, _links.target_requirement_id)
+    for place, (this, other) in enumerate((ends, ends[::-1])):
+        related = _join(other)
+        visible = [this == requirement["id"], *reader.restrict(requirements)]
+        statement = select(*_list_columns(reader)).select_from(related).where(*visible)
+        found = reader.execute(
+            _start_after(statement, requirement_relationships, position.after[place]).limit(limit + 1)
+        )
+        rows.append(found)
+        after.append(found[:limit][-1].id if found else position.after[place])
+        if position.totals:
+            totals.append(position.totals[place])
+        else:
+            totals.append(len(found) if len(found) <= limit else reader.count(related, visible))
+    more = max(map(len, rows)) > limit
+    outgoing, incoming = ([_build_relationship(row) for row in found[:limit]] for found in rows)
+    return {
+        **requirement,
+        "source_relationships": outgoing,
+        "source_count": totals[0],
+        "target_relationships": incoming,
+        "target_count": totals[1],
+        "next_cursor": encode_position(after, totals, tag) if more else None,
+        "is_complete": not more and not any(position.after),
+    }
+
+
+def _list_columns(reader: Reader) -> list[ColumnElement[object]]:
+    """Return the columns of a relationship, in the order of the answer."""
+    return [
+        _links.id,
+        *(_links[name] for name in model.ENDS),
+        relationship_types.c.name.label("relationship_type"),
+        _links.created_by,
+        reader.name_of(requirement_relationships, "created_by_name"),
+        _links.created_at,
+        requirements.c.reference_id.label("related_reference_id"),
+        requirements.c.title.label("related_title"),
+    ]
+
+
+def _build_relationship(row: AnyRow) -> Relationship:
+    return cast("Relationship", {**row._asdict(), "created_at": iso(row.created_at)})
+
+
+def _join(other: ColumnElement[str]) -> FromClause:
+    return requirement_relationships.join(
+        relationship_types, relationship_types.c.id == requirement_relationships.c.relationship_type_id
+    ).join(requirements, requirements.c.id == other)
+
+
+def read_types(reader: Reader, cursor: str | None, limit: int) -> Page[RequirementType]:
+    columns = [requirement_types.c.id, requirement_types.c.name, requirement_types.c.description]
+    tag = cursors.compute_tag("requirement_types")
+    return reader.list_rows(requirement_types, columns, [], _build_type, tag, cursor, limit)
+
+
+def _build_type(row: AnyRow) -> RequirementType:
+    return {"id": row.id, "name": row.name, "description": row.description}
+
+
+def read_projects(reader: Reader, cursor: str | None, limit: int) -> Page[Project]:
+    """Read a page of the caller's projects. A database of the earlier requirements system has none."""
+    tag = cursors.compute_tag("projects", reader.scope)
+    if reader.is_existing:
+        decode_position(cursor, tag)
+        return Page([], 0, None)
+    numbered = select(func.count()).where(epics.c.project_id == projects.c.id).correlate(projects)
+    columns = [*projects.c, numbered.scalar_subquery().label("number")]
+    return reader.list_rows(projects, columns, _restrict(reader), _build_project, tag, cursor, limit)
+
+
+def _build_project(row: AnyRow) -> Project:
+    return {
+        "id": row.id,
+        "name": row.name,
+        "description": row.description,
+        "epic_count": row.number,
+        "created_at": iso(row.created_at),
+        "updated_at": iso(row.updated_at),
+    }
+
+
+def find_project(reader: Reader, text: str) -> ProjectName:
+    for row in reader.execute(_select_names(reader).where(_matches(text))):
+        return {"id": row.id, "name": row.name}
+    raise make_unknown_project(text)
+
+
+def list_names(reader: Reader, prefix: str, limit: int) -> list[str]:
+    # not LIKE and not the default order, in which the two databases differ
+    starts = func.substr(projects.c.name, 1, len(prefix)) == prefix
+    order = projects.c.name.collate("C" if reader.dialect == "postgresql" else "BINARY")
+    rows = reader.execute(_select_names(reader).where(starts).order_by(order).limit(limit))
+    return [row.name for row in rows]
+
+
+def make_unknown_project(text: str) -> NotFound:
+    return NotFound(
+        f"Project {text!a} not found.",
+        details="It does not exist, or you are not a member.",
+        suggested_actions=["Read requirements://projects for your projects."],
+    )
+
+
+def _select_names(reader: Reader) -> Statement:
+    return select(projects.c.id, projects.c.name).where(*_restrict(reader))
+
+
+def _restrict(reader: Reader) -> list[ColumnElement[bool]]:
+    return restrict(projects.c.id, reader.scope, reader.dialect)
+
+
+def _matches(text: str) -> ColumnElement[bool]:
+    try:
+        is_id = str(UUID(text)) == text
+    except ValueError:
+        is_id = False
+    return projects.c.id == text if is_id else projects.c.name == text

@@ -12,11 +12,12 @@ from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.answers import MIME_TYPE, iso
 from quilt_mcp.core.listing import ListSource
 from quilt_mcp.core.registry import ResourceDefinition, Values, define
-from quilt_mcp.requirements import service
+from quilt_mcp.requirements import answers, service
+from quilt_mcp.requirements.answers import COLLECTIONS, EPICS, USER_STORIES, Entities
 from quilt_mcp.requirements.failures import UnknownUser
-from quilt_mcp.requirements.filters import SEARCH_FILTERS, describe_filters, list_parameters
-from quilt_mcp.requirements.kinds import EPIC, KINDS, REQUIREMENT, Kind
-from quilt_mcp.requirements.service import COLLECTIONS, EPICS, USER_STORIES, Collection, current_store
+from quilt_mcp.requirements.model import BY_NAME, EPIC, KINDS, REQUIREMENT, Kind
+from quilt_mcp.requirements.parameters import CATEGORIES, MAX_DEPTH, SEARCH_FILTERS, describe_filters, list_parameters
+from quilt_mcp.requirements.service import current_store
 from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 
 if TYPE_CHECKING:
@@ -47,13 +48,7 @@ def has_database() -> bool:
 
 
 class EntityProvider:
-    """Lists the entities of one kind.
-
-    Attributes:
-        kind: the kind.
-        name: the name in logs, metrics and `_meta`.
-        prefix: the prefix of the entities' URIs.
-    """
+    """Lists the entities of one kind."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -95,18 +90,19 @@ def list_search_template() -> list[Resource]:
 
 
 ENTITY = {"id": "entity_id"}
+_DEPTHS = [str(depth) for depth in range(1, MAX_DEPTH + 1)]
 
 
 def _id_values(kind: Kind) -> dict[str, Values]:
     return {"id": partial(service.complete_ids, kind)}
 
 
-def _name(one: Collection) -> str:
+def _name(one: Entities[object]) -> str:
     article, _, noun = one.one.partition(" ")
     return f"{article} {noun.title()}"
 
 
-def _define_list(one: Collection, parent: Collection | None = None) -> ResourceDefinition:
+def _define_list(one: Entities[object], parent: Entities[object] | None = None) -> ResourceDefinition:
     """Return the definition of a list of entities, with its filters."""
     function = service.make_list(one, parent)
     filters = list_parameters(one.kind, has_parent=parent is not None)
@@ -126,7 +122,7 @@ def _define_list(one: Collection, parent: Collection | None = None) -> ResourceD
     )
 
 
-def _define_entity(one: Collection) -> ResourceDefinition:
+def _define_entity(one: Entities[object]) -> ResourceDefinition:
     return define(
         f"requirements://{one.kind.segment}/{{id}}",
         service.make_entity(one),
@@ -136,13 +132,16 @@ def _define_entity(one: Collection) -> ResourceDefinition:
     )
 
 
-def _define_trace(one: Collection) -> ResourceDefinition:
+def _define_trace(one: Entities[object]) -> ResourceDefinition:
     return define(
         f"requirements://{one.kind.segment}/{{id}}/trace{{?depth,cursor,limit}}",
         service.make_trace(one),
         name=f"Trace of {_name(one)}",
         parameter_mapping=ENTITY,
-        values={**_id_values(one.kind), "depth": service.complete_depths},
+        values={
+            **_id_values(one.kind),
+            "depth": partial(service.complete_one, _DEPTHS),
+        },
     )
 
 
@@ -162,8 +161,8 @@ RESOURCES = [
         values=_id_values(EPIC),
     ),
     _define_list(USER_STORIES, EPICS),
-    _define_list(service.REQUIREMENTS, USER_STORIES),
-    _define_list(service.ACCEPTANCE_CRITERIA, USER_STORIES),
+    _define_list(answers.REQUIREMENTS, USER_STORIES),
+    _define_list(answers.ACCEPTANCE_CRITERIA, USER_STORIES),
     define(
         "requirements://requirements/{id}/relationships{?cursor,limit}",
         service.get_requirement_relationships,
@@ -187,7 +186,7 @@ RESOURCES = [
         name="Changes",
         values={
             "project": partial(service.complete_filters, EPIC, "project"),
-            "kind": service.complete_kinds,
+            "kind": partial(service.complete_several, list(BY_NAME)),
         },
         free_text={"since", "project", "kind", "cursor"},
     ),
@@ -200,7 +199,7 @@ RESOURCES = [
         values={
             "epic": partial(service.complete_ids, EPIC),
             "project": service.complete_projects,
-            "category": service.complete_categories,
+            "category": partial(service.complete_one, CATEGORIES),
         },
         free_text={"project"},
     ),
@@ -208,11 +207,7 @@ RESOURCES = [
 
 
 async def check_database() -> None:
-    """Check the requirements database. Does nothing if it is a local file.
-
-    Raises:
-        ResourceFailure: the database does not respond, or has other tables.
-    """
+    """Check the requirements database. Does nothing if it is a local file."""
     if current_app().settings_as(RequirementsSettings).database_url is None:
         return
     await run_in_pool("readiness", service.check_database)

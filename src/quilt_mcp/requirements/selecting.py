@@ -9,23 +9,232 @@ the rows with these IDs.
 PostgreSQL chooses the indexes by its statistics. SQLite has none, so the other indexes are hidden from it.
 """
 
-import base64
-import binascii
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, false, literal, literal_column, null, or_, select, tuple_, union_all
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Table,
+    and_,
+    exists,
+    false,
+    func,
+    literal,
+    literal_column,
+    null,
+    or_,
+    select,
+    tuple_,
+    union_all,
+)
 
 from quilt_mcp.core import cursors
+from quilt_mcp.core.cursors import Page
 from quilt_mcp.core.errors import InvalidTemplateVariable
-from quilt_mcp.requirements.conditions import SORTED_LENGTH, Conditions, Selection, hide, restrict, sort_columns
-from quilt_mcp.requirements.filters import PRIORITIES, Sort, SortKey
+from quilt_mcp.requirements.answers import Entities
+from quilt_mcp.requirements.conditions import (
+    SORTED_LENGTH,
+    Conditions,
+    Selection,
+    hide,
+    match_any,
+    restrict,
+    sort_columns,
+)
+from quilt_mcp.requirements.model import FINAL_STATUSES, KINDS, PRIORITIES, Kind
+from quilt_mcp.requirements.parameters import ME, NOBODY, Filters, Sort, SortKey, refuse_value
 from quilt_mcp.requirements.reads import Reader
-from quilt_mcp.requirements.shapes import Shape
-from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, Statement
+from quilt_mcp.requirements.tables import (
+    BY_KIND,
+    AnyColumn,
+    Statement,
+    project_members,
+    projects,
+    requirement_types,
+    users,
+)
+
+_MOST_NAMES = 1000
+"""Maximum number of names among which an error looks for a similar one."""
+
+
+class FilterNames:
+    """Finds for one caller what the values of filters name."""
+
+    def __init__(self, reader: Reader, username: str | None) -> None:
+        self._reader = reader
+        self._username = username
+        self._dialect = reader.dialect
+
+    def resolve(self, filters: Filters, kinds: Sequence[Kind] = KINDS) -> Selection:
+        """Replace the names in filters with IDs, for a list of entities of these kinds."""
+        self._check_statuses(filters.status, kinds)
+        return Selection(
+            status=filters.status,
+            priority=filters.priority,
+            assignee_ids=self._find_users(filters.assignee),
+            includes_unassigned=NOBODY in filters.assignee,
+            type_ids=self._find_types(filters.type),
+            project_ids=self._find_projects(filters.project),
+            updated_since=filters.updated_since,
+            sort=filters.sort,
+        )
+
+    def list_values(self, parameter: str, kinds: Sequence[Kind], prefix: str, limit: int) -> list[str]:
+        """List the first values that a parameter can have, and that start with a prefix."""
+        if parameter == "status":
+            return [one for one in self._list_statuses(kinds) if one.startswith(prefix)]
+        if parameter == "type":
+            return self._list_names(requirement_types.c.name, [], prefix, limit)
+        reserved = [one for one in self._reserved if one.startswith(prefix)]
+        if not self._reader.has_users:
+            return reserved
+        return reserved + self._list_names(users.c.username, self._select_colleagues(), prefix, limit)
+
+    @property
+    def _reserved(self) -> list[str]:
+        return [*([ME] if self._username and self._reader.has_users else []), NOBODY]
+
+    def _list_statuses(self, kinds: Iterable[Kind]) -> list[str]:
+        kinds = [kind for kind in kinds if kind.statuses]
+        found = dict.fromkeys(status for kind in kinds for status in kind.statuses)
+        for kind in kinds if self._reader.is_existing else ():
+            status = BY_KIND[kind.name].c.status
+            rows = self._reader.execute(select(status).distinct().limit(_MOST_NAMES))
+            found |= dict.fromkeys(sorted(row.status for row in rows))
+        return list(found)
+
+    def _list_names(self, name: Column[str], visible: Conditions, prefix: str, limit: int) -> list[str]:
+        # not LIKE and not the default order, in which the two databases differ
+        starts = [func.substr(name, 1, len(prefix)) == prefix] if prefix else []
+        order = name.collate("C" if self._dialect == "postgresql" else "BINARY")
+        statement = select(name.label("name")).where(*starts, *visible).order_by(order).limit(limit)
+        return [row.name for row in self._reader.execute(statement)]
+
+    def _check_statuses(self, values: Sequence[str], kinds: Sequence[Kind]) -> None:
+        known = {status for kind in kinds for status in kind.statuses}
+        for value in values:
+            if value not in known and not (self._reader.is_existing and self._occurs(value, kinds)):
+                raise refuse_status(value, self._list_statuses(kinds))
+
+    def _find_users(self, values: Sequence[str]) -> tuple[str, ...]:
+        """Return the IDs of users. `none` has no ID."""
+        wanted = {value for value in values if value != NOBODY}
+        if not wanted:
+            return ()
+        if not self._reader.has_users:
+            return self._require_ids(wanted)
+        others = self._find("assignee", wanted - {ME}, users.c.username, self._select_colleagues(), self._reserved)
+        return tuple(sorted({*others, self._find_own_id()} if ME in wanted else others))
+
+    def _find_own_id(self) -> str:
+        """Return the ID of the caller. The username can look like the ID of another user, so it is not a name here."""
+        own = select(users.c.id).where(users.c.username == self._username)
+        rows = self._reader.execute(own) if self._username is not None else []
+        if not rows:
+            raise InvalidTemplateVariable(
+                "`assignee` cannot be `me`: you are not a user of the requirements database.",
+                suggested_actions=[
+                    "Use a username or the ID of a user.",
+                    "The setting QUILT_MCP_REQUIREMENTS_USER names the user of local callers.",
+                ],
+            )
+        return str(rows[0].id)
+
+    def _find_types(self, values: Sequence[str]) -> tuple[str, ...]:
+        more = "Read requirements://requirements-types for all types."
+        return self._find("type", values, requirement_types.c.name, [], more=more)
+
+    def _find_projects(self, values: Sequence[str]) -> tuple[str, ...]:
+        if values and self._reader.is_existing:
+            raise InvalidTemplateVariable(
+                "`project` is not allowed: a database of the earlier requirements system has no projects.",
+                suggested_actions=["Omit `project`."],
+            )
+        visible = restrict(projects.c.id, self._reader.scope, self._dialect)
+        more = "Read requirements://projects for your projects."
+        return self._find("project", values, projects.c.name, visible, more=more)
+
+    def _find(  # noqa: PLR0917 - three callers, all above
+        self,
+        parameter: str,
+        values: Iterable[str],
+        name: Column[str],
+        visible: Conditions,
+        reserved: Sequence[str] = (),
+        more: str | None = None,
+    ) -> tuple[str, ...]:
+        """Return the IDs of the rows with these names or IDs, sorted."""
+        values = sorted(values)
+        if not values:
+            return ()
+        table: Table = name.table
+        ids = [value for value in values if _is_id(value)]
+        matches = or_(match_any(table.c.id, ids, self._dialect), name.in_(values))
+        rows = self._reader.execute(select(table.c.id, name.label("name")).where(matches, *visible))
+        # a name can look like the ID of another row: the ID comes first
+        known = {row.name: row.id for row in rows} | {row.id: row.id for row in rows}
+        for value in values:
+            if value not in known:
+                names = self._list_names(name, visible, "", _MOST_NAMES)
+                raise refuse_value(parameter, value, [*reserved, *names], more=more)
+        return tuple(sorted({known[value] for value in values}))
+
+    def _select_colleagues(self) -> Conditions:
+        """Return the conditions that select the users that the caller may see.
+
+        These are the caller, the members of the caller's projects, and the assignees in these projects.
+        """
+        scope = self._reader.scope
+        if scope.projects is None:
+            return []
+        of_projects = match_any(project_members.c.project_id, scope.projects, self._dialect)
+        known: list[ColumnElement[bool]] = [
+            users.c.username == self._username,
+            users.c.id.in_(select(project_members.c.user_id).where(of_projects)),
+        ]
+        for kind in KINDS:
+            if kind.statuses:
+                table = BY_KIND[kind.name]
+                is_assigned = table.c.assignee_id == users.c.id
+                known.append(exists().where(is_assigned, *restrict(table.c.project_id, scope, self._dialect)))
+        return [or_(*known)]
+
+    def _occurs(self, status: str, kinds: Iterable[Kind]) -> bool:
+        for table in (BY_KIND[kind.name] for kind in kinds if kind.statuses):
+            if self._reader.execute(select(table.c.id).where(table.c.status == status).limit(1)):
+                return True
+        return False
+
+    @staticmethod
+    def _require_ids(values: Iterable[str]) -> tuple[str, ...]:
+        if all(map(_is_id, values)):
+            return tuple(sorted(values))
+        raise InvalidTemplateVariable(
+            "`assignee` must be the ID of a user, because the database user cannot read the table `users`.",
+            suggested_actions=["Use an `assignee_id`.", "Grant the database user SELECT on `users`."],
+        )
+
+
+def refuse_status(value: str, allowed: Sequence[str]) -> InvalidTemplateVariable:
+    """Return the failure for a status that no entity can have. `open` and `closed` mean several of the statuses."""
+    refused = refuse_value("status", value, allowed)
+    if value.casefold() in {"open", "closed"}:
+        is_final = value.casefold() == "closed"
+        meant = ",".join(one for one in allowed if (one in FINAL_STATUSES) == is_final)
+        refused.suggested_actions = [f"Did you mean {meant}?", *refused.suggested_actions]
+    return refused
+
+
+def _is_id(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +256,6 @@ class Thresholds:
 DEFAULT = Thresholds()
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-
 Value = str | int | datetime | None
 """A sort key of a row. A time is null only in a database of the earlier requirements system."""
 
@@ -69,57 +275,33 @@ class Mark(NamedTuple):
 
 
 def encode_mark(mark: Mark, tag: str) -> str:
-    """Return the cursor of the page that starts after this row."""
-    return cursors.encode(f"{UUID(mark.row_id).hex} {mark.total} {_write(mark.value)}", tag)
+    return cursors.encode_values([UUID(mark.row_id).bytes, mark.total, mark.value], tag)
 
 
-def decode_mark(cursor: str, key: SortKey | None, tag: str) -> Mark:
-    """Return the last row before a page.
-
-    Args:
-        cursor: as the client sent it.
-        key: by which the list is sorted.
-        tag: of the list, its filters and its caller.
-
-    Raises:
-        InvalidTemplateVariable: `encode_mark` did not make this cursor for a list with this tag.
-    """
-    text = cursors.decode(cursor, tag)
-    try:
-        row_id, total, value = text.split(" ")
-        mark = Mark(str(UUID(row_id)), _read(value, key), int(total))
-        is_ours = cursor == encode_mark(mark, tag) and 0 <= mark.total < 10**15
-    except (ValueError, OverflowError, binascii.Error):
-        is_ours = False
-    if not is_ours:
-        raise InvalidTemplateVariable(
-            "The cursor is not valid for this list.",
-            suggested_actions=["Start without a cursor, and pass each next_cursor unchanged."],
-        )
-    return mark
-
-
-def _write(value: Value) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, datetime):
-        return str((value - _EPOCH) // _MICROSECOND)
-    if isinstance(value, int):
-        return str(value)
-    return base64.urlsafe_b64encode(value.encode()).decode().rstrip("=")
-
-
-def _read(text: str, key: SortKey | None) -> Value:
-    if key is None or (not text and key.endswith("_at")):
+def decode_mark(cursor: str | None, key: SortKey | None, tag: str) -> Mark | None:
+    """Return the last row before a page of a list that is sorted by a key; None for the first page."""
+    if cursor is None:
         return None
-    if key in {"created_at", "updated_at"}:
-        return _EPOCH + int(text) * _MICROSECOND
-    if key == "priority":
-        return int(text[:4])  # which every integer column can be compared with
-    found = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
-    if len(found) > SORTED_LENGTH or "\0" in found:
-        raise ValueError
-    return found
+    row_id, total, value = cursors.decode_values(cursor, tag, [bytes, int, _TYPES[key]])
+    is_text = isinstance(value, str)
+    # every text must be as long as the indexes have it, and every integer column can be compared with four digits
+    is_valid = (
+        (len(value) <= SORTED_LENGTH and "\0" not in value) if is_text else key != "priority" or value < _TOO_LARGE
+    )
+    if len(row_id) != len(UUID(int=0).bytes) or not is_valid:
+        raise cursors.make_invalid()
+    return Mark(str(UUID(bytes=row_id)), value, total)
+
+
+_TOO_LARGE = 10_000
+_TYPES: Mapping[SortKey | None, type] = {
+    None: type(None),
+    "reference_id": str,
+    "title": str,
+    "priority": int,
+    "created_at": datetime,
+    "updated_at": datetime,
+}
 
 
 A = TypeVar("A")
@@ -134,76 +316,55 @@ _LEADS = {
 """The columns with an index, the most selective first, and their values in a selection."""
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedRows(Generic[A]):
-    """Some rows of a filtered or sorted list.
-
-    Attributes:
-        rows: in the order of the list.
-        total: the number of rows of the list.
-        last: the last of these rows; None if it is the last row of the list.
-    """
-
-    rows: list[A]
-    total: int
-    last: Mark | None
-
-
 class SelectedPages(Generic[A]):
-    """The pages of one filtered or sorted list.
-
-    Args:
-        reader: reads for the caller.
-        shape: of the entities.
-        selection: the filters and the order.
-        parent: the ID of the parent of all entities; None for all entities of the kind.
-        thresholds: decide between the ways to read.
-    """
+    """The pages of one filtered or sorted list."""
 
     def __init__(
         self,
         reader: Reader,
-        shape: Shape[A],
+        collection: Entities[A],
         selection: Selection,
         *,
         parent: str | None = None,
         thresholds: Thresholds = DEFAULT,
     ) -> None:
         self._reader = reader
-        self._shape = shape
+        self._collection = collection
         self._dialect = reader.dialect
-        self._table = BY_KIND[shape.kind.name]
+        self._table = BY_KIND[collection.kind.name]
         self._parent = parent
         self._thresholds = thresholds
-        self._selection = self._include_scope(selection)
+        self._given, self._selection = selection, self._include_scope(selection)
         # rows that changed since a time are rarely near the start of another order
         self._sort = selection.sort or (Sort("updated_at") if selection.updated_since else None)
-        self._keys = sort_columns(shape.kind, self._sort.key, self._dialect) if self._sort else []
+        self._keys = sort_columns(collection.kind, self._sort.key, self._dialect) if self._sort else []
 
     @property
     def sort_key(self) -> SortKey | None:
         """The key by which the list is sorted; None for the order of the IDs."""
         return self._sort and self._sort.key
 
-    def read(self, mark: Mark | None, limit: int) -> SelectedRows[A]:
-        """Read the page that starts after a row, or the first page."""
-        lead = self._find_lead()
+    def read(self, cursor: str | None, limit: int) -> Page[A]:
+        """Read the page of a cursor, or the first page."""
+        scope = self._reader.scope
+        tag = cursors.compute_tag(self._collection.kind.segment, self._parent, self._given, scope)
+        mark, lead = decode_mark(cursor, self.sort_key, tag), self._find_lead()
         total = mark.total if mark else self._reader.count(self._table, self._limit(self._selection, {lead}))
         if total == 0:
-            return SelectedRows([], 0, None)
+            return Page([], 0, None)
         page = self._select_ids(lead, total, mark, limit + 1).subquery("page")
         value: AnyColumn = page.c[f"key{len(self._keys) - 1}"] if self._keys else null()
-        columns = [*self._reader.columns_of(self._shape), value.label("sort_value")]
+        columns = [*self._reader.columns_of(self._collection), value.label("sort_value")]
         statement = select(*columns).join_from(page, self._table, self._table.c.id == page.c.id)
         rows = self._reader.execute(statement.order_by(*self._order([*page.c][1:], page.c.id)))
         shown = rows[:limit]
-        last = Mark(shown[-1].id, shown[-1].sort_value, total) if len(rows) > limit else None
-        return SelectedRows([self._shape.build(row) for row in shown], total, last)
+        last = encode_mark(Mark(shown[-1].id, shown[-1].sort_value, total), tag) if len(rows) > limit else None
+        return Page([self._collection.build(row) for row in shown], total, last)
 
     def _find_lead(self) -> str | None:
         """Return the column with the index that finds the matching rows."""
         if self._parent:
-            return self._shape.kind.parent_column
+            return self._collection.kind.parent_column
         leads = [column for column, attribute in _LEADS.items() if getattr(self._selection, attribute)]
         if self._selection.includes_unassigned and "assignee_id" in leads:
             leads.remove("assignee_id")
@@ -217,18 +378,17 @@ class SelectedPages(Generic[A]):
         """Return all conditions. SQLite uses only the indexes of these columns."""
         shown = {*indexed, "priority"} if "status" in indexed else set(indexed)
         hidden = {column.name for column in self._table.c} - shown
-        limited = selection.limit(self._shape.kind, self._dialect, hidden=hidden)
+        limited = selection.limit(self._collection.kind, self._dialect, hidden=hidden)
         conditions: Conditions = [false()] if limited is None else limited
         if self._reader.scope.projects is not None:
             column = self._table.c.project_id
             visible = hide(column, self._dialect) if "project_id" in hidden else column
             conditions += restrict(visible, self._reader.scope, self._dialect)
         if self._parent:
-            conditions.append(self._table.c[str(self._shape.kind.parent_column)] == self._parent)
+            conditions.append(self._table.c[str(self._collection.kind.parent_column)] == self._parent)
         return conditions
 
     def _select_ids(self, lead: str | None, total: int, mark: Mark | None, limit: int) -> Statement:
-        """Return the SELECT of the IDs and the sort keys of a page."""
         few_rows = self._thresholds.few_rows
         if self._keys:
             is_small = total <= few_rows or self._parent is not None
@@ -247,7 +407,7 @@ class SelectedPages(Generic[A]):
 
     def _split(self, lead: str | None) -> list[Selection]:
         """Return a selection for each value of the lead, each of which an index has in order; none if it has not."""
-        if lead == self._shape.kind.parent_column and self._parent:
+        if lead == self._collection.kind.parent_column and self._parent:
             return [self._selection]
         if lead is None or lead not in _LEADS or self._reader.is_existing:
             return []
@@ -267,15 +427,7 @@ class SelectedPages(Generic[A]):
         *,
         sorts: bool = False,
     ) -> Statement:
-        """Return the SELECT of the IDs and the sort keys of a page.
-
-        Args:
-            selection: the filters.
-            indexed: the columns with indexes that SQLite may use.
-            mark: the last row before the page.
-            limit: the number of rows.
-            sorts: whether to find all rows and sort them, instead of reading an index in order.
-        """
+        """Return the SELECT of the IDs and the sort keys of a page."""
         labelled = [key.label(f"key{place}") for place, key in enumerate(self._keys)]
         statement = select(self._table.c.id, *labelled).where(*self._limit(selection, indexed))
         order = [*self._keys, self._table.c.id]
@@ -287,7 +439,6 @@ class SelectedPages(Generic[A]):
         return statement.order_by(*self._order(order[:-1], order[-1])).limit(limit)
 
     def _follow(self, mark: Mark, order: Sequence[AnyColumn]) -> ColumnElement[bool]:
-        """Return the condition for the rows that follow a row."""
         *keys, row_id = order
         is_descending = self._sort is not None and self._sort.descending
         if keys and mark.value is None:

@@ -1,36 +1,31 @@
 """The service functions of requirements:// resources, and the database of an app, which the first read opens."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 from quilt_mcp.app import current_app
-from quilt_mcp.requirements import shapes
 from quilt_mcp.requirements.answers import (
-    AcceptanceCriterion,
-    AcceptanceCriterionPage,
     ChangePage,
     Coverage,
-    Epic,
+    Entities,
     EpicHierarchy,
-    EpicPage,
     ProjectPage,
-    Requirement,
-    RequirementPage,
     RequirementRelationships,
     RequirementTypePage,
     SearchPage,
     Trace,
-    UserStory,
-    UserStoryPage,
 )
-from quilt_mcp.requirements.filters import FilterTexts, list_fixed_values, parse_changes, parse_filters, parse_kinds
-from quilt_mcp.requirements.kinds import KINDS, REQUIREMENT, Kind, format_reference
-from quilt_mcp.requirements.parameters import CATEGORIES, MAX_DEPTH
+from quilt_mcp.requirements.model import KINDS, REQUIREMENT, Kind, format_reference
+from quilt_mcp.requirements.parameters import (
+    FilterTexts,
+    list_fixed_values,
+    parse_changes,
+    parse_filters,
+    parse_kinds,
+)
 from quilt_mcp.requirements.settings import RequirementsSettings
-from quilt_mcp.requirements.shapes import Shape
 
 if TYPE_CHECKING:
     from quilt_mcp.requirements.store import RequirementsStore
@@ -40,11 +35,7 @@ MAX_COMPLETIONS = 101
 
 
 class Requirements:
-    """The requirements database of one app. It is opened when it is first used, so a server starts without SQLAlchemy.
-
-    Args:
-        settings: of the requirements domain.
-    """
+    """The requirements database of one app. It is opened on first use, so a server starts without SQLAlchemy."""
 
     def __init__(self, settings: RequirementsSettings) -> None:
         self._settings = settings
@@ -66,81 +57,15 @@ class Requirements:
 
 
 def current_store() -> "RequirementsStore":
-    """Return the requirements database of the current app."""
     return current_app().part(Requirements).open()
 
 
 def check_database() -> None:
-    """Check that the database can be read.
-
-    Raises:
-        ResourceFailure: as `Database.reading`.
-    """
     with current_store().database.reading():
         pass
 
 
-@dataclass(frozen=True)
-class Collection:
-    """What the resources of one kind differ in.
-
-    Attributes:
-        shape: makes the answer for one entity from its row.
-        answer, page: the types of the answers for one entity and for a page of them.
-        one, many: the names of one entity and of several.
-        leads: what the trace of one leads to.
-    """
-
-    shape: Shape[Any]
-    answer: type
-    page: type
-    one: str
-    many: str
-    leads: str
-
-    @property
-    def kind(self) -> Kind:
-        """The kind."""
-        return self.shape.kind
-
-
-EPICS = Collection(
-    shapes.EPIC,
-    Epic,
-    EpicPage,
-    "an epic",
-    "epics",
-    "its descendants, and the requirements that these have relationships with",
-)
-USER_STORIES = Collection(
-    shapes.USER_STORY,
-    UserStory,
-    UserStoryPage,
-    "a user story",
-    "user stories",
-    "its epic, its children, and the requirements that these have relationships with",
-)
-REQUIREMENTS = Collection(
-    shapes.REQUIREMENT,
-    Requirement,
-    RequirementPage,
-    "a requirement",
-    "requirements",
-    "up to its epic, to its acceptance criterion, and along relationships both ways",
-)
-ACCEPTANCE_CRITERIA = Collection(
-    shapes.ACCEPTANCE_CRITERION,
-    AcceptanceCriterion,
-    AcceptanceCriterionPage,
-    "an acceptance criterion",
-    "acceptance criteria",
-    "up to its epic, and the requirements that refer to it, with theirs",
-)
-COLLECTIONS = (EPICS, USER_STORIES, REQUIREMENTS, ACCEPTANCE_CRITERIA)
-
-
-def make_list(collection: Collection, parent: Collection | None = None) -> Callable[..., object]:
-    """Return the service function of the list of all entities of a kind, or of those of one parent."""
+def make_list(collection: Entities[object], parent: Entities[object] | None = None) -> Callable[..., object]:
     kind = collection.kind
 
     def read(
@@ -151,27 +76,23 @@ def make_list(collection: Collection, parent: Collection | None = None) -> Calla
     ) -> dict[str, object]:
         selected = parse_filters(filters, [kind])
         owner = (parent.kind, entity_id) if parent and entity_id else None
-        page = current_store().read_page(collection.shape, cursor, limit, selected, owner)
+        page = current_store().read_page(collection, cursor, limit, selected, owner)
         return {kind.table: page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
     whole = f"The {collection.many} of {parent.one}" if parent else f"All {collection.many} that you may see"
     return _describe(read, collection.page, f"{whole}, 50 per page, with the total.")
 
 
-def make_entity(collection: Collection) -> Callable[..., object]:
-    """Return the service function of one entity of a kind."""
-
+def make_entity(collection: Entities[object]) -> Callable[..., object]:
     def read(entity_id: str) -> object:
-        return current_store().read_entity(collection.shape, entity_id)
+        return current_store().read_entity(collection, entity_id)
 
     noun = collection.one.partition(" ")[2]
     example = format_reference(collection.kind, 1)
     return _describe(read, collection.answer, f"One {noun}, by UUID or reference ID ({example}).")
 
 
-def make_trace(collection: Collection) -> Callable[..., object]:
-    """Return the service function of the trace of one entity of a kind."""
-
+def make_trace(collection: Entities[object]) -> Callable[..., object]:
     def read(entity_id: str, depth: str | None = None, cursor: str | None = None, limit: str | None = None) -> object:
         return current_store().read_trace(collection.kind, entity_id, depth, cursor, limit)
 
@@ -224,7 +145,6 @@ def search(
 
 
 def complete_ids(kind: Kind, prefix: str) -> list[str]:
-    """Return the first reference IDs of a kind that start with a prefix."""
     return current_store().list_references(kind, prefix, MAX_COMPLETIONS)
 
 
@@ -234,7 +154,7 @@ def complete_filters(kind: Kind, parameter: str, prefix: str) -> list[str]:
     if parameter == "project":
         found = current_store().list_project_names(last, MAX_COMPLETIONS)
     elif (fixed := list_fixed_values(parameter, kind)) is not None:
-        found = [one for one in fixed if one.startswith(last)]
+        return complete_several(fixed, prefix)
     else:
         found = current_store().list_filter_values(parameter, kind, last, MAX_COMPLETIONS)
     return [f"{head}{comma}{one}" for one in found]
@@ -286,10 +206,14 @@ def list_changes(
     return {"changes": page.rows, "count": page.total, "next_cursor": page.next_cursor}
 
 
-def complete_kinds(prefix: str) -> list[str]:
-    """Return the kinds that start with a prefix, after those that are complete already."""
+def complete_one(values: Iterable[str], prefix: str) -> list[str]:
+    return [value for value in values if value.startswith(prefix)]
+
+
+def complete_several(values: Iterable[str], prefix: str) -> list[str]:
+    """Return the values that start with the last part of a prefix, after those that are complete already."""
     head, comma, last = prefix.rpartition(",")
-    return [f"{head}{comma}{kind.name}" for kind in KINDS if kind.name.startswith(last)]
+    return [f"{head}{comma}{value}" for value in complete_one(values, last)]
 
 
 def list_projects(cursor: str | None = None, limit: str | None = None) -> ProjectPage:
@@ -302,15 +226,4 @@ def list_projects(cursor: str | None = None, limit: str | None = None) -> Projec
 
 
 def complete_projects(prefix: str) -> list[str]:
-    """Return the first names of projects that start with a prefix."""
     return current_store().list_project_names(prefix, MAX_COMPLETIONS)
-
-
-def complete_categories(prefix: str) -> list[str]:
-    """Return the categories of coverage that start with a prefix."""
-    return [category for category in CATEGORIES if category.startswith(prefix)]
-
-
-def complete_depths(prefix: str) -> list[str]:
-    """Return the depths of a trace that start with a prefix."""
-    return [str(depth) for depth in range(1, MAX_DEPTH + 1) if str(depth).startswith(prefix)]

@@ -5,10 +5,10 @@ the same order. Times are aware, in UTC. The tables of the entities are those of
 column `project_id`, which determines who may see a row. Composite foreign keys keep it equal to the parent's
 `project_id`, also when an epic moves to another project.
 
-The search index, `search_entries`, is in `search/index.py` because it differs between the two databases.
+The search index, `search_entries`, is in `migrations/` and `writing.py`, because it differs between the two databases.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -34,9 +34,10 @@ from sqlalchemy import (
     Uuid,
 )
 from sqlalchemy.schema import SchemaItem
+from sqlalchemy.types import TypeEngine
 
-from quilt_mcp.requirements import kinds
-from quilt_mcp.requirements.kinds import Kind
+from quilt_mcp.requirements import model
+from quilt_mcp.requirements.model import BY_NAME, FIELDS, PARENTS, RECORDS, Kind, RecordType
 
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 """A row of a result. SQLAlchemy does not know the types of its columns."""
@@ -106,45 +107,80 @@ def _read_time(stored: str | None) -> datetime | None:
     return None if stored is None else datetime.fromisoformat(stored).replace(tzinfo=UTC)
 
 
-def _one_of(column: str, values: Collection[str]) -> CheckConstraint:
-    allowed = ", ".join(f"'{value}'" for value in values)
-    return CheckConstraint(f"{column} IN ({allowed})", name=column)
+_TYPES: dict[str, TypeEngine[Any]] = {
+    "id": Id,
+    "link": Id,
+    "reference": Reference,
+    "name": String(100),
+    "email": String(255),
+    "choice": String(20),
+    "priority": SmallInteger(),
+    "title": String(model.TITLE_LENGTH),
+    "description": Text(),
+    "time": Time(),
+}
+"""The type of a column by the form of its field."""
+_ON_DELETE = {
+    **dict.fromkeys((*model.MEMBER, "source_requirement_id", "target_requirement_id"), "CASCADE"),
+    "acceptance_criteria_id": "SET NULL",
+}
+"""What happens to a row if the row that it refers to is deleted. If it is not here, that row cannot be deleted."""
 
 
-def _times() -> tuple[Column[datetime], Column[datetime]]:
-    return Column("created_at", Time, nullable=False), Column("updated_at", Time, nullable=False)
-
-
-def _user(name: str) -> Column[str]:
-    return Column(name, Id, ForeignKey("users.id", ondelete="RESTRICT"), nullable=False)
-
-
-def _child_of(parent: Kind) -> tuple[Column[str], ForeignKeyConstraint]:
-    column = f"{parent.name}_id"
-    return Column(column, Id, nullable=False), ForeignKeyConstraint(
-        ["project_id", column],
-        [f"{parent.table}.project_id", f"{parent.table}.id"],
-        ondelete="CASCADE",
-        onupdate="CASCADE",
+def _make_column(record: RecordType, name: str) -> Column[Any]:
+    """Return the column of a field. The parent of an entity has a composite foreign key, unless it is a project."""
+    one, is_epic = FIELDS[name], record.kind == "epic"
+    keys = []
+    if one.link and (is_epic or name != PARENTS.get(record.kind)):
+        on_delete = "RESTRICT" if is_epic else _ON_DELETE.get(name, "RESTRICT")
+        keys = [ForeignKey(f"{one.link}.id", ondelete=on_delete)]
+    return Column(
+        name,
+        String(50) if name == "status" else _TYPES[one.form],
+        *keys,
+        primary_key=name == "id" or (record.kind == "member" and name in model.MEMBER),
+        nullable=name in record.optional,
+        unique=one.form in {"reference", "name", "email"} or None,
     )
 
 
-def _entity(kind: Kind, *parts: SchemaItem) -> Table:
-    project = Column("project_id", Id, nullable=False)
-    if kind.parent is None:
-        project.append_foreign_key(ForeignKey("projects.id", ondelete="RESTRICT"))
-    return Table(
-        kind.table,
-        metadata,
-        Column("id", Id, primary_key=True),
-        Column("reference_id", Reference, nullable=False, unique=True),
-        project,
-        *parts,
-        *_times(),
+def _list_checks(record: RecordType) -> list[CheckConstraint]:
+    """Return the constraints of the values of a table."""
+    needs_text = "title" not in record.fields
+    allowed = {
+        "priority": "priority BETWEEN 1 AND 4",
+        "title": f"length(title) BETWEEN 1 AND {model.TITLE_LENGTH}",
+        "description": f"length(description) {'BETWEEN 1 AND' if needs_text else '<='} {model.DESCRIPTION_LENGTH}",
+    }
+    choices = {name: f"{name} IN ({', '.join(map(repr, values))})" for name, values in record.choices.items()}
+    checks = choices | (allowed if record.kind in BY_NAME else {})
+    return [CheckConstraint(checks[name], name=name) for name in record.fields if name in checks]
+
+
+def _make_table(kind: str, *parts: SchemaItem) -> Table:
+    record = RECORDS[kind]
+    columns = [_make_column(record, name) for name in record.fields]
+    if PARENTS.get(kind, "project_id") != "project_id":
+        columns.insert(2, Column("project_id", Id, nullable=False))
+    checks: list[SchemaItem] = [*_list_checks(record)]
+    if kind in BY_NAME:
         # used for the pages of project members, and required by the composite foreign keys of the children
-        UniqueConstraint("project_id", "id"),
-        *_indexes(kind),
-    )
+        checks.append(UniqueConstraint("project_id", "id"))
+    return Table(record.table, metadata, *columns, *parts, *checks)
+
+
+def _make_entity(kind: Kind, *parts: SchemaItem) -> Table:
+    """Return the table of a kind of entity. Each row has its project, which is that of its parent."""
+    key: list[SchemaItem] = []
+    if kind.parent:
+        columns = ["project_id", f"{kind.parent}_id"]
+        parent = BY_NAME[kind.parent].table
+        referred = [f"{parent}.project_id", f"{parent}.id"]
+        key = [
+            ForeignKeyConstraint(columns, referred, ondelete="CASCADE", onupdate="CASCADE"),
+            Index(None, columns[1], "id"),
+        ]
+    return _make_table(kind.name, *key, *parts, *_indexes(kind))
 
 
 def _indexes(kind: Kind) -> list[Index]:
@@ -163,132 +199,35 @@ def _indexes(kind: Kind) -> list[Index]:
             "created": ("created_at", *rest),
             "updated": ("updated_at", *rest, "project_id", "assignee_id"),
         }
-    if kind is kinds.REQUIREMENT:
+    if kind is model.REQUIREMENT:
         columns["type"] = ("type_id", *rest)
     return [Index(f"ix_{kind.table}_by_{name}", *of_index) for name, of_index in columns.items()]
 
 
-def _planned(kind: Kind) -> tuple[SchemaItem, ...]:
-    """Return the columns and constraints that all kinds share except acceptance criteria."""
-    return (
-        _user("creator_id"),
-        _user("assignee_id"),
-        Column("priority", SmallInteger, nullable=False),
-        Column("status", String(50), nullable=False),
-        Column("title", String(kinds.TITLE_LENGTH), nullable=False),
-        Column("description", Text),
-        CheckConstraint("priority BETWEEN 1 AND 4", name="priority"),
-        _one_of("status", kind.statuses),
-        CheckConstraint(f"length(title) BETWEEN 1 AND {kinds.TITLE_LENGTH}", name="title"),
-        CheckConstraint(f"length(description) <= {kinds.DESCRIPTION_LENGTH}", name="description"),
-    )
-
-
-users = Table(
-    "users",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("username", String(100), nullable=False, unique=True),
-    Column("email", String(255), nullable=False, unique=True),
-    Column("role", String(20), nullable=False),
-    *_times(),
-    _one_of("role", kinds.USER_ROLES),
-)
-
-projects = Table(
-    "projects",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("name", String(100), nullable=False, unique=True),
-    Column("description", Text),
-    *_times(),
-)
-
-project_members = Table(
-    "project_members",
-    metadata,
-    Column("user_id", Id, ForeignKey("users.id", ondelete="CASCADE"), primary_key=True),
-    Column("project_id", Id, ForeignKey("projects.id", ondelete="CASCADE"), primary_key=True),
-    Column("role", String(20), nullable=False),
-    _one_of("role", kinds.MEMBER_ROLES),
-    Index(None, "project_id"),
-)
-
-requirement_types = Table(
-    "requirement_types",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("name", String(100), nullable=False, unique=True),
-    Column("description", Text),
-    *_times(),
-)
-
-relationship_types = Table(
-    "relationship_types",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("name", String(100), nullable=False, unique=True),
-    Column("description", Text),
-    *_times(),
-)
-
-epics = _entity(kinds.EPIC, *_planned(kinds.EPIC))
-
-user_stories = _entity(
-    kinds.USER_STORY,
-    *_child_of(kinds.EPIC),
-    *_planned(kinds.USER_STORY),
-    Index(None, "epic_id", "id"),
-)
-
-acceptance_criteria = _entity(
-    kinds.ACCEPTANCE_CRITERIA,
-    *_child_of(kinds.USER_STORY),
-    _user("author_id"),
-    Column("description", Text, nullable=False),
-    CheckConstraint(f"length(description) BETWEEN 1 AND {kinds.DESCRIPTION_LENGTH}", name="description"),
-    Index(None, "user_story_id", "id"),
-)
-
-requirements = _entity(
-    kinds.REQUIREMENT,
-    *_child_of(kinds.USER_STORY),
-    Column("acceptance_criteria_id", Id, ForeignKey("acceptance_criteria.id", ondelete="SET NULL")),
-    Column("type_id", Id, ForeignKey("requirement_types.id", ondelete="RESTRICT"), nullable=False),
-    *_planned(kinds.REQUIREMENT),
-    Index(None, "user_story_id", "id"),
-    Index(None, "acceptance_criteria_id", "project_id"),
-)
-
-requirement_relationships = Table(
-    "requirement_relationships",
-    metadata,
-    Column("id", Id, primary_key=True),
-    Column("source_requirement_id", Id, ForeignKey("requirements.id", ondelete="CASCADE"), nullable=False),
-    Column("target_requirement_id", Id, ForeignKey("requirements.id", ondelete="CASCADE"), nullable=False),
-    Column("relationship_type_id", Id, ForeignKey("relationship_types.id", ondelete="RESTRICT"), nullable=False),
-    _user("created_by"),
-    Column("created_at", Time, nullable=False),
-    UniqueConstraint("source_requirement_id", "target_requirement_id", "relationship_type_id"),
+users = _make_table("user")
+projects = _make_table("project")
+project_members = _make_table("member", Index(None, "project_id"))
+requirement_types = _make_table("requirement_type")
+relationship_types = _make_table("relationship_type")
+epics = _make_entity(model.EPIC)
+user_stories = _make_entity(model.USER_STORY)
+acceptance_criteria = _make_entity(model.ACCEPTANCE_CRITERIA)
+requirements = _make_entity(model.REQUIREMENT, Index(None, "acceptance_criteria_id", "project_id"))
+requirement_relationships = _make_table(
+    "relationship",
+    UniqueConstraint(*model.ENDS),
     CheckConstraint("source_requirement_id <> target_requirement_id", name="two_requirements"),
     Index(None, "source_requirement_id", "id"),
     Index(None, "target_requirement_id", "id"),
 )
-
 reference_counters = Table(
     "reference_counters",
     metadata,
     Column("prefix", String(10), primary_key=True),
     Column("last_number", Integer, nullable=False),
 )
-
 # One row. Each writing transaction increments it first, so that it waits for the previous one to end.
 generation = Table("generation", metadata, Column("number", Integer, primary_key=True, autoincrement=False))
 
-BY_KIND: dict[str, Table] = {
-    "epic": epics,
-    "user_story": user_stories,
-    "acceptance_criteria": acceptance_criteria,
-    "requirement": requirements,
-}
+BY_KIND = {kind.name: metadata.tables[kind.table] for kind in model.KINDS}
 """The table of each kind, by the kind's name."""

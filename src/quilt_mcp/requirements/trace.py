@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement
 from quilt_mcp.core import cursors
 from quilt_mcp.requirements.answers import BriefEntity, Cycle, Trace, TracedEntity, TraceLink
 from quilt_mcp.requirements.conditions import match_any
-from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, BY_NAME, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
+from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, BY_NAME, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
 from quilt_mcp.requirements.reads import Reader, build_brief
 from quilt_mcp.requirements.tables import (
     BY_KIND,
@@ -28,14 +28,7 @@ from quilt_mcp.requirements.tables import (
 
 
 class Relation(NamedTuple):
-    """A relationship.
-
-    Attributes:
-        id: its ID.
-        source: the requirement from which it leads.
-        target: the requirement to which it leads.
-        type: the name of its type.
-    """
+    """A relationship."""
 
     id: str
     source: str
@@ -126,16 +119,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link, in the direction in which it was followed.
-
-    Attributes:
-        source: from this entity.
-        target: to this entity.
-        name: what the target is to the source.
-        direction: of a relationship; None for other links.
-        relationship_type: the name of a relationship's type; None for other links.
-        relationship_id: of a relationship; None for other links.
-    """
+    """A link, in the direction in which it was followed."""
 
     source: Node
     target: Node
@@ -174,24 +158,14 @@ class FoundLinks:
 
 
 class LinkReader:
-    """Reads the links of entities, with a constant number of statements.
-
-    Args:
-        reader: reads for the caller.
-        max_rows: maximum number of rows of each statement.
-    """
+    """Reads the links of entities, with a constant number of statements."""
 
     def __init__(self, reader: Reader, max_rows: int) -> None:
         self._reader = reader
         self._max_rows = max_rows
 
     def read_links(self, nodes: Sequence[Node], known: Mapping[str, Node]) -> FoundLinks:
-        """Read the links of some entities.
-
-        Args:
-            nodes: the entities.
-            known: entities that need not be read again, by ID.
-        """
+        """Read the links of some entities."""
         by_id = {node.id: node for node in nodes}
         found = [FoundLinks(self._read_upwards(nodes, known), None)]
         found += [self._read_downwards(by_id, parent, kind) for parent, kind in _DOWNWARDS]
@@ -291,13 +265,7 @@ MAX_PATH = 50
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A link of a trace.
-
-    Attributes:
-        distance: of the target from the start, along this link.
-        link: the link.
-        is_repeated: whether an earlier link leads to the same target.
-    """
+    """A link of a trace."""
 
     distance: int
     link: Link
@@ -327,32 +295,17 @@ class Walk:
     is_full: bool = False
 
 
-def read_trace(reader: Reader, kind: Kind, entity_id: str, *, depth: int, after: str, limit: int, tag: str) -> Trace:
-    """Read a page of the trace of an entity that the caller may see.
-
-    Args:
-        reader: reads for the caller.
-        kind: the entity's kind.
-        entity_id: the entity's ID.
-        depth: maximum number of steps.
-        after: the key of the last link before the page; empty for the first page.
-        limit: maximum number of links of the page.
-        tag: of the cursors.
-    """
+def read_trace(reader: Reader, kind: Kind, entity_id: str, *, depth: int, cursor: str | None, limit: int) -> Trace:
+    """Read a page of at most `limit` links of the trace of an entity that the caller may see."""
+    tag = cursors.compute_tag("trace", entity_id, depth, reader.scope)
+    after = cursors.decode(cursor, tag) if cursor else ""
     [row] = reader.execute(reader.select_briefs(kind).where(BY_KIND[kind.name].c.id == entity_id))
     result = walk(reader, build_node(kind, row, is_below=True), depth)
     return _make_page(result, depth=depth, after=after, limit=limit, tag=tag)
 
 
 def walk(reader: Reader, start: Node, depth: int, *, max_links: int = MAX_LINKS) -> Walk:
-    """Follow the links of an entity.
-
-    Args:
-        reader: reads for the caller.
-        start: the entity.
-        depth: maximum number of steps from it.
-        max_links: maximum number of links.
-    """
+    """Follow the links of an entity."""
     # Each link is found from both ends, so rows can be links that are listed. If there are more rows than this, there
     # are more links than the maximum allows.
     links = LinkReader(reader, max_rows=max_links + 1)

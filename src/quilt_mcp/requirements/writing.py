@@ -4,19 +4,137 @@ Each function takes a connection of `Database.writing` and runs in its transacti
 and of the search index. SQLAlchemy raises IntegrityError if a value violates a constraint.
 """
 
+import json
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from secrets import randbits
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import (
+    ARRAY,
+    Connection,
+    Table,
+    Text,
+    TextClause,
+    bindparam,
+    column,
+    insert,
+    select,
+    table,
+    text,
+    update,
+)
+from sqlalchemy.types import TypeEngine
 
 from quilt_mcp.core.errors import ResourceExecutionError
-from quilt_mcp.requirements import kinds, tables
-from quilt_mcp.requirements.kinds import DEFAULT_PROJECT_ID, LAST_NUMBER, Kind, format_reference
-from quilt_mcp.requirements.search.index import Entry, index_entries, make_facets
-from quilt_mcp.requirements.tables import Values
+from quilt_mcp.core.tracing import count_call
+from quilt_mcp.requirements import model, tables
+from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID, LAST_NUMBER, Kind, format_reference
+from quilt_mcp.requirements.search_text import GAP, IndexedText, compile_tsvector, select_tokens
+from quilt_mcp.requirements.tables import Id, Time, Values
+
+LETTERS = {"project_id": "p", "status": "s", "priority": "r", "assignee_id": "a", "type_id": "t"}
+"""The first letter of the facet of each column."""
+
+
+def make_facet(column: str, value: object) -> str:
+    """Return the facet of an entity with this value: a letter, then letters and digits in lower case."""
+    return LETTERS[column] + str(value).replace("-", "").replace(" ", "").lower()
+
+
+def make_facets(row: Mapping[str, object]) -> list[str]:
+    return [make_facet(column, row[column]) for column in LETTERS if row.get(column) is not None]
+
+
+_entries = table("search_entries", column("entity_id", Id), column("kind", Text), column("reference_id", Text))
+_WRITE_ENTRY = """
+    INSERT INTO search_entries (kind, entity_id, project_id, reference_id, updated_at{columns})
+    VALUES (:kind, :entity_id, :project_id, :reference_id, :updated_at{values})
+    ON CONFLICT (entity_id) DO UPDATE SET project_id = excluded.project_id, reference_id = excluded.reference_id,
+        updated_at = excluded.updated_at{changes}
+"""
+_FIND_ENTRIES = text("SELECT entity_id, id FROM search_entries WHERE entity_id IN (SELECT value FROM json_each(:ids))")
+# with VALUES: for each statement that selects its rows, FTS5 writes all that it has buffered, which takes five times as
+# long
+_WRITE_WORDS = text(
+    "INSERT OR REPLACE INTO search_words (rowid, title, body, facets) VALUES (:id, :title, :body, :facets)"
+)
+
+
+def index_entities(connection: Connection, kind: Kind, rows: Iterable[Values]) -> None:
+    """Add entities of a kind to the index, or update them. Call it in the transaction that writes them.
+
+    Triggers handle deleted entities.
+    """
+    listed = list(rows)
+    if not listed:
+        return
+    if connection.dialect.name == "sqlite":
+        _write_sqlite(connection, kind, listed)
+    else:
+        count_call("sql")
+        connection.execute(_POSTGRESQL_WRITE, [_make_postgresql_row(kind, row) for row in listed])
+
+
+def find_entries(connection: Connection, ids: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Return the ID, kind and reference ID of the entities with these IDs, of all kinds."""
+    columns = _entries.c
+    count_call("sql")
+    found = connection.execute(
+        select(columns.entity_id, columns.kind, columns.reference_id).where(columns.entity_id.in_(list(ids)))
+    )
+    return [(row.entity_id, row.kind, row.reference_id) for row in found]
+
+
+def _write_sqlite(connection: Connection, kind: Kind, rows: Sequence[Values]) -> None:
+    ids = [row["id"].replace("-", "") for row in rows]
+    count_call("sql")
+    connection.execute(_SQLITE_WRITE, [_make_entry(kind, row) for row in rows])
+    count_call("sql")
+    found = connection.execute(_FIND_ENTRIES, {"ids": json.dumps(ids)})
+    numbers: dict[str, int] = {row.entity_id: row.id for row in found}
+    words = [{"id": numbers[one], **_make_words(row)} for one, row in zip(ids, rows, strict=True)]
+    count_call("sql")
+    connection.execute(_WRITE_WORDS, words)
+
+
+def _make_words(row: Values) -> Values:
+    words = _select_words(row)
+    facets = " ".join(f"{GAP}{one}" for one in make_facets(row))
+    return {"title": " ".join(words.title), "body": " ".join(words.body), "facets": facets}
+
+
+def _make_postgresql_row(kind: Kind, row: Values) -> Values:
+    return {**_make_entry(kind, row), "words": compile_tsvector(_select_words(row)), "facets": make_facets(row)}
+
+
+def _select_words(row: Values) -> IndexedText:
+    return select_tokens(row.get("title") or "", row["description"] or "")
+
+
+def _make_entry(kind: Kind, row: Values) -> Values:
+    copied = {name: row[name] for name in ("project_id", "reference_id", "updated_at")}
+    return {"kind": kind.name, "entity_id": row["id"], **copied}
+
+
+def _prepare(statement: str, **types: TypeEngine[Any]) -> TextClause:
+    return text(statement).bindparams(*(bindparam(name, type_=type_) for name, type_ in types.items()))
+
+
+_ENTRY_TYPES: dict[str, TypeEngine[Any]] = {"entity_id": Id, "project_id": Id, "updated_at": Time()}
+_SQLITE_WRITE = _prepare(_WRITE_ENTRY.format(columns="", values="", changes=""), **_ENTRY_TYPES)
+_POSTGRESQL_WRITE = _prepare(
+    _WRITE_ENTRY.format(
+        columns=", words, facets",
+        values=", CAST(:words AS tsvector), :facets",
+        changes=", words = excluded.words, facets = excluded.facets",
+    ),
+    facets=ARRAY(Text),
+    **_ENTRY_TYPES,
+)
+
 
 _BATCH = 1000
 _INDEXED = {"reference_id", "title", "description"}
@@ -32,7 +150,6 @@ def new_id() -> str:
 
 
 def make_times() -> Values:
-    """Return the times of a new row."""
     return dict.fromkeys(("created_at", "updated_at"), datetime.now(UTC))
 
 
@@ -44,11 +161,6 @@ def create_entities(connection: Connection, kind: Kind, rows: Iterable[Mapping[s
         kind: the kind of all of them.
         rows: values by column. Required are the parent, the author (creator_id or author_id), the text (title or
             description) and type_id. By default the project is the parent's and the assignee is the creator.
-
-    Raises:
-        LookupError: a parent does not exist.
-        ResourceExecutionError: no higher number is left for a reference ID.
-        IntegrityError: a value violates a constraint.
     """
     complete = [_fill_defaults(kind, row) for row in rows]
     if not complete:
@@ -56,22 +168,11 @@ def create_entities(connection: Connection, kind: Kind, rows: Iterable[Mapping[s
     _set_projects(connection, kind, complete)
     _set_references(connection, kind, complete)
     connection.execute(insert(tables.BY_KIND[kind.name]), complete)
-    index_entries(connection, [make_entry(kind, row) for row in complete])
+    index_entities(connection, kind, complete)
     return complete
 
 
 def update_entities(connection: Connection, kind: Kind, changed: Iterable[tuple[Values, Values]]) -> None:
-    """Change entities of a kind.
-
-    Args:
-        connection: see above.
-        kind: the kind of all of them.
-        changed: for each entity, all its columns as they are, and the new values by column.
-
-    Raises:
-        LookupError: a parent does not exist.
-        IntegrityError: a value violates a constraint.
-    """
     rows = [(row | values, values) for row, values in changed]
     moved = [(row, values) for row, values in rows if kind.parent_column in values]
     _set_projects(connection, kind, [row for row, _ in moved])
@@ -79,15 +180,18 @@ def update_entities(connection: Connection, kind: Kind, changed: Iterable[tuple[
         values["project_id"] = row["project_id"]
     if renamed := [row for row, values in rows if "reference_id" in values]:
         _set_references(connection, kind, renamed)
-    table = tables.BY_KIND[kind.name]
+    update_rows(connection, tables.BY_KIND[kind.name], rows)
+    index_entities(connection, kind, [row for row, values in rows if not _INDEXED.isdisjoint(values)])
+
+
+def update_rows(connection: Connection, table: Table, changed: Iterable[tuple[Values, Values]]) -> None:
+    """Write new values of rows, together for those of which the same columns change."""
     groups: dict[tuple[str, ...], list[Values]] = defaultdict(list)
-    for row, values in rows:
+    for row, values in changed:
         groups[tuple(sorted(values))].append({"row": row["id"]} | {f"new_{name}": values[name] for name in values})
     for names, group in groups.items():
         new: Values = {name: bindparam(f"new_{name}") for name in names}
         connection.execute(update(table).where(table.c.id == bindparam("row")).values(new), group)
-    indexed = [row for row, values in rows if not _INDEXED.isdisjoint(values)]
-    index_entries(connection, [make_entry(kind, row) for row in indexed])
 
 
 def _fill_defaults(kind: Kind, row: Mapping[str, object]) -> Values:
@@ -96,7 +200,7 @@ def _fill_defaults(kind: Kind, row: Mapping[str, object]) -> Values:
     if kind.statuses:
         defaults |= {"priority": 3, "status": kind.statuses[0], "description": None}
         defaults["assignee_id"] = row.get("creator_id")
-    if kind is kinds.REQUIREMENT:
+    if kind is model.REQUIREMENT:
         defaults["acceptance_criteria_id"] = None
     return defaults | {column: value for column, value in row.items() if value is not None}
 
@@ -146,17 +250,3 @@ def _set_references(connection: Connection, kind: Kind, rows: list[Values]) -> N
         )
     for number, row in enumerate(unnumbered, last - len(unnumbered) + 1):
         row["reference_id"] = format_reference(kind, number)
-
-
-def make_entry(kind: Kind, row: Values) -> Entry:
-    """Return the entry of the search index for a row."""
-    return Entry(
-        kind=kind.name,
-        entity_id=row["id"],
-        project_id=row["project_id"],
-        reference_id=row["reference_id"],
-        title=row.get("title") or "",
-        body=row["description"] or "",
-        updated_at=row["updated_at"],
-        facets=make_facets(row),
-    )

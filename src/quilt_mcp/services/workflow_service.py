@@ -1,7 +1,7 @@
 """The workflow functions, at the place promised to Python callers."""
 
+from quilt_mcp.workflows.model import WorkflowRuleError
 from quilt_mcp.workflows.service import (
-    WorkflowRuleError,
     workflow_add_step,
     workflow_create,
     workflow_delete,

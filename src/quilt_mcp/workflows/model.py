@@ -1,4 +1,4 @@
-"""A workflow, its steps, and the status that follows from the statuses of the steps.
+"""Workflows, their steps, and what is valid. The status of a workflow follows from the statuses of its steps.
 
     step       pending, in_progress, completed, failed, skipped
     workflow   created      every step is pending, or there is none
@@ -6,140 +6,210 @@
                failed       at least one step has failed
                completed    there are steps, and all are completed or skipped
 
-Points in time are text: ISO 8601 in UTC, to the second, with a `Z`.
+Points in time are text: ISO 8601 in UTC, to the second, with a `Z`. null means that it has not happened, or was not
+given. A workflow, a step and a log entry are what the answers contain; nothing changes them in place.
 """
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
+
 from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.core.uris import is_value
 
 StepStatus = Literal["pending", "in_progress", "completed", "failed", "skipped"]
 WorkflowStatus = Literal["created", "in_progress", "failed", "completed"]
 
 STEP_STATUSES: tuple[StepStatus, ...] = get_args(StepStatus)
 DONE = frozenset({"completed", "skipped"})
+STEPS = 100
+DEPENDENCIES = 50
+NAME_LENGTH = 200
+TEXT_LENGTH = 1000
+JSON_BYTES = 4 * 1024
+JSON_DEPTH = 32
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """One step. First the fields that are set when it is added, then those that updates change."""
+class Step(TypedDict):
+    """A step."""
 
     id: str
+    """Its ID in the workflow."""
     description: str
+    """What is to be done."""
     step_type: str
+    """The kind of step, as its creator named it."""
     dependencies: list[str]
+    """The IDs of the steps that must be completed or skipped before it starts."""
     metadata: JSONObject
+    """The fields that were given."""
     created_at: str
-    status: StepStatus = "pending"
-    started_at: str | None = None
-    """When the latest attempt started."""
-    completed_at: str | None = None
-    """When it was completed or skipped."""
-    error_message: str | None = None
-    result: JSONObject | None = None
-
-    def defined_like(self, other: "Step") -> bool:
-        """Return whether both were added with the same values. Later updates do not matter."""
-        mine = self.description, self.step_type, self.dependencies, _as_text(self.metadata)
-        return mine == (other.description, other.step_type, other.dependencies, _as_text(other.metadata))
-
-    def is_same(self, other: "Step") -> bool:
-        """Return whether both are equal in every field."""
-        return self == other and _as_text(self.result) == _as_text(other.result)
-
-    def with_status(
-        self, status: StepStatus, now: str, *, result: JSONObject | None = None, error_message: str | None = None
-    ) -> "Step":
-        """Return this step with another status, or with the same status and a new result or error message.
-
-        The statuses pending and in_progress remove the result and the error message of an earlier attempt.
-        """
-        if status == self.status:
-            return replace(
-                self,
-                result=self.result if result is None else result,
-                error_message=self.error_message if error_message is None else error_message,
-            )
-        first_start = self.started_at if status == "skipped" else self.started_at or now
-        started = {"pending": None, "in_progress": now}.get(status, first_start)
-        kept = None if status in {"pending", "in_progress"} else self.result
-        return replace(
-            self,
-            status=status,
-            started_at=started,
-            completed_at=now if status in DONE else None,
-            error_message=error_message,
-            result=kept if result is None else result,
-        )
+    """When it was added, ISO 8601 in UTC."""
+    status: StepStatus
+    """Set by workflow_update_step."""
+    started_at: str | None
+    """When the latest attempt started, ISO 8601 in UTC; null if none has."""
+    completed_at: str | None
+    """When it was completed or skipped, ISO 8601 in UTC; null if it is neither."""
+    error_message: str | None
+    """Why it failed; null if no message was given."""
+    result: JSONObject | None
+    """What it produced; null if no result was given."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogEntry:
-    """One update of a step. The form of `status_change` is "old -> new"."""
+class LogEntry(TypedDict):
+    """An update of a step."""
 
     timestamp: str
+    """When the step was updated, ISO 8601 in UTC."""
     step_id: str
+    """The ID of the step."""
     status_change: str
+    """"old -> new"."""
     message: str | None
-
-    def repeats(self, earlier: "LogEntry | None") -> bool:
-        """Return whether an earlier entry of the same step has the same status and message."""
-        if earlier is None:
-            return self.message is None
-        return (earlier.status_change.split()[-1], earlier.message) == (self.status_change.split()[-1], self.message)
+    """The message of the update; null if none was given."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Workflow:
-    """A workflow with its steps in the order in which they were added, and its log, oldest entry first."""
+class Workflow(TypedDict):
+    """A workflow with its steps in the order in which they were added, and its newest log entries, oldest first."""
 
     id: str
+    """The ID that its creator chose."""
     name: str
+    """For a person."""
     description: str
+    """What it is for; empty if nothing was given."""
     metadata: JSONObject
+    """The fields that were given."""
     created_at: str
+    """When it was created, ISO 8601 in UTC."""
     updated_at: str
-    status: WorkflowStatus = "created"
-    started_at: str | None = None
-    completed_at: str | None = None
-    steps: list[Step] = field(default_factory=list)
-    execution_log: list[LogEntry] = field(default_factory=list)
+    """When it or one of its steps last changed, ISO 8601 in UTC."""
+    status: WorkflowStatus
+    """It follows from the statuses of the steps."""
+    started_at: str | None
+    """When its first step started, ISO 8601 in UTC; null if none has."""
+    completed_at: str | None
+    """When its last step was completed or skipped, ISO 8601 in UTC; null if steps are left."""
+    steps: list[Step]
+    """All of them."""
+    execution_log: list[LogEntry]
+    """The newest updates of steps."""
 
-    def defined_like(self, other: "Workflow") -> bool:
-        """Return whether both were created with the same values. Later updates do not matter."""
-        mine = self.name, self.description, _as_text(self.metadata)
-        return mine == (other.name, other.description, _as_text(other.metadata))
 
-    def step(self, step_id: str) -> Step | None:
-        """Return the step with this id; None if there is none."""
-        return next((step for step in self.steps if step.id == step_id), None)
+class WorkflowRuleError(ValueError):
+    """A request that breaks a rule. `suggested_action` says what to do instead."""
 
-    def last_entry(self, step_id: str) -> LogEntry | None:
-        """Return the newest log entry of a step; None if the log has none."""
-        return next((entry for entry in reversed(self.execution_log) if entry.step_id == step_id), None)
+    def __init__(self, message: str, suggested_action: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.suggested_action = suggested_action
 
-    def unfinished_dependencies(self, step: Step) -> list[str]:
-        """Return the ids of the step's dependencies that are neither completed nor skipped."""
-        return [other.id for other in self.steps if other.id in step.dependencies and other.status not in DONE]
 
-    def with_step(self, changed: Step, now: str) -> "Workflow":
-        """Return this workflow with a step added or replaced, and the status that follows."""
-        if self.step(changed.id) is None:
-            steps = [*self.steps, changed]
-        else:
-            steps = [changed if step.id == changed.id else step for step in self.steps]
-        status = derive_status(step.status for step in steps)
-        return replace(
-            self,
-            steps=steps,
-            status=status,
-            updated_at=now,
-            started_at=None if status == "created" else self.started_at or now,
-            completed_at=(self.completed_at or now) if status == "completed" else None,
-        )
+def create_workflow(workflow_id: str, name: str, description: str, metadata: JSONObject | None, now: str) -> Workflow:
+    _check_id("workflow_id", workflow_id)
+    _check_text("name", name, NAME_LENGTH, required=True)
+    _check_text("description", description, TEXT_LENGTH)
+    return {
+        "id": workflow_id,
+        "name": name,
+        "description": description,
+        "metadata": _json_object("metadata", metadata or {}),
+        "created_at": now,
+        "updated_at": now,
+        "status": "created",
+        "started_at": None,
+        "completed_at": None,
+        "steps": [],
+        "execution_log": [],
+    }
+
+
+def create_step(  # noqa: PLR0917 - the arguments of the tool
+    step_id: str,
+    description: str,
+    step_type: str,
+    dependencies: list[str] | None,
+    metadata: JSONObject | None,
+    now: str,
+) -> Step:
+    _check_id("step_id", step_id)
+    _check_text("description", description, TEXT_LENGTH, required=True)
+    _check_text("step_type", step_type, NAME_LENGTH, required=True)
+    return {
+        "id": step_id,
+        "description": description,
+        "step_type": step_type,
+        "dependencies": list(dict.fromkeys(dependencies or [])),
+        "metadata": _json_object("metadata", metadata or {}),
+        "created_at": now,
+        "status": "pending",
+        "started_at": None,
+        "completed_at": None,
+        "error_message": None,
+        "result": None,
+    }
+
+
+def parse_update(
+    status: str, message: str | None, result: JSONObject | None, error_message: str | None
+) -> tuple[StepStatus, JSONObject | None]:
+    """Return the status and the result of an update."""
+    _check_text("message", message, TEXT_LENGTH)
+    _check_text("error_message", error_message, TEXT_LENGTH)
+    if error_message is not None and status != "failed":
+        raise WorkflowRuleError("error_message is only valid with the status failed.", "Use message for other notes.")
+    for known in STEP_STATUSES:
+        if known == status:
+            return known, None if result is None else _json_object("result", result)
+    raise WorkflowRuleError("Unknown step status.", f"Use one of: {', '.join(STEP_STATUSES)}.")
+
+
+def find_step(workflow: Workflow, step_id: str) -> Step | None:
+    return next((step for step in workflow["steps"] if step["id"] == step_id), None)
+
+
+def list_unfinished(workflow: Workflow, step: Step) -> list[str]:
+    """Return the IDs of the step's dependencies that are neither completed nor skipped."""
+    wanted = step["dependencies"]
+    return [one["id"] for one in workflow["steps"] if one["id"] in wanted and one["status"] not in DONE]
+
+
+def set_step(workflow: Workflow, changed: Step, now: str) -> Workflow:
+    """Return the workflow with a step added or replaced, and the status that follows."""
+    steps = [changed if step["id"] == changed["id"] else step for step in workflow["steps"]]
+    if find_step(workflow, changed["id"]) is None:
+        steps.append(changed)
+    status = derive_status(step["status"] for step in steps)
+    return {
+        **workflow,
+        "steps": steps,
+        "status": status,
+        "updated_at": now,
+        "started_at": None if status == "created" else workflow["started_at"] or now,
+        "completed_at": (workflow["completed_at"] or now) if status == "completed" else None,
+    }
+
+
+def set_status(
+    step: Step, status: StepStatus, now: str, *, result: JSONObject | None = None, error_message: str | None = None
+) -> Step:
+    """Return the step with another status, or with the same status and a new result or error message.
+
+    The statuses pending and in_progress remove the result and the error message of an earlier attempt.
+    """
+    kept = None if status in {"pending", "in_progress"} and status != step["status"] else step["result"]
+    changed: Step = {**step, "status": status, "result": kept if result is None else result}
+    if status == step["status"]:
+        changed["error_message"] = step["error_message"] if error_message is None else error_message
+        return changed
+    first_start = step["started_at"] if status == "skipped" else step["started_at"] or now
+    changed["started_at"] = {"pending": None, "in_progress": now}.get(status, first_start)
+    changed["completed_at"] = now if status in DONE else None
+    changed["error_message"] = error_message
+    return changed
 
 
 def derive_status(step_statuses: Iterable[StepStatus]) -> WorkflowStatus:
@@ -152,6 +222,129 @@ def derive_status(step_statuses: Iterable[StepStatus]) -> WorkflowStatus:
     return "in_progress" if present - {"pending"} else "created"
 
 
-def _as_text(value: JSONObject | None) -> str:
-    """Return a text that is equal for equal JSON only. In Python, `1 == True == 1.0`."""
-    return json.dumps(value, sort_keys=True)
+_GIVEN = ("name", "description", "step_type", "dependencies", "metadata")
+
+
+def is_defined_like(one: Workflow | Step, other: Workflow | Step) -> bool:
+    """Return whether two workflows, or two steps, were created with the same values. Later updates do not matter."""
+    return all(is_same(one.get(name), other.get(name)) for name in _GIVEN)
+
+
+def is_same(one: object, other: object) -> bool:
+    """Return whether two values are equal as JSON. In Python, `1 == True == 1.0`."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def is_repeated(workflow: Workflow, entry: LogEntry) -> bool:
+    """Return whether the newest log entry of the same step has the same status and message."""
+    for earlier in reversed(workflow["execution_log"]):
+        if earlier["step_id"] == entry["step_id"]:
+            is_same_status = earlier["status_change"].split()[-1] == entry["status_change"].split()[-1]
+            return is_same_status and earlier["message"] == entry["message"]
+    return entry["message"] is None
+
+
+def check_new_step(workflow: Workflow, step: Step) -> None:
+    """Check that a workflow can get another step, and that the step depends only on existing steps.
+
+    So dependencies cannot form cycles.
+    """
+    if len(workflow["steps"]) >= STEPS:
+        raise WorkflowRuleError(
+            f"Workflow {workflow['id']} has {STEPS} steps, which is the maximum.",
+            "Create another workflow with workflow_create for more steps.",
+        )
+    dependencies = step["dependencies"]
+    if len(dependencies) > DEPENDENCIES:
+        raise WorkflowRuleError(f"{len(dependencies)} dependencies are too many.", f"Use at most {DEPENDENCIES}.")
+    if step["id"] in dependencies:
+        raise WorkflowRuleError(f"Step {step['id']} cannot depend on itself.", "Remove it from its dependencies.")
+    if missing := [name for name in dependencies if find_step(workflow, name) is None]:
+        raise WorkflowRuleError(
+            f"Workflow {workflow['id']} has no step {shorten(map(repr, missing))} to depend on.",
+            "Add these steps first with workflow_add_step. "
+            f"Existing steps: {shorten(one['id'] for one in workflow['steps'])}.",
+        )
+
+
+def check_change(workflow: Workflow, step: Step, status: StepStatus) -> None:
+    """Check that a step starts only when its dependencies are done, and stays done while other steps need it."""
+    if status == step["status"]:
+        return
+    if status not in {"pending", "skipped"} and (waiting_for := list_unfinished(workflow, step)):
+        raise WorkflowRuleError(
+            f"Step {step['id']} cannot be {status}: it depends on {shorten(waiting_for)}, "
+            "not yet completed or skipped.",
+            "Set these steps to completed or skipped first, with workflow_update_step.",
+        )
+    started = [one["id"] for one in workflow["steps"] if _has_started_after(one, step)]
+    if started and step["status"] in DONE and status not in DONE:
+        raise WorkflowRuleError(
+            f"Step {step['id']} cannot change from {step['status']} to {status}: {shorten(started)} started after it.",
+            "Set those steps to pending first, with workflow_update_step.",
+        )
+
+
+def _has_started_after(step: Step, other: Step) -> bool:
+    return other["id"] in step["dependencies"] and step["status"] in {"in_progress", "completed"}
+
+
+def shorten(names: Iterable[str], most: int = 5) -> str:
+    """Return the first names and the number of the others; "none" if there are none."""
+    every = list(names)
+    more = f" and {len(every) - most} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more or "none"
+
+
+def _check_id(what: str, value: str) -> None:
+    if not is_value(value):  # otherwise no URI could contain it
+        raise WorkflowRuleError(
+            f"{what} is not valid.", "Use 1 to 128 characters of A-Z a-z 0-9 . _ ~ -, for example rna-seq-2026."
+        )
+
+
+def _check_text(what: str, value: str | None, longest: int, *, required: bool = False) -> None:
+    text = value or ""
+    if required and not text.strip():
+        raise WorkflowRuleError(f"{what} is empty.", f"Use 1 to {longest} characters.")
+    if len(text) > longest:
+        raise WorkflowRuleError(f"{what} has {len(text)} characters.", f"Use at most {longest} characters.")
+    if "\0" in text:  # PostgreSQL cannot store it
+        raise WorkflowRuleError(f"{what} contains a NUL character.", "Remove it.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise WorkflowRuleError(f"{what} is not valid Unicode.", "Remove the unpaired surrogates.") from error
+
+
+def _json_object(what: str, value: JSONObject) -> JSONObject:
+    """Return a copy of the value, which must be JSON, and not too large or too deep for other parsers."""
+    not_json = WorkflowRuleError(
+        f"{what} is not a JSON object.",
+        "Use only objects with string keys, arrays, strings, finite numbers, booleans and null.",
+    )
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise not_json from error
+    if size > JSON_BYTES:
+        raise WorkflowRuleError(
+            f"{what} has {size} bytes as JSON.",
+            f"Use at most {JSON_BYTES} bytes. Put large data into a Quilt package, and store its name here.",
+        )
+    if _depth(value) > JSON_DEPTH:
+        raise WorkflowRuleError(f"{what} is nested too deeply.", f"Use at most {JSON_DEPTH} levels.")
+    copy: JSONObject = json.loads(text)
+    if copy != value:  # json.dumps has converted a key to a string, or a tuple to a list
+        raise not_json
+    return copy
+
+
+def _depth(value: object) -> int:
+    """Return the number of nested objects and arrays. Not recursive, because Python limits recursion."""
+    depth, level = 0, [value]
+    while containers := [item for item in level if isinstance(item, dict | list)]:
+        depth += 1
+        level = [child for item in containers for child in (item.values() if isinstance(item, dict) else item)]
+    return depth

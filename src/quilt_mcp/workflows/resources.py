@@ -22,11 +22,7 @@ RESOURCES = [
 
 
 async def check_database() -> None:
-    """Check the database in which machines share workflows. Does nothing if workflows are in a file.
-
-    Raises:
-        ResourceFailure: it cannot be reached, or contains tables of another program.
-    """
+    """Check the database in which machines share workflows. Does nothing if workflows are in a file."""
     await run_in_pool("readiness", current_app().part(Workflows).check)
 
 

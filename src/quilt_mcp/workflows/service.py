@@ -7,32 +7,25 @@ the database cannot be reached or is busy for too long, and ResourceExecutionErr
 
 import logging
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
+
 from quilt_mcp.app import current_app, identity
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.core.errors import NotFound, ResourceFailure
-from quilt_mcp.workflows import rules
-from quilt_mcp.workflows.answers import (
-    ListedWorkflow,
-    WorkflowDeletion,
-    WorkflowList,
-    WorkflowReport,
-    calculate_percentage,
-    report,
-)
-from quilt_mcp.workflows.model import LogEntry, Step, Workflow
-from quilt_mcp.workflows.rules import WorkflowRuleError
+from quilt_mcp.workflows import model
+from quilt_mcp.workflows.model import LogEntry, Step, Workflow, WorkflowRuleError, WorkflowStatus, shorten
 from quilt_mcp.workflows.settings import WorkflowSettings
 
 if TYPE_CHECKING:
-    from quilt_mcp.workflows.database import WorkflowDatabase
-    from quilt_mcp.workflows.store import Summary, WorkflowStore
+    from quilt_mcp.workflows.store import Summary, WorkflowDatabase, WorkflowStore
 
 RETENTION_SECONDS = 600.0
 
@@ -63,35 +56,19 @@ class Workflows:
 
     @contextmanager
     def reading(self) -> Iterator["WorkflowStore"]:
-        """Yield the caller's store to read from; see `WorkflowDatabase.reading`.
-
-        Raises:
-            NotSignedIn: as `identity.current`.
-            Unavailable, ResourceExecutionError: as `WorkflowDatabase.reading`.
-        """
         owner = identity.current().key
         with self._open().reading(owner) as store:
             yield store
 
     @contextmanager
     def writing(self) -> Iterator["WorkflowStore"]:
-        """Yield the caller's store to read and write; see `WorkflowDatabase.writing`.
-
-        Raises:
-            NotSignedIn: as `identity.current`.
-            Unavailable, ResourceExecutionError: as `WorkflowDatabase.writing`.
-        """
         owner = identity.current().key
         with self._open().writing(owner) as store:
             yield store
         self._delete_expired()
 
     def check(self) -> None:
-        """Check the database in which machines share workflows. Does nothing if workflows are in a file.
-
-        Raises:
-            ResourceFailure: as `WorkflowDatabase.reading`.
-        """
+        """Check the database in which machines share workflows. Does nothing if workflows are in a file."""
         if self._settings.workflows_url is not None:
             with self._open().reading(""):
                 pass
@@ -108,7 +85,7 @@ class Workflows:
             if days is None or time.monotonic() < self._retain_at:
                 return
             self._retain_at = time.monotonic() + self._retention_seconds
-        retention = import_module("quilt_mcp.workflows.database")
+        retention = import_module("quilt_mcp.workflows.store")
         try:
             with self._open().changing() as connection:
                 number = retention.delete_expired(connection, days)
@@ -123,7 +100,7 @@ class Workflows:
     def _open(self) -> "WorkflowDatabase":
         with self._opening:
             if self._database is None:
-                module = import_module("quilt_mcp.workflows.database")
+                module = import_module("quilt_mcp.workflows.store")
                 self._database = cast(
                     "WorkflowDatabase", module.WorkflowDatabase(self._settings, queue_seconds=self._queue_seconds)
                 )
@@ -143,6 +120,176 @@ __all__ = [
 
 LISTED_WORKFLOWS = 200
 _EXAMPLES = 5
+_NAMED = 5
+RECENT_ENTRIES = 5
+
+
+class ListedProgress(TypedDict):
+    """How far a workflow is."""
+
+    completed_steps: int
+    """The number of completed steps."""
+    skipped_steps: int
+    """The number of skipped steps."""
+    total_steps: int
+    """The number of all steps."""
+    percentage: float
+    """Of the steps that are completed or skipped, 0 to 100, to one decimal; 0 if there are no steps."""
+
+
+class ListedWorkflow(TypedDict):
+    """A workflow in the list of all."""
+
+    id: str
+    """The ID that its creator chose."""
+    name: str
+    """For a person."""
+    status: WorkflowStatus
+    """It follows from the statuses of the steps."""
+    progress: ListedProgress
+    """How many steps are done."""
+    created_at: str
+    """When it was created, ISO 8601 in UTC."""
+    updated_at: str
+    """When it or one of its steps last changed, ISO 8601 in UTC."""
+
+
+class WorkflowList(TypedDict):
+    """The workflows, most recently updated first, and how many there are."""
+
+    workflows: list[ListedWorkflow]
+    """At most 200."""
+    total_workflows: int
+    """The number of all."""
+    active_workflows: int
+    """The number with the status created or in_progress."""
+    completed_workflows: int
+    """The number with the status completed."""
+
+
+class WorkflowAnswer(Workflow):
+    """A workflow with its steps in the order in which they were added, and its newest log entries, oldest first."""
+
+    total_steps: int
+    """The number of all steps."""
+    completed_steps: int
+    """The number of completed steps."""
+    failed_steps: int
+    """The number of failed steps."""
+    skipped_steps: int
+    """The number of skipped steps."""
+
+
+class Progress(ListedProgress):
+    """The numbers of steps with each status."""
+
+    failed_steps: int
+    """The number of failed steps."""
+    in_progress_steps: int
+    """The number of steps in progress."""
+    pending_steps: int
+    """The number of pending steps."""
+
+
+class WorkflowReport(TypedDict):
+    """The full status of a workflow."""
+
+    workflow: WorkflowAnswer
+    """The workflow."""
+    progress: Progress
+    """How many steps are done."""
+    next_available_steps: list[str]
+    """The IDs of the pending steps with finished dependencies."""
+    can_proceed: bool
+    """Whether there are any."""
+    recent_activity: list[LogEntry]
+    """The last log entries."""
+    recommendations: list[str]
+    """What to do next."""
+
+
+class WorkflowDeletion(TypedDict):
+    """`deleted` is false if the caller had no such workflow. `remaining_workflows` is how many the caller has now."""
+
+    workflow_id: str
+    deleted: bool
+    remaining_workflows: int
+
+
+def report(workflow: Workflow) -> WorkflowReport:
+    """Return the full status of a workflow."""
+    steps = workflow["steps"]
+    count = Counter(step["status"] for step in steps)
+    ready = [one["id"] for one in steps if one["status"] == "pending" and not model.list_unfinished(workflow, one)]
+    progress: Progress = {
+        "total_steps": len(steps),
+        "completed_steps": count["completed"],
+        "skipped_steps": count["skipped"],
+        "failed_steps": count["failed"],
+        "in_progress_steps": count["in_progress"],
+        "pending_steps": count["pending"],
+        "percentage": _calculate_percentage(count["completed"] + count["skipped"], len(steps)),
+    }
+    return {
+        "workflow": {
+            **workflow,
+            "total_steps": len(steps),
+            "completed_steps": count["completed"],
+            "failed_steps": count["failed"],
+            "skipped_steps": count["skipped"],
+        },
+        "progress": progress,
+        "next_available_steps": ready,
+        "can_proceed": bool(ready),
+        "recent_activity": workflow["execution_log"][-RECENT_ENTRIES:],
+        "recommendations": list(_recommend(workflow, ready)),
+    }
+
+
+def _calculate_percentage(done: int, total: int) -> float:
+    return round(100 * done / total, 1) if total else 0.0
+
+
+def _recommend(workflow: Workflow, ready: list[str]) -> Iterable[str]:
+    failed = [step["id"] for step in workflow["steps"] if step["status"] == "failed"]
+    running = [step["id"] for step in workflow["steps"] if step["status"] == "in_progress"]
+    if not workflow["steps"]:
+        yield "Add the first step with workflow_add_step."
+    if failed:
+        yield (
+            f"Failed: {shorten(failed)}. Read the error_message of each and fix the cause. Then use "
+            "workflow_update_step: in_progress to retry, or skipped to continue without it."
+        )
+    if running:
+        yield (
+            f"In progress: {shorten(running)}. When one ends, set it to completed or failed with workflow_update_step."
+        )
+    if ready:
+        yield f"Ready to start: {shorten(ready)}. When one starts, set it to in_progress with workflow_update_step."
+    if workflow["status"] == "completed":
+        yield "Every step is completed or skipped. Adding a step with workflow_add_step reopens the workflow."
+
+
+def _check_number(store: "WorkflowStore") -> None:
+    """Check that the caller can have another workflow. Writers take turns, so no other one is created meanwhile."""
+    most = current_app().settings_as(WorkflowSettings).workflows_per_caller
+    if not identity.current().is_local and (number := store.count_by_status().total()) >= most:
+        raise WorkflowRuleError(f"You have {number} workflows. Your quota is {most}.", _suggest_deletion(store))
+
+
+def _check_size(store: "WorkflowStore") -> None:
+    """Check after a write that the workflows of the caller are not too large. If they are, it is rolled back."""
+    most = current_app().settings_as(WorkflowSettings).workflow_bytes_per_caller
+    if not identity.current().is_local and (size := store.count_bytes()) > most:
+        raise WorkflowRuleError(
+            f"With this change, your workflows would have {size} bytes. Your quota is {most}. Nothing was changed.",
+            _suggest_deletion(store),
+        )
+
+
+def _suggest_deletion(store: "WorkflowStore") -> str:
+    names = ", ".join(store.oldest(_NAMED))
+    return f"Delete workflows that you no longer need with workflow_delete, such as {names}."
 
 
 def workflow_list_all() -> WorkflowList:
@@ -176,7 +323,6 @@ def workflow_get_status(id: str) -> WorkflowReport:  # noqa: A002 - the resource
 
 
 def workflow_ids() -> list[str]:
-    """Return the ids of all workflows, most recently updated first."""
     with current_app().part(Workflows).reading() as store:
         return store.ids()
 
@@ -189,14 +335,14 @@ def workflow_create(
     Raises:
         WorkflowRuleError: an argument is not valid, another workflow has this id, or the caller's quota is used up.
     """
-    new = rules.create_workflow(workflow_id, name, description, metadata, _now())
+    new = model.create_workflow(workflow_id, name, description, metadata, _now())
     with current_app().part(Workflows).writing() as store:
         existing = store.load(workflow_id)
         if existing is None:
-            rules.check_number(store)
+            _check_number(store)
             store.save(new)
-            rules.check_size(store)
-        elif not existing.defined_like(new):
+            _check_size(store)
+        elif not model.is_defined_like(existing, new):
             raise WorkflowRuleError(
                 f"Workflow {workflow_id} already exists, with another name, description or metadata.",
                 f"Use another id, or continue the existing workflow: read workflow://workflows/{workflow_id}/status.",
@@ -218,15 +364,15 @@ def workflow_add_step(  # noqa: PLR0917 - the arguments of the tool
         WorkflowRuleError: an argument is not valid, another step has this id, or the caller's quota is used up.
         NotFound: the workflow does not exist.
     """
-    new = rules.create_step(step_id, description, step_type, dependencies, metadata, now := _now())
+    new = model.create_step(step_id, description, step_type, dependencies, metadata, now := _now())
     with current_app().part(Workflows).writing() as store:
         workflow = _load(store, workflow_id)
-        if (existing := workflow.step(step_id)) is None:
-            rules.check_new_step(workflow, new)
-            workflow = workflow.with_step(new, now)
+        if (existing := model.find_step(workflow, step_id)) is None:
+            model.check_new_step(workflow, new)
+            workflow = model.set_step(workflow, new, now)
             store.save(workflow, new)
-            rules.check_size(store)
-        elif not existing.defined_like(new):
+            _check_size(store)
+        elif not model.is_defined_like(existing, new):
             raise WorkflowRuleError(
                 f"Workflow {workflow_id} already has a step {step_id}, with other values.",
                 "Use another step_id, or change the status of the existing step with workflow_update_step.",
@@ -249,19 +395,18 @@ def workflow_update_step(  # noqa: PLR0917 - the arguments of the tool
             caller's quota is used up. A status without a text can always be set.
         NotFound: the workflow or the step does not exist.
     """
-    new_status, new_result = rules.parse_update(status, message, result, error_message)
+    new_status, new_result = model.parse_update(status, message, result, error_message)
     with current_app().part(Workflows).writing() as store:
         workflow = _load(store, workflow_id)
         step = _load_step(workflow, step_id)
-        rules.check_change(workflow, step, new_status)
-        changed = step.with_status(new_status, now := _now(), result=new_result, error_message=error_message)
-        entry = LogEntry(
-            timestamp=now, step_id=step_id, status_change=f"{step.status} -> {new_status}", message=message
-        )
-        if not changed.is_same(step) or not entry.repeats(workflow.last_entry(step_id)):
-            store.save(workflow.with_step(changed, now), changed, entry)
+        model.check_change(workflow, step, new_status)
+        changed = model.set_status(step, new_status, now := _now(), result=new_result, error_message=error_message)
+        change = f"{step['status']} -> {new_status}"
+        entry: LogEntry = {"timestamp": now, "step_id": step_id, "status_change": change, "message": message}
+        if not model.is_same(changed, step) or not model.is_repeated(workflow, entry):
+            store.save(model.set_step(workflow, changed, now), changed, entry)
             if message or result or error_message:
-                rules.check_size(store)
+                _check_size(store)
         return report(_load(store, workflow_id))
 
 
@@ -294,12 +439,12 @@ def _load(store: "WorkflowStore", workflow_id: str) -> Workflow:
 
 
 def _load_step(workflow: Workflow, step_id: str) -> Step:
-    if step := workflow.step(step_id):
+    if step := model.find_step(workflow, step_id):
         return step
     raise NotFound(
-        f"Workflow {workflow.id} has no step {step_id!r}.",
+        f"Workflow {workflow['id']} has no step {step_id!r}.",
         suggested_actions=[
-            f"Use one of its steps: {rules.shorten(step.id for step in workflow.steps)}.",
+            f"Use one of its steps: {shorten(step['id'] for step in workflow['steps'])}.",
             "Or add the step with the tool workflow_add_step.",
         ],
     )
@@ -315,7 +460,7 @@ def _describe(row: "Summary") -> ListedWorkflow:
             "completed_steps": row["completed_steps"],
             "skipped_steps": row["skipped_steps"],
             "total_steps": total,
-            "percentage": calculate_percentage(done, total),
+            "percentage": _calculate_percentage(done, total),
         },
         "created_at": row["created_at"],
         "updated_at": row["updated_at"],

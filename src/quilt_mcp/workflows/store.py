@@ -1,46 +1,149 @@
-"""Reads and writes the workflows of one owner in one transaction."""
+"""The tables of workflows, what reads and writes them, and the transactions of their database.
 
+It is a file of this machine, or a PostgreSQL database that several machines share. Workflows, steps and log entries
+have rows of their own, so the list of all workflows is one query over a few columns, and an update writes only the rows
+that change. Each row belongs to an owner, the caller that created it: two owners can use the same id. `Workflows`
+imports this on first use, because it imports SQLAlchemy.
+"""
+
+import json
+import logging
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Lock
 from typing import Any, TypedDict, cast
 
 from sqlalchemy import (
+    BigInteger,
     BindParameter,
+    Column,
     Connection,
     CursorResult,
     Delete,
+    Dialect,
     Executable,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
     Integer,
+    MetaData,
     Select,
     Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
     Update,
     and_,
     bindparam,
     delete,
     func,
     insert,
+    inspect,
     select,
+    tuple_,
     update,
 )
 from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import CreateSchema
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
 
+from quilt_mcp.app.database.engines import Migrations, Schema, Storage, make_file, missing_columns, translate
+from quilt_mcp.app.database.failures import DatabaseFailures
 from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.workflows.model import LogEntry, Step, Workflow, WorkflowStatus
-from quilt_mcp.workflows.tables import log, steps, workflows
+from quilt_mcp.workflows.settings import FILE_NAME, WorkflowSettings
+
+logger = logging.getLogger(__name__)
+
+metadata = MetaData()
+
+Key = Text().with_variant(Text(collation="C"), "postgresql")
+"""Text that is compared and sorted by its characters, regardless of the language of the database."""
+Position = BigInteger().with_variant(Integer, "sqlite")
+
+
+class JSONText(TypeDecorator[object]):
+    """A JSON value as text."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: object, dialect: Dialect) -> str | None:  # noqa: ARG002 - of SQLAlchemy
+        return None if value is None else json.dumps(value, ensure_ascii=False)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> object:  # noqa: ARG002 - of SQLAlchemy
+        return None if value is None else json.loads(value)
+
+
+workflows = Table(
+    "workflows",
+    metadata,
+    Column("owner", Key, primary_key=True),
+    Column("id", Key, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("metadata", JSONText, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("updated_at", Key, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("started_at", Text),
+    Column("completed_at", Text),
+)
+Index("workflows_by_update", workflows.c.owner, workflows.c.updated_at.desc(), workflows.c.id)
+
+steps = Table(
+    "steps",
+    metadata,
+    Column("position", Position, Identity(always=True), primary_key=True),
+    Column("owner", Key, nullable=False),
+    Column("workflow_id", Key, nullable=False),
+    Column("id", Key, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("step_type", Text, nullable=False),
+    Column("dependencies", JSONText, nullable=False),
+    Column("metadata", JSONText, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("started_at", Text),
+    Column("completed_at", Text),
+    Column("error_message", Text),
+    Column("result", JSONText),
+    UniqueConstraint("owner", "workflow_id", "id"),
+    ForeignKeyConstraint(["owner", "workflow_id"], ["workflows.owner", "workflows.id"]),
+)
+
+log = Table(
+    "log",
+    metadata,
+    Column("position", Position, Identity(always=True), primary_key=True),
+    Column("owner", Key, nullable=False),
+    Column("workflow_id", Key, nullable=False),
+    Column("step_id", Key, nullable=False),
+    Column("timestamp", Text, nullable=False),
+    Column("status_change", Text, nullable=False),
+    Column("message", Text),
+    ForeignKeyConstraint(["owner", "workflow_id", "step_id"], ["steps.owner", "steps.workflow_id", "steps.id"]),
+    Index("log_of_workflow", "owner", "workflow_id", "position"),
+)
 
 _OWNER: BindParameter[str] = bindparam("of_owner")
 _WORKFLOW: BindParameter[str] = bindparam("of_workflow")
-_KEYS = {"owner", "workflow_id", "position"}
-"""The columns that are not part of a workflow, a step or a log entry."""
 _STAMPS = ("created_at", "updated_at", "started_at", "completed_at", "timestamp")
 """Columns with short texts that a caller does not choose."""
 
 
+_ITEMS = {workflows.name: Workflow, steps.name: Step, log.name: LogEntry}
+
+
 def columns_of(table: Table) -> list[str]:
     """Return the names of the columns that are part of a workflow, a step or a log entry."""
-    return [column.name for column in table.columns if column.name not in _KEYS]
+    return [name for name in _ITEMS[table.name].__annotations__ if name in table.c]
 
 
 def _select_items(table: Table) -> Select[tuple[object, ...]]:
@@ -156,38 +259,30 @@ class Summary(TypedDict):
 
 
 class WorkflowStore:
-    """The workflows of one owner. No method reads or writes rows of another.
-
-    Args:
-        connection: of one transaction; None for a database that does not exist yet.
-        owner: the key of the caller's identity.
-    """
+    """The workflows of one owner. No method reads or writes rows of another."""
 
     def __init__(self, connection: Connection | None, owner: str) -> None:
         self._connection = connection
         self._owner = owner
 
     def load(self, workflow_id: str) -> Workflow | None:
-        """Return the workflow with its steps and its log; None if it does not exist."""
         rows = self._select(WORKFLOW, of_workflow=workflow_id)
         if not rows:
             return None
-        return Workflow(
+        found = {
             **rows[0],
-            steps=[Step(**row) for row in self._select(STEPS, of_workflow=workflow_id)],
-            execution_log=[LogEntry(**row) for row in self._select(LOG, of_workflow=workflow_id)],
-        )
+            "steps": self._select(STEPS, of_workflow=workflow_id),
+            "execution_log": self._select(LOG, of_workflow=workflow_id),
+        }
+        return cast("Workflow", found)
 
     def newest(self, limit: int) -> list[Summary]:
-        """Return the workflows, most recently updated first."""
         return cast("list[Summary]", self._select(NEWEST, number=limit))
 
     def ids(self, limit: int = UNLIMITED) -> list[str]:
-        """Return the ids of the workflows, most recently updated first; of all without a limit."""
         return [row["id"] for row in self._select(IDS, number=limit)]
 
     def count_by_status(self) -> Counter[str]:
-        """Return the number of workflows in each status."""
         return Counter({row["status"]: row["number"] for row in self._select(COUNTS)})
 
     def count_bytes(self) -> int:
@@ -200,7 +295,6 @@ class WorkflowStore:
         return [row["id"] for row in self._select(OLDEST, number=limit)]
 
     def delete(self, workflow_id: str) -> bool:
-        """Delete a workflow with its steps and its log; return whether it existed."""
         key = {"of_workflow": workflow_id}
         self._execute(DELETE_LOG, key)
         self._execute(DELETE_STEPS, key)
@@ -208,16 +302,16 @@ class WorkflowStore:
 
     def save(self, workflow: Workflow, step: Step | None = None, entry: LogEntry | None = None) -> None:
         """Store the workflow's own columns, and the step and the log entry that are new or changed."""
-        key = {"of_workflow": workflow.id}
+        key: JSONObject = {"of_workflow": workflow["id"]}
         times = _pick(workflow, "updated_at", *_TIMES)
         if not self._execute(UPDATE_WORKFLOW, key | times).rowcount:
             self._insert(INSERT_WORKFLOW, _row(workflows, workflow))
         if step is not None:
             changes = _pick(step, *_TIMES, "error_message", "result")
-            if not self._execute(UPDATE_STEP, key | {"of_step": step.id} | changes).rowcount:
-                self._insert(INSERT_STEP, _row(steps, step) | {"workflow_id": workflow.id})
+            if not self._execute(UPDATE_STEP, key | {"of_step": step["id"]} | changes).rowcount:
+                self._insert(INSERT_STEP, _row(steps, step) | {"workflow_id": workflow["id"]})
         if entry is not None:
-            self._insert(INSERT_LOG_ENTRY, _row(log, entry) | {"workflow_id": workflow.id})
+            self._insert(INSERT_LOG_ENTRY, _row(log, entry) | {"workflow_id": workflow["id"]})
             self._execute(TRIM_LOG, key | {"number": LOG_ENTRIES})
 
     def _select(self, query: Executable, **values: str | int) -> list[JSONObject]:
@@ -241,4 +335,154 @@ def _row(table: Table, item: Workflow | Step | LogEntry) -> JSONObject:
 
 
 def _pick(item: Workflow | Step | LogEntry, *names: str) -> JSONObject:
-    return {name: getattr(item, name) for name in names}
+    return {name: value for name, value in item.items() if name in names}
+
+
+SCHEMA = "quilt_mcp_workflows"
+"""The schema of the tables in PostgreSQL."""
+
+FAILURES = DatabaseFailures(
+    name="workflow database",
+    setting="QUILT_MCP_WORKFLOWS_URL",
+    file_name=FILE_NAME,
+    check="If the error persists, check QUILT_MCP_WORKFLOWS_URL.",
+    grant=f"Let the user of QUILT_MCP_WORKFLOWS_URL create the schema {SCHEMA}, or make it the schema's owner.",
+)
+
+
+MIGRATIONS = Migrations(
+    folder=Path(__file__).parent / "migrations",
+    version_table="workflows_schema_version",
+    revisions=("0001",),
+)
+_COLUMNS = {table.name: set(table.columns.keys()) for table in metadata.sorted_tables}
+
+
+def examine(connection: Connection) -> Schema:
+    """Return what a connection sees. Changes nothing."""
+    # Named, because the search path leaves out a schema that the user may not use.
+    schema = SCHEMA if connection.dialect.name == "postgresql" else None
+    inspector = inspect(connection)
+    tables = inspector.get_table_names(schema)
+    if found := MIGRATIONS.find_schema(connection, tables, schema):
+        if found.state == "newer":
+            raise FAILURES.make_newer(str(found.revision), MIGRATIONS.newest)
+        return found
+    if not set(tables) - {MIGRATIONS.version_table}:
+        return Schema("empty")
+    missing = missing_columns(inspector, _COLUMNS, schema)
+    raise FAILURES.make_foreign(", ".join(missing) or "the schema version")
+
+
+BATCH = 100
+"""The most that one transaction deletes, because other writers wait for it."""
+
+
+def delete_expired(connection: Connection, days: int) -> int:
+    """Delete at most one batch of workflows with their last change more than `days` ago; return how many."""
+    until = (datetime.now(UTC) - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    expired = (
+        select(workflows.c.owner, workflows.c.id)
+        .where(workflows.c.updated_at < until)
+        .order_by(workflows.c.updated_at, workflows.c.owner, workflows.c.id)
+        .limit(BATCH)
+    )
+    number = 0
+    # log entries refer to steps, and steps to workflows: so all three statements find the same workflows
+    for table, key in ((log, log.c.workflow_id), (steps, steps.c.workflow_id), (workflows, workflows.c.id)):
+        with calling("sql", "workflows"):
+            number = connection.execute(delete(table).where(tuple_(table.c.owner, key).in_(expired))).rowcount
+    return number
+
+
+class WorkflowDatabase:
+    """One database. Each use opens a connection and is one transaction.
+
+    Args:
+        settings: `workflows_url` or else `data_dir`, and `database_timeout_seconds`.
+        queue_seconds: how long a writer of a file waits for the other writers of this process.
+    """
+
+    def __init__(self, settings: WorkflowSettings, *, queue_seconds: float) -> None:
+        self._queue_seconds = queue_seconds
+        # SQLite lets waiting connections retry now and then. Without this lock, some would never get their turn.
+        self._turn = Lock()
+        self._storage = Storage(
+            settings.workflows_url,
+            settings.data_dir / FILE_NAME,
+            FAILURES,
+            seconds=settings.database_timeout_seconds,
+            keeps_connections=False,
+            schema=SCHEMA,
+        )
+
+    @contextmanager
+    def reading(self, owner: str) -> Iterator[WorkflowStore]:
+        """Yield the owner's store, which reads one snapshot. It is empty before the first write, and creates nothing.
+
+        Raises:
+            Unavailable: the database cannot be reached, is too slow or too busy.
+            ResourceExecutionError: it cannot be read, is damaged, or has tables of another program or a newer version.
+        """
+        with ExitStack() as connections:
+            yield WorkflowStore(self._open_existing(connections), owner)
+
+    @contextmanager
+    def writing(self, owner: str) -> Iterator[WorkflowStore]:
+        """Yield the owner's store to read and write. It commits when the block ends, and rolls back if it raises."""
+        with self.changing() as connection:
+            yield WorkflowStore(connection, owner)
+
+    @contextmanager
+    def changing(self) -> Iterator[Connection]:
+        """Yield a connection to read and write the workflows of every owner, in one transaction, as `writing`."""
+        file = self._storage.file
+        with translate(FAILURES), self._next_turn():
+            if file:
+                make_file(file)
+                with self._storage.transaction() as connection:
+                    examine(connection)  # before the write-ahead log is turned on: a refused file stays as it is
+            with self._storage.transaction(writes=True) as connection:
+                if file is None:
+                    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock(hashtextextended('{SCHEMA}', 0))")
+                _migrate(connection)
+                yield connection
+
+    def close(self) -> None:
+        self._storage.close()
+
+    def _open_existing(self, connections: ExitStack) -> Connection | None:
+        if self._storage.file and not self._storage.file.exists():
+            return None
+        with ExitStack() as first:
+            connection = first.enter_context(self._storage.transaction())
+            state = examine(connection).state
+            if state != "outdated":
+                connections.push(first.pop_all())
+                return None if state == "empty" else connection
+        with self.writing(""):  # which migrates
+            pass
+        return connections.enter_context(self._storage.transaction())
+
+    @contextmanager
+    def _next_turn(self) -> Iterator[None]:
+        if self._storage.file is None:
+            yield
+            return
+        if not self._turn.acquire(timeout=self._queue_seconds):
+            raise Unavailable("Too many workflows are written at the same time.")
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+
+def _migrate(connection: Connection) -> None:
+    """Create the tables, or migrate those of an earlier version, in the transaction of the connection."""
+    schema = examine(connection)
+    if schema.state == "current":
+        return
+    if connection.dialect.name == "postgresql" and not inspect(connection).has_schema(SCHEMA):
+        connection.execute(CreateSchema(SCHEMA))
+    MIGRATIONS.upgrade(connection)
+    logger.info("workflow database migrated from %s to %s", schema.state, MIGRATIONS.newest)

@@ -20,9 +20,8 @@ from quilt_mcp.core.answers import JSONObject as AnyObject
 from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.core.uris import VALUE_PATTERN
 from quilt_mcp.workflows import service as workflow_service
-from quilt_mcp.workflows.answers import WorkflowDeletion, WorkflowReport
-from quilt_mcp.workflows.model import StepStatus
-from quilt_mcp.workflows.rules import DEPENDENCIES, NAME_LENGTH, TEXT_LENGTH
+from quilt_mcp.workflows.model import DEPENDENCIES, NAME_LENGTH, TEXT_LENGTH, StepStatus
+from quilt_mcp.workflows.service import WorkflowDeletion, WorkflowReport
 
 MANUAL = "manual"
 _ID = f"^{VALUE_PATTERN}$"

@@ -6,23 +6,235 @@ directory should not be on a network file system.
 """
 
 import os
+import socket
 import sqlite3
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from threading import Lock, Thread
+from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import SecretStr
-from sqlalchemy import URL, Connection, Dialect, Engine, NullPool, create_engine, event, make_url
+from sqlalchemy import (
+    URL,
+    Connection,
+    Dialect,
+    Engine,
+    ExceptionContext,
+    Inspector,
+    NullPool,
+    create_engine,
+    event,
+    make_url,
+)
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from quilt_mcp.app.database.failures import DatabaseFailures
+from quilt_mcp.app.database.failures import MISCONFIGURED, NO_LOGIN, TOO_SLOW, UNREACHABLE, DatabaseFailures
 from quilt_mcp.app.database.file_changes import OPENED, WatchedFile, discard_damaged
-from quilt_mcp.app.database.postgresql import make_cancel, prepare_postgresql
 from quilt_mcp.app.pools import interruptible
 from quilt_mcp.core.errors import ResourceExecutionError, find_failure
+
+State = Literal["empty", "current", "outdated", "newer", "existing", "too_early", "unknown"]
+
+
+class Schema(NamedTuple):
+    """The state of the tables in a database.
+
+    Attributes:
+        state: `current`, `outdated` and `newer` are ours, by their revision; `existing` is an earlier system's, which
+            can be read as it is; `too_early` is that system's, before it can be read; `unknown` is something else.
+        revision: the revision, for tables of ours.
+        problem: for unknown tables, what is missing; for tables that are too early, their migration.
+    """
+
+    state: State
+    revision: str | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Migrations:
+    """The migrations of one domain.
+
+    Attributes:
+        folder: contains one module per revision.
+        version_table: where Alembic stores the revision. Each domain has its own, because other programs can use
+            Alembic in the same database.
+        revisions: every revision, the newest last.
+    """
+
+    folder: Path
+    version_table: str
+    revisions: tuple[str, ...]
+
+    @property
+    def newest(self) -> str:
+        return self.revisions[-1]
+
+    def upgrade(self, connection: Connection) -> None:
+        """Migrate to the newest revision, in the transaction of the connection. Imports Alembic, which takes long."""
+        import_module("quilt_mcp.app.database.migrating").upgrade(connection, self)
+
+    def find_schema(self, connection: Connection, tables: Collection[str], schema: str | None = None) -> Schema | None:
+        """Return the schema by the version table; None if it does not exist or is empty."""
+        if self.version_table not in tables:
+            return None
+        query = f"SELECT version_num FROM {f'{schema}.' if schema else ''}{self.version_table}"  # noqa: S608 - constants
+        revision: str | None = connection.exec_driver_sql(query).scalar()
+        if revision is None:
+            return None
+        if revision == self.newest:
+            return Schema("current", revision)
+        return Schema("outdated" if revision in self.revisions else "newer", revision)
+
+
+def missing_columns(
+    inspector: Inspector, expected: Mapping[str, Collection[str]], schema: str | None = None
+) -> list[str]:
+    """Return the expected columns that do not exist, as `table.column`."""
+    missing = []
+    found = set(inspector.get_table_names(schema))
+    for table, columns in expected.items():
+        existing = {str(column["name"]) for column in inspector.get_columns(table, schema)} if table in found else set()
+        missing += [f"{table}.{column}" for column in sorted(set(columns) - existing)]
+    return missing
+
+
+_OPTIONS: dict[str, object] = {
+    "application_name": "quilt-mcp",
+    "prepare_threshold": None,  # behind a pooler, the next transaction can be on another connection
+}
+_CANCEL_SECONDS = 2.0
+Driver = Any
+"""psycopg, or a connection of it."""
+_GRACE = 1.0
+"""How much later than its own limit a server may end a statement, in seconds. After that it does not answer."""
+_IDLE_TURNS = 60
+
+
+def prepare_postgresql(engine: Engine, failures: DatabaseFailures, seconds: float, *, patient: bool) -> None:
+    """Set up each connection of an engine of the dialect postgresql+psycopg.
+
+    A connection with a statement that takes much longer than `seconds` is closed, because a server that no longer
+    answers does not enforce its own limit either. If `patient`, statements take as long as they need.
+    """
+
+    def connect(dialect: Dialect, _: ConnectionPoolEntry, arguments: list[str], options: dict[str, object]) -> Driver:
+        options["connect_timeout"] = max(2, round(seconds))  # libpq takes no less
+        driver: Driver = dialect.loaded_dbapi
+        try:
+            connection = driver.connect(*arguments, **(_OPTIONS | options))
+        except driver.ProgrammingError:  # of libpq, which reads the options
+            raise failures.make(MISCONFIGURED) from None
+        except driver.errors.ConnectionTimeout as error:
+            raise failures.make(TOO_SLOW, type(error).__name__) from None
+        except driver.OperationalError:
+            # What psycopg says is only a text, with the address. So the server is asked whether it answers at all.
+            known = {name: value for name, value in options.items() if name != "context"}  # of psycopg alone
+            address = driver.conninfo.make_conninfo(*arguments, **known)
+            answer = driver.pq.Ping(driver.pq.PGconn.ping(address.encode())).name
+            if answer != "OK":
+                problem = MISCONFIGURED if answer == "NO_ATTEMPT" else UNREACHABLE
+                raise failures.make(problem, answer) from None
+            try:  # it can have started only now
+                connection = driver.connect(*arguments, **(_OPTIONS | options))
+            except driver.OperationalError:
+                raise failures.make(NO_LOGIN, answer) from None
+        if limit:
+            limit.begin(connection)  # SQLAlchemy's first statements have no events
+        return connection
+
+    limit = None if patient else SilenceLimit(seconds + _GRACE)
+    event.listen(engine, "do_connect", connect)
+    if limit:
+        limit.watch(engine)
+
+
+def make_cancel(connection: Driver) -> Callable[[], None]:
+    """Return the function that cancels what a connection of the driver is doing, and closes it. It does not wait."""
+
+    def cancel() -> None:
+        with suppress(OSError, connection.Error):
+            connection.cancel_safe(timeout=_CANCEL_SECONDS)
+        _shut_down(connection)
+
+    return Thread(target=cancel, name="cancel", daemon=True).start
+
+
+def _shut_down(connection: Driver) -> None:
+    """Shut the socket of a connection down, so that its reader fails. Do nothing if it is closed."""
+    with suppress(OSError, connection.Error), socket.socket(fileno=os.dup(connection.fileno())) as handle:
+        handle.shutdown(socket.SHUT_RDWR)
+
+
+class SilenceLimit:
+    """Shuts the sockets down on which a server has not answered in time."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._until: dict[Driver, float] = {}
+        self._silent: set[Driver] = set()
+        self._lock = Lock()
+        self._watcher: Thread | None = None
+
+    def watch(self, engine: Engine) -> None:
+        for name in ("before_cursor_execute", "commit", "rollback"):
+            event.listen(engine, name, self._begin)
+        event.listen(engine, "after_cursor_execute", self._end)
+        event.listen(engine, "checkin", lambda connection, _: self._forget(connection))
+        event.listen(engine, "handle_error", self._explain)
+
+    def begin(self, driver: object) -> None:
+        with self._lock:
+            self._until[driver] = time.monotonic() + self._seconds
+            if self._watcher is None:
+                self._watcher = Thread(target=self._run, name="silence", daemon=True)
+                self._watcher.start()
+
+    def _begin(self, connection: Connection, *_: object) -> None:
+        if not connection.invalidated:
+            self.begin(connection.connection.dbapi_connection)
+
+    def _end(self, connection: Connection, *_: object) -> None:
+        if not connection.invalidated:
+            self._forget(connection.connection.dbapi_connection)
+
+    def _forget(self, driver: object) -> None:
+        with self._lock:
+            self._until.pop(driver, None)
+            self._silent.discard(driver)
+
+    def _explain(self, context: ExceptionContext) -> None:
+        """Raise a TimeoutError instead of what the driver says about a socket that was shut down."""
+        if context.connection is None or context.connection.invalidated:
+            return
+        driver = context.connection.connection.dbapi_connection
+        with self._lock:
+            is_silent = driver in self._silent
+        self._forget(driver)
+        if is_silent:
+            raise TimeoutError from context.original_exception
+
+    def _run(self) -> None:
+        """Look at the waiting connections now and then. End after some time without any."""
+        turns = 0
+        while turns < _IDLE_TURNS:
+            time.sleep(self._seconds / 8)
+            with self._lock:
+                turns = 0 if self._until else turns + 1
+                now = time.monotonic()
+                for driver in [one for one, until in self._until.items() if until <= now]:
+                    del self._until[driver]
+                    self._silent.add(driver)
+                    _shut_down(driver)
+                if turns == _IDLE_TURNS:
+                    self._watcher = None
+
 
 _SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL")
 _SQLITE, _POSTGRESQL = "sqlite", "postgresql+psycopg"
@@ -49,9 +261,6 @@ def make_file(path: Path) -> None:
 
     Never opens an existing file: closing a descriptor drops all locks of the process on the file, also those of SQLite.
     Another process could then delete the write-ahead log in use.
-
-    Raises:
-        OSError: it cannot be created.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(FileExistsError):
@@ -75,9 +284,6 @@ class Storage:
     Attributes:
         engine: SQLAlchemy's engine, for events and the like. `transaction` gives connections.
         file: of SQLite; None for PostgreSQL.
-
-    Raises:
-        ResourceExecutionError: the URL is not valid.
     """
 
     def __init__(

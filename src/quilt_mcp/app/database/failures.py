@@ -162,7 +162,6 @@ class DatabaseFailures:
 
     @property
     def rows(self) -> Mapping[str, MakeFailure]:
-        """The functions that make failures, by exception class; for `core.errors.find_failure`."""
         return {
             "sqlalchemy.exc.DBAPIError": self._from_driver,
             "sqlalchemy.exc.TimeoutError": self._from_timeout,
@@ -171,7 +170,6 @@ class DatabaseFailures:
         }
 
     def make(self, problem: _Problem, details: str | None = None) -> ResourceFailure:
-        """Make the failure for a problem."""
         names = asdict(self)
         actions = [action.format_map(names) for action in problem.actions]
         return problem.failure(problem.message.format_map(names), details=details, suggested_actions=actions)

@@ -37,12 +37,7 @@ class FileState(NamedTuple):
 
 
 class WatchedFile:
-    """The file that an engine has opened, until the engine is disposed of.
-
-    Args:
-        path: its name.
-        failures: of the database.
-    """
+    """The file that an engine has opened, until the engine is disposed of."""
 
     def __init__(self, path: Path, failures: DatabaseFailures) -> None:
         self._path, self._failures = path, failures
@@ -61,7 +56,6 @@ class WatchedFile:
         return self._opened
 
     def watch(self, engine: Engine) -> None:
-        """Check the file before each use of a connection of the engine."""
         event.listen(engine, "checkout", self._check)
         event.listen(engine, "close", self._note_closing)
         event.listen(engine, "engine_disposed", self._forget)
@@ -88,12 +82,6 @@ class WatchedFile:
         self._logs.clear()
 
     def _examine(self) -> FileState | None:
-        """Return the state of the file.
-
-        Raises:
-            ResourceExecutionError: the file has no name any more, or a log of the file that the engine has opened lies
-                beside another.
-        """
         now = _read_state(self._path)
         if self._opened is None:
             return now

@@ -11,7 +11,7 @@ from alembic.runtime.migration import MigrationContext, MigrationStep, RevisionS
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
-from quilt_mcp.app.database.schema import Migrations
+from quilt_mcp.app.database.engines import Migrations
 
 
 def upgrade(connection: Connection, migrations: Migrations) -> None:

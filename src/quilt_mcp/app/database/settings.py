@@ -22,9 +22,6 @@ def check_url(url: SecretStr, *, others: tuple[str, ...] = ()) -> SecretStr:
     Args:
         url: the URL.
         others: the schemes that are valid in addition to postgresql:// and postgres://, and need no driver.
-
-    Raises:
-        ValueError: the scheme is not valid, or the driver is not installed.
     """
     scheme = urlsplit(url.get_secret_value()).scheme
     if scheme not in _POSTGRESQL | set(others):

@@ -13,10 +13,10 @@ from sqlalchemy import NullPool, create_engine, func, select, update
 from quilt_mcp.app import App
 from quilt_mcp.app.database.engines import make_file
 from quilt_mcp.commands.demo import records
-from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 from quilt_mcp.settings import Settings
-from quilt_mcp.workflows import rules
+from quilt_mcp.workflows import model as workflow_model
 from quilt_mcp.workflows.model import LogEntry
 from quilt_mcp.workflows.service import Workflows
 from quilt_mcp.workflows.store import WorkflowStore
@@ -48,7 +48,7 @@ def refresh_sample(settings: RequirementsSettings, now: datetime, user: str) -> 
     file = settings.data_dir / FILE_NAME
     engine = create_engine(f"sqlite:///{file}", poolclass=NullPool)
     with engine.begin() as connection:
-        entities = [tables.BY_KIND[kind.name] for kind in kinds.KINDS]
+        entities = [tables.BY_KIND[kind.name] for kind in model.KINDS]
         last = [connection.execute(select(func.max(table.c.updated_at))).scalar_one() for table in entities]
         shift = (now - timedelta(hours=1) - max(last)).total_seconds()
         for table in (*entities, tables.projects):
@@ -78,21 +78,20 @@ def write_workflows(settings: Settings, workflows: Iterable[records.Workflow]) -
 
 
 def _write(store: WorkflowStore, sample: records.Workflow, now: str) -> None:
-    workflow = rules.create_workflow(sample.id, sample.name, sample.description, None, now)
+    workflow = workflow_model.create_workflow(sample.id, sample.name, sample.description, None, now)
     store.save(workflow)
     for one in sample.steps:
-        step = rules.create_step(one.id, one.description, "manual", list(one.dependencies), None, now)
-        workflow = workflow.with_step(step, now)
+        step = workflow_model.create_step(one.id, one.description, "manual", list(one.dependencies), None, now)
+        workflow = workflow_model.set_step(workflow, step, now)
         store.save(workflow, step)
     for one in sample.steps:
         for name in one.statuses:
             last = name == one.statuses[-1]
             message = one.message if last else None
-            status, _ = rules.parse_update(name, message, None, None)
-            before = next(step for step in workflow.steps if step.id == one.id)
-            changed = before.with_status(status, now)
-            workflow = workflow.with_step(changed, now)
-            entry = LogEntry(
-                timestamp=now, step_id=one.id, status_change=f"{before.status} -> {status}", message=message
-            )
+            status, _ = workflow_model.parse_update(name, message, None, None)
+            before = next(step for step in workflow["steps"] if step["id"] == one.id)
+            changed = workflow_model.set_status(before, status, now)
+            workflow = workflow_model.set_step(workflow, changed, now)
+            change = f"{before['status']} -> {status}"
+            entry: LogEntry = {"timestamp": now, "step_id": one.id, "status_change": change, "message": message}
             store.save(workflow, changed, entry)

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from alembic.operations import Operations
 from sqlalchemy import Connection
 
-from quilt_mcp.requirements import kinds, tables
-from quilt_mcp.requirements.search.index import LETTERS
+from quilt_mcp.requirements import model, tables
+from quilt_mcp.requirements.writing import LETTERS
 
 revision = "0001"
 down_revision = None
@@ -44,7 +44,7 @@ SQLITE = (
         updated_at DATETIME
     )
     """,
-    # The tokenizer `ascii` treats every character beyond ASCII as part of a word. So only search/text.py determines
+    # The tokenizer `ascii` treats every character beyond ASCII as part of a word. So only search_text.py determines
     # what separates words, not the Unicode version of SQLite.
     "CREATE VIRTUAL TABLE search_words USING fts5(title, body, facets, tokenize = 'ascii', prefix = '1 2')",
     """
@@ -122,7 +122,7 @@ def upgrade(op: Operations) -> None:
     for table, rows in _first_rows(connection.dialect.name).items():
         connection.execute(tables.metadata.tables[table].insert(), rows)
     _run(connection, *(SQLITE if is_sqlite else POSTGRESQL))
-    for kind in kinds.KINDS:
+    for kind in model.KINDS:
         table, columns = kind.table, [one for one in LETTERS if one in tables.BY_KIND[kind.name].c]
         facets = _sqlite_facets(columns) if is_sqlite else _postgresql_facets(columns)
         for statement in SQLITE_OF_KIND if is_sqlite else POSTGRESQL_OF_KIND:
@@ -161,7 +161,6 @@ def _sqlite_facets(columns: list[str]) -> str:
 
 
 def _postgresql_facets(columns: list[str]) -> str:
-    """Return the SQL of the facets of a new row."""
     facets = [f"'{LETTERS[one]}' || translate(lower(NEW.{one}::text), '- ', '')" for one in columns]
     return f"ARRAY[{', '.join(facets)}]"
 

@@ -7,12 +7,12 @@ from difflib import get_close_matches
 from sqlalchemy import Connection, Table, and_, func, literal, or_, select, tuple_, union
 
 from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
-from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.conditions import Conditions, match_any
 from quilt_mcp.requirements.database import Database
+from quilt_mcp.requirements.model import LINKS, TABLES
 from quilt_mcp.requirements.tables import Values, metadata
 from quilt_mcp.requirements.transfer.files import COLUMNS
-from quilt_mcp.requirements.transfer.records import LINKS, TABLES
 
 BATCH = 1000
 """The number of rows that are read together."""
@@ -58,17 +58,6 @@ def export_records(
 
     A database of the earlier requirements system has no projects, so its records belong to the default project. The
     generator keeps a connection open: close it if you do not read all records.
-
-    Args:
-        database: the database.
-        part: what to export.
-        batch: the number of rows that are read together.
-        progress: called with the number of rows that were read, and the number of all rows.
-
-    Raises:
-        ResourceFailure: as `Database.reading`.
-        NotFound: the database has no such project.
-        InvalidTemplateVariable: it is a database of the earlier requirements system, which has no projects.
     """
     with database.reading() as connection:
         exported = {
@@ -142,7 +131,7 @@ def _count_rows(connection: Connection, table: Table, conditions: Conditions) ->
 
 def _list_columns(kind: str, database: Database, *, has_users: bool) -> list[str]:
     # the others have the project of their parent
-    has_project = not database.is_existing and kind in {kinds.EPIC.name, "member"}
+    has_project = not database.is_existing and kind in {model.EPIC.name, "member"}
     columns = metadata.tables[TABLES[kind]].c
     left_out = (set() if has_project else {"project_id"}) | (set() if has_users else _PEOPLE)
     return [column for column in COLUMNS if column in columns and column not in left_out]

@@ -10,8 +10,8 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import BinaryIO, Literal, NamedTuple, TextIO
 
-from quilt_mcp.requirements.transfer.records import FieldValues, parse_record
-from quilt_mcp.requirements.transfer.rejections import InvalidRecord, Rejection, shorten
+from quilt_mcp.requirements.model import FIELDS
+from quilt_mcp.requirements.transfer.records import FieldValues, InvalidRecord, Rejection, parse_record, shorten
 
 RECORD_BYTES = 1_000_000
 """Maximum length of a line or CSV row: more than the longest record needs, with every character escaped."""
@@ -24,11 +24,7 @@ _WIDE = {"utf-16": "UTF-16", "utf-32": "UTF-32"}
 
 
 class UnreadableFile(Exception):
-    """The rest of the file cannot be read.
-
-    Attributes:
-        rejection: the line and the reason.
-    """
+    """The rest of the file cannot be read."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -37,10 +33,6 @@ class UnreadableFile(Exception):
 
 class Lines:
     """Reads a file, once.
-
-    Args:
-        file: the file.
-        most_bytes: the maximum length of a line, or of a CSV row with line breaks in its cells.
 
     Attributes:
         bytes_read: of the file, so far.
@@ -55,11 +47,7 @@ class Lines:
         self.has_open_end = False
 
     def read_lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the number and the bytes of each line.
-
-        Raises:
-            UnreadableFile: a line is too long, or the file is in UTF-16 or UTF-32.
-        """
+        """Yield the number and the bytes of each line."""
         for number, raw in self._read_raw():
             self._row_start = self.bytes_read
             yield number, raw
@@ -68,9 +56,6 @@ class Lines:
         """Yield the number of the first line and the cells of each row of a CSV file.
 
         Rows without text are left out, unless they have more cells than the first row.
-
-        Raises:
-            UnreadableFile: as `read_lines`; or the file is not in UTF-8, or not CSV.
         """
         lines = self._decode_lines()
         first = next(lines, "")
@@ -143,13 +128,7 @@ def describe_encoding(error: UnicodeDecodeError) -> str:
 
 
 def describe_cells(cells: list[str], header: list[str], *, is_cut: bool) -> str:
-    """Return what is wrong with a row that has too many or too few cells.
-
-    Args:
-        cells: of the row.
-        header: the cells of the first line.
-        is_cut: whether the row is the last one and has no line break.
-    """
+    """Return what is wrong with a row that has too many or too few cells."""
     remedy = "Add the missing cells, or put" if len(cells) < len(header) else "Remove the last cells, or put"
     return (
         f"The row has {len(cells)} cells; the first line has {len(header)} columns. {remedy} cells that contain "
@@ -157,34 +136,7 @@ def describe_cells(cells: list[str], header: list[str], *, is_cut: bool) -> str:
     )
 
 
-COLUMNS = (
-    "kind",
-    "id",
-    "reference_id",
-    "username",
-    "email",
-    "name",
-    "user_id",
-    "project_id",
-    "role",
-    "epic_id",
-    "user_story_id",
-    "acceptance_criteria_id",
-    "type_id",
-    "source_requirement_id",
-    "target_requirement_id",
-    "relationship_type_id",
-    "author_id",
-    "creator_id",
-    "assignee_id",
-    "created_by",
-    "priority",
-    "status",
-    "title",
-    "description",
-    "created_at",
-    "updated_at",
-)
+COLUMNS = ("kind", *FIELDS)
 """The fields of all records, in the order in which they are written."""
 # with the wide forms, and with tabs and line breaks, which spreadsheets remove before they look at the next character
 _DANGEROUS = "=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20"
@@ -260,12 +212,6 @@ class RecordReader:
     """Reads the records of a file, once: iterate over it. A record that is not valid is `Refused`.
 
     Iterating raises OSError if the file cannot be read.
-
-    Args:
-        file: the file.
-        form: its format.
-        parse: validates the fields of a record.
-        most_bytes: the maximum length of a line, or of a CSV row with line breaks in its cells.
     """
 
     def __init__(

@@ -10,25 +10,23 @@ from operator import itemgetter
 
 from sqlalchemy import Connection, exists, select, update
 
-from quilt_mcp.requirements import kinds, tables
-from quilt_mcp.requirements.kinds import ORDERING_RELATIONSHIPS
-from quilt_mcp.requirements.search.index import find_entries
+from quilt_mcp.requirements import model, tables
+from quilt_mcp.requirements.model import ENDS, LINKS, MEMBER, NAMES, ORDERING_RELATIONSHIPS, PARENTS, TABLES
 from quilt_mcp.requirements.tables import AnyRow, metadata, requirement_relationships
-from quilt_mcp.requirements.transfer.records import LINKS, PARENTS, TABLES, FieldValues, can_store
-from quilt_mcp.requirements.transfer.rejections import Rejections, shorten
+from quilt_mcp.requirements.transfer.records import FieldValues, Rejections, can_store, shorten
 from quilt_mcp.requirements.transfer.spool import (
-    AUTHORS,
     BATCH,
-    NAMES,
     Key,
     Spool,
     Spooled,
+    find_author,
     list_unique,
     match_relationships,
     normalize,
 )
+from quilt_mcp.requirements.writing import find_entries
 
-_ENTITIES = {kind.table for kind in kinds.KINDS} | {"requirement_relationships"}
+_ENTITIES = {kind.table for kind in model.KINDS} | {"requirement_relationships"}
 _USES = {
     "requirement_types": tables.requirements.c.type_id,
     "relationship_types": tables.requirement_relationships.c.relationship_type_id,
@@ -38,14 +36,7 @@ _SAME_ID = "{where} has the same ID. Use another ID, or leave it out."
 
 
 def match_records(connection: Connection, spool: Spool, rejections: Rejections, *, updates: bool) -> None:
-    """Reject conflicts with the database. Give records the IDs of the users, projects and types with their names.
-
-    Args:
-        connection: of the transaction that will write the records.
-        spool: the records of the file.
-        rejections: takes the conflicts.
-        updates: whether the records may change entities and relationships of the database.
-    """
+    """Reject conflicts with the database. Give records the IDs of the users, projects and types with their names."""
     for kind in list(spool.counts):
         matching = _Matching(connection, spool, rejections, TABLES[kind], updates=updates)
         if kind != "member" and _has_rows(connection, TABLES[kind]):
@@ -56,7 +47,7 @@ def match_records(connection: Connection, spool: Spool, rejections: Rejections, 
 
 def _compare_kinds(connection: Connection, spool: Spool, rejections: Rejections) -> None:
     """Reject entities with the ID of an entity of another kind. The search and the links of a trace have only IDs."""
-    present = [kind for kind in kinds.KINDS if spool.counts[kind.name]]
+    present = [kind for kind in model.KINDS if spool.counts[kind.name]]
     for two in combinations(present, 2):
         few, many = sorted(two, key=lambda kind: spool.counts[kind.name])
         for lines in spool.list_shared_ids(few.table, many.table):
@@ -77,7 +68,7 @@ def _compare_kinds(connection: Connection, spool: Spool, rejections: Rejections)
 
 
 def _has_entities(connection: Connection) -> bool:
-    return any(_has_rows(connection, kind.table) for kind in kinds.KINDS)
+    return any(_has_rows(connection, kind.table) for kind in model.KINDS)
 
 
 def _has_rows(connection: Connection, table: str) -> bool:
@@ -94,7 +85,7 @@ def look_up(connection: Connection, spool: Spool, table: str, values: Collection
     ):
         for row in connection.execute(select(metadata.tables[table]).where(column.in_(wanted))).all():
             spool.add_stored(table, row.id, getattr(row, NAMES[table]))
-            if table == kinds.ACCEPTANCE_CRITERIA.table:
+            if table == model.ACCEPTANCE_CRITERIA.table:
                 spool.add_criteria([(row.id, row.user_story_id)])
 
 
@@ -148,27 +139,18 @@ class _Matching:
         return bool(self.connection.scalar(select(exists().where(_USES[self.table] == type_id))))
 
 
-_ENDS = ("source_requirement_id", "target_requirement_id", "relationship_type_id")
-_MEMBER = ("user_id", "project_id")
 _COMPARED = {
-    "relationship": _ENDS,
-    "member": _MEMBER,
-    kinds.ACCEPTANCE_CRITERIA.name: (str(kinds.ACCEPTANCE_CRITERIA.parent_column),),
-    kinds.REQUIREMENT.name: (str(kinds.REQUIREMENT.parent_column),),
+    "relationship": ENDS,
+    "member": MEMBER,
+    model.ACCEPTANCE_CRITERIA.name: (str(model.ACCEPTANCE_CRITERIA.parent_column),),
+    model.REQUIREMENT.name: (str(model.REQUIREMENT.parent_column),),
 }
 """The references that are compared with those of other records. Only a rejected record of an update lacks one."""
 
 
 @dataclass(frozen=True)
 class LinkResolver:
-    """Resolves the references of records, which `match_records` has compared with the database.
-
-    Attributes:
-        connection: of the transaction that will write the records.
-        spool: the records. Their values change.
-        rejections: takes the records with wrong references.
-        updates: whether relationships may be in the database.
-    """
+    """Resolves the references of records, which `match_records` has compared with the database."""
 
     connection: Connection
     spool: Spool
@@ -176,12 +158,7 @@ class LinkResolver:
     updates: bool = False
 
     def resolve(self, creator: str | None, report: Callable[[int], object]) -> None:
-        """Resolve the references of all records.
-
-        Args:
-            creator: the author of records without one; a user ID or username.
-            report: called with the number of records that are done.
-        """
+        """Resolve the references of all records."""
         can_find = creator is not None and can_store(creator)
         author = (self.find("users", {creator})).get(creator) if creator and can_find else None
         if creator is not None and author is None:
@@ -237,7 +214,7 @@ class LinkResolver:
     def _set_authors(self, records: list[Spooled], author: str | None) -> None:
         """Set the author of records without one."""
         for record in records:
-            field = AUTHORS.get(record.values["kind"])
+            field = find_author(record.values["kind"])
             if field is None or field in record.values:
                 continue
             if author is None:
@@ -251,7 +228,7 @@ class LinkResolver:
         self.spool.add_criteria(
             (record.values["id"], record.values["user_story_id"])
             for record in records
-            if record.values["kind"] == kinds.ACCEPTANCE_CRITERIA.name
+            if record.values["kind"] == model.ACCEPTANCE_CRITERIA.name
         )
         wanted = [record for record in records if "acceptance_criteria_id" in record.values]
         stories = self.spool.find_stories(record.values["acceptance_criteria_id"] for record in wanted)
@@ -266,8 +243,8 @@ class LinkResolver:
         for number, line, values in records:
             if values["kind"] != "member":
                 continue
-            user, project = (str(values[field]) for field in _MEMBER)
-            if before := self.spool.add_member(user, project, line, number):
+            user, project = (str(values[field]) for field in MEMBER)
+            if before := self.spool.add_key("project_members", "member", f"{user} {project}", "", line, number):
                 self.rejections.add(
                     line, "user_id", f"Duplicate of the member in line {before}. Remove one of the two."
                 )
@@ -277,7 +254,7 @@ class LinkResolver:
         for _, line, values in records:
             if values["kind"] != "relationship":
                 continue
-            source, target, type_id = (str(values[end]) for end in _ENDS)
+            source, target, type_id = (str(values[end]) for end in ENDS)
             if source == target:
                 reason = "The source and the target are the same requirement. Change one, or remove the record."
                 self.rejections.add(line, "target_requirement_id", reason)
@@ -300,12 +277,7 @@ _STORED = "The relationship is already in the database. Remove it."
 
 
 def check_relationships(resolver: LinkResolver, *, is_complete: bool) -> None:
-    """Reject relationships of the file that the database has, and those that close a cycle.
-
-    Args:
-        resolver: has resolved the records.
-        is_complete: whether the database will only have the relationships of the file.
-    """
+    """Reject relationships of the file that the database has, and those that close a cycle."""
     spool, rejections = resolver.spool, resolver.rejections
     if not spool.counts["relationship"]:
         return

@@ -9,14 +9,13 @@ from operator import itemgetter
 
 from sqlalchemy import Connection, String, bindparam, cast, delete, insert, select, text, update
 
-from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.kinds import DEFAULT_PROJECT_ID
+from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID, TABLES
 from quilt_mcp.requirements.tables import BY_KIND, AnyRow, Values, metadata
 from quilt_mcp.requirements.transfer.files import Numbered, Refused
 from quilt_mcp.requirements.transfer.import_links import LinkResolver, check_relationships, match_records
-from quilt_mcp.requirements.transfer.records import TABLES
-from quilt_mcp.requirements.transfer.rejections import Rejection, Rejections
+from quilt_mcp.requirements.transfer.records import Rejection, Rejections
 from quilt_mcp.requirements.transfer.spool import (
     Spool,
     Spooled,
@@ -28,28 +27,21 @@ from quilt_mcp.requirements.transfer.spool import (
 from quilt_mcp.requirements.transfer.updating import Changes, Deleter, Updater
 from quilt_mcp.requirements.writing import create_entities, make_times, raise_counter
 
-_NAMED = TABLES.keys() - kinds.BY_NAME.keys() - {"member", "relationship"}
-_MEMBER = {"role": kinds.MEMBER_ROLES[0], "project_id": DEFAULT_PROJECT_ID}
+_NAMED = TABLES.keys() - model.BY_NAME.keys() - {"member", "relationship"}
+_MEMBER = {"role": model.MEMBER_ROLES[0], "project_id": DEFAULT_PROJECT_ID}
 
 
 def write_records(
     connection: Connection, spool: Spool, updater: Updater | None, report: Callable[[int], object]
 ) -> None:
-    """Write all records.
-
-    Args:
-        connection: of a transaction of `Database.writing`.
-        spool: records that agree with each other and with the database.
-        updater: changes existing rows; None to write records of users, projects and types as whole rows.
-        report: called with the number of records that are written.
-    """
+    """Write all records."""
     done = 0
     # the file of a team without projects: its new users belong to the default project
     has_members = bool(spool.counts["project"] or spool.counts["member"])
     for kind in TABLES:
         if kind in _NAMED and not updater:
             _free_names(connection, spool, kind)
-        if entity := kinds.BY_NAME.get(kind):
+        if entity := model.BY_NAME.get(kind):
             raise_counter(connection, entity, spool.find_last_number(entity.table))
         for records in spool.list_records(kind):
             new = records
@@ -66,7 +58,7 @@ def _write_batch(connection: Connection, spool: Spool, kind: str, records: list[
     rows = [{name: value for name, value in one.values.items() if name != "kind"} for one in records]
     if not rows:
         return
-    if entity := kinds.BY_NAME.get(kind):
+    if entity := model.BY_NAME.get(kind):
         create_entities(connection, entity, rows)
     elif kind == "relationship":
         now = {"created_at": datetime.now(UTC)}

@@ -1,4 +1,4 @@
-"""The records of import and export files: one JSON object or CSV row for each row of a table.
+"""The records of import and export files, one for each row of a table, and what is wrong with them.
 
 Every record has `kind`. A field that ends in `_id` refers to another record by its ID or by another unique value:
 a reference ID, a username, the name of a project or of a type. `parent` stands for the field of the parent. Fields with
@@ -6,9 +6,9 @@ a default are optional.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, TypeAlias, Union
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, Union
 from uuid import UUID
 
 from pydantic import (
@@ -21,11 +21,91 @@ from pydantic import (
     ValidationError,
     create_model,
 )
-from pydantic_core import PydanticKnownError
+from pydantic_core import ErrorDetails, PydanticKnownError
 
-from quilt_mcp.requirements import kinds
-from quilt_mcp.requirements.filters import PRIORITIES
-from quilt_mcp.requirements.transfer.rejections import InvalidRecord, Problem, explain
+from quilt_mcp.requirements import model
+from quilt_mcp.requirements.model import BY_NAME, FIELDS, PARENTS, PRIORITIES, RECORDS, RecordType
+from quilt_mcp.requirements.parameters import guess_reference
+
+_MOST_CHARACTERS = 60
+_MOST_PROBLEMS = 3
+"""The maximum number of problems that are reported for a record."""
+_TOO_LARGE = 10**9
+"""The first number that is too large for a reference ID."""
+_WHOLE_NUMBER = "Must be a whole number from 1 to 4, or critical, high, medium or low."
+"""The reason for a wrong number: the only one in a record is the priority."""
+_FIELDS_OF_KIND = "See the documentation of requirements for the fields of each kind."
+
+
+class Problem(NamedTuple):
+    """A reason why a record is not imported."""
+
+    field: str | None
+    reason: str
+
+
+class InvalidRecord(Exception):
+    """A record is not valid."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__(problems)
+        self.problems = problems[:_MOST_PROBLEMS]
+
+
+def explain(error: ErrorDetails) -> Problem:
+    """Return the problem that an error of pydantic describes. Its own words are for programmers."""
+    place, context = error["loc"], error.get("ctx", {})
+    kind = str(place[0]) if place else ""
+    field = shorten(str(place[1])) if len(place) > 1 else None
+    if error["type"].startswith("union_tag"):
+        field = "kind"
+    if error["type"] == "string_pattern_mismatch":
+        return Problem(field, _explain_reference(kind, str(error["input"])))
+    reason = _REASONS.get(error["type"], f"The value is not valid. {_FIELDS_OF_KIND}")
+    tags = str(context.get("expected_tags")).replace("'", "")
+    return Problem(field, reason.format(**context | {"kind": kind, "expected_tags": tags}))
+
+
+def shorten(text: str) -> str:
+    """Return the start of a text that a file contains, for a message on one line."""
+    safe = "".join(character if character.isprintable() else "?" for character in text[: _MOST_CHARACTERS + 1])
+    return safe if len(text) <= _MOST_CHARACTERS else f"{safe[:_MOST_CHARACTERS]}…"
+
+
+def _explain_reference(kind: str, given: str) -> str:
+    prefix = BY_NAME[kind].prefix
+    guess = guess_reference(given)
+    if guess and guess.kind.prefix == prefix and 0 < int(guess.reference.removeprefix(f"{prefix}-")) < _TOO_LARGE:
+        return f"{shorten(given)!r} is not a reference ID. Write {guess.reference}."
+    return f"Must be {prefix}- and a number of 3 to 9 digits from 001, such as {prefix}-007."
+
+
+_REASONS = {
+    "union_tag_invalid": "Must be one of {expected_tags}.",
+    "union_tag_not_found": "Missing. Add the kind of the record, such as epic.",
+    "model_attributes_type": "The line is not a JSON object. Write one object in each line.",
+    "missing": "Missing. Add it.",
+    "extra_forbidden": f"Records of the kind {{kind}} have no such field. Remove it. {_FIELDS_OF_KIND}",
+    "string_type": "Must be a text.",
+    # of texts that a function of ours has checked before
+    "too_short": "Must not be empty. Write a text, or leave the field out.",
+    "too_long": "Has more than {max_length:,} characters. Shorten it.",
+    "literal_error": "Must be one of {expected}.",
+    "value_error": "{error}",
+    **dict.fromkeys(
+        (
+            "int_type",
+            "int_parsing",
+            "int_parsing_size",
+            "int_from_float",
+            "finite_number",
+            "greater_than_equal",
+            "less_than_equal",
+        ),
+        _WHOLE_NUMBER,
+    ),
+}
+
 
 # PostgreSQL cannot store U+0000, and neither database lone surrogates. Both store all other characters.
 _FORBIDDEN = re.compile(r"[\x00\ud800-\udfff]")
@@ -75,227 +155,95 @@ def _parse_priority(value: object) -> object:
 
 
 _NUMBER = "(00[1-9]|0[1-9][0-9]|[1-9][0-9]{2,8})"
-EpicReference = Annotated[str, Field(pattern=f"^EP-{_NUMBER}$")]
-UserStoryReference = Annotated[str, Field(pattern=f"^US-{_NUMBER}$")]
-AcceptanceCriteriaReference = Annotated[str, Field(pattern=f"^AC-{_NUMBER}$")]
-RequirementReference = Annotated[str, Field(pattern=f"^REQ-{_NUMBER}$")]
-Text = Annotated[str, AfterValidator(_check_text)]
-Id = Annotated[str, AfterValidator(_parse_uuid)]
-Link = Annotated[Text, Field(min_length=1, max_length=255)]
-Name = Annotated[Text, Field(max_length=100), AfterValidator(check_not_blank)]
-Title = Annotated[Text, Field(max_length=kinds.TITLE_LENGTH), AfterValidator(check_not_blank)]
-Description = Annotated[Text, Field(max_length=kinds.DESCRIPTION_LENGTH)]
-Time = Annotated[datetime, BeforeValidator(_parse_time)]
-StoryStatus = Literal["Backlog", "Draft", "In Progress", "Done", "Cancelled"]
-RequirementStatus = Literal["Draft", "Active", "Obsolete"]
-Priority = Annotated[int, BeforeValidator(_parse_priority), Field(ge=1, le=4)]
-
-
-DEFAULT_TYPE = "Functional"
-"""The type of requirements without one."""
-
-
-class Record(BaseModel):
-    """The base of all records. Unknown fields are errors; None stands for an omitted field."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Timed(Record):
-    """A record with the times of its row."""
-
-    id: Id | None = None
-    created_at: Time | None = None
-    updated_at: Time | None = None
-
-
-class Named(Timed):
-    """A record with a unique name."""
-
-    name: Name
-    description: Description | None = None
-
-
-class Project(Named):
-    """A project."""
-
-    kind: Literal["project"]
-
-
-class RequirementType(Named):
-    """A type of requirement."""
-
-    kind: Literal["requirement_type"]
-
-
-class RelationshipType(Named):
-    """A type of relationship between requirements."""
-
-    kind: Literal["relationship_type"]
-
-
-class User(Timed):
-    """A user."""
-
-    kind: Literal["user"]
-    username: Name
-    email: Annotated[Text, Field(max_length=255), AfterValidator(check_not_blank)]
-    role: Literal["Administrator", "User", "Commenter"] = "User"
-
-
-class Member(Record):
-    """A user's membership of a project."""
-
-    kind: Literal["member"]
-    user_id: Link
-    project_id: Link
-    role: Literal["Editor", "Viewer"] = "Editor"
-
-
-class Planned(Timed):
-    """The fields that epics, user stories and requirements share."""
-
-    parent: Link | None = None
-    creator_id: Link | None = None
-    assignee_id: Link | None = None
-    priority: Priority = 3
-    title: Title
-    description: Description | None = None
-
-
-class Epic(Planned):
-    """An epic."""
-
-    kind: Literal["epic"]
-    reference_id: EpicReference | None = None
-    project_id: Link | None = None
-    status: StoryStatus = "Backlog"
-
-
-class UserStory(Planned):
-    """A user story."""
-
-    kind: Literal["user_story"]
-    reference_id: UserStoryReference | None = None
-    epic_id: Link | None = None
-    status: StoryStatus = "Backlog"
-
-
-class AcceptanceCriteria(Timed):
-    """An acceptance criterion. Its text can also be in `title`, as in a table of all kinds."""
-
-    kind: Literal["acceptance_criteria"]
-    reference_id: AcceptanceCriteriaReference | None = None
-    parent: Link | None = None
-    user_story_id: Link | None = None
-    author_id: Link | None = None
-    title: Annotated[Description, AfterValidator(check_not_blank)] | None = None
-    description: Annotated[Description, AfterValidator(check_not_blank)] | None = None
-
-
-class Requirement(Planned):
-    """A requirement."""
-
-    kind: Literal["requirement"]
-    reference_id: RequirementReference | None = None
-    user_story_id: Link | None = None
-    acceptance_criteria_id: Link | None = None
-    type_id: Link = DEFAULT_TYPE
-    status: RequirementStatus = "Draft"
-
-
-class Relationship(Record):
-    """A relationship between two requirements."""
-
-    kind: Literal["relationship"]
-    id: Id | None = None
-    source_requirement_id: Link
-    target_requirement_id: Link
-    relationship_type_id: Link
-    created_by: Link | None = None
-    created_at: Time | None = None
-
-
-TABLES = {
-    "user": "users",
-    "project": "projects",
-    "member": "project_members",
-    "requirement_type": "requirement_types",
-    "relationship_type": "relationship_types",
-    "epic": "epics",
-    "user_story": "user_stories",
-    "acceptance_criteria": "acceptance_criteria",
-    "requirement": "requirements",
-    "relationship": "requirement_relationships",
+_Text = Annotated[str, AfterValidator(_check_text)]
+_Link = Annotated[_Text, Field(min_length=1, max_length=255)]
+_Description = Annotated[_Text, Field(max_length=model.DESCRIPTION_LENGTH)]
+_Criterion = Annotated[_Description, AfterValidator(check_not_blank)]
+_FORMS: dict[str, object] = {
+    "id": Annotated[str, AfterValidator(_parse_uuid)],
+    "link": _Link,
+    "name": Annotated[_Text, Field(max_length=100), AfterValidator(check_not_blank)],
+    "email": Annotated[_Text, Field(max_length=255), AfterValidator(check_not_blank)],
+    "title": Annotated[_Text, Field(max_length=model.TITLE_LENGTH), AfterValidator(check_not_blank)],
+    "description": _Description,
+    "time": Annotated[datetime, BeforeValidator(_parse_time)],
+    "priority": Annotated[int, BeforeValidator(_parse_priority), Field(ge=1, le=4)],
 }
-"""The table of each kind of record. A kind follows those that it refers to."""
-LINKS = {
-    "project_id": "projects",
-    "user_id": "users",
-    "creator_id": "users",
-    "assignee_id": "users",
-    "author_id": "users",
-    "created_by": "users",
-    "epic_id": "epics",
-    "user_story_id": "user_stories",
-    "acceptance_criteria_id": "acceptance_criteria",
-    "type_id": "requirement_types",
-    "source_requirement_id": "requirements",
-    "target_requirement_id": "requirements",
-    "relationship_type_id": "relationship_types",
-}
-"""The table that each field refers to."""
-PARENTS = {kind.name: kind.parent_column or "project_id" for kind in kinds.KINDS}
-"""For each kind of entity, the field that `parent` stands for."""
-
-MODELS: dict[str, type[Record]] = {
-    "user": User,
-    "project": Project,
-    "member": Member,
-    "requirement_type": RequirementType,
-    "relationship_type": RelationshipType,
-    "epic": Epic,
-    "user_story": UserStory,
-    "acceptance_criteria": AcceptanceCriteria,
-    "requirement": Requirement,
-    "relationship": Relationship,
-}
-"""The model of each kind of record."""
+"""What a record may have, by the form of the field."""
+_PARENT, _CRITERION_TEXTS = {"parent": _Link}, {"title": _Criterion, "description": _Criterion}
 
 
-def make_adapter(models: Iterable[type[Record]]) -> TypeAdapter[Record]:
-    """Return the validator of a union of models."""
+def _list_forms(record: RecordType) -> dict[str, object]:
+    """Return the type of each field. An entity also has `parent`, and the text of a criterion can be in `title`."""
+    forms: dict[str, object] = {}
+    for name in record.fields:
+        form = FIELDS[name].form
+        if form == "reference":
+            forms[name] = Annotated[str, Field(pattern=f"^{BY_NAME[record.kind].prefix}-{_NUMBER}$")]
+        else:
+            forms[name] = Literal[record.choices[name]] if form == "choice" else _FORMS[form]
+    if record.kind in BY_NAME:
+        forms |= _PARENT
+    return forms | (_CRITERION_TEXTS if record.kind == model.ACCEPTANCE_CRITERIA.name else {})
+
+
+def _make_validator(*, is_partial: bool) -> TypeAdapter[BaseModel]:
+    """Return the validator of records. A partial record can lack every field."""
+    models = []
+    for record in RECORDS.values():
+        fields: dict[str, Any] = {"kind": (Literal[record.kind], ...)}
+        for name, form in _list_forms(record).items():
+            is_own = name in record.fields and not is_partial
+            fields[name] = (
+                form,
+                ... if is_own and record.requires(name) else (is_own and record.default(name)) or None,
+            )
+        models.append(create_model(record.kind, __config__=ConfigDict(extra="forbid"), **fields))
     union: Any = Union[*models]
     return TypeAdapter(Annotated[union, Field(discriminator="kind")])
 
 
-_RECORDS = make_adapter(MODELS.values())
-
+_RECORDS, _CHANGES = _make_validator(is_partial=False), _make_validator(is_partial=True)
 
 FieldValues: TypeAlias = dict[str, Any]
 """The values of a record, by field, with `kind`. Omitted fields are absent."""
 
 
 def parse_record(fields: object) -> FieldValues:
-    """Validate a record. Return its values.
-
-    Raises:
-        InvalidRecord: the record is not valid.
-    """
-    if isinstance(fields, dict):
-        fields = {name: value for name, value in fields.items() if value is not None}
-    try:
-        values = _RECORDS.validate_python(fields).model_dump(exclude_none=True)
-    except ValidationError as error:
-        raise InvalidRecord([explain(one) for one in error.errors(include_url=False)]) from None
-    if problems := [*move_title(values), *_check_parent(values)]:
-        raise InvalidRecord(problems)
+    """Validate a record. Return its values."""
+    values = _validate(_RECORDS, fields)
+    _require([*_move_title(values), *_check_parent(values, is_needed=True)])
     return values
 
 
-def move_title(values: FieldValues) -> Iterator[Problem]:
+def parse_change(fields: object) -> FieldValues:
+    """Validate the fields that a record has. Return their values; None for a value to remove."""
+    values = _validate(_CHANGES, fields)
+    has_text = "title" in values or "description" in values
+    _require([*(_move_title(values) if has_text else ()), *_check_parent(values, is_needed=False)])
+    if isinstance(fields, dict):
+        values |= {name: None for name in RECORDS[values["kind"]].optional if fields.get(name, "") is None}
+    return values
+
+
+def _validate(validator: TypeAdapter[BaseModel], fields: object) -> FieldValues:
+    if isinstance(fields, dict):
+        fields = {name: value for name, value in fields.items() if value is not None}
+    try:
+        values: FieldValues = validator.validate_python(fields).model_dump(exclude_none=True)
+    except ValidationError as error:
+        raise InvalidRecord([explain(one) for one in error.errors(include_url=False)]) from None
+    return values
+
+
+def _require(problems: list[Problem]) -> None:
+    if problems:
+        raise InvalidRecord(problems)
+
+
+def _move_title(values: FieldValues) -> Iterator[Problem]:
     """Make the title of an acceptance criterion its description."""
-    if values["kind"] != kinds.ACCEPTANCE_CRITERIA.name:
+    if values["kind"] != model.ACCEPTANCE_CRITERIA.name:
         return
     if "title" in values and "description" in values:
         yield Problem("title", "An acceptance criterion has one text. Remove the title or the description.")
@@ -305,58 +253,46 @@ def move_title(values: FieldValues) -> Iterator[Problem]:
         values["description"] = values.pop("title", None) or values["description"]
 
 
-def _check_parent(values: FieldValues) -> Iterator[Problem]:
+def _check_parent(values: FieldValues, *, is_needed: bool) -> Iterator[Problem]:
     field = PARENTS.get(values["kind"])
     if field is None:
         return
     if "parent" in values and field in values:
         yield Problem("parent", f"Means the same as {field}. Remove one of the two.")
-    elif "parent" not in values and field not in values and field != "project_id":
+    elif is_needed and "parent" not in values and field not in values and field != "project_id":
         yield Problem(field, "Missing. Add it, or the field parent.")
 
 
-_OPTIONAL = dict.fromkeys(MODELS, ("description",)) | {
-    "requirement": ("description", "acceptance_criteria_id"),
-    kinds.ACCEPTANCE_CRITERIA.name: (),
-}
-"""The fields of each kind that null or an empty cell removes. Other fields keep their values."""
+MOST_KEPT = 1000
+"""The maximum number of rejections in a report. The others are only counted."""
 
 
-def parse_change(fields: object) -> FieldValues:
-    """Validate the fields that a record has. Return their values; None for a value to remove.
+class Rejection(NamedTuple):
+    """A reason why a record is not imported."""
 
-    Raises:
-        InvalidRecord: a field is not valid.
-    """
-    given = {name: value for name, value in fields.items() if value is not None} if isinstance(fields, dict) else fields
-    try:
-        values = _CHANGES.validate_python(given).model_dump(exclude_none=True)
-    except ValidationError as error:
-        raise InvalidRecord([explain(one) for one in error.errors(include_url=False)]) from None
-    if problems := list(_check(values)):
-        raise InvalidRecord(problems)
-    if isinstance(fields, dict):
-        values |= {name: None for name in _OPTIONAL[values["kind"]] if fields.get(name, "") is None}
-    return values
+    line: int
+    """The first line of the record in the file, counted from 1; 0 if the reason concerns the whole import."""
+    field: str | None
+    """The field or column; None if the reason concerns the whole line."""
+    reason: str
+    """What is wrong, and what to change."""
 
 
-def _check(values: FieldValues) -> Iterator[Problem]:
-    if "title" in values or "description" in values:
-        yield from move_title(values)
-    field = PARENTS.get(values["kind"])
-    if field and "parent" in values and field in values:
-        yield Problem("parent", f"Means the same as {field}. Remove one of the two.")
+class Rejections:
+    """Collects rejections."""
 
+    def __init__(self, announce: Callable[[Rejection], object]) -> None:
+        self._announce = announce
+        self.first: list[Rejection] = []
+        self.count = 0
 
-def _make_partial(model: type[Record]) -> type[Record]:
-    """Return a model with the same fields, all of them optional."""
-    fields: dict[str, Any] = {
-        name: (Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation, None)
-        for name, field in model.model_fields.items()
-        if name != "kind"
-    }
-    made: type[Record] = create_model(f"{model.__name__}Change", __base__=model, **fields)
-    return made
+    def add(self, line: int, field: str | None, reason: str) -> None:
+        """Add a rejection of a record."""
+        self.take(Rejection(line, field, reason))
 
-
-_CHANGES = make_adapter(map(_make_partial, MODELS.values()))
+    def take(self, rejection: Rejection) -> None:
+        """Add a rejection that has the names of the file."""
+        self.count += 1
+        if self.count <= MOST_KEPT:
+            self.first.append(rejection)
+            self._announce(rejection)

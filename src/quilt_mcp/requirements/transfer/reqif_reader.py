@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, BY_NAME
+from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, BY_NAME, PARENTS
 from quilt_mcp.requirements.transfer.files import Numbered, Parse, Refused, parse_numbered
-from quilt_mcp.requirements.transfer.records import PARENTS, parse_record
-from quilt_mcp.requirements.transfer.rejections import Rejection, shorten
+from quilt_mcp.requirements.transfer.records import Rejection, parse_record, shorten
 from quilt_mcp.requirements.transfer.reqif_structure import ForeignObjects, Structure, find_ends
 from quilt_mcp.requirements.transfer.reqif_xml import (
     PACKED,
@@ -29,11 +28,6 @@ class ReqifReader:
     """Reads the records of a file, once: iterate over it. A record that is not valid is `Refused`.
 
     The file is read twice: first its structure, then its objects. Iterating raises OSError if it cannot be read.
-
-    Args:
-        file: the file.
-        skipped: takes how often each part that is not imported occurs, by name.
-        parse: validates the fields of a record.
 
     Attributes:
         bytes_read: of the file, so far; half of them until the second reading starts.
@@ -103,11 +97,7 @@ def make_id(repository: str, identifier: str, kind: str = "") -> str:
 
 
 class _Objects:
-    """Makes records of objects and relations.
-
-    Attributes:
-        found: the records that have not been taken yet, with their lines.
-    """
+    """Makes records of objects and relations."""
 
     def __init__(self, structure: Structure, skipped: Counter[str]) -> None:
         self._structure = structure

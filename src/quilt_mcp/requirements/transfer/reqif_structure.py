@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from quilt_mcp.requirements import kinds
+from quilt_mcp.requirements import model
+from quilt_mcp.requirements.model import RECORDS
 from quilt_mcp.requirements.transfer.files import Refused
-from quilt_mcp.requirements.transfer.records import MODELS
-from quilt_mcp.requirements.transfer.rejections import Rejection, shorten
+from quilt_mcp.requirements.transfer.records import Rejection, shorten
 from quilt_mcp.requirements.transfer.reqif_xml import (
     ACCEPTANCE,
     CHAPTERS,
@@ -35,7 +35,7 @@ _HEADER = ("REQ-IF", "THE-HEADER")
 _TYPES = {"SPEC-OBJECT-TYPE", "SPEC-RELATION-TYPE", "SPECIFICATION-TYPE", "RELATION-GROUP-TYPE"}
 _IN_PLACES = {"CHILDREN", "SPEC-HIERARCHY"}
 _REQUIREMENTS = {"requirement", "requirements"}
-_ENTITIES = {kind.name for kind in kinds.KINDS}
+_ENTITIES = {kind.name for kind in model.KINDS}
 _NAMES_OF_RECORDS = ("reference_id", "username", "name")
 _CRITERION = "acceptance_criterion"
 _STRICTDOC = "strictdoc"
@@ -127,7 +127,6 @@ class Structure:
         return element.name not in _IN_PLACES
 
     def close(self, around: tuple[str, ...], element: Element) -> None:
-        """Note what an element contains."""
         match element.name:
             case "REQ-IF-HEADER":
                 repository = element.find("REPOSITORY-ID")
@@ -222,11 +221,9 @@ class Structure:
         return self.kinds.get(self.find_type(element), _UNKNOWN)
 
     def is_own(self, identifier: str) -> bool:
-        """Return whether an object has one of our own types."""
         return self.kind_of_object(identifier) is not None
 
     def refuse(self, line: int, where: str | None, reason: str) -> None:
-        """Add what is wrong with an element."""
         self.refused.append(Refused([Rejection(line, where, reason)], None))
 
     def read_values(self, element: Element, skipped: Counter[str]) -> Iterator[tuple[str, str]]:
@@ -238,7 +235,6 @@ class Structure:
             yield reference, self._read_value(one, skipped)
 
     def find_type(self, element: Element) -> str:
-        """Return the identifier of the type of an object or relation; empty if it has none."""
         reference = element.find("TYPE")
         return next((ref.text() for ref in reference.elements), "") if reference else ""
 
@@ -255,10 +251,10 @@ class Structure:
 
     def _recognize(self, type_id: str) -> str | None:
         if type_id.startswith(OWN):
-            return type_id.removeprefix(OWN) if type_id.removeprefix(OWN) in MODELS else None
+            return type_id.removeprefix(OWN) if type_id.removeprefix(OWN) in RECORDS else None
         kind = self.kinds.get(type_id)
         name = fold(kind.name) if kind else ""
-        if kind is None or name not in MODELS or name == "relationship":
+        if kind is None or name not in RECORDS or name == "relationship":
             return None
         folded = {fold(attribute) for attribute in kind.attributes.values()}
         is_ours = PACKED in folded or {fold(one.name) for one in self.kinds.values()} >= _ENTITIES
@@ -291,7 +287,7 @@ class Structure:
             return
         self._note_heading(identifier, element, self.kinds.get(type_id))
         name = self.kinds[type_id].name if type_id in self.kinds else ""
-        if fold(name) in MODELS.keys() - _REQUIREMENTS:
+        if fold(name) in RECORDS.keys() - _REQUIREMENTS:
             self.skipped[f"kind {shorten(name)}: it has the name of one of ours, but not its attributes"] += 1
 
     def _note_key(self, identifier: str, element: Element, type_id: str, kind: str) -> None:
@@ -381,7 +377,7 @@ _CHILD_OF = "child_of"
 _UNPLACED = "Objects without a specification"
 _SEPARATOR = " / "
 # the types that every database starts with; a record of one would replace its description
-_KNOWN_RELATIONS = {*kinds.ORDERING_RELATIONSHIPS, "relates_to", "conflicts_with"}
+_KNOWN_RELATIONS = {*model.ORDERING_RELATIONSHIPS, "relates_to", "conflicts_with"}
 _KNOWN_TYPES = {"Functional", "Non-Functional", "Business Rule", "Interface", "Data"}
 
 
@@ -393,14 +389,7 @@ class MakeId(Protocol):
 
 
 class ForeignObjects:
-    """Makes records.
-
-    Args:
-        structure: of the file.
-        skipped: takes how often each part that is not imported occurs, by name.
-        make_id: makes IDs.
-        add: takes the line and the fields of each record.
-    """
+    """Makes records."""
 
     def __init__(
         self,
@@ -458,8 +447,8 @@ class ForeignObjects:
                 path.append(self._structure.headings[place])
             place = self._structure.parents.get(place)
         title = _SEPARATOR.join(reversed(path))
-        if len(title) > kinds.TITLE_LENGTH:
-            title = f"…{title[1 - kinds.TITLE_LENGTH :]}"
+        if len(title) > model.TITLE_LENGTH:
+            title = f"…{title[1 - model.TITLE_LENGTH :]}"
         fields: dict[str, object] = {"kind": "user_story", "id": self._make_id(identifier), "title": title}
         values = self._read_values(element)
         heading = choose((*CHAPTERS, *TITLES), name_values(values))
@@ -560,13 +549,13 @@ def _join(text: str, rest: str) -> str | None:
 
 
 def _cut(title: str) -> str:
-    return title if len(title) <= kinds.TITLE_LENGTH else f"{title[: kinds.TITLE_LENGTH - 1]}…"
+    return title if len(title) <= model.TITLE_LENGTH else f"{title[: model.TITLE_LENGTH - 1]}…"
 
 
 def _split_title(title: str, text: str) -> tuple[str, str]:
     """Return a title of one line, and the text without what the title already says."""
     line = title.strip().split("\n", 1)[0]
     whole = title.strip() if title.strip() != text else ""
-    if len(line) > kinds.TITLE_LENGTH or (line != whole and whole):
+    if len(line) > model.TITLE_LENGTH or (line != whole and whole):
         text = "\n\n".join(one for one in (whole, text) if one)
-    return _cut(line), "" if text == line and len(line) <= kinds.TITLE_LENGTH else text
+    return _cut(line), "" if text == line and len(line) <= model.TITLE_LENGTH else text

@@ -11,9 +11,9 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import TextIO
 
-from quilt_mcp.requirements import kinds
+from quilt_mcp.requirements import model
+from quilt_mcp.requirements.model import LINKS, PARENTS, TABLES
 from quilt_mcp.requirements.tables import Values
-from quilt_mcp.requirements.transfer.records import LINKS, PARENTS, TABLES
 from quilt_mcp.requirements.transfer.reqif_xml import (
     ACCEPTANCE,
     DATATYPES,
@@ -62,7 +62,6 @@ class ReqifWriter:
         )
 
     def write(self, values: Mapping[str, object]) -> None:
-        """Write one record without the values that are None."""
         record = {name: _format(value) for name, value in values.items() if value is not None}
         if record["kind"] in _FIRST_KINDS:
             self._first.append(record)
@@ -74,7 +73,6 @@ class ReqifWriter:
             self._write_object(record)
 
     def finish(self) -> None:
-        """Write what follows the last record."""
         with closing(self._places):
             self._start_relations()
             self._put("</SPEC-RELATIONS>\n<SPECIFICATIONS>\n")
@@ -169,7 +167,7 @@ class ReqifWriter:
         self._has_relations = True
         self._put("</SPEC-OBJECTS>\n<SPEC-RELATIONS>\n")
         for requirement, criterion, time in self._places.execute("SELECT * FROM criteria ORDER BY rowid"):
-            ends = f"requirement-{requirement}", f"{kinds.ACCEPTANCE_CRITERIA.name}-{criterion}"
+            ends = f"requirement-{requirement}", f"{model.ACCEPTANCE_CRITERIA.name}-{criterion}"
             self._write_relation(f"criterion-{requirement}", time, ACCEPTANCE, ends, "")
 
     def _write_relationship(self, record: Values) -> None:
@@ -213,10 +211,10 @@ class ReqifWriter:
 
 def _find_place(record: Values) -> str:
     kind = record["kind"]
-    if kind not in kinds.BY_NAME:
+    if kind not in model.BY_NAME:
         return _LISTS
     parent = record.get(PARENTS[kind])
-    above = kinds.BY_NAME[kind].parent
+    above = model.BY_NAME[kind].parent
     return (f"{above}-{parent}" if above else f"{SPECIFICATION}{parent}") if parent else _DEFAULT
 
 

@@ -12,10 +12,8 @@ from typing import BinaryIO
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
-from quilt_mcp.requirements import kinds
-from quilt_mcp.requirements.transfer.files import COLUMNS
-from quilt_mcp.requirements.transfer.records import MODELS, PARENTS
-from quilt_mcp.requirements.transfer.rejections import Rejection, shorten
+from quilt_mcp.requirements.model import ENDS, FIELDS, PARENTS, RECORDS
+from quilt_mcp.requirements.transfer.records import Rejection, shorten
 
 _CHUNK = 65_536
 MOST_TAG_BYTES = 1_000_000
@@ -36,11 +34,7 @@ _TRUNCATED = {
 
 
 class UnreadableXML(Exception):
-    """The rest of the file cannot be read.
-
-    Attributes:
-        rejection: the line and the reason.
-    """
+    """The rest of the file cannot be read."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -49,15 +43,7 @@ class UnreadableXML(Exception):
 
 @dataclass(slots=True)
 class Element:
-    """An element without the namespaces of its name and attributes.
-
-    Attributes:
-        name: its name.
-        attributes: its attributes.
-        line: where it starts.
-        is_xhtml: whether it belongs to the text of an XHTML attribute.
-        content: its texts and elements, in order.
-    """
+    """An element without the namespaces of its name and attributes."""
 
     name: str
     attributes: dict[str, str]
@@ -67,15 +53,12 @@ class Element:
 
     @property
     def elements(self) -> Iterator["Element"]:
-        """The elements inside."""
         return (one for one in self.content if isinstance(one, Element))
 
     def find(self, name: str) -> "Element | None":
-        """Return the first element inside with this name."""
         return next((one for one in self.elements if one.name == name), None)
 
     def text(self) -> str:
-        """Return its own text without surrounding white space."""
         return "".join(one for one in self.content if isinstance(one, str)).strip()
 
 
@@ -94,15 +77,7 @@ class Handlers:
 
 
 def read_elements(file: BinaryIO, handlers: Handlers) -> Iterator[int]:
-    """Read a file. Yield the number of bytes of each part that was read.
-
-    Args:
-        file: the file, at its start.
-        handlers: take the elements.
-
-    Raises:
-        UnreadableXML: the file is not valid XML, is too large, or has a document type.
-    """
+    """Read a file. Yield the number of bytes of each part that was read."""
     reading = _Reading(handlers)
     done = 0
     while chunk := file.read(_CHUNK):
@@ -224,11 +199,7 @@ def pack(fields: Mapping[str, object]) -> str | None:
 
 
 def unpack(fields: dict[str, object], packed: str) -> None:
-    """Restore the texts that XML cannot contain, unless somebody has changed them since.
-
-    Raises:
-        ValueError: the packed texts are not valid.
-    """
+    """Restore the texts that XML cannot contain, unless somebody has changed them since."""
     special = json.loads(packed)
     if not isinstance(special, dict):
         raise TypeError("not an object")
@@ -307,26 +278,10 @@ DATATYPES = {
     "INTEGER": ' MIN="1" MAX="4"',
     "DATE": "",
 }
-_TYPES = {"priority": "INTEGER", "created_at": "DATE", "updated_at": "DATE"}
-_STANDARD_NAMES = {
-    "reference_id": "ReqIF.ForeignID",
-    "title": "ReqIF.Name",
-    "description": "ReqIF.Text",
-    "creator_id": "ReqIF.ForeignCreatedBy",
-    "author_id": "ReqIF.ForeignCreatedBy",
-    "created_at": "ReqIF.ForeignCreatedOn",
-    "updated_at": "ReqIF.ForeignModifiedOn",
-}
-"""The names that ReqIF tools recognise."""
-_NOT_ATTRIBUTES = {
-    "kind",
-    "id",
-    "acceptance_criteria_id",
-    "source_requirement_id",
-    "target_requirement_id",
-    "relationship_type_id",
-}
-"""Identifiers, types and relations have these values."""
+_TYPES = {"priority": "INTEGER", "time": "DATE"}
+"""The data types of the forms of fields. All others are STRING."""
+# relations have these values
+_NOT_ATTRIBUTES = {"id", "acceptance_criteria_id", *ENDS}
 
 CHAPTERS = ("reqif.chaptername", "object heading", "heading")
 TITLES = ("reqif.name", "title", "name", "summary", "object short text")
@@ -357,17 +312,15 @@ def name_values(values: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def choose(names: Iterable[str], named: Mapping[str, str]) -> str:
-    """Return the first name that has a value; empty if none has one."""
     return next((name for name in names if named.get(name)), "")
 
 
 def fields_of(kind: str) -> dict[str, str]:
     """Return the fields of a kind that are attributes, with their data types."""
-    left_out = _NOT_ATTRIBUTES | {PARENTS.get(kind, ""), "title" if kind == kinds.ACCEPTANCE_CRITERIA.name else ""}
-    names = [name for name in COLUMNS if name in MODELS[kind].model_fields and name not in left_out]
-    return {name: _TYPES.get(name, "STRING") for name in [*names, PACKED]}
+    left_out = _NOT_ATTRIBUTES | {PARENTS.get(kind, "")}
+    fields = [one for name, one in FIELDS.items() if name in RECORDS[kind].fields and name not in left_out]
+    return {one.name: _TYPES.get(one.form, "STRING") for one in fields} | {PACKED: "STRING"}
 
 
 def name_field(field: str) -> str:
-    """Return the name of an attribute for people and other tools."""
-    return _STANDARD_NAMES.get(field, field)
+    return (FIELDS[field].reqif if field in FIELDS else "") or field

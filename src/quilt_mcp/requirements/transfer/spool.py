@@ -19,7 +19,7 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import Connection, select
 
 from quilt_mcp.core.errors import ResourceExecutionError
-from quilt_mcp.requirements import kinds
+from quilt_mcp.requirements.model import AUTHORS, NAMES, PARENTS, RECORDS, TABLES, TIMES
 from quilt_mcp.requirements.tables import (
     Values,
     acceptance_criteria,
@@ -28,23 +28,11 @@ from quilt_mcp.requirements.tables import (
     requirements,
 )
 from quilt_mcp.requirements.transfer.files import Numbered
-from quilt_mcp.requirements.transfer.records import MODELS, PARENTS, TABLES, FieldValues, parse_record
-from quilt_mcp.requirements.transfer.rejections import InvalidRecord, Rejections
+from quilt_mcp.requirements.transfer.records import FieldValues, InvalidRecord, Rejections, parse_record
 from quilt_mcp.requirements.writing import new_id
 
-NAMES = {
-    "users": "username",
-    "projects": "name",
-    "requirement_types": "name",
-    "relationship_types": "name",
-    **{kind.table: "reference_id" for kind in kinds.KINDS},
-}
-"""For each table that fields refer to, the unique column that people use instead of the ID."""
-AUTHORS = {kind.name: kind.author_column for kind in kinds.KINDS} | {"relationship": "created_by"}
-"""The field with the author of a record, by kind."""
 BATCH = 500
 _PAGES = -50_000  # 50 MB of the spool are kept in memory
-_TIMES = ("created_at", "updated_at")
 _TABLES = f"""
     PRAGMA cache_size = {_PAGES};
     PRAGMA journal_mode = OFF;
@@ -86,9 +74,6 @@ class Key(NamedTuple):
 class Spool:
     """The records of one import. Close it at the end.
 
-    Args:
-        max_pages: the maximum size, in pages of SQLite; None does not limit it.
-
     Attributes:
         connection: to the temporary database, for the checks.
         counts: the number of records by kind.
@@ -104,7 +89,6 @@ class Spool:
         self.lacks_author = False
 
     def close(self) -> None:
-        """Remove the records."""
         self.connection.close()
 
     def add(self, record: Numbered, rejections: Rejections) -> None:
@@ -120,13 +104,12 @@ class Spool:
         number = self.connection.execute(insertion, (kind, line, _dump(values))).lastrowid
         for column in list_unique(TABLES[kind]):
             if column in given:
-                before = self._add_key(TABLES[kind], column, given[column], values["id"], line, number)
+                before = self.add_key(TABLES[kind], column, given[column], values["id"], line, number)
                 if before:
                     rejections.add(line, column, f"Duplicate of line {before}. Change or remove one of the two.")
 
     def note_author(self, values: FieldValues) -> None:
-        """Remember if a record has no author."""
-        author = AUTHORS.get(values["kind"])
+        author = find_author(values["kind"])
         self.lacks_author |= author is not None and author not in values
 
     def add_refused(self, line: int, fields: object) -> None:
@@ -137,9 +120,9 @@ class Spool:
         for column in list_unique(table):
             value = fields.get(column)
             if isinstance(value, str) and column != "email" and value.isprintable():  # lone surrogates are not
-                self._add_key(table, column, value, new_id(), line, None)
+                self.add_key(table, column, value, new_id(), line, None)
 
-    def _add_key(  # noqa: PLR0917 - the columns of the table
+    def add_key(  # noqa: PLR0917 - the columns of the table
         self, table: str, column: str, key: str, row_id: str, line: int | None, number: int | None
     ) -> int | None:
         """Add a unique value. Return the line of the record that has it already."""
@@ -150,7 +133,6 @@ class Spool:
         return int(found.fetchone()[0] or 0)
 
     def has_given_id(self, table: str, row_id: str) -> bool:
-        """Return whether a record of the file has this ID. Those without one have a new ID."""
         return bool(self.find_given_ids(table, [row_id]))
 
     def find_given_ids(self, table: str, ids: Iterable[str]) -> set[str]:
@@ -168,26 +150,22 @@ class Spool:
         self.mark_stored(table, row_id)
 
     def mark_stored(self, table: str, *ids: str) -> None:
-        """Remember that the database has rows with these IDs, which the file contains too."""
         rows = ((table, row_id) for row_id in ids)
         self.connection.executemany("INSERT OR IGNORE INTO stored VALUES (?, ?)", rows)
 
     def find_stored(self, table: str, ids: Iterable[str]) -> set[str]:
-        """Return which of these rows the database has."""
         statement = "SELECT id FROM stored WHERE place = ? AND id IN (SELECT value FROM json_each(?))"
         return {row_id for (row_id,) in self.connection.execute(statement, (table, json.dumps(list(ids))))}
 
     def add_stored(self, table: str, row_id: str, name: str) -> None:
         """Add a row of the database that records refer to. What the file says about the same values comes first."""
-        self._add_key(table, "id", row_id, row_id, None, None)
-        self._add_key(table, NAMES[table], name, row_id, None, None)
+        self.add_key(table, "id", row_id, row_id, None, None)
+        self.add_key(table, NAMES[table], name, row_id, None, None)
 
     def add_criteria(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Add acceptance criteria with their user stories."""
         self.connection.executemany("INSERT OR IGNORE INTO criteria VALUES (?, ?)", rows)
 
     def find_stories(self, criteria: Iterable[str]) -> dict[str, str]:
-        """Return the user stories of acceptance criteria."""
         statement = "SELECT id, story FROM criteria WHERE id IN (SELECT value FROM json_each(?))"
         return dict(self.connection.execute(statement, (json.dumps(list(criteria)),)).fetchall())
 
@@ -199,10 +177,6 @@ class Spool:
         ends = "source = ? AND target = ? AND type = ?"
         found: int | None = self.connection.execute(f"SELECT line FROM edges WHERE {ends}", edge).fetchone()[0]  # noqa: S608 - constants
         return found
-
-    def add_member(self, user: str, project: str, line: int, number: int) -> int | None:
-        """Add a membership. Return the line of the same membership in the file, if it was added before."""
-        return self._add_key("project_members", "member", f"{user} {project}", "", line, number)
 
     def find_ids(self, table: str, values: Iterable[str]) -> dict[str, str]:
         """Return the IDs of the records with these IDs or names. An ID comes before a name that looks like it."""
@@ -222,7 +196,6 @@ class Spool:
         return int(self.connection.execute(statement, (f"{table}.reference_id",)).fetchone()[0] or 0)
 
     def list_keys(self, place: str) -> Iterator[list[Key]]:
-        """Yield the unique values that the file contains, in batches."""
         statement = (
             "SELECT key, id, line, number FROM keys WHERE place = ? AND key > ? AND number > 0 ORDER BY key LIMIT ?"
         )
@@ -243,7 +216,6 @@ class Spool:
         yield from self.connection.execute(statement, (f"{table}.id", f"{other}.id"))
 
     def list_records(self, kind: str) -> Iterator[list[Spooled]]:
-        """Yield the records of a kind in the order of the file, in batches."""
         self.connection.execute("CREATE INDEX IF NOT EXISTS records_of_kind ON records (kind, number)")
         statement = "SELECT number, line, fields FROM records WHERE kind = ? AND number > ? ORDER BY number LIMIT ?"
         after = 0
@@ -252,26 +224,20 @@ class Spool:
             after = rows[-1][0]
 
     def replace(self, records: Iterable[Spooled]) -> None:
-        """Write records with changed values again."""
         changed = ((_dump(one.values), one.number) for one in records)
         self.connection.executemany("UPDATE records SET fields = ? WHERE number = ?", changed)
 
 
+def find_author(kind: str) -> str | None:
+    return next((name for name in AUTHORS if name in RECORDS[kind].fields), None)
+
+
 def list_unique(table: str) -> list[str]:
-    """Return the columns of a table with unique values."""
     return [column for column in ("id", NAMES.get(table), "email" if table == "users" else None) if column]
 
 
 @contextmanager
 def open_spool(max_pages: int | None = None) -> Iterator[Spool]:
-    """Open a spool, and close it at the end.
-
-    Args:
-        max_pages: as for `Spool`.
-
-    Raises:
-        ResourceExecutionError: there is no room for it.
-    """
     try:
         with closing(Spool(max_pages)) as spool:
             yield spool
@@ -293,7 +259,7 @@ def normalize(value: str) -> str | None:
 
 def _load(fields: str) -> FieldValues:
     values: FieldValues = from_json(fields, cache_strings="keys")
-    return values | {name: datetime.fromisoformat(values[name]) for name in _TIMES if name in values}
+    return values | {name: datetime.fromisoformat(values[name]) for name in TIMES if name in values}
 
 
 def _dump(values: FieldValues) -> str:
@@ -304,13 +270,7 @@ RELATIONSHIPS = requirement_relationships.name
 
 
 def complete_records(connection: Connection, spool: Spool, rejections: Rejections) -> None:
-    """Give records the values of their rows for the fields that they do not have. Check that others have all fields.
-
-    Args:
-        connection: of the transaction that will write the records.
-        spool: the records, which `match_records` has compared with the database. Their values change.
-        rejections: takes the new records that are not complete.
-    """
+    """Give records the values of their rows for the fields that they do not have. Check that others have all fields."""
     spool.lacks_author = False
     for kind in TABLES:
         for records in spool.list_records(kind) if spool.counts[kind] else ():
@@ -379,19 +339,13 @@ def check_criteria(connection: Connection, spool: Spool, rejections: Rejections)
             rejections.add(lines[criterion], "user_story_id", reason)
 
 
-def list_fields(kind: str) -> set[str]:
-    """Return the fields of a kind that are columns of its table. Only epics have a project of their own."""
-    columns = metadata.tables[TABLES[kind]].c
-    return {name for name in MODELS[kind].model_fields if name in columns}
-
-
 def _name_ends(values: Values) -> tuple[str, str, str]:
     return values["source_requirement_id"], values["target_requirement_id"], values["relationship_type_id"]
 
 
 def _merge(values: FieldValues, row: Values) -> None:
     left_out = {PARENTS[values["kind"]]} if "parent" in values else set()
-    for name in list_fields(values["kind"]) - left_out - values.keys():
+    for name in set(RECORDS[values["kind"]].fields) - left_out - values.keys():
         values[name] = row[name]
     _remove_nulls(values)
 

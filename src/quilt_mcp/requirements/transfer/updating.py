@@ -1,19 +1,19 @@
 """The changes that an import makes in the database: updates, deletions, and the numbers of both."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Connection, Table, bindparam, delete, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Table, delete, select, update
 
-from quilt_mcp.requirements import kinds, tables
+from quilt_mcp.requirements import model, tables
+from quilt_mcp.requirements.model import LINKS, NAMES, RECORDS, TABLES
 from quilt_mcp.requirements.tables import AnyRow, Values, metadata
-from quilt_mcp.requirements.transfer.records import LINKS, TABLES
-from quilt_mcp.requirements.transfer.rejections import Rejections
-from quilt_mcp.requirements.transfer.spool import BATCH, NAMES, Spool, Spooled, list_fields, read_rows
-from quilt_mcp.requirements.writing import update_entities
+from quilt_mcp.requirements.transfer.records import Rejections
+from quilt_mcp.requirements.transfer.spool import BATCH, Spool, Spooled, read_rows
+from quilt_mcp.requirements.writing import update_entities, update_rows
 
 MOST_LISTED = 1000
 """The maximum number of changed records in a report. The others are only counted."""
@@ -44,15 +44,7 @@ class Change(NamedTuple):
 
 @dataclass
 class Changes:
-    """Collects changes.
-
-    Attributes:
-        created: the number of new records by kind.
-        updated: the number of changed records by kind.
-        unchanged: the number of records by kind that are equal to their rows.
-        deleted: the number of deleted rows by kind.
-        first: the first changes, in the order in which they are written.
-    """
+    """Collects changes."""
 
     created: Counter[str] = field(default_factory=Counter)
     updated: Counter[str] = field(default_factory=Counter)
@@ -62,11 +54,9 @@ class Changes:
 
     @property
     def count(self) -> int:
-        """The number of all changes."""
         return self.created.total() + self.updated.total() + self.deleted.total()
 
     def add(self, change: Change) -> None:
-        """Add a change."""
         counts = {"created": self.created, "updated": self.updated, "deleted": self.deleted}
         counts[change.action][change.kind] += 1
         if len(self.first) < MOST_LISTED:
@@ -74,7 +64,7 @@ class Changes:
 
 
 # children before their parents; users, projects and types are never deleted
-_DELETABLE = ("relationship", *(kind.name for kind in reversed(kinds.KINDS)))
+_DELETABLE = ("relationship", *(kind.name for kind in reversed(model.KINDS)))
 _relationships, _requirements = tables.requirement_relationships.c, tables.requirements.c
 _REFERRERS: dict[str, tuple[Column[str], ...]] = {
     "epic": (tables.user_stories.c.epic_id,),
@@ -88,14 +78,7 @@ _REFERRERS: dict[str, tuple[Column[str], ...]] = {
 
 @dataclass(frozen=True)
 class Deleter:
-    """Deletes rows.
-
-    Attributes:
-        connection: of a transaction of `Database.writing`, after the records were written.
-        spool: the records.
-        rejections: takes the rows that others refer to.
-        changes: takes what is deleted.
-    """
+    """Deletes rows."""
 
     connection: Connection
     spool: Spool
@@ -180,14 +163,7 @@ _STALE = (
 
 @dataclass(frozen=True)
 class Updater:
-    """Updates the rows of records.
-
-    Attributes:
-        connection: of a transaction of `Database.writing`.
-        spool: records that agree with each other and with the database.
-        rejections: takes records that are older than their rows.
-        changes: takes what changes.
-    """
+    """Updates the rows of records."""
 
     connection: Connection
     spool: Spool
@@ -207,10 +183,10 @@ class Updater:
                 self._note(record, row, values)
             else:
                 self.changes.unchanged[kind] += 1
-        if entity := kinds.BY_NAME.get(kind):
+        if entity := model.BY_NAME.get(kind):
             update_entities(self.connection, entity, changed)
         else:
-            _write(self.connection, TABLES[kind], changed)
+            update_rows(self.connection, metadata.tables[TABLES[kind]], changed)
         return [one for one in records if one.values.get("id", "") not in rows]
 
     def update_members(self, records: list[Spooled]) -> list[Spooled]:
@@ -236,7 +212,6 @@ class Updater:
         return new
 
     def note_created(self, kind: str, records: list[Spooled]) -> None:
-        """Add new records to the changes."""
         if kind != "member":
             self.spool.mark_stored(TABLES[kind], *(one.values["id"] for one in records))
         for one in records:
@@ -244,7 +219,6 @@ class Updater:
             self.changes.add(Change("created", one.line, kind, name, []))
 
     def _describe(self, values: Values) -> str:
-        """Return the name of a new record."""
         if values["kind"] == "member":
             return " in ".join([self._name(LINKS[one], values[one]) for one in ("user_id", "project_id")])
         if values["kind"] == "relationship":
@@ -256,7 +230,7 @@ class Updater:
     def _compare(self, record: Spooled, row: Values) -> Values:
         """Return the values to write. A record that is older than its row is rejected if it differs."""
         values = record.values
-        compared = list_fields(values["kind"]) - {"id", "updated_at"}
+        compared = set(RECORDS[values["kind"]].fields) - {"id", "updated_at"}
         changed = {name: values.get(name) for name in compared if values.get(name) != row[name]}
         if "updated_at" not in row:
             return changed
@@ -290,17 +264,3 @@ class Updater:
         columns = metadata.tables[table].c
         name = self.connection.scalar(select(columns[NAMES[table]]).where(columns.id == row_id))
         return str(name or row_id)
-
-
-def _write(connection: Connection, table: str, changed: list[tuple[Values, Values]]) -> None:
-    for names, rows in _group(changed):
-        columns = metadata.tables[table].c
-        statement = update(metadata.tables[table]).where(columns.id == bindparam("row"))
-        connection.execute(statement.values({name: bindparam(f"new_{name}") for name in names}), rows)
-
-
-def _group(changed: list[tuple[Values, Values]]) -> Iterator[tuple[tuple[str, ...], list[Values]]]:
-    groups: dict[tuple[str, ...], list[Values]] = defaultdict(list)
-    for row, values in changed:
-        groups[tuple(sorted(values))].append({"row": row["id"], **{f"new_{name}": one for name, one in values.items()}})
-    yield from groups.items()

@@ -4,48 +4,48 @@ Each count and each page is an anti-join over an index: of the children's parent
 `acceptance_criteria_id`, or of the primary key. An entity that the caller may not see counts as absent.
 """
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from sqlalchemy import ColumnElement, Table, exists, select
+from sqlalchemy import ColumnElement, Table, exists, literal, literal_column, select, tuple_, union_all
 
 from quilt_mcp.core import cursors
-from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
-from quilt_mcp.requirements.answers import BriefEntity, Coverage, Gap, ProjectName
-from quilt_mcp.requirements.conditions import restrict
-from quilt_mcp.requirements.kinds import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
+from quilt_mcp.core.answers import iso
+from quilt_mcp.core.cursors import Page
+from quilt_mcp.core.errors import NotFound
+from quilt_mcp.requirements.answers import BriefEntity, Change, Coverage, Gap, ProjectName
+from quilt_mcp.requirements.conditions import Conditions, Selection, hide, restrict
+from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
 from quilt_mcp.requirements.parameters import CATEGORIES, EntityId
-from quilt_mcp.requirements.projects import find_project, make_unknown_project
-from quilt_mcp.requirements.reads import Reader, build_brief
-from quilt_mcp.requirements.tables import BY_KIND, acceptance_criteria, epics, requirements, user_stories
+from quilt_mcp.requirements.reads import Reader, brief_columns, build_brief, find_project, make_unknown_project
+from quilt_mcp.requirements.selecting import DEFAULT, Mark, decode_mark, encode_mark
+from quilt_mcp.requirements.tables import (
+    BY_KIND,
+    AnyRow,
+    Statement,
+    acceptance_criteria,
+    epics,
+    requirements,
+    user_stories,
+)
 
 FIRST = 5
 """The number of entities that are shown of each category if none is asked for."""
 
-Conditions = list[ColumnElement[bool]]
-
 
 @dataclass(frozen=True)
 class Filter:
-    """The limits of the answer, besides the rights of the caller.
-
-    Attributes:
-        epic: an epic and its descendants; None for all epics.
-        project: a project; None for all projects.
-    """
+    """The limits of the answer, besides the rights of the caller."""
 
     epic: BriefEntity | None = None
     project: ProjectName | None = None
 
     @property
     def ids(self) -> tuple[str | None, str | None]:
-        """The IDs of the epic and of the project."""
         return self.epic and self.epic["id"], self.project and self.project["id"]
 
     def limit(self, kind: Kind) -> Conditions:
-        """Return the WHERE conditions for the entities of a kind."""
         table = BY_KIND[kind.name]
         conditions: Conditions = [table.c.project_id == self.project["id"]] if self.project else []
         if self.epic is None:
@@ -92,16 +92,6 @@ _NEEDS_ROWS = {"requirements_without_criterion", "orphans"}
 
 
 def find_filter(reader: Reader, epic: EntityId | None, project: str | None) -> Filter:
-    """Find what to limit the answer to.
-
-    Args:
-        reader: reads for the caller.
-        epic: the ID of an epic.
-        project: the ID or the name of a project.
-
-    Raises:
-        NotFound: the caller sees no such epic or project, or the epic is in another project.
-    """
     if project is not None and reader.is_existing:
         raise make_unknown_project(project)
     found = None if project is None else find_project(reader, project)
@@ -127,26 +117,13 @@ def read_coverage(
     cursor: str | None,
     is_page: bool,
 ) -> Coverage:
-    """Read what is missing.
-
-    Args:
-        reader: reads for the caller.
-        categories: the categories to read.
-        limited: what the answer is limited to.
-        limit: the number of entities to show of each category.
-        cursor: of the page, if there is one category.
-        is_page: whether one category was asked for.
-
-    Raises:
-        InvalidTemplateVariable: the cursor is not valid.
-    """
     gaps: list[Gap] = []
     following: str | None = None
-    counter = _Counter(reader, limited)
+    totals: dict[Kind, int] = {}  # each is counted once
     for category in categories:
         tag = cursors.compute_tag("coverage", category, limited.ids, reader.scope)
-        gap, end = _read_gap(reader, category, limited, _parse_position(cursor, tag), limit, counter)
-        following = cursors.encode(str(end), tag) if end else None
+        gap, end = _read_gap(reader, category, limited, _parse_position(cursor, tag), limit, totals)
+        following = cursors.encode(f"{end.count} {end.total} {end.key}", tag) if end else None
         if following:
             gap["rest"] = _make_uri(category, limited, following, limit if is_page else None)
         gaps.append(gap)
@@ -160,33 +137,24 @@ def read_coverage(
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """Where a page starts. The numbers were counted for the first page.
-
-    Attributes:
-        count: the number of entities of the category.
-        total: the number of entities that could belong to it.
-        key: of the last entity before the page: the place of its kind, and its ID.
-    """
+    """Where a page starts. The numbers were counted for the first page."""
 
     count: int
+    """The number of entities of the category."""
     total: int
+    """The number of entities that could belong to it."""
     key: str
+    """Of the last entity before the page: the place of its kind, and its ID."""
 
-    def __str__(self) -> str:
-        return f"{self.count} {self.total} {self.key}"
+
+_POSITION = r"[0-9]{1,9} [0-9]{1,9} [0-9][0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 def _parse_position(cursor: str | None, tag: str) -> _Position | None:
     if not cursor:
         return None
-    text = cursors.decode(cursor, tag)
-    match = re.fullmatch(r"([0-9]{1,9}) ([0-9]{1,9}) ([0-9][0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})", text)
-    if match is None:
-        raise InvalidTemplateVariable(
-            "The cursor is not valid for this list.",
-            suggested_actions=["Start without a cursor, and pass each next_cursor unchanged."],
-        )
-    return _Position(int(match[1]), int(match[2]), match[3])
+    count, total, key = cursors.decode(cursor, tag, _POSITION).split(" ")
+    return _Position(int(count), int(total), key)
 
 
 def _read_gap(  # noqa: PLR0917 - one caller
@@ -195,16 +163,22 @@ def _read_gap(  # noqa: PLR0917 - one caller
     limited: Filter,
     position: _Position | None,
     limit: int,
-    counter: "_Counter",
+    totals: dict[Kind, int],
 ) -> tuple[Gap, _Position | None]:
     """Return the gaps of one category, and the position of the next page; None if this is the last page."""
     conditions = {kind: [*limited.limit(kind), lacks] for kind, lacks in _CONDITIONS[category](reader).items()}
     if position:
         count, total = position.count, position.total
     else:
-        total = sum([counter.count_all(kind) for kind in conditions])
+        for kind in conditions.keys() - totals.keys():
+            totals[kind] = reader.count_entities(kind, limited.limit(kind))
+        total = sum([totals[kind] for kind in conditions])
         needs_rows = category in _NEEDS_ROWS
-        count = sum([counter.count(kind, lacks, needs_rows=needs_rows) for kind, lacks in conditions.items()])
+        counts = [
+            _count(reader, limited, kind, lacks, totals[kind], needs_rows=needs_rows)
+            for kind, lacks in conditions.items()
+        ]
+        count = sum(counts)
     found: list[tuple[str, BriefEntity]] = []
     for kind, of_kind in conditions.items() if count else ():
         if len(found) <= limit:
@@ -220,36 +194,15 @@ def _read_gap(  # noqa: PLR0917 - one caller
     return gap, _Position(count, total, found[limit - 1][0]) if len(found) > limit else None
 
 
-class _Counter:
-    """Counts the entities that an answer is limited to. Each total is counted once."""
+def _count(reader: Reader, limited: Filter, kind: Kind, conditions: Conditions, total: int, *, needs_rows: bool) -> int:
+    """Return the number of entities of a kind that meet conditions.
 
-    def __init__(self, reader: Reader, limited: Filter) -> None:
-        self._reader = reader
-        self._limited = limited
-        self._totals: dict[Kind, int] = {}
-
-    def count_all(self, kind: Kind) -> int:
-        """Return the number of all of a kind."""
-        if kind not in self._totals:
-            self._totals[kind] = self._reader.count_entities(kind, self._limited.limit(kind))
-        return self._totals[kind]
-
-    def count(self, kind: Kind, conditions: Conditions, *, needs_rows: bool) -> int:
-        """Return the number of those of a kind that meet these conditions.
-
-        If that needs whole rows, SQLite reads the rows of a caller who sees many of them in their order. It would
-        otherwise read them project by project, which takes several times as long as for an administrator.
-        """
-        by_index = not (needs_rows and self._has_scope and self._sees_many(kind))
-        return self._reader.count_entities(kind, conditions, by_index=by_index)
-
-    @property
-    def _has_scope(self) -> bool:
-        """Whether the projects of the caller are the only limit."""
-        return self._reader.scope.projects is not None and self._limited == Filter()
-
-    def _sees_many(self, kind: Kind) -> bool:
-        return self._reader.sees_many(kind, self.count_all(kind))
+    If that needs whole rows, SQLite reads the rows of a caller who sees many of them in their order. It would otherwise
+    read them project by project, which takes several times as long as for an administrator.
+    """
+    is_scope = reader.scope.projects is not None and limited == Filter()
+    by_index = not (needs_rows and is_scope and reader.sees_many(kind, total))
+    return reader.count_entities(kind, conditions, by_index=by_index)
 
 
 def _read_kind(
@@ -274,3 +227,75 @@ def _make_uri(category: str, limited: Filter, cursor: str, limit: int | None) ->
         "limit": limit,
     }
     return f"requirements://coverage?{urlencode({name: value for name, value in parameters.items() if value})}"
+
+
+_SHOWN = {"id", "reference_id", "title", "status"}
+
+
+def read_changes(
+    reader: Reader, selection: Selection, kinds: Sequence[Kind], cursor: str | None, limit: int
+) -> Page[Change]:
+    """Read a page of changes of entities of some kinds. Of the selection, only the projects and the time count.
+
+    If few entities are in the projects, they are found by their project and sorted. Else the index of their times has
+    the order. The number of all is counted for the first page.
+    """
+    tag = cursors.compute_tag("changes", [kind.name for kind in kinds], selection, reader.scope)
+    mark = decode_mark(cursor, "updated_at", tag)
+    is_limited = bool(selection.project_ids) or reader.scope.projects is not None
+    lead = "project_id" if is_limited and not selection.updated_since else "updated_at"
+    counts = (reader.count(BY_KIND[kind.name], _limit(reader, selection, kind, lead)) for kind in kinds)
+    total = mark.total if mark else sum(counts)
+    lead = lead if total <= DEFAULT.few_rows else "updated_at"
+    branches = [_select_changes(reader, selection, kind, lead, mark, limit + 1).subquery() for kind in kinds]
+    merged = union_all(*map(select, branches)).subquery("changes")
+    order = (merged.c.updated_at.desc(), merged.c.id.desc())
+    rows = reader.execute(select(merged).order_by(*order).limit(limit + 1))
+    shown = rows[:limit]
+    last = encode_mark(Mark(shown[-1].id, shown[-1].updated_at, total), tag) if len(rows) > limit else None
+    return Page([_build(row) for row in shown], total, last)
+
+
+def _select_changes(  # noqa: PLR0917 - one caller
+    reader: Reader, selection: Selection, kind: Kind, lead: str, mark: Mark | None, limit: int
+) -> Statement:
+    """Return the SELECT of the last changed entities of a kind."""
+    table = BY_KIND[kind.name]
+    order = (table.c.updated_at, table.c.id)
+    statement = select(
+        *(column for column in brief_columns(kind) if column.key in _SHOWN),
+        literal_column(f"{KINDS.index(kind)}").label("kind"),
+        table.c.created_at,
+        table.c.updated_at,
+        reader.name_of(table, f"{kind.author_column.removesuffix('_id')}_name").label("created_by"),
+    ).where(*_limit(reader, selection, kind, lead))
+    if mark:
+        last = (literal(mark.value, table.c.updated_at.type), literal(mark.row_id, table.c.id.type))
+        statement = statement.where(tuple_(*order) < tuple_(*last))
+    return statement.order_by(*(column.desc() for column in order)).limit(limit)
+
+
+def _limit(reader: Reader, selection: Selection, kind: Kind, lead: str) -> Conditions:
+    """Return the conditions for the entities of a kind. SQLite uses only the indexes that start with `lead`."""
+    table = BY_KIND[kind.name]
+    hidden = {column.name for column in table.c} - {lead}
+    conditions = selection.limit(kind, reader.dialect, hidden=hidden) or []
+    if reader.scope.projects is not None:
+        project = hide(table.c.project_id, reader.dialect) if "project_id" in hidden else table.c.project_id
+        conditions += restrict(project, reader.scope, reader.dialect)
+    # without a time, which only the earlier system allows, nothing is known about a change
+    return [*conditions, *([table.c.updated_at.is_not(None)] if reader.is_existing else [])]
+
+
+def _build(row: AnyRow) -> Change:
+    kind = KINDS[int(row.kind)]
+    return {
+        "reference_id": row.reference_id,
+        "type": kind.name,
+        "title": row.title,
+        "status": row.status,
+        "change": "created" if row.created_at == row.updated_at else "updated",
+        "at": iso(row.updated_at),
+        "created_by": row.created_by,
+        "uri": f"requirements://{kind.segment}/{row.reference_id}",
+    }

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
-from quilt_mcp.requirements.kinds import BY_PREFIX, DESCRIPTION_LENGTH, format_reference
+from quilt_mcp.requirements.model import BY_PREFIX, DESCRIPTION_LENGTH, format_reference
 
 QUERY_LENGTH = 512
 """Maximum number of characters in a query."""
@@ -58,12 +58,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The terms of one alternative.
-
-    Attributes:
-        required: terms that must all occur in an entity; at least one.
-        excluded: terms that must not occur.
-    """
+    """The terms of one alternative."""
 
     required: tuple[Term, ...]
     excluded: tuple[Term, ...] = ()
@@ -83,11 +78,9 @@ class ParsedQuery:
 
     @property
     def has_excluded(self) -> bool:
-        """Whether it has excluded terms."""
         return any(group.excluded for group in self.groups)
 
     def without_excluded(self) -> "ParsedQuery":
-        """Return the query without its excluded terms."""
         return ParsedQuery(tuple(Group(group.required) for group in self.groups), self.references)
 
 
@@ -112,12 +105,6 @@ def parse_reference(query: str) -> str | None:
 
 
 def parse_query(query: str) -> ParsedQuery:
-    """Parse a query.
-
-    Raises:
-        InvalidTemplateVariable: it is too long, has too many terms, an unclosed quotation mark, an OR without words on
-            both sides, or no required terms.
-    """
     if len(query) > QUERY_LENGTH:
         raise _refuse(f"It has {len(query)} characters; the maximum is {QUERY_LENGTH}.")
     text = query.translate(_STRAIGHT_QUOTES)

@@ -6,11 +6,10 @@ Scores of SQLite and PostgreSQL cannot be compared; tiers can. The database of t
 """
 
 import re
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from sqlalchemy import (
     CTE,
@@ -42,11 +41,10 @@ from quilt_mcp.core.cursors import parse_limit
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements.answers import SearchPage, SearchResult
-from quilt_mcp.requirements.conditions import Conditions, Selection, restrict
-from quilt_mcp.requirements.kinds import KINDS, Kind
+from quilt_mcp.requirements.conditions import Conditions, Scope, Selection, restrict
+from quilt_mcp.requirements.model import KINDS, Kind
 from quilt_mcp.requirements.reads import Reader
-from quilt_mcp.requirements.search.index import UNFILTERED, Limits, make_limits
-from quilt_mcp.requirements.search.text import (
+from quilt_mcp.requirements.search_text import (
     GAP,
     UNSPACED,
     Group,
@@ -56,7 +54,9 @@ from quilt_mcp.requirements.search.text import (
     compile_fts5,
     compile_tsquery,
 )
-from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, Id, Statement, Time
+from quilt_mcp.requirements.selecting import DEFAULT
+from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, AnyRow, Id, Statement, Time
+from quilt_mcp.requirements.writing import make_facet
 
 DEFAULT_LIMIT = 50
 MAX_LIMIT = 100
@@ -65,61 +65,18 @@ EXACT_REFERENCE, IN_TITLE, ANYWHERE = 0, 1, 2
 _SHOWN = ("title", "description", "priority", "status", "created_at")
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """An entity that matches.
+class Found(NamedTuple):
+    """A page of hits, the best first. They have the columns that `_select_page` selects."""
 
-    Attributes:
-        kind: the name of its kind, such as "user_story".
-        title: None for an acceptance criterion, as are priority and status.
-        created_at: None only in a database of the earlier requirements system.
-        tier: EXACT_REFERENCE, IN_TITLE or ANYWHERE.
-        score: the score of the database; higher is better. Comparable only within one tier, query and database.
-    """
-
-    kind: str
-    entity_id: str
-    reference_id: str
-    title: str | None
-    description: str | None
-    priority: int | None
-    status: str | None
-    created_at: datetime | None
-    tier: int
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A page of hits.
-
-    Attributes:
-        hits: the best first.
-        total: the number of matches, at most the cap.
-        total_is_exact: False if there are more matches than the cap.
-        next_offset: the offset of the next page; None on the last page.
-    """
-
-    hits: list[Hit]
+    hits: list[AnyRow]
     total: int
+    """The number of matches, at most the cap."""
     total_is_exact: bool
     next_offset: int | None
+    """The offset of the next page; None on the last page."""
 
 
 def rank(connection: Connection, candidates: Sequence[Statement], *, limit: int, offset: int, cap: int) -> Found:
-    """Rank candidates. Return a page of them.
-
-    Args:
-        connection: to the database.
-        candidates: selects of kind, entity_id, reference_id, tier and score, each of at most cap + 1 rows. Without
-            selects, nothing is found.
-        limit: hits per page, 1 to 100.
-        offset: position of the first hit of the page in the ranking, from 0 to the cap.
-        cap: maximum number of hits that can be paged through.
-
-    Raises:
-        InvalidTemplateVariable: the limit or the offset is out of bounds.
-    """
     if not (1 <= limit <= MAX_LIMIT and 0 <= offset <= cap):
         raise InvalidTemplateVariable(
             "The cursor is past the last result.",
@@ -131,7 +88,7 @@ def rank(connection: Connection, candidates: Sequence[Statement], *, limit: int,
     with calling("sql", "search"):
         rows = connection.execute(_select_page(candidates, min(limit, cap - offset), offset)).all()
     number = rows[0].number
-    hits = [Hit(*row[1:]) for row in rows if row.entity_id is not None]
+    hits = [row for row in rows if row.entity_id is not None]
     following = offset + len(hits)
     more = bool(hits) and following < min(number, cap)
     return Found(hits, min(number, cap), number <= cap, following if more else None)
@@ -170,6 +127,38 @@ def _coalesce(name: str) -> ColumnElement[object]:
 _COALESCED = [_coalesce(name) for name in _SHOWN]
 
 
+UNFILTERED = Selection()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The filters of a search, apart from the words."""
+
+    scope: Scope
+    facets: Sequence[Sequence[str]] = ()
+    updated_since: datetime | None = None
+
+
+def make_limits(
+    scope: Scope, selection: Selection = UNFILTERED, *, most_projects: int = DEFAULT.most_projects
+) -> Limits | None:
+    """Return the limits of a search by a caller; None if no entity is within them."""
+    if selection.project_ids:
+        scope = Scope(scope.caller, selection.project_ids)
+    wanted: list[tuple[str, Iterable[object]]] = [
+        ("status", selection.status),
+        ("priority", selection.priority),
+        ("assignee_id", selection.assignee_ids),
+        ("type_id", selection.type_ids),
+    ]
+    if scope.projects and len(scope.projects) <= most_projects:
+        wanted.append(("project_id", scope.projects))
+    if (selection.includes_unassigned and not selection.assignee_ids) or scope.projects == ():
+        return None  # every entity with a status has an assignee
+    facets = [[make_facet(column, value) for value in values] for column, values in wanted if values]
+    return Limits(scope, facets, selection.updated_since)
+
+
 _entries = table(
     "search_entries",
     column("id", BigInteger),
@@ -191,19 +180,12 @@ _words = table(
 )
 # an index contains this expression
 _title_words: ColumnElement[str] = func.ts_filter(_entries.c.words, literal_column("'{a}'"))
-_Conditions = list[ColumnElement[bool]]
 
 
 def select_candidates(query: ParsedQuery, limits: Limits, dialect: str, *, most: int) -> list[Statement]:
     """Return selects of kind, entity_id, reference_id, tier and score, for the entities that match within limits.
 
     An entity can be in several selects; its first tier counts. A higher score is better.
-
-    Args:
-        query: the parsed query.
-        limits: what limits the search, apart from the words.
-        dialect: `sqlite` or `postgresql`.
-        most: maximum number of rows of each select that searches texts.
     """
     # Facets only make a search faster as far as the scope is concerned: what a caller may see is compared again.
     conditions = restrict(_entries.c.project_id, limits.scope, dialect)
@@ -230,7 +212,7 @@ def _select_references(query: ParsedQuery) -> Statement:
 
 
 def _select_in_sqlite(
-    query: ParsedQuery, facets: Sequence[Sequence[str]], conditions: _Conditions, most: int
+    query: ParsedQuery, facets: Sequence[Sequence[str]], conditions: Conditions, most: int
 ) -> list[Statement]:
     limited = compile_facets(facets)
 
@@ -279,15 +261,15 @@ _IN_TITLE = _select_words(IN_TITLE, _words.c.title)
 _ANYWHERE = _select_words(ANYWHERE, _words.c.title, _words.c.body)
 
 
-def _select_in_postgresql(query: ParsedQuery, conditions: _Conditions, most: int) -> list[Statement]:
+def _select_in_postgresql(query: ParsedQuery, conditions: Conditions, most: int) -> list[Statement]:
     anywhere = cast(compile_tsquery(query), TSQUERY)
     required = cast(compile_tsquery(query.without_excluded()), TSQUERY)  # ts_rank is 0 for a query that contains !
-    in_title: _Conditions = [_title_words.bool_op("@@")(required)]
+    in_title: Conditions = [_title_words.bool_op("@@")(required)]
     if query.has_excluded:  # which may not be outside the title either
         exactly = cast(compile_tsquery(query, in_title=True), TSQUERY)
         in_title.append(_entries.c.words.bool_op("@@")(exactly))
 
-    def select_matches(matches: _Conditions, tier: int) -> Statement:
+    def select_matches(matches: Conditions, tier: int) -> Statement:
         return (
             _select(tier, func.ts_rank(_entries.c.words, required))
             .where(*matches, *conditions)
@@ -308,13 +290,7 @@ _HAS_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 def select_existing(query: ParsedQuery, *, most: int, selection: Selection = UNFILTERED) -> list[Statement]:
-    """Return selects of kind, entity_id, reference_id, tier and score, for the entities that match.
-
-    Args:
-        query: the parsed query.
-        most: maximum number of rows of each select that searches texts.
-        selection: the filters. Kinds that none of them can match have no select.
-    """
+    """Return selects of kind, entity_id, reference_id, tier and score, for the entities that match."""
     limits = {kind: selection.limit(kind, "postgresql") for kind in KINDS}
     limited = {kind: conditions for kind, conditions in limits.items() if conditions is not None}
     selects = list(_select_equal_references(query, limited))
@@ -352,8 +328,6 @@ def _select_entities(kind: Kind, tier: ColumnElement[int]) -> Statement:
 
 
 def _match(query: ParsedQuery, texts: Sequence[AnyColumn]) -> ColumnElement[bool]:
-    """Return the condition that one group of terms occurs in these texts."""
-
     def find(term: Term) -> list[ColumnElement[bool]]:
         pattern = _make_pattern(term)
         return [text.regexp_match(pattern, flags="i") for text in texts]
@@ -390,24 +364,9 @@ def read_search_page(
     selection: Selection,
     most_projects: int,
 ) -> SearchPage:
-    """Read a page of the entities that match a query and that the caller may see.
-
-    Args:
-        reader: reads for the caller.
-        query: the query, as given.
-        parsed: the parsed query.
-        cursor: of the page; None for the first.
-        limit: results per page, 1 to 100.
-        cap: maximum number of matches of each tier that are ranked, and of results that can be paged through.
-        selection: the filters.
-        most_projects: as in `Thresholds`.
-
-    Raises:
-        InvalidTemplateVariable: the cursor or the limit is not valid.
-    """
     size = parse_limit(limit, default=DEFAULT_LIMIT, largest=MAX_LIMIT)
     tag = cursors.compute_tag("search", query, reader.scope, selection)
-    offset = _parse_offset(cursors.decode(cursor, tag)) if cursor else 0
+    offset = int(cursors.decode(cursor, tag, "[0-9]{1,9}")) if cursor else 0
     if reader.is_existing:
         candidates = select_existing(parsed, most=cap + 1, selection=selection)
     else:
@@ -424,12 +383,7 @@ def read_search_page(
     }
 
 
-def _parse_offset(text: str) -> int:
-    """Return the offset of a cursor. For other text it is past the end of every list, which `rank` refuses."""
-    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else sys.maxsize
-
-
-def _build_result(hit: Hit) -> SearchResult:
+def _build_result(hit: AnyRow) -> SearchResult:
     return {
         "id": hit.entity_id,
         "reference_id": hit.reference_id,
