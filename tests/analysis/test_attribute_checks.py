@@ -1,6 +1,5 @@
 """What code can set, delete, read and compare at run time."""
 
-import dataclasses
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -83,18 +82,6 @@ def test_identity_is_compared_as_in_python() -> None:
     )
     assert names["x"] == (True, False, True, False, True)
     assert names["y"] == (True, False)
-
-
-def test_fields_of_a_dataclass_are_copies() -> None:
-    names = _load(
-        "from dataclasses import dataclass, field, fields\n@dataclass\nclass A:\n"
-        "    x: int = field(default=3, metadata={'a': 1})\n    y: list = field(default_factory=list)\nz = fields(A)"
-    )
-    real = dataclasses.fields(names["A"])
-    assert [(one.name, one.type, one.default, one.metadata) for one in names["z"]] == [
-        (one.name, one.type, one.default, one.metadata) for one in real
-    ]
-    assert not {id(one) for one in real} & {id(one) for one in names["z"]}
 
 
 @pytest.fixture

@@ -3,10 +3,13 @@
 Both processes import this module, so it imports little.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, NotRequired, TypedDict
+from typing import Literal, NotRequired
 
-from quilt_mcp.analysis.policy import SUPPORTED_PYTHONS, Policy
+from typing_extensions import TypedDict
+
+from quilt_mcp.analysis.policy import STANDARD_LIBRARY, SUPPORTED_PYTHONS, Policy
 
 ANSWER_BYTES = 256 * 1024
 """Maximum size of one answer."""
@@ -30,6 +33,11 @@ LAYERS = {
 
 MODULE_NAME = "submitted"
 """The name of the module of analysed code."""
+# Tracebacks, `inspect` and CrossHair find the canonical source under this name. The file does not exist.
+FOLDER = "/analysis/"
+FILE_NAME = f"{FOLDER}submitted.py"
+MOST_FILES = 50
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}(\.[A-Za-z_][A-Za-z0-9_]{0,99}){0,9}")
 RECORDS = "records"
 """The key of what a child records for the process that repeats its result. The server removes it."""
 
@@ -107,7 +115,7 @@ class ErrorAnswer(TypedDict):
 
 def error(error_type: str, message: str) -> ErrorAnswer:
     """Return an answer about a failure. The message must not contain text from analysed code."""
-    return {"status": "error", "error_type": error_type, "message": message}
+    return {"status": "error", "error_type": error_type, "message": message[:ANSWER_TEXT]}
 
 
 def describe_refusal(rule: str, message: str, line: int | None = None) -> ErrorAnswer:
@@ -142,3 +150,76 @@ def check_platform(platform: str, python: tuple[int, int]) -> ErrorAnswer | None
 
 def _join(versions: Iterable[tuple[int, int]]) -> str:
     return ", ".join(f"{major}.{minor}" for major, minor in versions)
+
+
+Value = int | float | bool | str | None | list[object] | dict[str, object]
+
+
+class Cause(TypedDict):
+    """Why paths stayed undecided.
+
+    Attributes:
+        line: of the submitted code, from 1; null if there is no single line.
+        operation: the operation, or the text of the line.
+        reason: why the analyser could not decide it.
+    """
+
+    line: int | None
+    operation: str
+    reason: str
+
+
+class Coverage(TypedDict):
+    """What was explored.
+
+    Attributes:
+        all_paths: whether every path was explored. Otherwise the number of all paths is not known.
+        paths: number of execution paths that were run.
+        undecided_paths: number of those that the analyser gave up, or on which its model disagreed with Python.
+        concrete_runs: number of runs with boundary values and random values.
+        all_arguments: whether these runs were with all values of the parameters' types.
+        replayed: whether another process, with another hash seed and time zone, repeated the result; null if it did
+            not try.
+    """
+
+    all_paths: bool
+    paths: int
+    undecided_paths: int
+    concrete_runs: int
+    all_arguments: bool
+    replayed: NotRequired[bool | None]
+
+
+class Counterexample(TypedDict):
+    """Arguments that reproduce the result in plain Python.
+
+    Attributes:
+        args: positional arguments by name. Numbers, booleans, null and strings are JSON, and lists of them, and dicts
+            with texts as keys; others, and integers from 2**53 on, are Python source text.
+        kwargs: the same for keyword-only arguments.
+        call: the call as Python source text.
+        violation: what happened.
+        actual_result: what the call returned or raised.
+        path_condition: the preconditions of the contract, or True.
+        test: a pytest that fails until the code is corrected; null if there is none. The answer's `message` says why
+            then.
+    """
+
+    args: dict[str, Value]
+    kwargs: dict[str, Value]
+    call: str
+    violation: str
+    actual_result: str
+    path_condition: str
+    test: str | None
+
+
+def find_module_name(key: str) -> str | None:
+    """Return the module name of a file that is given as `pkg.models` or `pkg/models.py`; None if it is not valid.
+
+    A name of the standard library is not valid, because the file would replace that module.
+    """
+    name = key.removesuffix("/__init__.py").removesuffix(".py").replace("/", ".")
+    parts = name.split(".")
+    is_hidden = any(part.startswith("__") and part.endswith("__") for part in parts)
+    return name if _NAME.fullmatch(name) and not is_hidden and parts[0] not in STANDARD_LIBRARY else None

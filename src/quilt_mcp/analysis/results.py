@@ -9,10 +9,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from quilt_mcp.analysis.engine.causes import Undecided
-from quilt_mcp.analysis.engine.exploration import Coverage
-from quilt_mcp.analysis.engine.source_text import Counterexample
-from quilt_mcp.analysis.messages import ANSWER_ITEMS, ANSWER_TEXT
+from quilt_mcp.analysis.messages import ANSWER_ITEMS, ANSWER_TEXT, Cause, Counterexample, Coverage
 
 Counterexamples = Annotated[list[Counterexample], Field(max_length=1_000)]
 Text = Annotated[str, Field(max_length=ANSWER_TEXT)]
@@ -48,7 +45,7 @@ class Answer(TypedDict):
     rule: NotRequired[Word]
     line: NotRequired[int | None]
     message: NotRequired[Text]
-    undecided: NotRequired[Annotated[list[Undecided], Field(max_length=100)]]
+    undecided: NotRequired[Annotated[list[Cause], Field(max_length=100)]]
     dropped: NotRequired[Dropped]
     waited_seconds: NotRequired[float]
     retry_after_seconds: NotRequired[int]

@@ -18,11 +18,11 @@ from typing import cast
 
 import anyio
 
-from quilt_mcp.analysis.gate.project import MOST_FILES, find_module_name
 from quilt_mcp.analysis.gate.rules import RULES
 from quilt_mcp.analysis.messages import (
     LAYERS,
     MODULE_NAME,
+    MOST_FILES,
     RECORDS,
     Answer,
     Envelope,
@@ -32,6 +32,7 @@ from quilt_mcp.analysis.messages import (
     check_platform,
     describe_refusal,
     error,
+    find_module_name,
 )
 from quilt_mcp.analysis.policy import LONGEST_TIMEOUT_SECONDS, SHORTEST_TIMEOUT_SECONDS, Policy
 from quilt_mcp.analysis.processes import COMMAND, FIRST, SECOND, Surroundings, ZygoteKeeper
@@ -111,7 +112,7 @@ def _note(answer: Mapping[str, object], *, replayed: bool | None) -> Answer:
     return {**answer, "coverage": {**coverage, "replayed": replayed}}
 
 
-PROBE = (sys.executable, "-I", "-B", "-m", "quilt_mcp.analysis.jail.probe")
+PROBE = (sys.executable, "-I", "-B", "-m", "quilt_mcp.analysis.jail.layers")
 _PROBE_SECONDS = 10.0
 # A call that has less than this left is not started, and a shorter wait is not worth a field in the answer
 _LEAST_SECONDS_SANDBOX = 0.5

@@ -16,10 +16,8 @@ CHECKS = [
         "doubling a positive stays positive",
         '''
         def f(x: int) -> int:
-            """
-            pre: x > 0
-            post: _ > x
-            """
+            """pre: x > 0
+            post: _ > x"""
             return x * 2
         ''',
         "verified",
@@ -28,11 +26,9 @@ CHECKS = [
         "preconditions that exclude each other",
         '''
         def f(x: int) -> int:
-            """
-            pre: x > 0
+            """pre: x > 0
             pre: x < 0
-            post: False
-            """
+            post: False"""
             return x
         ''',
         "error",
@@ -52,10 +48,8 @@ CHECKS = [
         "a precondition with an undefined name",
         '''
         def f(n: int) -> int:
-            """
-            pre: m > 0
-            post: True
-            """
+            """pre: m > 0
+            post: True"""
             return n
         ''',
         "error",
@@ -67,10 +61,8 @@ CHECKS = [
         LIMIT = 3
 
         def f(n: int) -> int:
-            """
-            pre: all(one != n for one in range(LIMIT))
-            post: (lambda m: m == _)(__return__) and f is not None and __old__.n == n
-            """
+            """pre: all(one != n for one in range(LIMIT))
+            post: (lambda m: m == _)(__return__) and f is not None and __old__.n == n"""
             return n
         ''',
         "verified",
@@ -168,10 +160,8 @@ CHECKS = [
         "a declared exception",
         '''
         def f(x: int) -> int:
-            """
-            post: True
-            raises: ZeroDivisionError
-            """
+            """post: True
+            raises: ZeroDivisionError"""
             return 1 // x
         ''',
         "verified",
@@ -209,11 +199,9 @@ CHECKS = [
         "three postconditions of a maximum",
         '''
         def f(a: int, b: int) -> int:
-            """
-            post: _ >= a
+            """post: _ >= a
             post: _ >= b
-            post: _ in (a, b)
-            """
+            post: _ in (a, b)"""
             return a if a > b else b
         ''',
         "verified",
@@ -222,11 +210,9 @@ CHECKS = [
         "the last of three postconditions fails",
         '''
         def f(a: int, b: int) -> int:
-            """
-            post: _ >= a
+            """post: _ >= a
             post: _ >= b
-            post: _ == a
-            """
+            post: _ == a"""
             return a if a > b else b
         ''',
         "counterexample",
@@ -253,10 +239,8 @@ CHECKS = [
         "a bounded loop",
         '''
         def f(n: int) -> int:
-            """
-            pre: 0 <= n <= 5
-            post: _ == n * (n + 1) // 2
-            """
+            """pre: 0 <= n <= 5
+            post: _ == n * (n + 1) // 2"""
             total = 0
             for i in range(n + 1):
                 total += i
@@ -268,10 +252,8 @@ CHECKS = [
         "an unbounded loop",
         '''
         def f(n: int) -> int:
-            """
-            pre: n >= 0
-            post: _ == n * (n + 1) // 2
-            """
+            """pre: n >= 0
+            post: _ == n * (n + 1) // 2"""
             total = 0
             for i in range(n + 1):
                 total += i
@@ -377,10 +359,8 @@ CHECKS = [
         "a bounded recursion",
         '''
         def f(n: int) -> int:
-            """
-            pre: 0 <= n <= 4
-            post: _ >= 1
-            """
+            """pre: 0 <= n <= 4
+            post: _ >= 1"""
             return 1 if n < 2 else n * f(n - 1)
         ''',
         "verified",

@@ -99,10 +99,8 @@ from dataclasses import dataclass
 class Account:
     amount: int
 def f(a: Account, n: int) -> int:
-    """
-    pre: n > 0 and a.amount >= 0
-    post: _ >= 0
-    """
+    """pre: n > 0 and a.amount >= 0
+    post: _ >= 0"""
     a.amount -= n
     return a.amount
 
@@ -112,10 +110,8 @@ from dataclasses import dataclass
 class Account:
     amount: int
 def f(a: Account, n: int) -> int:
-    """
-    pre: n > 0 and a.amount >= 0
-    post: _ >= 0
-    """
+    """pre: n > 0 and a.amount >= 0
+    post: _ >= 0"""
     if n <= a.amount:
         a.amount -= n
     return a.amount
@@ -234,10 +230,8 @@ def f(xs: list[int]) -> bool:
 
 ## check: rows of a repeated list | f(1)
 def f(x: int) -> bool:
-    """
-    pre: x != 0
-    post: _
-    """
+    """pre: x != 0
+    post: _"""
     rows = [[0]] * 2
     rows[0][0] = x
     return rows[1][0] == 0
@@ -379,19 +373,15 @@ def f(d: date) -> bool:
 ## check: a month later | f(date(2024, 1, 31))
 from datetime import date
 def f(d: date) -> date:
-    """
-    pre: d.month < 12
-    post: True
-    """
+    """pre: d.month < 12
+    post: True"""
     return d.replace(month=d.month + 1)
 
 ## check: a year later | f(date(2024, 2, 29))
 from datetime import date
 def f(d: date) -> date:
-    """
-    pre: d.year < 9999
-    post: _.year == d.year + 1
-    """
+    """pre: d.year < 9999
+    post: _.year == d.year + 1"""
     return d.replace(year=d.year + 1)
 
 ## check: a week has seven days
@@ -421,10 +411,8 @@ def f(t: timedelta) -> bool:
 ## check: the seconds of a duration are all of it | f(timedelta(1))
 from datetime import timedelta
 def f(t: timedelta) -> bool:
-    """
-    pre: timedelta(0) <= t < timedelta(days=30)
-    post: _
-    """
+    """pre: timedelta(0) <= t < timedelta(days=30)
+    post: _"""
     return t.seconds == int(t.total_seconds())
 
 ## check: a naive and an aware time | f(datetime(2024, 3, 31, 2, 30, tzinfo=UTC))

@@ -84,10 +84,8 @@ def f(xs: list[int]) -> bool:
 
 ## check: the maximum is an element
 def f(xs: list[int]) -> int:
-    """
-    pre: 0 < len(xs) < 4
-    post: _ in xs
-    """
+    """pre: 0 < len(xs) < 4
+    post: _ in xs"""
     return max(xs)
 
 ## check: a slice is shorter | f([1])
@@ -97,10 +95,8 @@ def f(xs: list[int]) -> list[int]:
 
 ## check: the second largest | f([2, 2])
 def f(xs: list[int]) -> bool:
-    """
-    pre: len(xs) >= 2
-    post: _
-    """
+    """pre: len(xs) >= 2
+    post: _"""
     ordered = sorted(xs)
     return ordered[-2] < ordered[-1]
 
@@ -116,10 +112,8 @@ def f(xs: list[int]) -> bool:
 
 ## check: a sum that is too large | f([60, 60])
 def f(xs: list[int]) -> bool:
-    """
-    pre: all(0 <= x <= 60 for x in xs)
-    post: _
-    """
+    """pre: all(0 <= x <= 60 for x in xs)
+    post: _"""
     return sum(xs) < 100 or len(xs) > 3
 
 ## check: the index of the first occurrence | f([1, 1])
@@ -140,20 +134,16 @@ def f(xs: list[int], ys: list[int]) -> bool:
 ## check: binary search finds | f([2, 1], 1)
 import bisect
 def f(xs: list[int], x: int) -> bool:
-    """
-    pre: x in xs
-    post: _
-    """
+    """pre: x in xs
+    post: _"""
     at = bisect.bisect_left(xs, x)
     return at < len(xs) and xs[at] == x
 
 ## check: a heap gives the smallest
 import heapq
 def f(xs: list[int]) -> bool:
-    """
-    pre: 0 < len(xs) < 4
-    post: _
-    """
+    """pre: 0 < len(xs) < 4
+    post: _"""
     ys = list(xs)
     heapq.heapify(ys)
     return heapq.heappop(ys) == min(xs)

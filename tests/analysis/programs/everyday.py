@@ -35,10 +35,8 @@ def f(xs: list[int]) -> int:
 
 ## check: walrus in a while loop
 def f(n: int) -> int:
-    """
-    pre: 0 <= n <= 12
-    post: _ <= 1
-    """
+    """pre: 0 <= n <= 12
+    post: _ <= 1"""
     while (n := n - 2) > 1:
         pass
     return n
@@ -72,10 +70,8 @@ def f(x: int) -> str:
 
 ## check: slice with a negative step | f("ab")
 def f(s: str) -> str:
-    """
-    pre: len(s) <= 6
-    post: _ == s or len(s) < 2
-    """
+    """pre: len(s) <= 6
+    post: _ == s or len(s) < 2"""
     return s[::-1]
 
 ## check: every second item | f([1, 2, 3])
@@ -85,26 +81,20 @@ def f(xs: list[int]) -> int:
 
 ## check: every second item, rounded up
 def f(xs: list[int]) -> int:
-    """
-    pre: len(xs) <= 5
-    post: _ == (len(xs) + 1) // 2
-    """
+    """pre: len(xs) <= 5
+    post: _ == (len(xs) + 1) // 2"""
     return len(xs[::2])
 
 ## check: rounding to even | f(2.5)
 def f(x: float) -> int:
-    """
-    pre: 0 <= x <= 1000
-    post: _ >= x or x - _ < 0.5
-    """
+    """pre: 0 <= x <= 1000
+    post: _ >= x or x - _ < 0.5"""
     return round(x)
 
 ## check: addition of floats is associative | f(0.1, 0.2, 0.3)
 def f(a: float, b: float, c: float) -> bool:
-    """
-    pre: 0 <= a <= 1 and 0 <= b <= 1 and 0 <= c <= 1
-    post: _
-    """
+    """pre: 0 <= a <= 1 and 0 <= b <= 1 and 0 <= c <= 1
+    post: _"""
     return (a + b) + c == a + (b + c)
 
 ## check: a float equals itself | f(float("nan"))
@@ -114,18 +104,14 @@ def f(x: float) -> bool:
 
 ## check: modulo of floats stays below the divisor | f(-1e-20)
 def f(x: float) -> float:
-    """
-    pre: -10 < x < 10
-    post: 0 <= _ < 3.0
-    """
+    """pre: -10 < x < 10
+    post: 0 <= _ < 3.0"""
     return x % 3.0
 
 ## check: an f-string with a width | f(12345678901)
 def f(n: int) -> str:
-    """
-    pre: n >= 0
-    post: len(_) == 10
-    """
+    """pre: n >= 0
+    post: len(_) == 10"""
     return f"{n:010d}"
 
 ## check: str.format with precision | f(2.675)
@@ -176,28 +162,22 @@ def f(x: int) -> int:
 
 ## check: closures share the loop variable | f(0)
 def f(n: int) -> int:
-    """
-    pre: 0 <= n < 3
-    post: _ == n
-    """
+    """pre: 0 <= n < 3
+    post: _ == n"""
     functions = [lambda: i for i in range(3)]
     return functions[n]()
 
 ## check: closures with a default keep their value
 def f(n: int) -> int:
-    """
-    pre: 0 <= n < 3
-    post: _ == n
-    """
+    """pre: 0 <= n < 3
+    post: _ == n"""
     functions = [lambda i=i: i for i in range(3)]
     return functions[n]()
 
 ## check: recursion of gcd | f(0, 0)
 def f(a: int, b: int) -> int:
-    """
-    pre: 0 <= a <= 20 and 0 <= b <= 20
-    post: _ > 0
-    """
+    """pre: 0 <= a <= 20 and 0 <= b <= 20
+    post: _ > 0"""
     return a if b == 0 else f(b, a % b)
 
 ## raises RecursionError: recursion without an end for odd numbers | f(1)
@@ -209,10 +189,8 @@ def f(n: int) -> int:
 ## check: precision of a local decimal context | f(Decimal("1.2345"))
 from decimal import Decimal, localcontext
 def f(x: Decimal) -> Decimal:
-    """
-    pre: x == Decimal("1.2345")
-    post: _ == x
-    """
+    """pre: x == Decimal("1.2345")
+    post: _ == x"""
     with localcontext() as c:
         c.prec = 3
         return +x
@@ -220,19 +198,15 @@ def f(x: Decimal) -> Decimal:
 ## unstable check: the context of the caller of decimals
 from decimal import Decimal, getcontext
 def f(x: int) -> int:
-    """
-    pre: 1 <= x <= 3
-    post: _ == 28
-    """
+    """pre: 1 <= x <= 3
+    post: _ == 28"""
     return getcontext().prec
 
 ## check: quantize rounds half to even | f(Decimal("0.125"))
 from decimal import Decimal
 def f(x: Decimal) -> Decimal:
-    """
-    pre: x in (Decimal("0.125"), Decimal("0.135"))
-    post: _ > x
-    """
+    """pre: x in (Decimal("0.125"), Decimal("0.135"))
+    post: _ > x"""
     return x.quantize(Decimal("0.01"))
 
 ## raises ValueError: the day after a month later | f(date(2024, 1, 31))
@@ -260,10 +234,8 @@ def f(d: date) -> int:
 ## check: ignoring case in a pattern | f("\u212a")
 import re
 def f(s: str) -> bool:
-    """
-    pre: len(s) == 1
-    post: _ == (s in "kK")
-    """
+    """pre: len(s) == 1
+    post: _ == (s in "kK")"""
     return re.fullmatch("k", s, re.IGNORECASE) is not None
 
 ## check: digits of a pattern are ASCII | f("\u0661")
@@ -278,19 +250,15 @@ def f(s: str) -> bool:
 ## check: a dot matches every character | f("\n")
 import re
 def f(s: str) -> bool:
-    """
-    pre: len(s) == 1
-    post: _
-    """
+    """pre: len(s) == 1
+    post: _"""
     return re.fullmatch(".", s) is not None
 
 ## check: a dot with the flag matches every character
 import re
 def f(s: str) -> bool:
-    """
-    pre: len(s) == 1
-    post: _
-    """
+    """pre: len(s) == 1
+    post: _"""
     return re.fullmatch(".", s, re.DOTALL) is not None
 
 ## raises UnicodeDecodeError: bytes that are no UTF-8 | f(b"\xff")
@@ -299,10 +267,8 @@ def f(b: bytes) -> str:
 
 ## check: bytes are numbers
 def f(b: bytes) -> int:
-    """
-    pre: len(b) == 1
-    post: 0 <= _ < 256
-    """
+    """pre: len(b) == 1
+    post: 0 <= _ < 256"""
     return b[0]
 
 ## raises UnicodeEncodeError: a text with a surrogate | f("\ud800")

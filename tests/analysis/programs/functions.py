@@ -63,28 +63,22 @@ def f(**named: int) -> bool:
 
 ## check: a factorial is even | f(1)
 def f(n: int) -> int:
-    """
-    pre: 0 <= n <= 6
-    post: _ % 2 == 0
-    """
+    """pre: 0 <= n <= 6
+    post: _ % 2 == 0"""
     return 1 if n < 2 else n * f(n - 1)
 
 ## check: Fibonacci numbers grow | f(2)
 def f(n: int) -> bool:
-    """
-    pre: 0 < n < 10
-    post: _
-    """
+    """pre: 0 < n < 10
+    post: _"""
     def fib(k):
         return k if k < 2 else fib(k - 1) + fib(k - 2)
     return fib(n) > fib(n - 1)
 
 ## check: a recursive sum
 def f(xs: list[int]) -> int:
-    """
-    pre: len(xs) < 4
-    post: _ == sum(xs)
-    """
+    """pre: len(xs) < 4
+    post: _ == sum(xs)"""
     return xs[0] + f(xs[1:]) if xs else 0
 
 ## raises RecursionError: recursion without an end | f(-1)
@@ -93,10 +87,8 @@ def f(n: int) -> int:
 
 ## check: Collatz steps | f(27)
 def f(n: int) -> int:
-    """
-    pre: 0 < n < 30
-    post: _ < 50
-    """
+    """pre: 0 < n < 30
+    post: _ < 50"""
     steps = 0
     while n != 1 and steps < 200:
         n = n // 2 if n % 2 == 0 else 3 * n + 1
@@ -109,10 +101,8 @@ def even(n):
 def odd(n):
     return False if n == 0 else even(n - 1)
 def f(n: int) -> bool:
-    """
-    pre: 0 <= n < 8
-    post: _ == (n % 2 == 0)
-    """
+    """pre: 0 <= n < 8
+    post: _ == (n % 2 == 0)"""
     return even(n)
 
 ## check: closures bind late | f(0)
@@ -170,10 +160,8 @@ def count(n):
         yield i
         i += 1
 def f(n: int) -> int:
-    """
-    pre: 0 <= n < 5
-    post: _ < 3
-    """
+    """pre: 0 <= n < 5
+    post: _ < 3"""
     return sum(count(n))
 
 ## check: yield from
@@ -181,10 +169,8 @@ def both(xs, ys):
     yield from xs
     yield from ys
 def f(xs: list[int], ys: list[int]) -> bool:
-    """
-    pre: len(xs) < 3 and len(ys) < 3
-    post: _
-    """
+    """pre: len(xs) < 3 and len(ys) < 3
+    post: _"""
     return list(both(xs, ys)) == xs + ys
 
 ## check: map is lazy | f([0])
@@ -241,10 +227,8 @@ def f(c: Move | Turn) -> int:
 
 ## check: a conditional chain | f(60)
 def f(score: int) -> str:
-    """
-    pre: 0 <= score <= 100
-    post: _ != "pass" or score > 60
-    """
+    """pre: 0 <= score <= 100
+    post: _ != "pass" or score > 60"""
     return "fail" if score < 60 else "pass"
 
 ## check: or returns an operand | f(0)
@@ -299,10 +283,8 @@ def f(x: bool, y: bool) -> bool:
 
 ## check: an exclusive or | f(True, True)
 def f(x: bool, y: bool) -> bool:
-    """
-    pre: x or y
-    post: _
-    """
+    """pre: x or y
+    post: _"""
     return x ^ y
 
 ## check: a named tuple | f(Pair(1, 1))

@@ -45,27 +45,21 @@ def f(a: int, b: int, c: int) -> bool:
 
 ## check: `in` consumes a generator | f(1)
 def f(x: int) -> bool:
-    """
-    pre: 0 <= x <= 2
-    post: _
-    """
+    """pre: 0 <= x <= 2
+    post: _"""
     g = (i for i in range(3))
     return x in g and x in g
 
 ## check: upper and lower of a text | f("ß")
 def f(s: str) -> bool:
-    """
-    pre: len(s) <= 2
-    post: _
-    """
+    """pre: len(s) <= 2
+    post: _"""
     return len(s.upper()) == len(s)
 
 ## check: swapcase twice | f("ß")
 def f(s: str) -> str:
-    """
-    pre: len(s) <= 2
-    post: _ == s
-    """
+    """pre: len(s) <= 2
+    post: _ == s"""
     return s.swapcase().swapcase()
 
 ## check: isdigit accepts what int accepts | f("²")
@@ -75,10 +69,8 @@ def f(s: str) -> int:
 
 ## check: strip removes ordinary spaces only | f("\u2003a")
 def f(s: str) -> str:
-    """
-    pre: len(s) <= 3
-    post: _ == s.strip(" ")
-    """
+    """pre: len(s) <= 3
+    post: _ == s.strip(" ")"""
     return s.strip()
 
 ## check: split and join give the text back | f(" a")
@@ -88,10 +80,8 @@ def f(s: str) -> str:
 
 ## check: splitlines and split differ | f("a\x1cb")
 def f(s: str) -> list[str]:
-    """
-    pre: s.isprintable() or s == chr(28).join("ab")
-    post: len(_) <= 1
-    """
+    """pre: s.isprintable() or s == chr(28).join("ab")
+    post: len(_) <= 1"""
     return s.splitlines()
 
 ## pair: integer division and int of a quotient | a(-1, 2)
@@ -237,10 +227,8 @@ def f(a: list[int], b: list[int]) -> int:
 
 ## check: int of a text is written the same way | f("+0")
 def f(s: str) -> int:
-    """
-    raises: ValueError
-    post: str(_) == s.strip()
-    """
+    """raises: ValueError
+    post: str(_) == s.strip()"""
     return int(s)
 
 ## check: bit operations
@@ -260,27 +248,21 @@ def f(x: int) -> int:
 
 ## check: divmod
 def f(a: int, b: int) -> bool:
-    """
-    pre: b != 0
-    post: _
-    """
+    """pre: b != 0
+    post: _"""
     q, r = divmod(a, b)
     return q * b + r == a
 
 ## check: the sign of a remainder | f(5, -3)
 def f(a: int, b: int) -> int:
-    """
-    pre: b != 0
-    post: _ >= 0
-    """
+    """pre: b != 0
+    post: _ >= 0"""
     return a % b
 
 ## check: power of a negative exponent is a float | f(-1)
 def f(n: int) -> bool:
-    """
-    pre: -3 <= n <= 3
-    post: _
-    """
+    """pre: -3 <= n <= 3
+    post: _"""
     return isinstance(2 ** n, int)
 
 ## check: a decimal context that the module sets
@@ -308,9 +290,7 @@ from decimal import Decimal, getcontext
 def setup() -> None:
     getcontext().prec = 2
 def f(x: int) -> bool:
-    """
-    pre: 1 <= x <= 3
-    post: _
-    """
+    """pre: 1 <= x <= 3
+    post: _"""
     return Decimal(100) + 1 == Decimal(101)
 ''')

@@ -79,10 +79,8 @@ def f(s: str) -> bool:
 
 ## check: case folding ignores the case
 def f(s: str) -> bool:
-    """
-    pre: s.isascii()
-    post: _
-    """
+    """pre: s.isascii()
+    post: _"""
     return s.upper().casefold() == s.casefold()
 
 ## check: stripping is idempotent
@@ -117,10 +115,8 @@ def f(s: str) -> bool:
 
 ## check: title case | f("they're")
 def f(s: str) -> bool:
-    """
-    pre: s.isascii() and s.islower()
-    post: _
-    """
+    """pre: s.isascii() and s.islower()
+    post: _"""
     return s.title() == s.capitalize() or " " in s
 
 ## check: replace removes all | f("aabb")
@@ -150,18 +146,14 @@ def f(s: str) -> bool:
 
 ## check: a palindrome of two characters | f("ab")
 def f(s: str) -> bool:
-    """
-    pre: len(s) == 2
-    post: _
-    """
+    """pre: len(s) == 2
+    post: _"""
     return s == s[::-1]
 
 ## check: a prefix and a suffix | f("a")
 def f(s: str) -> bool:
-    """
-    pre: s.startswith("a") and s.endswith("a")
-    post: _
-    """
+    """pre: s.startswith("a") and s.endswith("a")
+    post: _"""
     return len(s) >= 2
 
 ## check: slices put together
@@ -171,42 +163,32 @@ def f(s: str, i: int) -> bool:
 
 ## check: cutting to a length | f("abcdef", 2)
 def f(s: str, n: int) -> str:
-    """
-    pre: n >= 0
-    post: len(_) <= n
-    """
+    """pre: n >= 0
+    post: len(_) <= n"""
     return s if len(s) <= n else s[:n] + "..."
 
 ## check: cutting to a length with an ellipsis within
 def f(s: str, n: int) -> str:
-    """
-    pre: n >= 3
-    post: len(_) <= n
-    """
+    """pre: n >= 3
+    post: len(_) <= n"""
     return s if len(s) <= n else s[:n - 3] + "..."
 
 ## check: padding | f("abc", 2)
 def f(s: str, n: int) -> str:
-    """
-    pre: 0 <= n < 10
-    post: len(_) == n
-    """
+    """pre: 0 <= n < 10
+    post: len(_) == n"""
     return s.ljust(n)
 
 ## check: zero padding of a sign | f("-1")
 def f(s: str) -> str:
-    """
-    pre: len(s) < 4
-    post: _.endswith(s)
-    """
+    """pre: len(s) < 4
+    post: _.endswith(s)"""
     return s.zfill(4)
 
 ## check: alphanumeric means ASCII | f("\u00e9")
 def f(s: str) -> bool:
-    """
-    pre: s.isalnum()
-    post: _
-    """
+    """pre: s.isalnum()
+    post: _"""
     return all("a" <= one.lower() <= "z" or "0" <= one <= "9" for one in s)
 
 ## check: decimal and digit and numeric | f("\u00bd")
@@ -216,10 +198,8 @@ def f(s: str) -> bool:
 
 ## check: text compares by code points | f("a", "B")
 def f(s: str, t: str) -> bool:
-    """
-    pre: s.isalpha() and t.isalpha() and s.isascii() and t.isascii()
-    post: _
-    """
+    """pre: s.isalpha() and t.isalpha() and s.isascii() and t.isascii()
+    post: _"""
     return (s < t) == (s.lower() < t.lower())
 
 ## check: sorted characters keep the length
@@ -239,18 +219,14 @@ def f(s: str) -> bool:
 
 ## check: formatting a number | f(-1)
 def f(x: int) -> str:
-    """
-    pre: -5 < x < 5
-    post: len(_) == 3
-    """
+    """pre: -5 < x < 5
+    post: len(_) == 3"""
     return f"{x:03d}"[:3] if x >= 0 else f"{x}"
 
 ## check: percent formatting
 def f(x: int) -> str:
-    """
-    pre: 0 <= x < 10
-    post: _ == "0" + str(x)
-    """
+    """pre: 0 <= x < 10
+    post: _ == "0" + str(x)"""
     return "%02d" % x
 
 ## check: quotes in a representation | f("'")
@@ -263,18 +239,14 @@ def f(s: str) -> str:
 
 ## check: normal forms of one letter | f("e\u0301")
 def f(s: str) -> bool:
-    """
-    pre: len(s) == 2
-    post: _
-    """
+    """pre: len(s) == 2
+    post: _"""
     return s.isascii() or not s[0].isascii() or s[1].isalpha() or s[1] in " 0"
 
 ## check: encoding takes one byte for each character | f("\u00e9")
 def f(s: str) -> bool:
-    """
-    pre: len(s) == 1 and s.isalpha()
-    post: _
-    """
+    """pre: len(s) == 1 and s.isalpha()
+    post: _"""
     return len(s.encode()) == len(s)
 
 ## check: bytes are small numbers
@@ -284,10 +256,8 @@ def f(b: bytes) -> bool:
 
 ## check: hexadecimal bytes
 def f(b: bytes) -> bool:
-    """
-    pre: len(b) < 3
-    post: _
-    """
+    """pre: len(b) < 3
+    post: _"""
     return len(b.hex()) == 2 * len(b)
 
 ## check: a byte of a slice | f(b"\x00")

@@ -17,8 +17,7 @@ from quilt_mcp.analysis.engine.source_text import shorten, write_call
 from quilt_mcp.analysis.engine.subjects import Subject, find_subject
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
 from quilt_mcp.analysis.gate.loading import guard_attributes
-from quilt_mcp.analysis.gate.project import FILE_NAME
-from quilt_mcp.analysis.messages import Request
+from quilt_mcp.analysis.messages import FILE_NAME, Request
 
 if TYPE_CHECKING:  # results imports pydantic, which the sandbox does not load
     from quilt_mcp.analysis.results import Branch, BranchesResult
@@ -91,7 +90,7 @@ def _explore(task: Task, subject: Subject, report: "BranchReport") -> "BranchesR
 
     def note(arguments: BoundArguments, judgement: Judgement) -> None:
         taken = judgement.kind
-        if isinstance(taken, frozenset) and report.add(taken, write_call(subject, arguments, task.names)):
+        if isinstance(taken, frozenset) and report.add(taken, write_call(subject, arguments, task.loaded.names)):
             task.report(report.describe_symbolic(task, Exploration()))
 
     task.report(report.describe_symbolic(task, Exploration()))

@@ -14,11 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from inspect import BoundArguments, Parameter, Signature
 from itertools import combinations
-from random import Random
 from types import BuiltinMethodType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Literal
 
-from quilt_mcp.analysis.engine.crosshair import parse_contract
 from quilt_mcp.analysis.engine.exploration import (
     End,
     Exploration,
@@ -27,22 +25,27 @@ from quilt_mcp.analysis.engine.exploration import (
     Returned,
     Run,
     Undecided,
-    holds,
-    name_arguments,
+    read_attributes,
 )
-from quilt_mcp.analysis.engine.pytest_text import Difference, DifferenceKind, differ, has_own_classes, write_difference
 from quilt_mcp.analysis.engine.source_text import (
     NO_TEST,
-    Counterexample,
+    DifferenceKind,
     make_counterexample,
-    read_attributes,
+    write_difference,
     write_source,
 )
-from quilt_mcp.analysis.engine.states import CONSTRUCTORS, collect_classes
-from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject, find_subject
+from quilt_mcp.analysis.engine.stability import CONSTRUCTORS, collect_classes
+from quilt_mcp.analysis.engine.subjects import (
+    AnalysisRefused,
+    Subject,
+    find_subject,
+    holds,
+    name_arguments,
+    parse_contract,
+)
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
 from quilt_mcp.analysis.gate.loading import Loaded
-from quilt_mcp.analysis.messages import MODULE_NAME, Request
+from quilt_mcp.analysis.messages import MODULE_NAME, Counterexample, Request
 
 if TYPE_CHECKING:  # results imports pydantic, which the sandbox does not load
     from quilt_mcp.analysis.results import ComparisonResult
@@ -66,9 +69,9 @@ def is_equal(left: object, right: object) -> bool:
         return bool(left.args == right.args) and is_equal(vars(left), vars(right))
     if _is_compared_by_identity(left):
         _require_own_type(left)
-        return is_equal(_read_attributes(left), _read_attributes(right))
+        return is_equal(read_attributes(left), read_attributes(right))
     same = bool(left == right)
-    return same and is_equal(_read_attributes(left), _read_attributes(right)) if _has_attributes(left) else same
+    return same and is_equal(read_attributes(left), read_attributes(right)) if _has_attributes(left) else same
 
 
 def is_same_value(left: object, right: object) -> bool:
@@ -154,19 +157,8 @@ def _has_attributes(value: object) -> bool:
 
 
 def _has_same_attributes(left: object, right: object) -> bool:
-    mine, others = _read_attributes(left), _read_attributes(right)
+    mine, others = read_attributes(left), read_attributes(right)
     return mine.keys() == others.keys() and all(is_same_value(one, others[name]) for name, one in mine.items())
-
-
-def _read_attributes(value: object) -> dict[str, object]:
-    """Return the attributes in `__dict__` and in slots."""
-    found = dict(getattr(value, "__dict__", {}))
-    for base in type(value).__mro__:
-        names = base.__dict__.get("__slots__", ())
-        for name in (names,) if isinstance(names, str) else names:
-            if hasattr(value, name) and not name.startswith("__"):
-                found[name] = getattr(value, name)
-    return found
 
 
 def are_versions(old: Loaded | None, new: Loaded, first: Subject, second: Subject) -> bool:
@@ -422,23 +414,21 @@ def _describe_difference(
 ) -> Counterexample:
     first, second = judgement.outcomes
     names = [subject.name for subject in subjects]
-    results = [_describe(outcome, task.names) for outcome in (first, second)]
+    results = [_describe(outcome, task.loaded.names) for outcome in (first, second)]
     old_module = f"{task.module_name}_old" if task.loaded.old else None
     if old_module:
         names = ["old version", "new version"]
     same_outcome = judgement.kind == "arguments"
-    kind: DifferenceKind = "arguments" if same_outcome else _find_kind(first, second)
-    is_shown = True
-    if old_module and not same_outcome and (has_own_classes(first) or has_own_classes(second)):
-        kind, is_shown = "plain", differ(first, second)
-    difference = Difference(kind, old_module)
+    kind: DifferenceKind | None = "arguments" if same_outcome else _find_kind(first, second)
+    if old_module and not same_outcome and (_has_own_classes(first) or _has_own_classes(second)):
+        kind = _find_kind_of_texts(first, second)
     return make_counterexample(
         subjects[0],
         arguments,
-        task.names,
+        task.loaded.names,
         violation="the arguments end in different states" if same_outcome else "the outcomes differ",
         actual_result="; ".join(f"{name} {result}" for name, result in zip(names, results, strict=True)),
-        test=write_difference(subjects, arguments, task.code, difference) if is_shown else None,
+        test=write_difference(subjects, arguments, task.code, kind, old_module) if kind else None,
     )
 
 
@@ -448,8 +438,6 @@ def _find_kind(first: Returned | Raised, second: Returned | Raised) -> Differenc
         return "exception"
     left, right = first.value, second.value
     same_type = type(left) is type(right)
-    if same_type and isinstance(left, Random):
-        return "state"
     try:
         if not (same_type and type(left).__eq__ is object.__eq__) and left != right:
             return "value"
@@ -458,3 +446,32 @@ def _find_kind(first: Returned | Raised, second: Returned | Raised) -> Differenc
     except Exception:  # noqa: BLE001 - the comparison is analysed code
         return "repr"
     return "attributes" if same_type and hasattr(left, "__dict__") else "repr"
+
+
+def _find_kind_of_texts(first: Returned | Raised, second: Returned | Raised) -> DifferenceKind | None:
+    """Return what a test compares if the outcomes have classes of two modules; None if no text shows a difference."""
+    outcomes = (first, second)
+    try:
+        texts = [type(one.error).__qualname__ if isinstance(one, Raised) else repr(one.value) for one in outcomes]
+        if " at 0x" not in "".join(texts):
+            raises = any(isinstance(one, Raised) for one in outcomes)
+            return None if texts[0] == texts[1] else "text" if raises else "repr"
+        mine, others = (getattr(one.value, "__dict__", {}) if isinstance(one, Returned) else {} for one in outcomes)
+        return "attributes" if mine != others and not _is_own([mine, others]) else None
+    except Exception:  # noqa: BLE001 - the repr is analysed code
+        return None
+
+
+def _has_own_classes(outcome: Returned | Raised) -> bool:
+    try:
+        return _is_own(outcome.error if isinstance(outcome, Raised) else outcome.value)
+    except RecursionError:  # the value contains itself
+        return True
+
+
+def _is_own(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(_is_own(one) for pair in value.items() for one in pair)
+    if isinstance(value, list | tuple | set | frozenset) and type(value).__module__ != MODULE_NAME:
+        return any(map(_is_own, value))
+    return type(value).__module__ == MODULE_NAME

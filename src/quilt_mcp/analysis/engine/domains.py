@@ -21,8 +21,8 @@ from inspect import Parameter
 from itertools import chain, islice, zip_longest
 from typing import Any, Literal, TypeAlias, Union
 
-from quilt_mcp.analysis.engine.crosshair import satisfies_invariants
 from quilt_mcp.analysis.engine.scalars import BOUNDARIES, Drawer
+from quilt_mcp.analysis.engine.subjects import satisfies_invariants
 from quilt_mcp.analysis.messages import MODULE_NAME
 
 ORDINARY = {list, set, frozenset, tuple}

@@ -4,16 +4,123 @@ A program runs analysed code with `Run.call` and judges the run. It runs once fo
 once with concrete ones; see `crosshair.py`.
 """
 
+import ast
+import copy
 import enum
-from collections.abc import Callable, Hashable
+import gc
+import linecache
+import math
+import sys
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from inspect import BoundArguments, Parameter
-from typing import NotRequired, Protocol
+from inspect import BoundArguments
+from types import FrameType, TracebackType
+from typing import Any, NoReturn, Protocol
 
-from typing_extensions import TypedDict
+from crosshair.util import CrosshairUnsupported
 
-from quilt_mcp.analysis.engine.causes import Causes
 from quilt_mcp.analysis.engine.scalars import Literals
+from quilt_mcp.analysis.messages import FILE_NAME, Cause
+
+MOST_CAUSES = 10
+_TEXT_LENGTH = 200
+# The exceptions with which CrossHair or a run with concrete values ends, and what each one means
+_SLOW_PATH: Mapping[str, str] = {
+    "PathTimeout": "One path took too long.",
+    "UnknownSatisfiability": "The solver did not decide this condition in time.",
+    "UnexploredPath": "The solver did not decide this condition in time.",
+}
+_REASONS: Mapping[str, str] = {
+    "CrosshairUnsupported": "The analyser does not support this operation.",
+    "Interrupted": "A run with concrete values took too long.",
+    **_SLOW_PATH,
+}
+
+
+@dataclass(slots=True)
+class Causes:
+    """The different causes of undecided paths, in the order of their first occurrence.
+
+    Attributes:
+        found: the lines are those of the canonical source.
+    """
+
+    found: dict[tuple[int | None, str, str], None] = field(default_factory=dict)
+
+    def add(self, line: int | None, operation: str, reason: str) -> None:
+        """Add a cause, unless it is known or there are too many."""
+        if len(self.found) < MOST_CAUSES:
+            self.found[line, operation[:_TEXT_LENGTH], reason] = None
+
+    @property
+    def need_time(self) -> bool:
+        """Whether the time limit of a path is one of the causes. It grows with the timeout."""
+        return any(reason in _SLOW_PATH.values() for _, _, reason in self.found)
+
+    def to_json(self, lines: Mapping[int, int]) -> list[Cause]:
+        """Return the causes with the lines of the submitted code."""
+        return [
+            {"line": lines.get(line or 0, line), "operation": operation, "reason": reason}
+            for line, operation, reason in self.found
+        ]
+
+
+_current: ContextVar[Causes | None] = ContextVar("causes", default=None)
+
+
+@contextmanager
+def collect(causes: Causes) -> Iterator[None]:
+    """Add the causes that this process notes until the context ends."""
+    token = _current.set(causes)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def note_operation(function: Callable[..., object], reason: str) -> None:
+    """Note that an operation of the line that runs now is undecided."""
+    causes = _current.get()
+    if causes is not None:
+        frame = sys._getframe(1)  # noqa: SLF001 - there is no public access to the running line
+        causes.add(_find_line(frame), getattr(function, "__qualname__", repr(function)), reason)
+
+
+def note_exception(error: BaseException) -> None:
+    """Note where CrossHair has left a path, or where a run with concrete values has ended."""
+    causes, reason = _current.get(), _REASONS.get(type(error).__name__)
+    if causes is not None and reason is not None:
+        line = _find_last_line(error.__traceback__)
+        causes.add(line, _read_line(line), reason)
+
+
+def _find_line(frame: FrameType | None) -> int | None:
+    while frame is not None and frame.f_code.co_filename != FILE_NAME:
+        frame = frame.f_back
+    return frame.f_lineno if frame else None
+
+
+def _find_last_line(trace: TracebackType | None) -> int | None:
+    found = None
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == FILE_NAME:
+            found = trace.tb_lineno
+        trace = trace.tb_next
+    return found
+
+
+def _read_line(line: int | None) -> str:
+    return linecache.getline(FILE_NAME, line).strip() if line else ""
+
+
+def map_lines(source: str, tree: ast.Module) -> dict[int, int]:
+    """Return the line of the submitted code for each line of the canonical source."""
+    nodes = zip(ast.walk(ast.parse(source)), ast.walk(tree), strict=True)
+    pairs = [(getattr(one, "lineno", None), getattr(other, "lineno", None)) for one, other in nodes]
+    return {one: other for one, other in reversed(pairs) if one and other}
 
 
 class End(enum.Enum):
@@ -183,52 +290,122 @@ class Watch:
     enough: Callable[[], bool] = lambda: False
 
 
-class Coverage(TypedDict):
-    """What was explored.
+_PLAIN = (int, float, bool, str, bytes, type(None))
 
-    Attributes:
-        all_paths: whether every path was explored. Otherwise the number of all paths is not known.
-        paths: number of execution paths that were run.
-        undecided_paths: number of those that the analyser gave up, or on which its model disagreed with Python.
-        concrete_runs: number of runs with boundary values and random values.
-        all_arguments: whether these runs were with all values of the parameters' types.
-        replayed: whether another process, with another hash seed and time zone, repeated the result; null if it did
-            not try.
+
+class Interrupted(BaseException):
+    """A run took too long. Analysed code cannot catch it."""
+
+
+class ConcreteRun:
+    """Calls analysed code in plain Python.
+
+    Args:
+        deadline: by `time.perf_counter`, when a run is interrupted.
+        longest: seconds of CPU time after which it is interrupted.
+        lines: gets the lines of the code that are executed.
     """
 
-    all_paths: bool
-    paths: int
-    undecided_paths: int
-    concrete_runs: int
-    all_arguments: bool
-    replayed: NotRequired[bool | None]
+    symbolic = False
+
+    def __init__(self, deadline: float | None = None, longest: float = math.inf, lines: set[int] | None = None) -> None:
+        self._deadline = deadline
+        self._last_cpu = time.process_time() + longest
+        self._look_at = time.perf_counter() + longest
+        self._lines = set() if lines is None else lines
+        self._interrupted = False
+
+    def call(self, function: Callable[..., object], *args: object, **kwargs: object) -> Returned | Raised:
+        """Call a function and return the outcome.
+
+        Raises:
+            Undecided: the memory is not sufficient, or the result depends on the program that uses the code.
+            Interrupted: the deadline has passed.
+        """
+        if self._deadline is None:
+            return _call(function, *args, **kwargs)
+        earlier, trace, collects = sys.gettrace(), self._trace, gc.isenabled()
+        gc.disable()  # it closes generators of other code, which would swallow Interrupted
+        sys.settrace(trace)  # Python only borrows it, so `trace` must keep it alive
+        try:
+            outcome = _call(function, *args, **kwargs)
+            if self._interrupted:
+                raise Interrupted  # a generator has swallowed it
+            return outcome
+        finally:
+            sys.settrace(earlier)
+            if collects:
+                gc.enable()
+
+    def copy(self, arguments: BoundArguments) -> BoundArguments:
+        """Return a deep copy.
+
+        Raises:
+            Undecided: an argument cannot be copied.
+        """
+        memo: dict[int, object] = {}
+        try:
+            values = {name: _copy(one, memo) for name, one in arguments.arguments.items()}
+        except Exception as error:  # copied classes can raise any exception
+            raise Undecided from error
+        return BoundArguments(arguments.signature, values)
+
+    def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
+        del event, argument
+        if frame.f_code.co_filename == FILE_NAME:
+            return self._trace_line
+        self._check_time()
+        return None
+
+    def _trace_line(self, frame: FrameType, event: str, argument: object) -> Any:
+        del argument
+        if event == "line":
+            self._lines.add(frame.f_lineno)
+            self._check_time()
+        return self._trace_line
+
+    def _check_time(self) -> None:
+        now = time.perf_counter()
+        if self._deadline is not None and now > self._deadline:
+            self._interrupt()
+        if now > self._look_at:  # CPU time is slow to read, and never longer than this
+            left = self._last_cpu - time.process_time()
+            if left <= 0:
+                self._interrupt()
+            self._look_at = now + left
+
+    def _interrupt(self) -> NoReturn:
+        self._interrupted = True
+        raise Interrupted
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """One line of a contract: its expression, and a function from the names that it can use to its value."""
-
-    source: str
-    evaluate: Callable[[dict[str, object]], object]
-
-
-def holds(run: Run, clause: Clause, names: dict[str, object]) -> bool:
-    """Return whether a clause is true. One that raises is not."""
-    outcome = run.call(lambda: bool(clause.evaluate(names)))
-    return not isinstance(outcome, Raised) and bool(outcome.value)
+def _call(function: Callable[..., object], *args: object, **kwargs: object) -> Returned | Raised:
+    try:
+        return Returned(function(*args, **kwargs))
+    except (MemoryError, CrosshairUnsupported) as error:
+        note_exception(error)
+        raise Undecided from None
+    except Exception as error:  # noqa: BLE001 - any exception of analysed code is an outcome
+        return Raised(error)
 
 
-def name_arguments(arguments: BoundArguments) -> dict[str, object]:
-    """Return the values that clauses see: the arguments, and the default values of those that are left out."""
-    defaults = {one.name: one.default for one in arguments.signature.parameters.values()}
-    return {name: one for name, one in defaults.items() if one is not Parameter.empty} | dict(arguments.arguments)
+def _copy(value: Any, memo: dict[int, object]) -> Any:
+    """Return a deep copy. Most values are plain, and their copy is fast. What is shared stays shared."""
+    if type(value) in _PLAIN:
+        return value
+    if id(value) in memo:
+        return memo[id(value)]
+    if type(value) in {list, set} and all(type(one) in _PLAIN for one in value):
+        return memo.setdefault(id(value), value.copy())
+    return copy.deepcopy(value, memo)
 
 
-@dataclass(frozen=True, slots=True)
-class Contract:
-    """The `pre:`, `post:` and `raises:` lines of a function's docstring (PEP 316), and the errors in them."""
-
-    pre: list[Clause]
-    post: list[Clause]
-    raises: tuple[type[BaseException], ...]
-    problems: list[str]
+def read_attributes(value: object) -> dict[str, object]:
+    """Return the attributes in `__dict__` and in slots."""
+    found = dict(getattr(value, "__dict__", {}))
+    for base in type(value).__mro__:
+        names = base.__dict__.get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            if not name.startswith("__") and hasattr(value, name):
+                found[name] = getattr(value, name)
+    return found

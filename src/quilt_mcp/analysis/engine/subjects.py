@@ -4,11 +4,15 @@ import ast
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import Parameter, Signature
+from inspect import BoundArguments, Parameter, Signature
 from types import FunctionType, ModuleType
 from typing import Literal
 
-from quilt_mcp.analysis.engine.crosshair import resolve_types
+from crosshair.condition_parser import Pep316Parser
+from crosshair.fnutil import FunctionInfo, resolve_signature
+from crosshair.util import AttributeHolder
+
+from quilt_mcp.analysis.engine.exploration import Raised, Run
 from quilt_mcp.analysis.gate.loading import Loaded
 
 
@@ -168,3 +172,72 @@ def find_exception_class(module: ModuleType, name: str, builtins: dict[str, obje
         "UnknownExceptionType",
         f"`{name}` is not an exception class. Use a built-in one such as ValueError, or one that the code defines.",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One line of a contract: its expression, and a function from the names that it can use to its value."""
+
+    source: str
+    evaluate: Callable[[dict[str, object]], object]
+
+
+def holds(run: Run, clause: Clause, names: dict[str, object]) -> bool:
+    """Return whether a clause is true. One that raises is not."""
+    outcome = run.call(lambda: bool(clause.evaluate(names)))
+    return not isinstance(outcome, Raised) and bool(outcome.value)
+
+
+def name_arguments(arguments: BoundArguments) -> dict[str, object]:
+    """Return the values that clauses see: the arguments, and the default values of those that are left out."""
+    defaults = {one.name: one.default for one in arguments.signature.parameters.values()}
+    return {name: one for name, one in defaults.items() if one is not Parameter.empty} | dict(arguments.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """The `pre:`, `post:` and `raises:` lines of a function's docstring (PEP 316), and the errors in them."""
+
+    pre: list[Clause]
+    post: list[Clause]
+    raises: tuple[type[BaseException], ...]
+    problems: list[str]
+
+
+def resolve_types(function: Callable[..., object]) -> Signature | None:
+    """Return the signature with its annotations resolved to types, or None if that is not possible."""
+    try:
+        resolved = resolve_signature(function)
+    except SyntaxError:  # an annotation is a string that is not an expression
+        return None
+    return resolved if isinstance(resolved, Signature) else None
+
+
+def parse_contract(function: Callable[..., object]) -> Contract:
+    """Return the contract in the docstring of a function. A `pre:` alone means that the function raises nothing."""
+    parsed = Pep316Parser().get_fn_conditions(FunctionInfo(None, "", function))
+    if parsed is None:
+        return Contract([], [], (), [])
+    problems = [problem.message for problem in parsed.syntax_messages()]
+    pre = [Clause(one.expr_source, one.evaluate) for one in parsed.pre if one.evaluate]
+    post = [Clause(one.expr_source, one.evaluate) for one in parsed.post if one.evaluate]
+    return Contract(pre, post, tuple(sorted(parsed.raises, key=lambda error: error.__name__)), problems)
+
+
+def make_old_values(arguments: BoundArguments) -> object:
+    """Return `__old__` of a contract: an object with the arguments before the call as attributes."""
+    return AttributeHolder(arguments.arguments)
+
+
+def list_invariants(cls: type) -> list[Clause]:
+    """Return the invariants in the docstring of a class."""
+    if "inv:" not in (cls.__doc__ or ""):
+        return []
+    return [
+        Clause(one.expr_source, one.evaluate) for one in Pep316Parser().get_class_conditions(cls).inv if one.evaluate
+    ]
+
+
+def satisfies_invariants(value: object) -> bool:
+    """Return whether the invariants of the value's class and its bases hold."""
+    return all(one.evaluate({"self": value}) for cls in type(value).__mro__ for one in list_invariants(cls))

@@ -17,28 +17,43 @@ from itertools import product
 from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from quilt_mcp.analysis.engine.crosshair import list_invariants, make_old_values, parse_contract
 from quilt_mcp.analysis.engine.exploration import (
-    Clause,
-    Contract,
+    ConcreteRun,
     End,
     Exploration,
+    Interrupted,
     Judgement,
     Raised,
     Run,
     Undecided,
-    holds,
-    name_arguments,
 )
-from quilt_mcp.analysis.engine.pytest_text import write_exception, write_violation
-from quilt_mcp.analysis.engine.runs import ConcreteRun, Interrupted
-from quilt_mcp.analysis.engine.source_text import NO_TEST, Counterexample, make_counterexample, write_source
-from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject, find_function, find_subject
+from quilt_mcp.analysis.engine.source_text import (
+    NO_TEST,
+    make_counterexample,
+    write_exception,
+    write_source,
+    write_violation,
+)
+from quilt_mcp.analysis.engine.subjects import (
+    AnalysisRefused,
+    Clause,
+    Contract,
+    Subject,
+    find_exception_class,
+    find_function,
+    find_subject,
+    holds,
+    list_invariants,
+    make_old_values,
+    name_arguments,
+    parse_contract,
+)
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
-from quilt_mcp.analysis.messages import MODULE_NAME, Request
+from quilt_mcp.analysis.messages import MODULE_NAME, Counterexample, Request
 
-if TYPE_CHECKING:  # results imports pydantic, which the sandbox does not load
-    from quilt_mcp.analysis.results import SymbolicCheckResult
+if TYPE_CHECKING:
+    from quilt_mcp.analysis.results import ExceptionPathResult, SymbolicCheckResult
+
 
 _HUGE = 2**64
 _CLEARER_SECONDS = 0.3
@@ -173,13 +188,13 @@ class Check:
         else:
             kind = judgement.kind
             broken = f"inv: {kind.source} does not hold after the call" if isinstance(kind, Broken) else ""
-            broken, result = broken or f"post: {clause} does not hold", write_source(outcome.value, task.names)
+            broken, result = broken or f"post: {clause} does not hold", write_source(outcome.value, task.loaded.names)
             shown = _rename_self(*kind) if isinstance(kind, Broken) else clause
             test = write_violation(self.subject, arguments, task.code, shown) if shown else None
         return make_counterexample(
             self.subject,
             arguments,
-            task.names,
+            task.loaded.names,
             violation=broken,
             actual_result=result,
             path_condition=" and ".join(f"({one.source})" for one in self.pre) or "True",
@@ -302,3 +317,63 @@ def _find_status(
     if ends != {End.ALL_PATHS}:
         return "timeout" if End.TIME in ends else "unknown"
     return "verified" if all(one.decided for one in explorations) else "error"
+
+
+_STATUS: dict[End, Literal["found", "unreachable", "timeout"]] = {
+    End.STOPPED: "found",
+    End.ALL_PATHS: "unreachable",
+    End.TIME: "timeout",
+}
+
+
+def find_path_to_exception(request: Request, task: Task) -> "ExceptionPathResult":
+    """Search for arguments that raise the exception. Contracts are ignored."""
+    module = task.loaded.module
+    subject = find_subject(task.loaded, request["function_name"])
+    wanted = find_exception_class(module, request["exception_type"], module.__dict__["__builtins__"])
+
+    def judge(run: Run, arguments: BoundArguments) -> Judgement:
+        outcome = run.call(subject.function, *arguments.args, **arguments.kwargs)
+        if isinstance(outcome, Raised) and isinstance(outcome.error, wanted):
+            return Judgement("wanted", stop=True, outcomes=(outcome,))
+        return Judgement(type(outcome).__name__)
+
+    task.report(_make_search_answer(task, subject, Exploration()))
+    explored = task.explore(
+        subject, judge, on_progress=lambda found: task.report(_make_search_answer(task, subject, found))
+    )
+    return _make_search_answer(task, subject, explored)
+
+
+def _make_search_answer(task: Task, subject: Subject, explored: Exploration) -> "ExceptionPathResult":
+    answer: ExceptionPathResult = {
+        "status": _STATUS.get(explored.end, "not_found"),
+        "triggering_inputs": [],
+        "paths_to_exception": 0,
+        "total_paths_explored": explored.paths,
+        "time_seconds": task.elapsed(),
+        "coverage": describe_coverage([explored]),
+    }
+    if explored.arguments and explored.judgement:
+        (outcome,) = explored.judgement.outcomes
+        if isinstance(outcome, Raised):
+            answer["triggering_inputs"] = [_describe_raised(task, subject, explored.arguments, outcome.error)]
+        answer |= {"paths_to_exception": 1, "confirmed_by_replay": True}
+        if any(one["test"] is None for one in answer["triggering_inputs"]):
+            answer["message"] = NO_TEST
+    elif answer["status"] != "unreachable":
+        answer["message"] = explain_undecided([explored], task.path_limit)
+        answer["undecided"] = task.list_undecided([explored])
+    return answer
+
+
+def _describe_raised(task: Task, subject: Subject, arguments: BoundArguments, error: BaseException) -> Counterexample:
+    raised = type(error).__name__
+    return make_counterexample(
+        subject,
+        arguments,
+        task.loaded.names,
+        violation=f"raises {raised}",
+        actual_result=raised,
+        test=write_exception(subject, arguments, task.code, error),
+    )

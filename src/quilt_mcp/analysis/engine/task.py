@@ -1,14 +1,14 @@
 """An analysis in progress: its code, its limits and its clock."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from inspect import BoundArguments
 
-from quilt_mcp.analysis.engine.causes import MOST_CAUSES, Causes, Undecided, map_lines
 from quilt_mcp.analysis.engine.exploration import (
+    MOST_CAUSES,
     Budget,
-    Coverage,
+    Causes,
     End,
     Exploration,
     Judgement,
@@ -17,16 +17,22 @@ from quilt_mcp.analysis.engine.exploration import (
     Program,
     Scope,
     Watch,
+    map_lines,
 )
-from quilt_mcp.analysis.engine.pytest_text import Code
-from quilt_mcp.analysis.engine.replay import Record, Replay, record
 from quilt_mcp.analysis.engine.scalars import find_literals, include_clauses
-from quilt_mcp.analysis.engine.search import explore
-from quilt_mcp.analysis.engine.stability import Fingerprint, find_changing_name, find_reason, find_unsure, has_loops
-from quilt_mcp.analysis.engine.states import find_state
+from quilt_mcp.analysis.engine.search import Record, Replay, explore, record
+from quilt_mcp.analysis.engine.source_text import Code
+from quilt_mcp.analysis.engine.stability import (
+    Fingerprint,
+    find_changing_name,
+    find_reason,
+    find_state,
+    find_unsure,
+    has_loops,
+)
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject
 from quilt_mcp.analysis.gate.loading import Loaded
-from quilt_mcp.analysis.messages import MODULE_NAME, Answer
+from quilt_mcp.analysis.messages import MODULE_NAME, Answer, Cause, Coverage
 
 # The share of the timeout that the search can take. The rest is for loading the code and for the answer.
 _SEARCH_SHARE = 0.75
@@ -95,7 +101,7 @@ class Task:
                 "UnsupportedSignature",
                 f"The analyser cannot create arguments for `{subject.name}`. Annotate each parameter with a type.",
             ) from error
-        self.records.append(record(explored))
+        self.records.append(record(explored, self.loaded.names))
         return explored
 
     def _leave_open(self, line: int | None, operation: str, reason: str) -> Exploration:
@@ -105,16 +111,11 @@ class Task:
         return unstable
 
     @property
-    def names(self) -> Mapping[str, object]:
-        """The names of the code, and its other files by the names of their modules."""
-        return {**self.loaded.files, **vars(self.loaded.module)}
-
-    @property
     def code(self) -> Code:
         """The code, as tests import it."""
         return Code(vars(self.loaded.module), self.module_name, self.loaded.files)
 
-    def list_undecided(self, explorations: Sequence[Exploration]) -> list[Undecided]:
+    def list_undecided(self, explorations: Sequence[Exploration]) -> list[Cause]:
         """Return why paths stayed undecided, with the lines of the submitted code."""
         together = Causes()
         for explored in explorations:

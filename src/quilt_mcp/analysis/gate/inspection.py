@@ -13,7 +13,6 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from quilt_mcp.analysis.gate.project import make_imports_absolute
 from quilt_mcp.analysis.gate.reduction import Changes, find_changes, reduce_tree, rewrite_everyday_code
 from quilt_mcp.analysis.gate.rules import Refused
 from quilt_mcp.analysis.gate.tree import check_size, check_text, check_tree
@@ -158,6 +157,15 @@ def admit(
     if ast.dump(_parse(source)) != ast.dump(tree):
         raise Refused("canonical")
     return Admitted(source, tree, tuple(dropped), changes)
+
+
+def make_imports_absolute(tree: ast.Module, package: Sequence[str]) -> ast.Module:
+    """Replace the relative imports that stay in the package, such as `from .models import X`. The tree is changed."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and 0 < node.level <= len(package):
+            parts = [*package[: len(package) - node.level + 1], *([node.module] if node.module else [])]
+            node.module, node.level = ".".join(parts), 0
+    return tree
 
 
 def _check_text(code: str, policy: Policy) -> None:

@@ -1,20 +1,19 @@
-"""Load admitted code as a module that sees restricted builtins and modules. This is the second barrier.
-
-Attributes that the code sets, deletes or reads need checks at run time, because only the run knows the object. They are
-calls in the compiled code: `x.a = 1` becomes `__owned__(x, line).a = 1`. The canonical source, which analyses show and
-parse, does not contain them.
-"""
+"""A request's code, its older version and the other files of its project: check all of them, then load them."""
 
 import ast
 import builtins
 import contextlib
+import dataclasses
+import functools
 import linecache
+import operator
+import random
 import sys
 import typing
 from collections import UserString
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Context
 from types import FunctionType, MappingProxyType, ModuleType, SimpleNamespace
 from typing import TypeVar
@@ -23,13 +22,11 @@ from crosshair.core import python_type
 from crosshair.tracers import NoTracing
 from crosshair.util import CrosshairUnsupported, CrossHairValue
 
-from quilt_mcp.analysis.gate.facades import check_star_imports, make_facade
-from quilt_mcp.analysis.gate.inert_logging import Logger
-from quilt_mcp.analysis.gate.inspection import Admitted
-from quilt_mcp.analysis.gate.project import FILE_NAME, FOLDER, find_imports, find_packages
-from quilt_mcp.analysis.gate.reduction import Changes
+from quilt_mcp.analysis.gate.facades import Logger, check_star_imports, list_unseeded, make_facade
+from quilt_mcp.analysis.gate.inspection import Admitted, admit
+from quilt_mcp.analysis.gate.reduction import Changes, find_imports, find_unchanged, remove_definitions
 from quilt_mcp.analysis.gate.rules import CLOSED_ATTRIBUTES, Refused
-from quilt_mcp.analysis.messages import MODULE_NAME, Report
+from quilt_mcp.analysis.messages import FILE_NAME, FOLDER, MODULE_NAME, Report, Request, find_module_name
 from quilt_mcp.analysis.policy import Policy
 
 # The checks must not become part of a path
@@ -100,11 +97,8 @@ def has_attribute(value: object, name: str) -> bool:
         return hasattr(value, name)
 
 
-GUARDS: Mapping[str, Callable[..., object]] = {
-    "__owned__": check_owned,
-    "__formats__": check_formats,
-}
-"""The names of the checks in the compiled code. The gate lets no code use such names."""
+GUARDS: Mapping[str, Callable[..., object]] = {"__owned__": check_owned, "__formats__": check_formats}
+"""The checks by their names in the compiled code. The gate lets no code use such names."""
 
 
 def _is_owned(value: object) -> bool:
@@ -123,15 +117,12 @@ class _Guarding(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.Attribute:
         self.generic_visit(node)
-        if not isinstance(node.ctx, ast.Load):
-            node.value = _call("__owned__", node.value, self._lines[id(node)])
-        elif node.attr == "format" and not isinstance(node.value, ast.Constant):
-            node.value = _call("__formats__", node.value, self._lines[id(node)])
+        stores = not isinstance(node.ctx, ast.Load)
+        if stores or (node.attr == "format" and not isinstance(node.value, ast.Constant)):
+            guard = ast.Name("__owned__" if stores else "__formats__", ast.Load())
+            call = ast.Call(guard, [node.value, ast.Constant(self._lines[id(node)])], [])
+            node.value = ast.copy_location(call, node.value)
         return node
-
-
-def _call(name: str, value: ast.expr, detail: str | int) -> ast.expr:
-    return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), [value, ast.Constant(detail)], []), value)
 
 
 # Modules that C code of the standard library imports on behalf of its caller, such as `strftime`. It takes them from
@@ -164,6 +155,11 @@ class Loaded:
     other_trees: tuple[ast.Module, ...] = ()
     changes: Changes = Changes()  # noqa: RUF009 - it is frozen
     draws: bool = False
+
+    @property
+    def names(self) -> Mapping[str, object]:
+        """The names of the code, and its other files by the names of their modules."""
+        return {**self.files, **vars(self.module)}
 
     @property
     def modules(self) -> list[ModuleType]:
@@ -332,3 +328,106 @@ def _bind_parts(name: str, load: Callable[[str], ModuleType]) -> None:
     parts = name.split(".")
     for end in range(len(parts) - 1, 0, -1):
         setattr(load(".".join(parts[:end])), parts[end], load(".".join(parts[: end + 1])))
+
+
+_OLD_FILE = f"{FOLDER}old.py"
+
+
+def find_packages(names: Iterable[str]) -> set[str]:
+    """Return the names of the packages that contain these modules."""
+    return {".".join(parts[:end]) for parts in (name.split(".") for name in names) for end in range(1, len(parts))}
+
+
+def allow_modules(policy: Policy, names: Iterable[str]) -> Policy:
+    """Return the policy with further modules that the code can import."""
+    names = set(names)
+    return replace(policy, allowed_modules=(*policy.allowed_modules, *sorted(names | find_packages(names))))
+
+
+def find_package(name: str, files: Mapping[str, object]) -> Sequence[str]:
+    """Return the parts of the package to which a relative import in this module refers."""
+    parts = name.split(".")
+    return parts if any(other.startswith(f"{name}.") for other in files) else parts[:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """Everything that a request submits, admitted.
+
+    Attributes:
+        code: the code.
+        old: its older version.
+        files: the other files, by module name.
+        policy: what they can use: also each other.
+    """
+
+    code: Admitted
+    old: Admitted | None
+    files: Mapping[str, Admitted]
+    policy: Policy
+
+
+def admit_request(request: Request, policy: Policy) -> Submission:
+    """Check everything that a request submits.
+
+    Raises:
+        Refused: something breaks a rule.
+    """
+    texts = {find_module_name(key): text for key, text in request.get("files", {}).items()}
+    files = {name: text for name, text in texts.items() if name is not None}
+    old = request.get("old_code")
+    submitted = (request["code"], old or "", *files.values())
+    if sum(len(text.encode("utf-8", "surrogatepass")) for text in submitted) > policy.code_size_bytes:
+        raise Refused("size")
+    policy = allow_modules(policy, files)
+    package = find_package(request.get("module_name", MODULE_NAME), {})
+    functions = None if request.get("whole_file") else _find_roots(request)
+    also = [request["exception_type"].partition(".")[0]] if "exception_type" in request else []
+    return Submission(
+        admit(request["code"], policy, package=package, functions=functions, also=also),
+        None if old is None else admit(old, policy, package=package, functions=functions, also=also),
+        {name: admit(text, policy, package=find_package(name, files)) for name, text in files.items()},
+        policy,
+    )
+
+
+def _find_roots(request: Request) -> list[str]:
+    """Return the top-level names that the analysis uses. An exception class can be a builtin."""
+    names = [request.get(key) for key in ("function_name", "function_a", "function_b")]
+    return [str(name).partition(".")[0] for name in names if name]
+
+
+def load_submission(submission: Submission, report: Report) -> Loaded:
+    """Run the code and its older version. The files run when they are imported.
+
+    Raises:
+        BaseException: the code raised it.
+    """
+    before = random.getstate(), len(list_unseeded())
+    loaded = _load(submission, report)
+    return dataclasses.replace(loaded, draws=before != (random.getstate(), len(list_unseeded())))
+
+
+def _load(submission: Submission, report: Report) -> Loaded:
+    policy, code, older = submission.policy, submission.code, submission.old
+    files = ProjectFiles(submission.files, policy)
+    module = load_module(code.source, policy, code.tree, files=files)
+    files.load_imports(code.tree)
+    trees = [one.tree for one in submission.files.values()]
+    admitted = [code, *submission.files.values(), *([older] if older else [])]
+    changes = functools.reduce(operator.or_, (one.changes for one in admitted))
+    if older is None:
+        return Loaded(module, code.source, code.tree, report, files.modules, None, tuple(trees), changes)
+    # the versions share what is the same in both: otherwise the classes of the arguments would differ
+    shared = find_unchanged(older.tree, code.tree) - _find_functions(code.tree)
+    source = ast.unparse(remove_definitions(older.tree, shared)) + "\n"
+    names = {name: vars(module)[name] for name in shared if name in vars(module)}
+    before = load_module(source, policy, files=files, file_name=_OLD_FILE, names=names)
+    files.load_imports(older.tree)
+    sys.modules[MODULE_NAME] = module
+    old = Loaded(before, source, older.tree, report)
+    return Loaded(module, code.source, code.tree, report, files.modules, old, (*trees, older.tree), changes)
+
+
+def _find_functions(tree: ast.Module) -> set[str]:
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}

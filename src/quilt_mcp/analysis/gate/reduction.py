@@ -62,6 +62,17 @@ def find_changes(tree: ast.Module) -> Changes:
     return Changes(frozenset(names), frozenset(attributes), context)
 
 
+def find_imports(tree: ast.AST) -> set[str]:
+    """Return the names of modules that the code imports, also in functions, and imported names that can be modules."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
 def uses_decimal_context(tree: ast.AST) -> bool:
     """Return whether code gets or sets the context of decimal numbers of its thread."""
     names = {

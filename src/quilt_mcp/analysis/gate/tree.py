@@ -1,10 +1,9 @@
-"""Check the syntax tree of code against the rules: its size, its nodes, names, imports, and class patterns."""
+"""Check the syntax tree of code against the rules: its size, its nodes, names and imports."""
 
 import ast
 import builtins
 import re
 import string
-from collections import Counter
 from collections.abc import Collection, Iterator
 
 from quilt_mcp.analysis.gate.rules import (
@@ -137,64 +136,6 @@ def find_slots(node: ast.ClassDef) -> Iterator[tuple[ast.Name, list[str]]]:
             yield target, names
 
 
-# Builtins: a pattern with one positional field matches the value itself
-_WHOLE = frozenset({"bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple"})
-_NAMED_TUPLES = ("namedtuple", "NamedTuple")
-
-
-class PatternCheck:
-    """Checks the class patterns of a tree.
-
-    Args:
-        tree: the whole tree. It tells which names are classes of the code.
-    """
-
-    def __init__(self, tree: ast.AST) -> None:
-        self._bound: Counter[str] = Counter()
-        self._classes: set[str] = set()
-        for node in ast.walk(tree):
-            self._bound.update(_find_bound_names(node))
-            if isinstance(node, ast.ClassDef):
-                self._classes.add(node.name)
-            elif isinstance(node, ast.Assign) and _makes_named_tuple(node.value):
-                self._classes |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-
-    def check(self, node: ast.MatchClass) -> None:
-        """Raise `Refused` if the pattern can read an attribute that the code must not read."""
-        if "format" in node.kwd_attrs:
-            raise refuse("format", node)
-        if node.patterns and not self._is_own(node.cls):
-            whole = isinstance(node.cls, ast.Name) and node.cls.id in _WHOLE and not self._bound[node.cls.id]
-            if not whole or len(node.patterns) != 1 or node.kwd_attrs:
-                raise refuse("pattern", node)
-
-    def _is_own(self, cls: ast.expr) -> bool:
-        """Return whether the name is a class of the code, and never anything else."""
-        return isinstance(cls, ast.Name) and cls.id in self._classes and self._bound[cls.id] == 1
-
-
-def _find_bound_names(node: ast.AST) -> Iterator[str]:
-    """Yield the names that this node binds itself."""
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        yield node.id
-    elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-        yield node.name
-    elif isinstance(node, ast.arg):
-        yield node.arg
-    elif isinstance(node, ast.alias):
-        yield node.asname or node.name.partition(".")[0]
-    elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
-        yield node.name
-    elif isinstance(node, ast.MatchMapping) and node.rest:
-        yield node.rest
-
-
-def _makes_named_tuple(value: ast.expr) -> bool:
-    called = value.func if isinstance(value, ast.Call) else None
-    name = called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
-    return name in _NAMED_TUPLES
-
-
 _NAMES = ("id", "arg", "asname", "rest")  # fields of nodes that contain one identifier
 _BITS_PER_DIGIT = 3.33
 _MODULE = re.compile(r"[a-zA-Z_][\w.]{0,60}", re.ASCII)  # what a refusal shows
@@ -213,7 +154,7 @@ def check_tree(tree: ast.AST, policy: Policy, *, contract: bool = False, text: b
         Refused: the tree breaks a rule.
     """
     check_size(tree, policy)
-    _Checker(policy, CONTRACT_NAMES if contract else (), PatternCheck(tree), text=text).visit(tree)
+    _Checker(policy, CONTRACT_NAMES if contract else (), text=text).visit(tree)
 
 
 def check_text(text: str, policy: Policy, *, contract: bool = False) -> ast.expr | None:
@@ -249,10 +190,9 @@ def check_size(tree: ast.AST, policy: Policy) -> None:
 
 
 class _Checker(ast.NodeVisitor):
-    def __init__(self, policy: Policy, allowed_names: Collection[str], patterns: PatternCheck, *, text: bool) -> None:
+    def __init__(self, policy: Policy, allowed_names: Collection[str], *, text: bool) -> None:
         self._policy = policy
         self._allowed_names = allowed_names
-        self._patterns = patterns
         self._text = text
         self._called: set[ast.AST] = set()  # names that are called with one argument
         self._slots: set[ast.AST] = set()  # the names __slots__ in classes
@@ -368,11 +308,12 @@ class _Checker(ast.NodeVisitor):
         self._check_name(node.name, node)
 
     def visit_MatchClass(self, node: ast.MatchClass) -> None:
+        if "format" in node.kwd_attrs:
+            raise refuse("format", node)
         for name in node.kwd_attrs:
             if name in CLOSED_ATTRIBUTES:
                 raise refuse("attribute", node)
             self._check_name(name, node)
-        self._patterns.check(node)
         self.generic_visit(node)
 
     def visit_comprehension(self, node: ast.comprehension) -> None:

@@ -1,14 +1,69 @@
-"""What the child does in the jail: check the code, load it, analyse it, and always return an answer."""
+"""The analyses by the names of their tools."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from quilt_mcp.analysis.engine.analyses import run_analysis
-from quilt_mcp.analysis.engine.replay import Start
+from quilt_mcp.analysis.engine.branches import analyze_branches
+from quilt_mcp.analysis.engine.comparison import compare_functions
+from quilt_mcp.analysis.engine.search import Replay, Start, can_repeat
+from quilt_mcp.analysis.engine.subjects import AnalysisRefused
+from quilt_mcp.analysis.engine.symbolic_check import find_path_to_exception, symbolic_check
+from quilt_mcp.analysis.engine.task import Task
+from quilt_mcp.analysis.gate.loading import Loaded, admit_request, load_submission
 from quilt_mcp.analysis.gate.rules import Refused
-from quilt_mcp.analysis.gate.submission import admit_request, load_submission
 from quilt_mcp.analysis.jail.guards import install_guards
-from quilt_mcp.analysis.messages import Answer, Envelope, Report, check_layers, describe_refusal, error
+from quilt_mcp.analysis.messages import (
+    MODULE_NAME,
+    RECORDS,
+    Answer,
+    Envelope,
+    Report,
+    Request,
+    check_layers,
+    describe_refusal,
+    error,
+)
 from quilt_mcp.analysis.policy import Policy
+
+ANALYSES: Mapping[str, Callable[[Request, Task], Answer]] = {
+    "symbolic_check": symbolic_check,
+    "find_path_to_exception": find_path_to_exception,
+    "compare_functions": compare_functions,
+    "analyze_branches": analyze_branches,
+}
+
+_FRESH = Start()
+
+
+def run_analysis(
+    request: Request,
+    loaded: Loaded,
+    *,
+    seconds: float,
+    path_limit: int,
+    start: Start = _FRESH,
+) -> Answer:
+    """Analyse admitted code.
+
+    Args:
+        request: the tool and its arguments.
+        loaded: the code of the request.
+        seconds: the timeout of the whole analysis.
+        path_limit: maximum number of paths for each condition.
+        start: the seed, and what another process has recorded.
+
+    Returns:
+        The answer of the tool, or an `ErrorAnswer` if the request cannot be analysed. If another process can repeat
+        the result, the answer contains the `records` for it.
+    """
+    try:
+        replay = None if start.records is None else Replay(start.records, loaded.names)
+        module_name = request.get("module_name", MODULE_NAME)
+        task = Task(loaded, seconds, path_limit, start.seed, replay, module_name=module_name)
+        answer = ANALYSES[request["tool"]](request, task)
+    except AnalysisRefused as refusal:
+        return error(refusal.error_type, refusal.message)
+    return {**answer, RECORDS: task.records} if task.records and can_repeat(task.records) else answer
+
 
 _LONGEST_NAME = 100
 _SHOWN = 5
