@@ -142,19 +142,14 @@ class Policy:
 
     def refuse_everything(self) -> Self:
         """Return the policy of a server that accepts no code: every module and builtin is refused, every limit is 0."""
+        limits = {one.name: 0 for one in fields(self) if type(getattr(self, one.name)) is int}
         return replace(
             self,
             allowed_modules=(),
             blocked_modules=tuple(sorted({*self.blocked_modules, *self.allowed_modules})),
             permitted_builtins=(),
             dangerous_builtins=tuple(sorted({*self.dangerous_builtins, *self.permitted_builtins})),
-            memory_limit_mb=0,
-            code_size_bytes=0,
-            coverage_threshold=0,
-            syntax_nodes=0,
-            syntax_depth=0,
-            integer_digits=0,
-            literal_length=0,
+            **limits,  # type: ignore[arg-type] # they are numbers
         )
 
 

@@ -100,7 +100,7 @@ async def symbolic_check(
     contract; the leading ones are preconditions. `inv: self.n >= 0` of a class holds before and after the call.
     Parameters need type annotations.
     """
-    request: Request = {"tool": "symbolic_check", "code": code, "function_name": function_name}
+    request = Request(tool="symbolic_check", code=code, function_name=function_name)
     return await _analyse(SymbolicCheckResult, timeout_seconds, request, files, module_name)
 
 
@@ -116,12 +116,8 @@ async def find_path_to_exception(  # noqa: PLR0917 - clients name the arguments
 
     Contracts are ignored. Parameters need type annotations.
     """
-    request: Request = {
-        "tool": "find_path_to_exception",
-        "code": code,
-        "function_name": function_name,
-        "exception_type": exception_type,
-    }
+    request = Request(tool="find_path_to_exception", code=code, function_name=function_name)
+    request["exception_type"] = exception_type
     return await _analyse(ExceptionPathResult, timeout_seconds, request, files, module_name)
 
 
@@ -142,12 +138,11 @@ async def compare_functions(  # noqa: PLR0917 - clients name the arguments
     values, raise different exception classes, or change their arguments differently, for arguments that meet the `pre:`
     lines of both. Both must have the same parameters, with type annotations.
     """
-    request: Request
+    request = Request(tool="compare_functions", code=code or new_code or "")
     if code and function_a and function_b and not (old_code or new_code or function_name):
-        request = {"tool": "compare_functions", "code": code, "function_a": function_a, "function_b": function_b}
+        request |= {"function_a": function_a, "function_b": function_b}
     elif old_code and new_code and function_name and not (code or function_a or function_b):
-        names: Request = {"tool": "compare_functions", "code": new_code, "function_a": function_name}
-        request = {**names, "function_b": function_name, "old_code": old_code}
+        request |= {"function_a": function_name, "function_b": function_name, "old_code": old_code}
     else:
         message = "Give either code, function_a and function_b, or old_code, new_code and function_name."
         return cast("ComparisonResult", error(INVALID_ARGUMENTS, message))
@@ -166,12 +161,8 @@ async def analyze_branches(
     With symbolic_reachability, also find out which outcomes are reachable, with a call for each. Parameters then need
     type annotations.
     """
-    request: Request = {
-        "tool": "analyze_branches",
-        "code": code,
-        "function_name": function_name,
-        "symbolic_reachability": symbolic_reachability,
-    }
+    request = Request(tool="analyze_branches", code=code, function_name=function_name)
+    request["symbolic_reachability"] = symbolic_reachability
     return await _analyse(BranchesResult, timeout_seconds, request, files)
 
 

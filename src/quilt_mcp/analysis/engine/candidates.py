@@ -1,8 +1,13 @@
-"""Concrete arguments for a function: boundary values, random values of the types, and variations of known arguments."""
+"""Concrete arguments: boundary values, random values of the types, variations, and arguments that share an object.
+
+All arguments are made of separate objects, because a test writes them as separate values. Only `share` gives one object
+twice, wherever two parts of the arguments have the same declared type.
+"""
 
 import copy
 import dataclasses
 import math
+import operator
 import types
 import typing
 from collections import deque
@@ -26,13 +31,7 @@ _COMBINATIONS = 160
 
 
 class Candidates:
-    """Makes arguments for a signature. The same seed gives the same arguments.
-
-    Args:
-        signature: with resolved annotations.
-        literals: the constants of the program.
-        seed: of the random values.
-    """
+    """Makes arguments for a signature with resolved annotations. The same seed gives the same arguments."""
 
     def __init__(self, signature: Signature, literals: Literals, seed: int) -> None:
         self._signature = signature
@@ -58,10 +57,8 @@ class Candidates:
         known = [one for one in self._found.values() if one]
         if len(known) < len(self._found) or not all(one.complete for one in known):
             return None
-        if math.prod(len(one.boundaries) for one in known) > limit:
-            return None
-        rows = [one.boundaries for one in known]
-        return list(self._make_each(_multiply_all(rows)))
+        count = math.prod(len(one.boundaries) for one in known)
+        return list(self._make_each(combine([one.boundaries for one in known], count))) if count <= limit else None
 
     def make_boundaries(self) -> Iterator[BoundArguments]:
         """Yield combinations of boundary values, and arguments without those that have a default value."""
@@ -91,7 +88,9 @@ class Candidates:
         first, *others = values or [""]
         if others and not self._drawer.pick(15, 85):  # equal arguments of equal types
             equal = [one for one in others if self._annotation(one) == self._annotation(first)]
-            values |= {one: values[first] for one in equal if _is_plain(values[first])}
+            values |= {
+                one: values[first] for one in equal if isinstance(values[first], int | float | str | bytes | None)
+            }
         return self._bind(values)
 
     def vary(self, arguments: BoundArguments) -> BoundArguments | None:
@@ -126,17 +125,20 @@ class Candidates:
         if origin in {Union, types.UnionType}:
             fitting = [one for one in inner if (typing.get_origin(one) or one) is type(value)]
             return self._vary(fitting[0], value) if fitting else self._redraw(annotation)
-        if (variation := self._variations().get(annotation)) and type(value) is annotation:
-            return variation(value)
+        variations: dict[type, Callable[[Any], object]] = {
+            int: self._vary_integer,
+            float: self._vary_float,
+            str: self._vary_text,
+            bool: operator.not_,
+        }
+        if type(value) is annotation and type(value) in variations:
+            return variations[type(value)](value)
         if isinstance(annotation, type) and annotation.__module__ == MODULE_NAME and dataclasses.is_dataclass(value):
             return self._vary_instance(value)
         if origin in {list, tuple, set, frozenset} and type(value) is origin:
             element = None if origin is tuple and inner[-1] is not Ellipsis else inner[0]
             return self._vary_container(origin, element, inner, value)
         return self._redraw(annotation)
-
-    def _variations(self) -> dict[object, Callable[[Any], object]]:
-        return {int: self._vary_integer, float: self._vary_float, str: self._vary_text, bool: lambda one: not one}
 
     def _redraw(self, annotation: Annotation) -> object:
         domain = self._domains.find(annotation)
@@ -204,23 +206,12 @@ class Candidates:
 
 def find_annotation(parameter: Parameter) -> Annotation:
     """Return the type of a parameter's value, which is a tuple or dict for a variadic parameter."""
+    known = Any if parameter.annotation is Parameter.empty else parameter.annotation
     if parameter.kind is Parameter.VAR_POSITIONAL:
-        return tuple[_known(parameter), ...]  # type: ignore[misc] # a type that is computed
+        return tuple[known, ...]  # type: ignore[valid-type] # a type that is computed
     if parameter.kind is Parameter.VAR_KEYWORD:
-        return dict[typing.Literal["a", "b", "key"], _known(parameter)]  # type: ignore[misc] # the same
+        return dict[typing.Literal["a", "b", "key"], known]  # type: ignore[valid-type] # the same
     return parameter.annotation
-
-
-def _known(parameter: Parameter) -> Annotation:
-    return Any if parameter.annotation is Parameter.empty else parameter.annotation
-
-
-def _multiply_all(rows: list[tuple[Maker, ...]]) -> Iterator[tuple[Maker, ...]]:
-    return combine(rows, math.prod(map(len, rows)))
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, int | float | str | bytes | None)
 
 
 def is_harmless(arguments: BoundArguments) -> bool:

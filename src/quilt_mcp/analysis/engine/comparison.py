@@ -71,7 +71,11 @@ def is_equal(left: object, right: object) -> bool:
         _require_own_type(left)
         return is_equal(read_attributes(left), read_attributes(right))
     same = bool(left == right)
-    return same and is_equal(read_attributes(left), read_attributes(right)) if _has_attributes(left) else same
+    return (
+        same and is_equal(read_attributes(left), read_attributes(right))
+        if type(left).__module__ == MODULE_NAME
+        else same
+    )
 
 
 def is_same_value(left: object, right: object) -> bool:
@@ -97,7 +101,7 @@ def _compare_object(left: object, right: object) -> bool:
         _require_own_type(left)
         return _has_same_attributes(left, right)
     equal = bool(left == right)
-    if _has_attributes(left) and _has_same_attributes(left, right) != equal:
+    if type(left).__module__ == MODULE_NAME and _has_same_attributes(left, right) != equal:
         raise Undecided  # the class defines an equality that ignores some of its content
     return equal
 
@@ -150,10 +154,6 @@ def _require_own_type(value: object) -> None:
 def _is_compared_by_identity(value: object) -> bool:
     comparison: object = type(value).__eq__
     return comparison is object.__eq__
-
-
-def _has_attributes(value: object) -> bool:
-    return type(value).__module__ == MODULE_NAME
 
 
 def _has_same_attributes(left: object, right: object) -> bool:
@@ -422,14 +422,10 @@ def _describe_difference(
     kind: DifferenceKind | None = "arguments" if same_outcome else _find_kind(first, second)
     if old_module and not same_outcome and (_has_own_classes(first) or _has_own_classes(second)):
         kind = _find_kind_of_texts(first, second)
-    return make_counterexample(
-        subjects[0],
-        arguments,
-        task.loaded.names,
-        violation="the arguments end in different states" if same_outcome else "the outcomes differ",
-        actual_result="; ".join(f"{name} {result}" for name, result in zip(names, results, strict=True)),
-        test=write_difference(subjects, arguments, task.code, kind, old_module) if kind else None,
-    )
+    violation = "the arguments end in different states" if same_outcome else "the outcomes differ"
+    actual = "; ".join(f"{name} {result}" for name, result in zip(names, results, strict=True))
+    test = write_difference(subjects, arguments, task.code, kind, old_module) if kind else None
+    return make_counterexample(subjects[0], arguments, task.loaded.names, violation, actual, test=test)
 
 
 def _find_kind(first: Returned | Raised, second: Returned | Raised) -> DifferenceKind:

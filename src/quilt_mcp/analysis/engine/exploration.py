@@ -1,7 +1,8 @@
-"""The types of an exploration: what a program gets and returns, and the result.
+"""An exploration: what a program gets and returns, its runs in plain Python, and why paths stay undecided.
 
 A program runs analysed code with `Run.call` and judges the run. It runs once for each path with symbolic arguments and
-once with concrete ones; see `crosshair.py`.
+once with concrete ones; see `crosshair.py`. The time limit of a run in plain Python holds at each line of the analysed
+code. Code in C is not interrupted: the server kills the process then.
 """
 
 import ast

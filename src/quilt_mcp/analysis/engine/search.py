@@ -3,13 +3,16 @@
 The first values find errors that need no solver, and the last ones those that the solver missed. A claim about all
 arguments needs that CrossHair has decided every path, that its symbolic values stand for all values of the types, and
 that no concrete run contradicts it.
+
+A second process, with another hash seed and another time zone, repeats what the first one has recorded: it judges the
+same arguments, or tries to refute the claim with the same values and with further ones.
 """
 
 import time
 import types
 import typing
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import BoundArguments, Parameter, Signature
 from itertools import chain, islice
 from random import Random
@@ -231,19 +234,6 @@ def _find_reason(signature: Signature, candidates: Candidates, scope: Scope) -> 
 
 Record = Mapping[str, Any]
 """How an exploration ended: the name of its `end`, its `arguments`, its `kinds` of judgements and its `paths`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """How an analysis starts.
-
-    Attributes:
-        seed: of the random values.
-        records: what another process has recorded, if this one repeats its result.
-    """
-
-    seed: int = 0
-    records: Sequence[Record] | None = None
 
 
 _RUNS = 80

@@ -1,7 +1,8 @@
-"""Write values of analysed code for an answer: as Python source text that makes equal values, or as JSON.
+"""Write values and counterexamples for an answer: as Python source text, as JSON, and as a pytest.
 
 The text consists of literals, of names that are checked, and of calls, and has a limited length. It never contains the
-repr of a class that the code defines, because that is text of the code's choice.
+repr of a class that the code defines, because that is text of the code's choice. A pytest has imports, the arguments,
+and one assertion that fails until a correction; clauses of contracts become plain Python in it.
 """
 
 import ast
@@ -296,11 +297,11 @@ def make_counterexample(
     subject: "Subject",
     arguments: BoundArguments,
     names: Names,
-    *,
     violation: str,
     actual_result: str,
-    path_condition: str = "True",
+    *,
     test: str | None = None,
+    path_condition: str = "True",
 ) -> Counterexample:
     """Return the counterexample for a call of a function; `names` are those of the code."""
     parameters = arguments.signature.parameters

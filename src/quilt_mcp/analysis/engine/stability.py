@@ -3,6 +3,9 @@
 The result can depend on what outlives a call, on the order of a set, and on the time zone. The order of a set of texts
 differs between processes. The check of it knows only the syntax: it follows sets by the names of variables, attributes
 and functions, and finds too many rather than too few.
+
+The arguments of an analysis are new objects, and the module is as after its import. So a claim about all arguments also
+needs that other code of the file cannot leave objects or the module in a state that no call of an analysis begins with.
 """
 
 import ast

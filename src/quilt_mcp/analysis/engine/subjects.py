@@ -1,4 +1,4 @@
-"""Find what a request names in the submitted code: a function with typed parameters, or an exception class."""
+"""Find what a request names: a function with typed parameters and its contract, or an exception class."""
 
 import ast
 import inspect

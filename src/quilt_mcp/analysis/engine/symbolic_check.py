@@ -1,4 +1,4 @@
-"""symbolic_check: check that a function satisfies its contract for all arguments.
+"""Search for a call that breaks a contract (symbolic_check) or raises an exception (find_path_to_exception).
 
 The contract is the `pre:`, `post:` and `raises:` lines of the docstring (PEP 316). Without such lines, the asserts are
 the contract: those before the first other statement are preconditions, the others must hold.
@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from inspect import BoundArguments
 from itertools import product
-from types import FunctionType, TracebackType
+from types import FunctionType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from quilt_mcp.analysis.engine.exploration import (
@@ -152,7 +152,10 @@ class Check:
         error = outcome.error
         if isinstance(error, self.raises):
             return Judgement("kept")
-        if isinstance(error, AssertionError) and _find_line(self.subject.defined, error.__traceback__) < self.body_line:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code is not self.subject.defined.__code__:
+            trace = trace.tb_next
+        if isinstance(error, AssertionError) and (trace.tb_lineno if trace else 0) < self.body_line:
             return Judgement("precondition", outside=True)
         return Judgement(type(error).__name__, stop=True, outcomes=(outcome,))
 
@@ -180,32 +183,30 @@ class Check:
     def describe_violation(self, task: Task, arguments: BoundArguments, judgement: Judgement) -> Counterexample:
         """Return the counterexample for a judgement that is a violation."""
         (outcome,) = judgement.outcomes
-        clause = self.post.source if self.post else ""
+        condition = " and ".join(f"({one.source})" for one in self.pre) or "True"
         if isinstance(outcome, Raised):
-            name = type(outcome.error).__name__
-            broken, result = f"raises {name}", name
-            test = write_exception(self.subject, arguments, task.code, outcome.error)
-        else:
-            kind = judgement.kind
-            broken = f"inv: {kind.source} does not hold after the call" if isinstance(kind, Broken) else ""
-            broken, result = broken or f"post: {clause} does not hold", write_source(outcome.value, task.loaded.names)
-            shown = _rename_self(*kind) if isinstance(kind, Broken) else clause
-            test = write_violation(self.subject, arguments, task.code, shown) if shown else None
-        return make_counterexample(
-            self.subject,
-            arguments,
-            task.loaded.names,
-            violation=broken,
-            actual_result=result,
-            path_condition=" and ".join(f"({one.source})" for one in self.pre) or "True",
-            test=test,
-        )
+            return _describe_raised(task, self.subject, arguments, outcome.error, condition)
+        shown: str | None = self.post.source if self.post else None
+        broken = f"post: {shown} does not hold"
+        if isinstance(judgement.kind, Broken):
+            source, parameter = judgement.kind
+            broken = f"inv: {source} does not hold after the call"
+            shown = _rename_self(source, parameter) if parameter else None
+        test = write_violation(self.subject, arguments, task.code, shown) if shown else None
+        result, names = write_source(outcome.value, task.loaded.names), task.loaded.names
+        return make_counterexample(self.subject, arguments, names, broken, result, test=test, path_condition=condition)
 
 
-def _rename_self(source: str, parameter: str | None) -> str:
-    """Return an invariant about a parameter; nothing if there is none."""
-    if parameter is None:
-        return ""
+def _describe_raised(
+    task: Task, subject: Subject, arguments: BoundArguments, error: BaseException, condition: str = "True"
+) -> Counterexample:
+    names, raised = task.loaded.names, type(error).__name__
+    broken, test = f"raises {raised}", write_exception(subject, arguments, task.code, error)
+    return make_counterexample(subject, arguments, names, broken, raised, test=test, path_condition=condition)
+
+
+def _rename_self(source: str, parameter: str) -> str:
+    """Return an invariant about a parameter."""
     tree = ast.parse(source.strip(), mode="eval")
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id == "self":
@@ -221,13 +222,6 @@ def _list_parts(value: object) -> list[object]:
     return [*getattr(value, "__dict__", {}).values()] if type(value).__module__ == MODULE_NAME else []
 
 
-def _find_line(function: FunctionType, trace: TracebackType | None) -> int:
-    """Return the line of the function, in its outermost call, that raised the exception or called what did."""
-    while trace is not None and trace.tb_frame.f_code is not function.__code__:
-        trace = trace.tb_next
-    return trace.tb_lineno if trace else 0
-
-
 def _find_checks(subject: Subject, task: Task) -> list[Check]:
     contract: Contract = parse_contract(subject.defined)
     if contract.problems:
@@ -241,7 +235,9 @@ def _find_checks(subject: Subject, task: Task) -> list[Check]:
     if any(isinstance(node, ast.Assert) for node in ast.walk(subject.node)):
         # tracebacks have the lines of the canonical source
         node = find_function(ast.parse(task.loaded.source), subject.name)
-        return [Check(subject, [], None, (), _find_body_line(node), invariants)]
+        statements = node.body[1:] if ast.get_docstring(node) is not None else node.body
+        others = [one.lineno for one in statements if not isinstance(one, ast.Assert)]
+        return [Check(subject, [], None, (), others[0] if others else (node.end_lineno or 0) + 1, invariants)]
     raise AnalysisRefused(
         "NoContract",
         f"`{subject.name}` has no contract to check. Add a docstring line such as `post: _ >= 0` "
@@ -254,31 +250,16 @@ def _check_names(contract: Contract, function: FunctionType) -> None:
     known = {*inspect.signature(function).parameters, *function.__globals__, *dir(builtins), *CLAUSE_NAMES}
     for kind, clauses in (("pre", contract.pre), ("post", contract.post)):
         for clause in clauses:
-            undefined = _find_free_names(clause.source) - known
+            nodes = list(ast.walk(ast.parse(clause.source.strip(), mode="eval")))
+            bound = {node.arg for node in nodes if isinstance(node, ast.arg)}
+            bound |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+            undefined = {node.id for node in nodes if isinstance(node, ast.Name)} - bound - known
             if undefined:
                 raise AnalysisRefused(
                     "ContractError",
                     f"`{kind}: {clause.source}` uses `{min(undefined)}`, which is not defined. Use the names of the "
                     "parameters; in a post: line, `_` is the result.",
                 )
-
-
-def _find_free_names(source: str) -> set[str]:
-    """Return the names that an expression uses and does not bind."""
-    nodes = list(ast.walk(ast.parse(source.strip(), mode="eval")))
-    names = [node for node in nodes if isinstance(node, ast.Name)]
-    bound = {node.arg for node in nodes if isinstance(node, ast.arg)} | {
-        name.id for name in names if isinstance(name.ctx, ast.Store)
-    }
-    return {name.id for name in names} - bound
-
-
-def _find_body_line(function: ast.FunctionDef) -> int:
-    """Return the line of the first statement after the docstring that is not an assert."""
-    statements = function.body[1:] if ast.get_docstring(function) is not None else function.body
-    return next(
-        (node.lineno for node in statements if not isinstance(node, ast.Assert)), (function.end_lineno or 0) + 1
-    )
 
 
 def _make_answer(
@@ -365,15 +346,3 @@ def _make_search_answer(task: Task, subject: Subject, explored: Exploration) -> 
         answer["message"] = explain_undecided([explored], task.path_limit)
         answer["undecided"] = task.list_undecided([explored])
     return answer
-
-
-def _describe_raised(task: Task, subject: Subject, arguments: BoundArguments, error: BaseException) -> Counterexample:
-    raised = type(error).__name__
-    return make_counterexample(
-        subject,
-        arguments,
-        task.loaded.names,
-        violation=f"raises {raised}",
-        actual_result=raised,
-        test=write_exception(subject, arguments, task.code, error),
-    )

@@ -75,11 +75,7 @@ class Task:
         on_progress: Callable[[Exploration], None] = lambda _: None,
         enough: Callable[[], bool] = lambda: False,
     ) -> Exploration:
-        """Explore within a share of the remaining time. Unstable code is not explored.
-
-        Raises:
-            AnalysisRefused: CrossHair cannot create arguments for the function.
-        """
+        """Explore within a share of the remaining time. Unstable code is not explored."""
         tree = include_clauses(self.loaded.whole_tree)
         if self.loaded.draws:
             return self._leave_open(None, "random", "The code draws random numbers when it is loaded.")

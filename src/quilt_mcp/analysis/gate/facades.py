@@ -3,6 +3,10 @@
 An import returns a facade: a new module with the public names of the real one, except for modules and withheld names.
 These are refused when the code uses them. An AttributeError would be an outcome that the code does not have elsewhere.
 Functions and classes are the real ones, because CrossHair recognises them by identity. Data is copied.
+
+`logging` is a module with functions that do nothing. Whether a logger writes depends on the program that uses the code,
+so questions about it have no answer: such a path and such a run stay undecided. `random` is the real one, but notes
+where code gets random numbers from the operating system: no run with them can be repeated.
 """
 
 import ast
@@ -60,12 +64,7 @@ def refuse_others(module: ModuleType, real: ModuleType) -> ModuleType:
 def check_star_imports(tree: ast.Module, known: Collection[str] = ()) -> None:
     """Check that the code uses no name that only the real module gives it by `from module import *`.
 
-    Args:
-        tree: the code.
-        known: other names that the code has.
-
-    Raises:
-        Refused: it uses a withheld name.
+    `known` are other names that the code has.
     """
     hidden = {
         name: node
@@ -131,11 +130,7 @@ class Logger:
         self.name = name
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Accept a configuration without effect.
-
-        Raises:
-            Refused: it is another attribute, and the code does not define the class.
-        """
+        """Accept a configuration without effect, and refuse other attributes unless the code defines the class."""
         if name in _SETTABLE:
             return
         if name != "name" and type(self) is Logger:
@@ -157,11 +152,7 @@ _LOGGERS: dict[str, Logger] = {}
 
 
 def get_logger(name: str | None = None) -> Logger:
-    """Return the logger of this name. It is the same object each time, unless the name is symbolic.
-
-    Raises:
-        TypeError: the name is not a string.
-    """
+    """Return the logger of this name. It is the same object each time, unless the name is symbolic."""
     if not name:
         name = _ROOT
     if not isinstance(name, str):

@@ -27,16 +27,9 @@ _NAMES = re.compile(r"[A-Za-z]\w*(\s*,\s*[A-Za-z]\w*)*", re.ASCII)
 
 
 def rewrite_contracts(docstring: str, sections: frozenset[str], policy: Policy, line: int | None) -> list[str]:
-    """Return the contracts of a docstring in canonical form, one line each.
+    """Return the contracts of a docstring in canonical form, one line each. Refusals have the line of the docstring.
 
-    Args:
-        docstring: the text in the code.
-        sections: `FUNCTION_SECTIONS` or `CLASS_SECTIONS`. Other sections have no meaning there and are dropped.
-        policy: what is allowed.
-        line: the first line of the docstring, for refusals.
-
-    Raises:
-        Refused: a line is not an expression, or breaks a rule.
+    `sections` is `FUNCTION_SECTIONS` or `CLASS_SECTIONS`. Other sections have no meaning there and are dropped.
     """
     written = []
     for section, mutable, text in _find_entries(docstring):
@@ -141,9 +134,6 @@ def admit(
         package: the parts of the name of its package, for relative imports.
         functions: what is analysed. The code is reduced to what they use. None keeps everything.
         also: other names to keep, if the code has them.
-
-    Raises:
-        Refused: it breaks a rule.
     """
     _check_text(code, policy)
     tree = _parse(code)

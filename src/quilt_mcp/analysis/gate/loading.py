@@ -1,9 +1,15 @@
-"""A request's code, its older version and the other files of its project: check all of them, then load them."""
+"""Load admitted code as a module that sees restricted builtins and modules. This is the second barrier.
+
+A request has code, perhaps its older version, and other files of its project. All of them are checked, then loaded.
+
+Attributes that the code sets, deletes or reads need checks at run time, because only the run knows the object. They are
+calls in the compiled code: `x.a = 1` becomes `__owned__(x, line).a = 1`. The canonical source, which analyses show and
+parse, does not contain them.
+"""
 
 import ast
 import builtins
 import contextlib
-import dataclasses
 import functools
 import linecache
 import operator
@@ -37,13 +43,7 @@ _Tree = TypeVar("_Tree", bound=ast.AST)
 
 
 def guard_attributes(tree: _Tree, submitted: ast.AST | None = None) -> _Tree:
-    """Put the checks into a tree that is about to be compiled. The tree is changed.
-
-    Args:
-        tree: code that the gate has admitted.
-        submitted: the same tree with the line numbers of the submitted text, for refusals. Without it, refusals have
-            the line numbers of `tree`.
-    """
+    """Put the checks into a tree that is about to be compiled. Refusals have the line numbers of `submitted`."""
     lines = {
         id(node): getattr(other, "lineno", 0)
         for node, other in zip(ast.walk(tree), ast.walk(submitted or tree), strict=True)
@@ -53,11 +53,7 @@ def guard_attributes(tree: _Tree, submitted: ast.AST | None = None) -> _Tree:
 
 
 def check_owned(value: _Value, line: int) -> _Value:
-    """Return the value if the code can set and delete its attributes: if the code defines it or its class.
-
-    Raises:
-        Refused: it is something else.
-    """
+    """Return the value if the code can set and delete its attributes: if the code defines it or its class."""
     with _no_tracing():
         if not _is_owned(value):
             raise Refused("store", line)
@@ -65,11 +61,7 @@ def check_owned(value: _Value, line: int) -> _Value:
 
 
 def check_formats(value: _Value, line: int) -> _Value:
-    """Return the value if its `format` is not the one of texts: fields of texts can name attributes.
-
-    Raises:
-        Refused: it is a text or a class of texts.
-    """
+    """Return the value if its `format` is not the one of texts: fields of texts can name attributes."""
     with _no_tracing():
         kind = python_type(value)
         cls = value if issubclass(kind, type) else kind
@@ -79,12 +71,7 @@ def check_formats(value: _Value, line: int) -> _Value:
 
 
 def has_attribute(value: object, name: str) -> bool:
-    """Return `hasattr(value, name)`, for a proxy of CrossHair that of the value that it stands for.
-
-    Raises:
-        TypeError: the name is not a string.
-        Refused: the name belongs to the interpreter.
-    """
+    """Return `hasattr(value, name)`, for a proxy of CrossHair that of the value that it stands for."""
     with _no_tracing():
         if type(name) is not str:
             raise TypeError("hasattr() needs a name that does not depend on the arguments")
@@ -182,11 +169,7 @@ def restrict_builtins(policy: Policy, files: "ProjectFiles | None" = None) -> di
 
 
 def get_type(value: object) -> type:
-    """Return the type of a value that is not a class. The type of a class can create classes with any names.
-
-    Raises:
-        Refused: the value is a class.
-    """
+    """Return the type of a value that is not a class. The type of a class can create classes with any names."""
     found = type(value)
     if issubclass(found, type):
         raise Refused("type")
@@ -202,7 +185,7 @@ def load_module(
     file_name: str = FILE_NAME,
     names: Mapping[str, object] = MappingProxyType({}),
 ) -> ModuleType:
-    """Run canonical source as the module of analysed code. It replaces an earlier one.
+    """Run canonical source as the module of analysed code, which replaces an earlier one. The code can raise anything.
 
     Args:
         source: the canonical source that the gate wrote.
@@ -211,9 +194,6 @@ def load_module(
         files: the other files of the project.
         file_name: the name of the file in tracebacks.
         names: names that the module has from the beginning.
-
-    Raises:
-        BaseException: the code raised it, or uses a withheld name.
     """
     tree = ast.parse(source)
     check_star_imports(submitted or tree, names)
@@ -230,15 +210,7 @@ def load_module(
 
 
 class ProjectFiles:
-    """The other files of a project. The first import of one runs it.
-
-    Args:
-        admitted: by module name.
-        policy: what they can use.
-
-    Attributes:
-        modules: those that were imported, by name.
-    """
+    """The other files of a project. The first import of one runs it, and adds it to `modules`."""
 
     def __init__(self, admitted: Mapping[str, Admitted], policy: Policy) -> None:
         self._admitted = admitted
@@ -338,12 +310,6 @@ def find_packages(names: Iterable[str]) -> set[str]:
     return {".".join(parts[:end]) for parts in (name.split(".") for name in names) for end in range(1, len(parts))}
 
 
-def allow_modules(policy: Policy, names: Iterable[str]) -> Policy:
-    """Return the policy with further modules that the code can import."""
-    names = set(names)
-    return replace(policy, allowed_modules=(*policy.allowed_modules, *sorted(names | find_packages(names))))
-
-
 def find_package(name: str, files: Mapping[str, object]) -> Sequence[str]:
     """Return the parts of the package to which a relative import in this module refers."""
     parts = name.split(".")
@@ -368,20 +334,17 @@ class Submission:
 
 
 def admit_request(request: Request, policy: Policy) -> Submission:
-    """Check everything that a request submits.
-
-    Raises:
-        Refused: something breaks a rule.
-    """
+    """Check everything that a request submits."""
     texts = {find_module_name(key): text for key, text in request.get("files", {}).items()}
     files = {name: text for name, text in texts.items() if name is not None}
     old = request.get("old_code")
     submitted = (request["code"], old or "", *files.values())
     if sum(len(text.encode("utf-8", "surrogatepass")) for text in submitted) > policy.code_size_bytes:
         raise Refused("size")
-    policy = allow_modules(policy, files)
+    policy = replace(policy, allowed_modules=(*policy.allowed_modules, *sorted({*files} | find_packages(files))))
     package = find_package(request.get("module_name", MODULE_NAME), {})
-    functions = None if request.get("whole_file") else _find_roots(request)
+    names = [str(request[key]) for key in ("function_name", "function_a", "function_b") if key in request]
+    functions = None if request.get("whole_file") else [name.partition(".")[0] for name in names]
     also = [request["exception_type"].partition(".")[0]] if "exception_type" in request else []
     return Submission(
         admit(request["code"], policy, package=package, functions=functions, also=also),
@@ -391,21 +354,11 @@ def admit_request(request: Request, policy: Policy) -> Submission:
     )
 
 
-def _find_roots(request: Request) -> list[str]:
-    """Return the top-level names that the analysis uses. An exception class can be a builtin."""
-    names = [request.get(key) for key in ("function_name", "function_a", "function_b")]
-    return [str(name).partition(".")[0] for name in names if name]
-
-
 def load_submission(submission: Submission, report: Report) -> Loaded:
-    """Run the code and its older version. The files run when they are imported.
-
-    Raises:
-        BaseException: the code raised it.
-    """
+    """Run the code and its older version, which can raise anything. The files run when they are imported."""
     before = random.getstate(), len(list_unseeded())
     loaded = _load(submission, report)
-    return dataclasses.replace(loaded, draws=before != (random.getstate(), len(list_unseeded())))
+    return replace(loaded, draws=before != (random.getstate(), len(list_unseeded())))
 
 
 def _load(submission: Submission, report: Report) -> Loaded:
@@ -419,7 +372,9 @@ def _load(submission: Submission, report: Report) -> Loaded:
     if older is None:
         return Loaded(module, code.source, code.tree, report, files.modules, None, tuple(trees), changes)
     # the versions share what is the same in both: otherwise the classes of the arguments would differ
-    shared = find_unchanged(older.tree, code.tree) - _find_functions(code.tree)
+    shared = find_unchanged(older.tree, code.tree) - {
+        node.name for node in code.tree.body if isinstance(node, ast.FunctionDef)
+    }
     source = ast.unparse(remove_definitions(older.tree, shared)) + "\n"
     names = {name: vars(module)[name] for name in shared if name in vars(module)}
     before = load_module(source, policy, files=files, file_name=_OLD_FILE, names=names)
@@ -427,7 +382,3 @@ def _load(submission: Submission, report: Report) -> Loaded:
     sys.modules[MODULE_NAME] = module
     old = Loaded(before, source, older.tree, report)
     return Loaded(module, code.source, code.tree, report, files.modules, old, (*trees, older.tree), changes)
-
-
-def _find_functions(tree: ast.Module) -> set[str]:
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}

@@ -111,18 +111,8 @@ class Refused(BaseException):
 NODES: frozenset[type[ast.AST]] = frozenset(
     {
         *(ast.Module, ast.Expression, ast.FunctionDef, ast.ClassDef, ast.Lambda, ast.arguments, ast.arg, ast.keyword),
-        *(
-            ast.Return,
-            ast.Yield,
-            ast.YieldFrom,
-            ast.Nonlocal,
-            ast.Global,
-            ast.Pass,
-            ast.Break,
-            ast.Continue,
-            ast.Expr,
-            ast.Delete,
-        ),
+        *(ast.Return, ast.Yield, ast.YieldFrom, ast.Nonlocal, ast.Global, ast.Pass, ast.Break, ast.Continue, ast.Expr),
+        ast.Delete,
         *(ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr, ast.Starred, ast.Load, ast.Store, ast.Del),
         *(ast.For, ast.While, ast.If, ast.IfExp, ast.With, ast.withitem, ast.Assert, ast.Raise, ast.Try),
         *(ast.ExceptHandler, ast.Import, ast.ImportFrom, ast.alias),

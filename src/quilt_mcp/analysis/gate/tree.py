@@ -46,15 +46,6 @@ def is_sunder(name: str) -> bool:
     return len(name) > 2 and name[0] == name[-1] == "_" and "_" not in (name[1], name[-2])  # noqa: PLR2004 - `__`
 
 
-def is_allowed_dunder(node: ast.Attribute) -> bool:
-    """Return whether the attribute is `__name__`, or a definable method of `super()`, and is only read."""
-    on_super = (
-        isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name) and node.value.func.id == "super"
-    )
-    reads = isinstance(node.ctx, ast.Load)
-    return reads and (node.attr == "__name__" or (on_super and node.attr in DEFINABLE_METHODS))
-
-
 def check_template(node: ast.Attribute) -> None:
     """Raise `Refused` unless the template is a literal with fields without attributes, indexes or nested fields."""
     if not (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)):
@@ -90,23 +81,15 @@ def find_computed_parts(annotation: ast.expr | None) -> Iterator[ast.AST]:
             waiting += [one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             waiting += [node.left, node.right]
-        elif not isinstance(node, ast.Name | ast.Constant) and not _is_negative_number(node):
+        elif not isinstance(node, ast.Name | ast.Constant):
+            match node:
+                case ast.UnaryOp(ast.USub(), ast.Constant()):
+                    continue
             yield node
-
-
-def _is_negative_number(node: ast.AST) -> bool:
-    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant)
 
 
 def _last_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-
-
-def returns_value(node: ast.AST) -> bool:
-    """Return whether this is a return statement with a value other than None and False."""
-    if not isinstance(node, ast.Return) or node.value is None:
-        return False
-    return not (isinstance(node.value, ast.Constant) and node.value.value in (None, False))
 
 
 def find_leaving_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -142,30 +125,20 @@ _MODULE = re.compile(r"[a-zA-Z_][\w.]{0,60}", re.ASCII)  # what a refusal shows
 
 
 def check_tree(tree: ast.AST, policy: Policy, *, contract: bool = False, text: bool = False) -> None:
-    """Check every node of the tree.
+    """Check every node of a module or an expression.
 
     Args:
-        tree: a module, or one expression.
+        tree: the syntax tree.
         policy: what is allowed.
         contract: whether the tree is a contract line, which can use some more names.
         text: whether a library evaluates the tree, so that it has no checks at run time.
-
-    Raises:
-        Refused: the tree breaks a rule.
     """
     check_size(tree, policy)
     _Checker(policy, CONTRACT_NAMES if contract else (), text=text).visit(tree)
 
 
 def check_text(text: str, policy: Policy, *, contract: bool = False) -> ast.expr | None:
-    """Check text that Python may evaluate as an expression.
-
-    Returns:
-        The expression, or None if the text is not one.
-
-    Raises:
-        Refused: the expression breaks a rule.
-    """
+    """Check text that Python may evaluate, and return it as an expression; None if it is not one."""
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError):
@@ -215,7 +188,10 @@ class _Checker(ast.NodeVisitor):
             check_template(node)
         if node.attr in CLOSED_ATTRIBUTES:
             raise refuse("attribute", node)
-        if is_dunder(node.attr) and not is_allowed_dunder(node):
+        owner = node.value.func if isinstance(node.value, ast.Call) else None
+        on_super = isinstance(owner, ast.Name) and owner.id == "super"
+        is_allowed = node.attr == "__name__" or (on_super and node.attr in DEFINABLE_METHODS)
+        if is_dunder(node.attr) and not (is_allowed and isinstance(node.ctx, ast.Load)):
             raise refuse("dunder", node)
         if is_sunder(node.attr) and node.attr not in ENUM_NAMES:
             raise refuse("private", node)
@@ -260,7 +236,8 @@ class _Checker(ast.NodeVisitor):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         if node.name not in DEFINABLE_METHODS:
             self._check_name(node.name, node)
-        if node.name == "__exit__" and any(returns_value(one) for one in ast.walk(node)):
+        returned = [one.value for one in ast.walk(node) if isinstance(one, ast.Return) and one.value]
+        if node.name == "__exit__" and any(ast.unparse(one) not in {"None", "False"} for one in returned):
             raise refuse("handler", node)
         self._check_annotation(node.returns)
         self.generic_visit(node)

@@ -1,4 +1,18 @@
-"""Calls of the C library for which Python has no function."""
+"""The jail, the third and decisive barrier: what the kernel denies to the process that runs the analysis.
+
+It has four layers. They cannot be undone, and none of them needs privileges. The process enters them after it has
+loaded everything that it needs and before it reads the code. `-m quilt_mcp.analysis.jail.layers` tries each of them.
+
+Code that gets past the gate and the restricted modules can still forge its own answer, and read what is in its own
+process: the analyser, the Python libraries and its own request. It opens no file and starts no thread. It runs without
+the server's memory, environment and descriptors; if the server runs as root, it runs as the user "nobody".
+
+Landlock is a feature of the Linux kernel by which a process drops access to files, network and other processes; its
+numbers and structures are those of linux/landlock.h, the same on every architecture. seccomp is a filter, a program for
+the kernel's packet filter (linux/filter.h, linux/seccomp.h), which allows only the listed system calls. A refused call
+fails with EPERM, so that the process can still report its failure. No allowed call takes a path or starts a thread or
+process, and none names the machine.
+"""
 
 import contextlib
 import ctypes
@@ -19,11 +33,7 @@ from quilt_mcp.analysis.policy import Policy
 
 
 def call(name: str, *arguments: object) -> int:
-    """Call a C function that returns a negative number on failure. Integers become machine words.
-
-    Raises:
-        OSError: it failed, or the C library does not have it.
-    """
+    """Call a C function that returns a negative number on failure. Integers become machine words."""
     try:
         function = getattr(ctypes.CDLL(None, use_errno=True), name)
     except AttributeError:
@@ -36,20 +46,12 @@ def call(name: str, *arguments: object) -> int:
 
 
 def syscall(number: int, *arguments: object) -> int:
-    """Make a system call by number.
-
-    Raises:
-        OSError: the kernel refuses it or does not have it.
-    """
+    """Make a system call by number. `OSError`: the kernel refuses it or does not have it."""
     return call("syscall", number, *arguments)
 
 
 def prctl(option: int, *arguments: object) -> int:
-    """Change an attribute of this process. Up to four arguments; missing ones are 0.
-
-    Raises:
-        OSError: the kernel refuses, or does not know the option.
-    """
+    """Change an attribute of this process. Up to four arguments; missing ones are 0."""
     return call("prctl", option, *(*arguments, 0, 0, 0, 0)[:4])
 
 
@@ -73,11 +75,7 @@ _RIGHTS = (
 
 
 def drop_files() -> None:
-    """Drop all access to files. This holds for all later threads too.
-
-    Raises:
-        OSError: the kernel has no Landlock, or it is disabled.
-    """
+    """Drop all access to files, also of later threads. `OSError`: the kernel has no Landlock, or it is disabled."""
     version = syscall(_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION)
     known, files, network, scopes = next(row for row in _RIGHTS if row[0] <= version)
     fields = (files, network, scopes)[: 3 if known >= 6 else 2 if known >= 4 else 1]  # noqa: PLR2004 - versions
@@ -177,13 +175,7 @@ class _Program(ctypes.Structure):
 
 
 def install_filter() -> None:
-    """Install the filter in all threads of this process. This cannot be undone.
-
-    The process must have set PR_SET_NO_NEW_PRIVS.
-
-    Raises:
-        OSError: the kernel has no seccomp filters, or the machine has another architecture.
-    """
+    """Install the filter in all threads of this process, which has set PR_SET_NO_NEW_PRIVS. This cannot be undone."""
     machine = platform.machine()
     if machine not in ARCHITECTURES:
         raise OSError(f"unsupported machine type {machine}: the sandbox has no system-call table for it")

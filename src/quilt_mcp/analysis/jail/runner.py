@@ -1,10 +1,10 @@
-"""The analyses by the names of their tools."""
+"""What the child does in the jail: check the code, load it, analyse it, and always return an answer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from quilt_mcp.analysis.engine.branches import analyze_branches
 from quilt_mcp.analysis.engine.comparison import compare_functions
-from quilt_mcp.analysis.engine.search import Replay, Start, can_repeat
+from quilt_mcp.analysis.engine.search import Record, Replay, can_repeat
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused
 from quilt_mcp.analysis.engine.symbolic_check import find_path_to_exception, symbolic_check
 from quilt_mcp.analysis.engine.task import Task
@@ -31,8 +31,6 @@ ANALYSES: Mapping[str, Callable[[Request, Task], Answer]] = {
     "analyze_branches": analyze_branches,
 }
 
-_FRESH = Start()
-
 
 def run_analysis(
     request: Request,
@@ -40,7 +38,8 @@ def run_analysis(
     *,
     seconds: float,
     path_limit: int,
-    start: Start = _FRESH,
+    seed: int = 0,
+    records: Sequence[Record] | None = None,
 ) -> Answer:
     """Analyse admitted code.
 
@@ -49,16 +48,17 @@ def run_analysis(
         loaded: the code of the request.
         seconds: the timeout of the whole analysis.
         path_limit: maximum number of paths for each condition.
-        start: the seed, and what another process has recorded.
+        seed: of the random values.
+        records: what another process has recorded, if this one repeats its result.
 
     Returns:
         The answer of the tool, or an `ErrorAnswer` if the request cannot be analysed. If another process can repeat
         the result, the answer contains the `records` for it.
     """
     try:
-        replay = None if start.records is None else Replay(start.records, loaded.names)
+        replay = None if records is None else Replay(records, loaded.names)
         module_name = request.get("module_name", MODULE_NAME)
-        task = Task(loaded, seconds, path_limit, start.seed, replay, module_name=module_name)
+        task = Task(loaded, seconds, path_limit, seed, replay, module_name=module_name)
         answer = ANALYSES[request["tool"]](request, task)
     except AnalysisRefused as refusal:
         return error(refusal.error_type, refusal.message)
@@ -107,7 +107,8 @@ def _analyse(envelope: Envelope, policy: Policy, report: Report) -> Answer:
         loaded,
         seconds=envelope["seconds"],
         path_limit=policy.coverage_threshold,
-        start=Start(envelope.get("seed", 0), envelope.get("records")),
+        seed=envelope.get("seed", 0),
+        records=envelope.get("records"),
     )
     dropped = submission.code.dropped
     return {**answer, "dropped": {"count": len(dropped), "first": [*dropped[:_SHOWN]]}} if dropped else answer
