@@ -6,7 +6,7 @@ comprehension or the guard of a case. Loops over iterables and cases without a g
 
 import ast
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from inspect import BoundArguments
 from types import FunctionType
@@ -51,18 +51,13 @@ def find_unreachable_lines(function: ast.FunctionDef) -> list[int]:
     """Return the lines of the statements after a return, raise, break or continue in the same block, sorted."""
     lines: set[int] = set()
     for node in ast.walk(function):
-        for block in _find_blocks(node):
+        for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+            if not isinstance(block, list):
+                continue  # of an expression
             leaving = next((at for at, one in enumerate(block) if isinstance(one, _LEAVES)), len(block))
             for statement in block[leaving + 1 :]:
                 lines.update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
     return sorted(lines)
-
-
-def _find_blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(node, name, None)
-        if isinstance(block, list):
-            yield block
 
 
 _MARK = "_branch_taken"

@@ -9,7 +9,7 @@ import ast
 import decimal
 import random
 import re
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from inspect import BoundArguments, Parameter, Signature
@@ -121,8 +121,8 @@ def _compare_content(left: object, right: object) -> bool | None:
 
 def _compare_containers(left: object, right: object) -> bool | None:
     if isinstance(left, dict) and isinstance(right, dict):
-        if isinstance(left, defaultdict) and isinstance(right, defaultdict):
-            _require_identical(left.default_factory, right.default_factory)
+        if getattr(left, "default_factory", None) is not getattr(right, "default_factory", None):  # of a defaultdict
+            raise Undecided
         if left.keys() != right.keys() or not _has_same_members(left, right):
             return False
         return all(is_same_value(one, right[key]) for key, one in left.items())
@@ -138,11 +138,6 @@ def _has_same_members(left: Iterable[object], right: Iterable[object]) -> bool:
     """Return whether equal members have the same types. 1, 1.0 and True are equal."""
     others = {one: one for one in right}
     return all(type(one) is type(others[one]) for one in left)
-
-
-def _require_identical(left: object, right: object) -> None:
-    if left is not right:
-        raise Undecided
 
 
 def _require_own_type(value: object) -> None:

@@ -95,7 +95,7 @@ def note_exception(error: BaseException) -> None:
     causes, reason = _current.get(), _REASONS.get(type(error).__name__)
     if causes is not None and reason is not None:
         line = _find_last_line(error.__traceback__)
-        causes.add(line, _read_line(line), reason)
+        causes.add(line, linecache.getline(FILE_NAME, line).strip() if line else "", reason)
 
 
 def _find_line(frame: FrameType | None) -> int | None:
@@ -111,10 +111,6 @@ def _find_last_line(trace: TracebackType | None) -> int | None:
             found = trace.tb_lineno
         trace = trace.tb_next
     return found
-
-
-def _read_line(line: int | None) -> str:
-    return linecache.getline(FILE_NAME, line).strip() if line else ""
 
 
 def map_lines(source: str, tree: ast.Module) -> dict[int, int]:
@@ -215,11 +211,6 @@ class Budget:
 _NO_LITERALS = Literals()
 
 
-def _never(arguments: BoundArguments) -> bool:
-    del arguments
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What the code says about a search.
@@ -235,7 +226,7 @@ class Scope:
     literals: Literals = _NO_LITERALS
     loops: bool = True
     held: str | None = None
-    unsure: Callable[[BoundArguments], bool] = _never
+    unsure: Callable[[BoundArguments], bool] = lambda _: False
     seed: int = 0
 
 

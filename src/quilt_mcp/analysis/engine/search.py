@@ -103,17 +103,14 @@ class _Explorer:
         if unsure or found.held:
             found.end = End.UNDECIDED
         if found.end is End.UNSTABLE:
-            self._note_change()
+            before, after = self._before, self._watch.state()
+            known = find_change(before, after) if isinstance(before, State) and isinstance(after, State) else None
+            found.causes.add(None, *(known or ("", "Two runs with the same arguments have different results.")))
         if found.end is End.ALL_PATHS:
             found.kinds = frozenset(self._symbolic.kinds | self._concrete.kinds)
         if found.end is not End.STOPPED:
             found.arguments = found.judgement = None
         return found
-
-    def _note_change(self) -> None:
-        before, after = self._before, self._watch.state()
-        known = find_change(before, after) if isinstance(before, State) and isinstance(after, State) else None
-        self._found.causes.add(None, *(known or ("", "Two runs with the same arguments have different results.")))
 
     def _share(self) -> End:
         """Try to refute a claim with arguments that share an object. The paths and the other runs share none."""

@@ -73,13 +73,11 @@ def find_unsure(tree: ast.Module) -> Callable[[BoundArguments], bool]:
         return lambda _: True
     if not observes_order(tree):
         return lambda _: False
-    if any(isinstance(node, ast.Set | ast.SetComp) or _is_named(node, {"set", "frozenset"}) for node in ast.walk(tree)):
+    called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    makes = any(isinstance(one, ast.Name) and one.id in {"set", "frozenset"} for one in called)
+    if makes or any(isinstance(node, ast.Set | ast.SetComp) for node in ast.walk(tree)):
         return lambda _: True
     return lambda arguments: any(_has_order(one, 3) for one in arguments.arguments.values())
-
-
-def _is_named(node: ast.AST, names: set[str]) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
 
 
 def _has_order(value: object, depth: int) -> bool:
@@ -146,7 +144,8 @@ class _Sets:
             if node.value is not None and self._is_set(node.value):
                 self._names.update(*map(_targets, targets))
         elif isinstance(node, ast.For | ast.comprehension) and self._is_set(node.iter):
-            self._names |= _targets(node.target) if not _is_element(node.iter) else set()
+            # the elements of a set are no sets themselves
+            self._names |= set() if isinstance(node.iter, ast.Set | ast.SetComp) else _targets(node.target)
         elif isinstance(node, ast.FunctionDef):
             returned = [one.value for one in ast.walk(node) if isinstance(one, ast.Return | ast.Yield) and one.value]
             if any(map(self._is_set, returned)):
@@ -220,11 +219,6 @@ def _names_set(annotation: ast.expr) -> bool:
     names |= {node.attr for node in ast.walk(annotation) if isinstance(node, ast.Attribute)}
     numbers = {"int", "float", "bool"}
     return bool(names & _SET_NAMES) and not names <= {*_SET_NAMES, *numbers, "list", "tuple", "dict"}
-
-
-def _is_element(iterated: ast.expr) -> bool:
-    """Return whether the iterated value is a set with elements that are not sets themselves."""
-    return isinstance(iterated, ast.Set | ast.SetComp)
 
 
 def _targets(target: ast.expr) -> set[str]:
@@ -471,17 +465,12 @@ def _covers_states(cls: type, loaded: Loaded) -> bool:
     else:
         fields = set()
     related = {None, *(one.__name__ for one in (*bases, *find_subclasses(cls)))}
-    known = _find_attributes(cls, loaded)
+    known = {*dir(cls), *(node.attr for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Attribute))}
     return not any(
         name not in fields and (owner is not None or name in known)
         for owner, name in loaded.changes.attributes
         if owner in related
     )
-
-
-def _find_attributes(cls: type, loaded: Loaded) -> set[str]:
-    """Return the attributes that the code reads from objects."""
-    return {*dir(cls), *(node.attr for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Attribute))}
 
 
 def _find_constructors(cls: type, loaded: Loaded) -> Iterator[ast.FunctionDef]:

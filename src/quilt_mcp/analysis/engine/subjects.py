@@ -4,6 +4,7 @@ import ast
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from inspect import BoundArguments, Parameter, Signature
 from types import FunctionType, ModuleType
 from typing import Literal
@@ -83,7 +84,7 @@ def find_subject(loaded: Loaded, name: str) -> Subject:
     if owner is not None and kind == "class":
         # the class is not an argument that can vary
         signature = signature.replace(parameters=list(signature.parameters.values())[1:])
-        return Subject(_bind_class(function, owner), signature, node, function, name, kind, owner)
+        return Subject(partial(function, owner), signature, node, function, name, kind, owner)
     return Subject(function, signature, node, function, name, kind, owner)
 
 
@@ -113,13 +114,6 @@ def _give_type(signature: Signature, owner: type, name: str) -> Signature:
     if not parameters or parameters[0].kind not in {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}:
         raise AnalysisRefused("UnsupportedSignature", f"`{name}` has no parameter for its object. Add `self`.")
     return signature.replace(parameters=[parameters[0].replace(annotation=owner), *parameters[1:]])
-
-
-def _bind_class(function: FunctionType, owner: type) -> Callable[..., object]:
-    def bound(*arguments: object, **named: object) -> object:
-        return function(owner, *arguments, **named)
-
-    return bound
 
 
 def find_function(tree: ast.Module, name: str) -> ast.FunctionDef:

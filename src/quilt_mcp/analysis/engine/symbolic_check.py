@@ -130,7 +130,7 @@ class Check:
         names |= {
             "__return__": outcome.value,
             "_": outcome.value,
-            self.subject.function.__name__: self.subject.function,
+            self.subject.defined.__name__: self.subject.function,
         }
         is_kept = holds(run, self.post, names | {"__old__": make_old_values(old)})
         return Judgement("kept") if is_kept else Judgement("post", stop=True, outcomes=(outcome,))

@@ -333,14 +333,10 @@ def _find_uses(node: ast.AST) -> set[str]:
             found.add(one.id)
         elif isinstance(one, ast.Global):
             found |= {*one.names}
-        elif isinstance(one, ast.Constant) and isinstance(one.value, str) and _may_name(one.value):
-            found |= {*_WORD.findall(one.value)}
+        elif isinstance(one, ast.Constant) and isinstance(one.value, str):
+            named = "\n" not in one.value or _HEADER.search(one.value)  # an annotation, or a docstring with a contract
+            found |= {*_WORD.findall(one.value)} if named else set()
     return found
-
-
-def _may_name(text: str) -> bool:
-    """Return whether a text can be an annotation, or a docstring with a contract."""
-    return "\n" not in text or _HEADER.search(text) is not None
 
 
 def _is_always_kept(node: ast.stmt) -> bool:
@@ -376,7 +372,7 @@ def _open_type_checking(tree: ast.Module) -> list[ast.stmt]:
     types: list[ast.stmt] = []
     others: list[ast.stmt] = []
     for node in tree.body:
-        if isinstance(node, ast.If) and _is_type_checking(node.test):
+        if isinstance(node, ast.If) and re.fullmatch(r"([\w.]+\.)?TYPE_CHECKING", ast.unparse(node.test)):
             types += node.body
             others += node.orelse
         else:
@@ -385,10 +381,6 @@ def _open_type_checking(tree: ast.Module) -> list[ast.stmt]:
     lifted = {one for one in types if isinstance(one, _IMPORTS) and not _find_bound(one) & bound}
     tree.body = sorted([*lifted, *others], key=lambda one: (one.lineno, one.col_offset))
     return [one for one in types if one not in lifted]
-
-
-def _is_type_checking(test: ast.expr) -> bool:
-    return isinstance(test, ast.Name | ast.Attribute) and ast.unparse(test).rpartition(".")[2] == "TYPE_CHECKING"
 
 
 def _name(one: _Statement) -> str:

@@ -32,7 +32,7 @@ def install_guards(policy: Policy) -> None:
         AttributeError: a function to guard does not exist. The process must not analyse anything then.
     """
     _check_before(typing.ForwardRef, "__init__", lambda _, text, *__, **___: _check_annotation(text, policy))
-    _check_before(inspect, "get_annotations", lambda *_, eval_str=False, **__: _check_kept(evaluated=eval_str))
+    _check_before(inspect, "get_annotations", lambda *_, eval_str=False, **__: eval_str and _refuse("annotation"))
     _check_before(dataclasses, "_get_field", lambda cls, name, *_, **__: _check_field(cls, name))
     _check_before(dataclasses, "_process_class", lambda cls, *_, **__: _check_fields(cls))
     _check_before(condition_parser, "compile_expr", lambda text: _check_contract(text, policy))
@@ -43,7 +43,7 @@ def install_guards(policy: Policy) -> None:
         _check_before(UserString, name, lambda *_, **__: _refuse("format"))
 
 
-def _check_before(owner: object, name: str, check: Callable[..., None]) -> None:
+def _check_before(owner: object, name: str, check: Callable[..., object]) -> None:
     """Make a function of `owner` call `check` with its arguments first."""
 
     def run_checked(plain: _Plain, *args: object, **kwargs: object) -> object:
@@ -69,12 +69,6 @@ def _check_annotation(text: object, policy: Policy) -> None:
     check_text(text, policy)
 
 
-def _check_kept(*, evaluated: object) -> None:
-    """Check that annotations stay texts."""
-    if evaluated:
-        raise Refused("annotation")
-
-
 def _check_field(cls: type, name: object) -> None:
     if type(name) is not str or not (name.isidentifier() and name.isascii()) or name.startswith("__"):
         raise Refused("dunder")
@@ -96,7 +90,7 @@ def _check_fields(cls: type) -> None:
             _check_field(cls, key)
 
 
-def _refuse(rule: str) -> None:
+def _refuse(rule: str) -> object:
     raise Refused(rule)
 
 

@@ -24,7 +24,7 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def call(name: str, *arguments: object) -> int:
         function = getattr(ctypes.CDLL(None, use_errno=True), name)
     except AttributeError:
         raise OSError(f"the C library has no {name}") from None
-    result: int = function(*map(_to_word, arguments))
+    result: int = function(*(ctypes.c_ulong(one) if isinstance(one, int) else one for one in arguments))
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -53,10 +53,6 @@ def syscall(number: int, *arguments: object) -> int:
 def prctl(option: int, *arguments: object) -> int:
     """Change an attribute of this process. Up to four arguments; missing ones are 0."""
     return call("prctl", option, *(*arguments, 0, 0, 0, 0)[:4])
-
-
-def _to_word(value: object) -> object:
-    return ctypes.c_ulong(value) if isinstance(value, int) else value
 
 
 _CREATE_RULESET, _RESTRICT_SELF = 444, 446
@@ -194,17 +190,13 @@ def build_filter(machine: str) -> bytes:
         _step(_RETURN, _KILL),  # a call with the numbers of another architecture
         _step(_LOAD, _NUMBER),
     ]
-    for number, call in _numbers_on(machine):
+    for call in SYSTEM_CALLS:
+        number: int | None = getattr(call, machine)
+        if number is None:
+            continue
         checks = [step for only in call.only for step in _argument_check(only)]
         program += [_step(_JUMP_IF_EQUAL, number, over_if_false=len(checks) + 1), *checks, _step(_RETURN, _ALLOW)]
     return b"".join([*program, _step(_RETURN, _EPERM)])
-
-
-def _numbers_on(machine: str) -> Iterator[tuple[int, SystemCall]]:
-    for call in SYSTEM_CALLS:
-        number: int | None = getattr(call, machine)
-        if number is not None:
-            yield number, call
 
 
 def _argument_check(only: Only) -> Sequence[bytes]:
