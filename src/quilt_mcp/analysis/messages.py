@@ -67,21 +67,13 @@ class Request(TypedDict):
 
 
 class Envelope(TypedDict):
-    """What the child reads.
+    """What the child reads."""
 
-    Attributes:
-        policy: as JSON text.
-        request: the tool and its arguments.
-        seconds: the timeout.
-        seed: of the random values.
-        records: what another child has recorded, if this one repeats its result.
-    """
-
-    policy: str
-    request: Request
-    seconds: float
-    seed: NotRequired[int]
-    records: NotRequired[list[Mapping[str, object]]]
+    policy: str  # as JSON text
+    request: Request  # the tool and its arguments
+    seconds: float  # the timeout
+    seed: NotRequired[int]  # of the random values
+    records: NotRequired[list[Mapping[str, object]]]  # what another child has recorded, if this one repeats its result
 
 
 class Limits(TypedDict):
@@ -92,25 +84,17 @@ class Limits(TypedDict):
 
 
 class ErrorAnswer(TypedDict):
-    """An answer about a failure.
+    """An answer about a failure."""
 
-    Attributes:
-        status: always `error`.
-        error_type: the kind of failure, one word.
-        message: what is wrong and what to change.
-        rule: for the error type `Refused`, the rule that refused the code.
-        line: for the error type `Refused`, the line of the code, from 1; None if there is no single line.
-        waited_seconds: for the error type `Busy`, how long the call waited for a place; 0 if it was refused at once.
-        retry_after_seconds: for the error type `Busy`, when to repeat the call.
-    """
-
-    status: Literal["error"]
-    error_type: str
-    message: str
-    rule: NotRequired[str]
+    status: Literal["error"]  # always `error`
+    error_type: str  # the kind of failure, one word
+    message: str  # what is wrong and what to change
+    rule: NotRequired[str]  # for the error type `Refused`, the rule that refused the code
+    # for the error type `Refused`, the line of the code, from 1; None if there is no single line
     line: NotRequired[int | None]
+    # for the error type `Busy`, how long the call waited for a place; 0 if it was refused at once
     waited_seconds: NotRequired[float]
-    retry_after_seconds: NotRequired[int]
+    retry_after_seconds: NotRequired[int]  # for the error type `Busy`, when to repeat the call
 
 
 def error(error_type: str, message: str) -> ErrorAnswer:
@@ -156,61 +140,37 @@ Value = int | float | bool | str | None | list[object] | dict[str, object]
 
 
 class Cause(TypedDict):
-    """Why paths stayed undecided.
+    """Why paths stayed undecided."""
 
-    Attributes:
-        line: of the submitted code, from 1; null if there is no single line.
-        operation: the operation, or the text of the line.
-        reason: why the analyser could not decide it.
-    """
-
-    line: int | None
-    operation: str
-    reason: str
+    line: int | None  # of the submitted code, from 1; null if there is no single line
+    operation: str  # the operation, or the text of the line
+    reason: str  # why the analyser could not decide it
 
 
 class Coverage(TypedDict):
-    """What was explored.
+    """What was explored."""
 
-    Attributes:
-        all_paths: whether every path was explored. Otherwise the number of all paths is not known.
-        paths: number of execution paths that were run.
-        undecided_paths: number of those that the analyser gave up, or on which its model disagreed with Python.
-        concrete_runs: number of runs with boundary values and random values.
-        all_arguments: whether these runs were with all values of the parameters' types.
-        replayed: whether another process, with another hash seed and time zone, repeated the result; null if it did
-            not try.
-    """
-
-    all_paths: bool
-    paths: int
-    undecided_paths: int
-    concrete_runs: int
-    all_arguments: bool
+    all_paths: bool  # whether every path was explored. Otherwise the number of all paths is not known.
+    paths: int  # number of execution paths that were run
+    undecided_paths: int  # number of those that the analyser gave up, or on which its model disagreed with Python
+    concrete_runs: int  # number of runs with boundary values and random values
+    all_arguments: bool  # whether these runs were with all values of the parameters' types
+    # whether another process, with another hash seed and time zone, repeated the result; null if it did not try
     replayed: NotRequired[bool | None]
 
 
 class Counterexample(TypedDict):
-    """Arguments that reproduce the result in plain Python.
+    """Arguments that reproduce the result in plain Python."""
 
-    Attributes:
-        args: positional arguments by name. Numbers, booleans, null and strings are JSON, and lists of them, and dicts
-            with texts as keys; others, and integers from 2**53 on, are Python source text.
-        kwargs: the same for keyword-only arguments.
-        call: the call as Python source text.
-        violation: what happened.
-        actual_result: what the call returned or raised.
-        path_condition: the preconditions of the contract, or True.
-        test: a pytest that fails until the code is corrected; null if there is none. The answer's `message` says why
-            then.
-    """
-
+    # positional arguments by name. Numbers, booleans, null and strings are JSON, and lists of them, and dicts with
+    # texts as keys; others, and integers from 2**53 on, are Python source text.
     args: dict[str, Value]
-    kwargs: dict[str, Value]
-    call: str
-    violation: str
-    actual_result: str
-    path_condition: str
+    kwargs: dict[str, Value]  # the same for keyword-only arguments
+    call: str  # the call as Python source text
+    violation: str  # what happened
+    actual_result: str  # what the call returned or raised
+    path_condition: str  # the preconditions of the contract, or True
+    # a pytest that fails until the code is corrected; null if there is none. The answer's `message` says why then.
     test: str | None
 
 

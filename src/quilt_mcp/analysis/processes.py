@@ -38,15 +38,10 @@ _KILL_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A running child.
+    """A running child."""
 
-    Attributes:
-        pidfd: a file descriptor of the process. It cannot refer to another process, as a process id could.
-        channel: the socket on which the child sends its answers. Only the child has the other end.
-    """
-
-    pidfd: int
-    channel: socket.socket
+    pidfd: int  # a file descriptor of the process. It cannot refer to another process, as a process id could.
+    channel: socket.socket  # the socket on which the child sends its answers. Only the child has the other end.
 
     async def read_answer(self, seconds: float) -> Answer:
         """Return the answer. The child is killed after these seconds, and also if the caller is cancelled."""

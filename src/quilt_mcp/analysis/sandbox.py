@@ -43,17 +43,11 @@ from quilt_mcp.core.uris import quote
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """What could change results from start to start.
+    """What could change results from start to start."""
 
-    Attributes:
-        first: the surroundings of the process that runs analyses.
-        second: those of the process that repeats their results.
-        seed: of the random values.
-    """
-
-    first: Surroundings = FIRST
-    second: Surroundings = SECOND
-    seed: int = 0
+    first: Surroundings = FIRST  # the surroundings of the process that runs analyses
+    second: Surroundings = SECOND  # those of the process that repeats their results
+    seed: int = 0  # of the random values
 
 
 # Claims, and the status without the claim
@@ -68,13 +62,7 @@ _NOT_REPEATED = (
 
 
 async def run_and_repeat(first: ZygoteKeeper, second: ZygoteKeeper, envelope: Envelope) -> Answer:
-    """Run an analysis, and repeat its result in a child of the second zygote.
-
-    Args:
-        first: runs the analysis.
-        second: repeats it.
-        envelope: of the analysis. Its timeout holds for both children together.
-    """
+    """Run an analysis, and repeat its result in a child of the second zygote. The timeout holds for both together."""
     started = anyio.current_time()
     answer = dict(await first.run_child(envelope))
     records = answer.pop(RECORDS, None)

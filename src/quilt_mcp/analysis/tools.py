@@ -366,20 +366,12 @@ def register_analysis_prompts(mcp: FastMCP) -> None:
 
 
 class AnalysisPrompt(Prompt):
-    """A prompt that asks a model to call an analysis tool with the given code.
+    """A prompt that asks a model to call an analysis tool with the given code."""
 
-    Attributes:
-        text: with the names of arguments in braces.
-    """
-
-    text: str = Field(exclude=True, repr=False)
+    text: str = Field(exclude=True, repr=False)  # with the names of arguments in braces
 
     async def render(self, arguments: dict[str, Any] | None = None) -> PromptResult:
-        """Render the prompt.
-
-        Raises:
-            ValidationError: a required argument is missing.
-        """
+        """Render the prompt. `ValidationError`: a required argument is missing."""
         given = arguments or {}
         if missing := [one.name for one in self.arguments or () if one.name not in given]:
             raise InvalidPrompt(f"The prompt needs the arguments {', '.join(missing)}.", log_level=logging.DEBUG)

@@ -102,16 +102,11 @@ def _explore(task: Task, subject: Subject, report: "BranchReport") -> "BranchesR
 
 @dataclass(slots=True)
 class BranchReport:
-    """The branches of a function, and the outcomes that calls have reached.
+    """The branches of a function, and the outcomes that calls have reached."""
 
-    Attributes:
-        function: its syntax tree, with the line numbers of the submitted code.
-        tests: the tests of its branches, in the order of `find_tests`.
-        examples: for the number of a branch and an outcome, a call that reaches it.
-    """
-
-    function: ast.FunctionDef
-    tests: list[ast.expr]
+    function: ast.FunctionDef  # its syntax tree, with the line numbers of the submitted code
+    tests: list[ast.expr]  # the tests of its branches, in the order of `find_tests`
+    # for the number of a branch and an outcome, a call that reaches it
     examples: dict[tuple[int, bool], str] = field(default_factory=dict)
 
     def add(self, taken: frozenset[tuple[int, bool]], call: str) -> bool:
@@ -208,15 +203,11 @@ def find_tests(function: ast.FunctionDef) -> list[ast.expr]:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A function that records the outcomes of its branches.
+    """A function that records the outcomes of its branches."""
 
-    Attributes:
-        function: the function. It replaces the original in its module, so that recursive calls are recorded too.
-        taken: the recorded outcomes: the number of the branch, and whether the test was true.
-    """
-
+    # the function. It replaces the original in its module, so that recursive calls are recorded too.
     function: Callable[..., object]
-    taken: set[tuple[int, bool]]
+    taken: set[tuple[int, bool]]  # the recorded outcomes: the number of the branch, and whether the test was true
 
     @classmethod
     def create(cls, task: Task, subject: Subject) -> "Marked":

@@ -55,34 +55,10 @@ _EXACT = (int, bool, str, bytes, bytearray, range, slice, type(None))
 _CALLABLE = FunctionType | MethodType | BuiltinMethodType
 
 
-def is_equal(left: object, right: object) -> bool:
-    """Approximate `is_same_value` with few comparisons, so that the solver gets few queries.
-
-    Raises:
-        Undecided: the content of a type is not accessible.
-    """
-    if type(left) is not type(right) or left is right:
-        return left is right
-    if isinstance(left, float):
-        return bool(left == right or (left != left and right != right))  # noqa: PLR0124 - NaN differs from itself
-    if isinstance(left, BaseException) and isinstance(right, BaseException):
-        return bool(left.args == right.args) and is_equal(vars(left), vars(right))
-    if _is_compared_by_identity(left):
-        _require_own_type(left)
-        return is_equal(read_attributes(left), read_attributes(right))
-    same = bool(left == right)
-    return (
-        same and is_equal(read_attributes(left), read_attributes(right))
-        if type(left).__module__ == MODULE_NAME
-        else same
-    )
-
-
 def is_same_value(left: object, right: object) -> bool:
     """Return whether two values have the same type and equal content. NaN is the same as NaN.
 
-    Raises:
-        Undecided: the content of a type, such as a function or an iterator, is not accessible.
+    `Undecided`: the content of a type, such as a function or an iterator, is not accessible.
     """
     if type(left) is not type(right) or left is right:
         return left is right
@@ -199,8 +175,7 @@ def _refers_to_itself(tree: ast.Module, cls: type) -> bool:
 def move_object(arguments: BoundArguments, first: Subject) -> BoundArguments:
     """Return the arguments with an object of the old class, which has the attributes of the new one.
 
-    Raises:
-        Undecided: it is an object of a subclass.
+    `Undecided`: it is an object of a subclass.
     """
     name, value = next(iter(arguments.arguments.items()))
     if first.owner is None or type(value).__qualname__ != first.owner.__qualname__:
@@ -311,13 +286,7 @@ def _is_same_default(left: object, right: object) -> bool:
 def _merge_signatures(first: Subject, second: Subject, *, moves: bool = False) -> Signature:
     """Return the signature of both functions. A parameter can be annotated in one of them only.
 
-    Args:
-        first: one function.
-        second: the other one.
-        moves: whether they are methods of two versions of a class. The objects are those of the second one then.
-
-    Raises:
-        AnalysisRefused: their parameters differ in name, kind or annotation.
+    `moves`: they are methods of two versions of a class. The objects are those of the second one then.
     """
     left, right = (list(subject.signature.parameters.values()) for subject in (first, second))
     if [(one.name, one.kind) for one in left] != [(one.name, one.kind) for one in right]:
@@ -354,7 +323,7 @@ def _is_same_outcome(run: Run, left: Returned | Raised, right: Returned | Raised
 def _is_same(run: Run, left: object, right: object) -> bool:
     if is_moved(left, right):
         left, right = read_attributes(left), read_attributes(right)
-    outcome = run.call(is_equal if run.symbolic else is_same_value, left, right)
+    outcome = run.call(is_same_value, left, right)
     if isinstance(outcome, Raised) or (not outcome.value and _contains_versions(left, right)):
         raise Undecided
     return bool(outcome.value)

@@ -41,12 +41,7 @@ _EXCEPTIONS = (Exception, ArithmeticError, LookupError, OSError, RuntimeError, T
 
 
 def simplify(arguments: BoundArguments, keeps: Callable[[BoundArguments], bool]) -> BoundArguments:
-    """Return the simplest arguments that were found in a short time.
-
-    Args:
-        arguments: the found arguments.
-        keeps: whether other arguments have the same judgement.
-    """
+    """Return the simplest arguments that `keeps`, the same judgement, holds for and that were found in a short time."""
     started, tries = time.process_time(), 0
     for _ in range(_MOST_STEPS):
         for simpler in _list_simpler(arguments):
@@ -166,32 +161,20 @@ _MIXED = 0.3  # the share of those that are made from two arguments, if there ar
 
 @dataclass(slots=True)
 class ConcreteSearch:
-    """A search for arguments with a judgement that stops the exploration.
+    """A search for arguments with a judgement that stops the exploration."""
 
-    Attributes:
-        program: runs the analysed code and judges the run.
-        candidates: makes arguments.
-        watch: the callbacks of the search.
-        found: the exploration. The search counts its runs there.
-        random: decides which arguments are varied.
-        before: the fingerprint before the search.
-        kinds: the kinds of the judgements.
-        corpus: arguments that have reached new lines or new judgements, and those of symbolic paths. Besides, the
-            search keeps the last arguments that meet the preconditions.
-        doubtful: whether a run was undecided or took too long.
-        simplifies: whether the found arguments are made simpler.
-    """
-
-    program: Program
-    candidates: Candidates
-    watch: Watch
-    found: Exploration
-    random: Random
-    before: Hashable
-    kinds: set[Hashable] = field(default_factory=set)
+    program: Program  # runs the analysed code and judges the run
+    candidates: Candidates  # makes arguments
+    watch: Watch  # the callbacks of the search
+    found: Exploration  # the exploration. The search counts its runs there.
+    random: Random  # decides which arguments are varied
+    before: Hashable  # the fingerprint before the search
+    kinds: set[Hashable] = field(default_factory=set)  # the kinds of the judgements
+    # arguments that have reached new lines or new judgements, and those of symbolic paths. Besides, the search keeps
+    # the last arguments that meet the preconditions.
     corpus: list[BoundArguments] = field(default_factory=list)
-    doubtful: bool = False
-    simplifies: bool = True
+    doubtful: bool = False  # whether a run was undecided or took too long
+    simplifies: bool = True  # whether the found arguments are made simpler
     _reached: set[object] = field(default_factory=set)
     _inside: deque[BoundArguments] = field(default_factory=lambda: deque(maxlen=_INSIDE))
     _outside: bool = False
@@ -203,10 +186,7 @@ class ConcreteSearch:
 
         A run that the deadline interrupts is repeated first in the next call.
 
-        Args:
-            arguments: of the runs.
-            deadline: by `time.perf_counter`.
-            longest: seconds of CPU time after which a run is interrupted.
+        `longest` is the CPU time after which a run is interrupted.
         """
         for one in chain(self._cut[:], arguments):
             if time.perf_counter() > deadline:
@@ -330,12 +310,7 @@ class ConcreteSearch:
             self.corpus.append(arguments)
 
     def draw(self, count: int, *, harmless: bool) -> Iterator[BoundArguments]:
-        """Yield random arguments and variations of the corpus.
-
-        Args:
-            count: how many.
-            harmless: whether to leave out large numbers.
-        """
+        """Yield random arguments and variations of the corpus, if `harmless` without large numbers."""
         for _ in range(count):
             drawn = self._vary() if self.corpus and self.random.random() < _VARIED else self.candidates.draw()
             if drawn is not None and (not harmless or is_harmless(drawn)):

@@ -73,8 +73,7 @@ _HELD_TEXT_METHODS = (
 def correct_models() -> None:
     """Correct the models in this process. This cannot be undone.
 
-    Raises:
-        AttributeError, KeyError: CrossHair has no such model. The process must not analyse anything then.
+    `AttributeError, KeyError`: CrossHair has no such model. The process must not analyse anything then.
     """
     for module in (core, statespace):
         vars(module)["process_time"] = perf_counter  # its limits are seconds, not seconds of CPU time
@@ -219,35 +218,21 @@ def _rebuild(arguments: BoundArguments, make: Callable[[object, dict[int, object
 
 @dataclass(slots=True)
 class SymbolicSearch:
-    """A search on the paths of a program. It can be continued.
+    """A search on the paths of a program. It can be continued."""
 
-    Attributes:
-        program: runs the analysed code with `Run.call` and judges the run.
-        signature: of the arguments to create, with resolved annotations.
-        watch: the callbacks of the search.
-        found: the exploration. The search counts its paths there.
-        before: the fingerprint before the search.
-        kinds: the kinds of the judgements of concrete runs.
-        end: why the last part of the search ended.
-    """
-
-    program: Program
-    signature: Signature
-    watch: Watch
-    found: Exploration
-    before: Hashable
-    kinds: set[Hashable] = field(default_factory=set)
-    end: End = End.TIME
+    program: Program  # runs the analysed code with `Run.call` and judges the run
+    signature: Signature  # of the arguments to create, with resolved annotations
+    watch: Watch  # the callbacks of the search
+    found: Exploration  # the exploration. The search counts its paths there.
+    before: Hashable  # the fingerprint before the search
+    kinds: set[Hashable] = field(default_factory=set)  # the kinds of the judgements of concrete runs
+    end: End = End.TIME  # why the last part of the search ended
     _root: RootNode = field(default_factory=RootNode)
     _unstable: bool = False
     _arguments: list[BoundArguments] = field(default_factory=list)
 
     def follow(self, seconds: float, budget: Budget) -> End:
-        """Follow paths for some time. Return how the search ends.
-
-        Raises:
-            NoArguments: an annotation is not a type.
-        """
+        """Follow paths for some time. Return how the search ends. `NoArguments`: an annotation is not a type."""
         left = budget.paths - self.found.paths
         if self.end is End.UNDECIDED or left <= 0 or seconds <= 0:
             return self.end

@@ -164,19 +164,12 @@ _ANYTHING = (Any, object, Parameter.empty, abc.Hashable)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Domain:
-    """The values of a type.
+    """The values of a type."""
 
-    Attributes:
-        boundaries: make some values at its boundaries.
-        draw: returns a random value.
-        modelled: whether the symbolic values of CrossHair stand for all values of the type.
-        complete: whether `boundaries` makes all values of the type.
-    """
-
-    boundaries: tuple[Maker, ...]
-    draw: Maker
-    modelled: bool = False
-    complete: bool = False
+    boundaries: tuple[Maker, ...]  # make some values at its boundaries
+    draw: Maker  # returns a random value
+    modelled: bool = False  # whether the symbolic values of CrossHair stand for all values of the type
+    complete: bool = False  # whether `boundaries` makes all values of the type
 
 
 class Domains:

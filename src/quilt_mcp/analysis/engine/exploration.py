@@ -43,12 +43,9 @@ _REASONS: Mapping[str, str] = {
 
 @dataclass(slots=True)
 class Causes:
-    """The different causes of undecided paths, in the order of their first occurrence.
+    """The different causes of undecided paths, in the order of their first occurrence."""
 
-    Attributes:
-        found: the lines are those of the canonical source.
-    """
-
+    # the lines are those of the canonical source
     found: dict[tuple[int | None, str, str], None] = field(default_factory=dict)
 
     def add(self, line: int | None, operation: str, reason: str) -> None:
@@ -149,19 +146,12 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A program's judgement of one run.
+    """A program's judgement of one run."""
 
-    Attributes:
-        kind: what happened. The symbolic and the concrete run of a path must agree on it.
-        stop: whether the exploration searches for this.
-        outside: whether the arguments violate the preconditions.
-        outcomes: of the calls in the run, for the answer.
-    """
-
-    kind: Hashable
-    stop: bool = False
-    outside: bool = False
-    outcomes: tuple[Returned | Raised, ...] = ()
+    kind: Hashable  # what happened. The symbolic and the concrete run of a path must agree on it.
+    stop: bool = False  # whether the exploration searches for this
+    outside: bool = False  # whether the arguments violate the preconditions
+    outcomes: tuple[Returned | Raised, ...] = ()  # of the calls in the run, for the answer
 
 
 class Run(Protocol):
@@ -195,17 +185,11 @@ def _ignore(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of an exploration.
+    """The limits of an exploration."""
 
-    Attributes:
-        seconds: for everything.
-        paths: the maximum number of symbolic paths.
-        first: the share of the time for concrete values before the symbolic paths.
-    """
-
-    seconds: float
-    paths: int
-    first: float = 0.1
+    seconds: float  # for everything
+    paths: int  # the maximum number of symbolic paths
+    first: float = 0.1  # the share of the time for concrete values before the symbolic paths
 
 
 _NO_LITERALS = Literals()
@@ -213,73 +197,45 @@ _NO_LITERALS = Literals()
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the code says about a search.
+    """What the code says about a search."""
 
-    Attributes:
-        literals: the constants of the code.
-        loops: whether a large argument can make the code run for long.
-        held: why nothing can be claimed about all arguments, or None.
-        unsure: whether the result of a call with these arguments can depend on the process.
-        seed: of the random values.
-    """
-
-    literals: Literals = _NO_LITERALS
-    loops: bool = True
-    held: str | None = None
+    literals: Literals = _NO_LITERALS  # the constants of the code
+    loops: bool = True  # whether a large argument can make the code run for long
+    held: str | None = None  # why nothing can be claimed about all arguments, or None
+    # whether the result of a call with these arguments can depend on the process
     unsure: Callable[[BoundArguments], bool] = lambda _: False
-    seed: int = 0
+    seed: int = 0  # of the random values
 
 
 @dataclass(slots=True)
 class Exploration:
-    """The result of an exploration.
+    """The result of an exploration."""
 
-    Attributes:
-        end: why it ended.
-        paths: number of paths that were run.
-        decided: number of paths with the same judgement in both runs, and arguments that meet the preconditions.
-        outside: number of paths with arguments that violate the preconditions.
-        undecided: number of paths that CrossHair gave up, or on which it disagreed with Python.
-        runs: number of runs in plain Python with boundary values and random values.
-        members: whether the runs were with all arguments of the types.
-        complete: whether all paths were decided, although nothing is claimed.
-        held: why nothing can be claimed, also if all paths were decided.
-        causes: why paths stayed undecided.
-        kinds: for End.ALL_PATHS, the kinds of the judgements.
-        arguments: for End.STOPPED, the concrete arguments.
-        judgement: for End.STOPPED, the judgement of the concrete run.
-    """
-
-    end: End = End.TIME
-    paths: int = 0
-    decided: int = 0
-    outside: int = 0
-    undecided: int = 0
-    runs: int = 0
-    members: bool = False
-    complete: bool = False
-    held: str | None = None
-    causes: Causes = field(default_factory=Causes)
-    kinds: frozenset[Hashable] = frozenset()
-    arguments: BoundArguments | None = None
-    judgement: Judgement | None = None
+    end: End = End.TIME  # why it ended
+    paths: int = 0  # number of paths that were run
+    decided: int = 0  # number of paths with the same judgement in both runs, and arguments that meet the preconditions
+    outside: int = 0  # number of paths with arguments that violate the preconditions
+    undecided: int = 0  # number of paths that CrossHair gave up, or on which it disagreed with Python
+    runs: int = 0  # number of runs in plain Python with boundary values and random values
+    members: bool = False  # whether the runs were with all arguments of the types
+    complete: bool = False  # whether all paths were decided, although nothing is claimed
+    held: str | None = None  # why nothing can be claimed, also if all paths were decided
+    causes: Causes = field(default_factory=Causes)  # why paths stayed undecided
+    kinds: frozenset[Hashable] = frozenset()  # for End.ALL_PATHS, the kinds of the judgements
+    arguments: BoundArguments | None = None  # for End.STOPPED, the concrete arguments
+    judgement: Judgement | None = None  # for End.STOPPED, the judgement of the concrete run
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The callbacks of an exploration.
+    """The callbacks of an exploration."""
 
-    Attributes:
-        state: returns a fingerprint of everything that outlives a call. If a run changes it, nothing is decided.
-        on_judgement: gets each judgement of a concrete run that does not stop the exploration.
-        on_progress: gets the exploration between its parts. The process can be killed in any of them.
-        enough: whether the judgements have shown all that was asked.
-    """
-
+    # returns a fingerprint of everything that outlives a call. If a run changes it, nothing is decided.
     state: Callable[[], Hashable] = lambda: None
-    on_judgement: OnJudgement = _ignore
+    on_judgement: OnJudgement = _ignore  # gets each judgement of a concrete run that does not stop the exploration
+    # gets the exploration between its parts. The process can be killed in any of them.
     on_progress: Callable[[Exploration], None] = _ignore
-    enough: Callable[[], bool] = lambda: False
+    enough: Callable[[], bool] = lambda: False  # whether the judgements have shown all that was asked
 
 
 _PLAIN = (int, float, bool, str, bytes, type(None))
@@ -330,11 +286,7 @@ class ConcreteRun:
                 gc.enable()
 
     def copy(self, arguments: BoundArguments) -> BoundArguments:
-        """Return a deep copy.
-
-        Raises:
-            Undecided: an argument cannot be copied.
-        """
+        """Return a deep copy. `Undecided`: an argument cannot be copied."""
         memo: dict[int, object] = {}
         try:
             values = {name: _copy(one, memo) for name, one in arguments.arguments.items()}

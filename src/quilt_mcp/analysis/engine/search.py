@@ -66,15 +66,7 @@ def explore(
 ) -> Exploration:
     """Run a program on every path that arguments of these types can take, until a judgement stops the exploration.
 
-    Args:
-        program: runs the analysed code with `Run.call` and judges the run.
-        signature: of the arguments to create, with resolved annotations.
-        budget: the limits.
-        watch: the callbacks of the exploration.
-        scope: what the code says about the search.
-
-    Raises:
-        NoArguments: an annotation is not a type.
+    `NoArguments`: an annotation of the signature is not a type.
     """
     return _Explorer(program, signature, budget, watch, scope).run()
 
@@ -266,12 +258,7 @@ def can_repeat(records: Sequence[Record]) -> bool:
 
 
 class Replay:
-    """Repeats the explorations of another process, in their order.
-
-    Args:
-        records: of the other process.
-        names: of the code.
-    """
+    """Repeats the explorations that another process has recorded, in their order, for code with these names."""
 
     def __init__(self, records: Sequence[Record], names: Names) -> None:
         self._waiting = list(records)

@@ -76,22 +76,13 @@ Refer = Callable[[object, str], str]
 
 @dataclasses.dataclass(slots=True)
 class Writer:
-    """Writes values.
+    """Writes values."""
 
-    Attributes:
-        refer: names classes and functions.
-        used_sequence: whether some text makes a function that returns values in their order.
-    """
-
-    refer: Refer
-    used_sequence: bool = False
+    refer: Refer  # names classes and functions
+    used_sequence: bool = False  # whether some text makes a function that returns values in their order
 
     def write(self, value: object) -> str:
-        """Return source text for a value.
-
-        Raises:
-            Unwritable: there is none.
-        """
+        """Return source text for a value. `Unwritable`: there is none."""
         simple = _WRITERS.get(type(value))
         if simple:
             return simple(self, value)
@@ -151,11 +142,7 @@ class Writer:
 
 
 def check_name(name: str | None) -> str:
-    """Return a name that can be part of source text.
-
-    Raises:
-        Unwritable: it cannot.
-    """
+    """Return a name that can be part of source text. `Unwritable`: it cannot."""
     if name is None or not (name.isidentifier() and name.isascii()):
         raise Unwritable
     return name
@@ -164,8 +151,7 @@ def check_name(name: str | None) -> str:
 def write_name(namespace: Mapping[str, object], value: object, name: str) -> str:
     """Return how code with these names can refer to a class or function; else its full name.
 
-    Raises:
-        Unwritable: it has no name outside of the function that defines it, or belongs to the analyser.
+    `Unwritable`: it has no name outside of the function that defines it, or belongs to the analyser.
     """
     if getattr(builtins, name, None) is value:
         return name
@@ -460,35 +446,22 @@ _ASSERTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """The code that a test imports.
+    """The code that a test imports."""
 
-    Attributes:
-        names: the names of the code.
-        module_name: the name of its module.
-        files: the other modules of the project, by name.
-    """
-
-    names: Mapping[str, object]
-    module_name: str
-    files: Mapping[str, ModuleType] = field(default_factory=dict)
+    names: Mapping[str, object]  # the names of the code
+    module_name: str  # the name of its module
+    files: Mapping[str, ModuleType] = field(default_factory=dict)  # the other modules of the project, by name
 
 
 @dataclass(slots=True)
 class _Text:
-    """A test that is being written.
+    """A test that is being written."""
 
-    Attributes:
-        code: the code that it tests.
-        imports: for each module, the names to import from it.
-        plain_imports: modules to import as a whole.
-        helpers: functions before the test.
-        old_class: a class, and the module with its old version: the old version is written.
-    """
-
-    code: Code
-    imports: dict[str, set[str]] = field(default_factory=dict)
-    plain_imports: set[str] = field(default_factory=set)
-    helpers: list[str] = field(default_factory=list)
+    code: Code  # the code that it tests
+    imports: dict[str, set[str]] = field(default_factory=dict)  # for each module, the names to import from it
+    plain_imports: set[str] = field(default_factory=set)  # modules to import as a whole
+    helpers: list[str] = field(default_factory=list)  # functions before the test
+    # a class, and the module with its old version: the old version is written
     old_class: tuple[type, str] | None = None
     writer: Writer = field(init=False)
 

@@ -36,32 +36,21 @@ Kind = Literal["function", "method", "static", "class", "property"]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A function or method of the submitted code.
+    """A function or method of the submitted code."""
 
-    Attributes:
-        function: the object. A method gets its object as the first argument.
-        signature: with resolved types. That of a method has its object as the first parameter.
-        node: the syntax tree.
-        name: as in the request, such as `f` or `Class.method`.
-        kind: what the name means.
-        owner: the class of a method.
-        defined: what `node` defines. For a class method, `function` is a function that calls it.
-    """
-
-    function: Callable[..., object]
-    signature: Signature
-    node: ast.FunctionDef
-    defined: FunctionType
-    name: str
-    kind: Kind = "function"
-    owner: type | None = None
+    function: Callable[..., object]  # the object. A method gets its object as the first argument.
+    signature: Signature  # with resolved types. That of a method has its object as the first parameter.
+    node: ast.FunctionDef  # the syntax tree
+    defined: FunctionType  # what `node` defines. For a class method, `function` is a function that calls it.
+    name: str  # as in the request, such as `f` or `Class.method`
+    kind: Kind = "function"  # what the name means
+    owner: type | None = None  # the class of a method
 
 
 def find_subject(loaded: Loaded, name: str) -> Subject:
     """Return the function with this name, or the method with a name such as `Class.method`.
 
-    Raises:
-        AnalysisRefused: there is not exactly one, or its kind is not supported.
+    `AnalysisRefused`: there is not exactly one, or its kind is not supported.
     """
     node = find_function(loaded.tree, name)
     function, kind, owner = _find_object(loaded.module, name)
@@ -117,11 +106,7 @@ def _give_type(signature: Signature, owner: type, name: str) -> Signature:
 
 
 def find_function(tree: ast.Module, name: str) -> ast.FunctionDef:
-    """Return the definition of the function or method with this name.
-
-    Raises:
-        AnalysisRefused: there is not exactly one.
-    """
+    """Return the definition of the function or method with this name. `AnalysisRefused`: there is not exactly one."""
     body, *_, last = tree.body, *name.split(".")
     for part in name.split(".")[:-1]:
         classes = [node for node in body if isinstance(node, ast.ClassDef) and node.name == part]

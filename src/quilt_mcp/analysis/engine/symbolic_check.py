@@ -83,31 +83,22 @@ def symbolic_check(request: Request, task: Task) -> "SymbolicCheckResult":
 
 
 class Broken(NamedTuple):
-    """The kind of a judgement: a call leaves an argument, or a part of one, without this invariant of its class.
+    """The kind of a judgement: a call leaves an argument, or a part of one, without this invariant of its class."""
 
-    Attributes:
-        source: the invariant.
-        parameter: of the argument; None if it is a part of one.
-    """
-
-    source: str
-    parameter: str | None
+    source: str  # the invariant
+    parameter: str | None  # of the argument; None if it is a part of one
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A condition of a function: preconditions, at most one postcondition, and the exceptions that it can raise.
-
-    Attributes:
-        body_line: the asserts of the function above this line are preconditions.
-        invariants: those of the classes of the code. A call keeps them for its arguments.
-    """
+    """A condition of a function: preconditions, at most one postcondition, and the exceptions that it can raise."""
 
     subject: Subject
     pre: list[Clause]
     post: Clause | None
     raises: tuple[type[BaseException], ...]
-    body_line: int = 0
+    body_line: int = 0  # the asserts of the function above this line are preconditions
+    # those of the classes of the code. A call keeps them for its arguments.
     invariants: Mapping[type, list[Clause]] = field(default_factory=dict)
 
     def judge(self, run: Run, arguments: BoundArguments) -> Judgement:

@@ -44,25 +44,15 @@ def _ignore(arguments: BoundArguments, judgement: Judgement) -> None:
 
 @dataclass(slots=True)
 class Task:
-    """An analysis in progress.
+    """An analysis in progress."""
 
-    Attributes:
-        loaded: the code.
-        seconds: the timeout of the whole analysis.
-        path_limit: maximum number of paths for each condition.
-        seed: of the random values.
-        replay: repeats the explorations of another process, if this is the second one.
-        records: how the explorations ended.
-        module_name: the name of the module in tests.
-    """
-
-    loaded: Loaded
-    seconds: float
-    path_limit: int
-    seed: int = 0
-    replay: Replay | None = None
-    records: list[Record] = field(default_factory=list)
-    module_name: str = MODULE_NAME
+    loaded: Loaded  # the code
+    seconds: float  # the timeout of the whole analysis
+    path_limit: int  # maximum number of paths for each condition
+    seed: int = 0  # of the random values
+    replay: Replay | None = None  # repeats the explorations of another process, if this is the second one
+    records: list[Record] = field(default_factory=list)  # how the explorations ended
+    module_name: str = MODULE_NAME  # the name of the module in tests
     started: float = field(default_factory=time.perf_counter)
 
     def explore(

@@ -103,18 +103,12 @@ _ENCODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """Code that passed the gate.
+    """Code that passed the gate."""
 
-    Attributes:
-        source: the canonical source.
-        tree: the syntax tree of `source`, with the line numbers of the submitted text.
-        dropped: what the reduction removed.
-        changes: what the functions change, also those that the reduction removed.
-    """
-
-    source: str
-    tree: ast.Module
-    dropped: tuple[str, ...] = ()
+    source: str  # the canonical source
+    tree: ast.Module  # the syntax tree of `source`, with the line numbers of the submitted text
+    dropped: tuple[str, ...] = ()  # what the reduction removed
+    # what the functions change, also those that the reduction removed
     changes: Changes = Changes()  # noqa: RUF009 - it is frozen
 
 

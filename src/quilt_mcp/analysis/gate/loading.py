@@ -119,29 +119,19 @@ C_IMPORTS = frozenset({"_pylong", "_strptime", "time"})
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Admitted code, ready for an analysis.
+    """Admitted code, ready for an analysis."""
 
-    Attributes:
-        module: the code as a module, after it has run. `sys.modules` has it under `MODULE_NAME`.
-        source: the canonical source that the gate wrote.
-        tree: the syntax tree of `source`, with the line numbers of the submitted text.
-        report: sends a partial answer, which is complete in itself. All of them together must stay below 4 MiB.
-        files: the other modules of the project that the code has imported, by name.
-        old: the older version of the code, if two versions are compared.
-        other_trees: the syntax trees of the other files and of the older version.
-        changes: what the functions of all of them change.
-        draws: whether random numbers were drawn when the code was loaded.
-    """
-
-    module: ModuleType
-    source: str
-    tree: ast.Module
-    report: Report
+    module: ModuleType  # the code as a module, after it has run. `sys.modules` has it under `MODULE_NAME`
+    source: str  # the canonical source that the gate wrote
+    tree: ast.Module  # the syntax tree of `source`, with the line numbers of the submitted text
+    report: Report  # sends a partial answer, which is complete in itself. All of them together must stay below 4 MiB.
+    # the other modules of the project that the code has imported, by name
     files: Mapping[str, ModuleType] = field(default_factory=dict)
-    old: "Loaded | None" = None
-    other_trees: tuple[ast.Module, ...] = ()
+    old: "Loaded | None" = None  # the older version of the code, if two versions are compared
+    other_trees: tuple[ast.Module, ...] = ()  # the syntax trees of the other files and of the older version
+    # what the functions of all of them change
     changes: Changes = Changes()  # noqa: RUF009 - it is frozen
-    draws: bool = False
+    draws: bool = False  # whether random numbers were drawn when the code was loaded
 
     @property
     def names(self) -> Mapping[str, object]:
@@ -223,11 +213,7 @@ class ProjectFiles:
         return name in self._admitted or name in self._facades
 
     def load(self, name: str) -> ModuleType:
-        """Return the module with the public names of the file.
-
-        Raises:
-            ImportError: the file imports itself.
-        """
+        """Return the module with the public names of the file. `ImportError`: the file imports itself."""
         if name in self._running:
             raise ImportError("the files import each other")
         if name in self._admitted and name not in self.modules:
@@ -318,19 +304,12 @@ def find_package(name: str, files: Mapping[str, object]) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """Everything that a request submits, admitted.
+    """Everything that a request submits, admitted."""
 
-    Attributes:
-        code: the code.
-        old: its older version.
-        files: the other files, by module name.
-        policy: what they can use: also each other.
-    """
-
-    code: Admitted
-    old: Admitted | None
-    files: Mapping[str, Admitted]
-    policy: Policy
+    code: Admitted  # the code
+    old: Admitted | None  # its older version
+    files: Mapping[str, Admitted]  # the other files, by module name
+    policy: Policy  # what they can use: also each other
 
 
 def admit_request(request: Request, policy: Policy) -> Submission:

@@ -24,18 +24,13 @@ _CHANGING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What functions change outside of themselves.
+    """What functions change outside of themselves."""
 
-    Attributes:
-        names: module names that a function rebinds, and those with values that it changes.
-        attributes: the attributes that a function outside of constructors sets or changes. Each has the class of the
-            method that changes it through its first parameter, or None.
-        context: whether a function reads or changes the context of decimal numbers.
-    """
-
-    names: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()  # module names that a function rebinds, and those with values that it changes
+    # the attributes that a function outside of constructors sets or changes. Each has the class of the method that
+    # changes it through its first parameter, or None.
     attributes: frozenset[tuple[str | None, str]] = frozenset()
-    context: bool = False
+    context: bool = False  # whether a function reads or changes the context of decimal numbers
 
     def __or__(self, other: "Changes") -> "Changes":
         together = self.names | other.names, self.attributes | other.attributes
@@ -208,31 +203,19 @@ _HARMLESS = frozenset(
 
 @dataclass(eq=False, slots=True)
 class _Statement:
-    """A statement at the top level.
-
-    Attributes:
-        binds: the names that it binds at the top level.
-        uses: the names that it mentions.
-        plain: whether it only binds names. Other statements can change what other names refer to.
-    """
+    """A statement at the top level."""
 
     node: ast.stmt
-    binds: set[str]
-    uses: set[str]
-    plain: bool
+    binds: set[str]  # the names that it binds at the top level
+    uses: set[str]  # the names that it mentions
+    plain: bool  # whether it only binds names. Other statements can change what other names refer to.
 
 
 def reduce_tree(tree: ast.Module, names: Collection[str], also: Collection[str] = ()) -> list[str]:
-    """Remove the statements that code with these names does not use. The tree is changed.
+    """Remove the statements that code with these names, and those of `also`, does not use. The tree is changed.
 
-    Args:
-        tree: of the file.
-        names: what is analysed.
-        also: other names that are used, if the file has them.
-
-    Returns:
-        A description of each removed statement, such as `main` or `line 7: app.run()`. Nothing is removed if the code
-        does not define one of the names.
+    Nothing is removed if the code does not define one of the first names. Returns a description of each removed
+    statement, such as `main` or `line 7`.
     """
     never_run = _open_type_checking(tree)
     statements = [_describe(node) for node in tree.body]

@@ -28,8 +28,7 @@ _Plain = Callable[..., object]
 def install_guards(policy: Policy) -> None:
     """Guard these places in this process. This cannot be undone.
 
-    Raises:
-        AttributeError: a function to guard does not exist. The process must not analyse anything then.
+    `AttributeError`: a function to guard does not exist. The process must not analyse anything then.
     """
     _check_before(typing.ForwardRef, "__init__", lambda _, text, *__, **___: _check_annotation(text, policy))
     _check_before(inspect, "get_annotations", lambda *_, eval_str=False, **__: eval_str and _refuse("annotation"))

@@ -99,21 +99,13 @@ class Only:
 
 @dataclass(frozen=True, slots=True)
 class SystemCall:
-    """An allowed system call.
+    """An allowed system call."""
 
-    Attributes:
-        name: as in the Linux manual.
-        x86_64: its number on x86-64, or None.
-        aarch64: its number on AArch64, or None.
-        reason: why it is needed.
-        only: restrictions of its arguments.
-    """
-
-    name: str
-    x86_64: int | None
-    aarch64: int | None
-    reason: str
-    only: tuple[Only, ...] = ()
+    name: str  # as in the Linux manual
+    x86_64: int | None  # its number on x86-64, or None
+    aarch64: int | None  # its number on AArch64, or None
+    reason: str  # why it is needed
+    only: tuple[Only, ...] = ()  # restrictions of its arguments
 
 
 SYSTEM_CALLS = (

@@ -41,7 +41,9 @@ def run_analysis(
     seed: int = 0,
     records: Sequence[Record] | None = None,
 ) -> Answer:
-    """Analyse admitted code.
+    """Return the answer of the tool about admitted code, or an `ErrorAnswer` if the request cannot be analysed.
+
+    If another process can repeat the result, the answer contains the `records` for it.
 
     Args:
         request: the tool and its arguments.
@@ -50,10 +52,6 @@ def run_analysis(
         path_limit: maximum number of paths for each condition.
         seed: of the random values.
         records: what another process has recorded, if this one repeats its result.
-
-    Returns:
-        The answer of the tool, or an `ErrorAnswer` if the request cannot be analysed. If another process can repeat
-        the result, the answer contains the `records` for it.
     """
     try:
         replay = None if records is None else Replay(records, loaded.names)
@@ -70,13 +68,7 @@ _SHOWN = 5
 
 
 def answer_request(envelope: Envelope, layers: Mapping[str, bool], report: Report) -> Answer:
-    """Answer one request, also if its code breaks the analyser.
-
-    Args:
-        envelope: the policy, the request and the timeout.
-        layers: for each layer of the jail, whether this process has entered it.
-        report: sends a partial answer.
-    """
+    """Answer one request, also if its code breaks the analyser. `layers` are those that this process has entered."""
     policy = Policy.from_json(envelope["policy"])
     if missing := check_layers(layers, policy):
         return missing
