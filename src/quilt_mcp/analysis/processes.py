@@ -161,16 +161,12 @@ def _reporting_loss() -> Iterator[None]:
 
 
 class ZygoteProcess:
-    """A running zygote.
-
-    Attributes:
-        layers: for each layer of the jail, whether it works. A child of the zygote has tried them.
-    """
+    """A running zygote."""
 
     def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
         self._process = process
         self._control = control
-        self.layers: dict[str, bool] = {}
+        self.layers: dict[str, bool] = {}  # whether each works; a child of the zygote has tried them
 
     @classmethod
     async def start(cls, command: Sequence[str], surroundings: Surroundings = FIRST) -> "ZygoteProcess":

@@ -114,27 +114,15 @@ def is_installed() -> bool:
 
 
 class Sandbox:
-    """An app's limits for analyses, and two zygotes: one runs analyses, the other one repeats their results.
-
-    Args:
-        settings: of the analysis domain.
-        command: starts a zygote.
-        chance: what could change results from start to start.
-        probe: prints which layers of the jail work, as JSON.
-        python: the Python version that runs the analyses.
-        platform: the operating system, as in `sys.platform`.
-
-    Attributes:
-        policy: what analysed code can use.
-    """
+    """An app's limits for analyses, and two zygotes: one runs analyses, the other one repeats their results."""
 
     def __init__(
         self,
         settings: AnalysisSettings,
         *,
-        command: Sequence[str] = COMMAND,
+        command: Sequence[str] = COMMAND,  # starts a zygote
         chance: Chance = _FIXED,
-        probe: Sequence[str] = PROBE,
+        probe: Sequence[str] = PROBE,  # prints which layers of the jail work, as JSON
         python: tuple[int, int] = sys.version_info[:2],
         platform: str = sys.platform,
     ) -> None:
@@ -173,13 +161,8 @@ class Sandbox:
     async def analyse(self, request: Request, *, seconds: float, caller: str | None = None) -> Answer:
         """Run one analysis in its own child process. If the caller is cancelled, the child is killed.
 
-        Args:
-            request: the tool and its arguments.
-            seconds: how long the call can take, with the time in the queue. Only the start of the zygote comes on top.
-            caller: identifies the caller, who has a share of the places; None for the local user, who has all.
-
-        Returns:
-            The answer of the tool, with `waited_seconds` if it waited in the queue, or an `ErrorAnswer`.
+        The time in the queue counts, and is in the answer; only the start of the zygote comes on top. A caller has a
+        share of the places; None is the local user, who has all.
         """
         if invalid := self._unsupported or _check_request(request, seconds, self.policy):
             return invalid

@@ -246,12 +246,9 @@ class Interrupted(BaseException):
 
 
 class ConcreteRun:
-    """Calls analysed code in plain Python.
+    """Calls analysed code in plain Python, until a deadline by `time.perf_counter`, or for `longest` of CPU time.
 
-    Args:
-        deadline: by `time.perf_counter`, when a run is interrupted.
-        longest: seconds of CPU time after which it is interrupted.
-        lines: gets the lines of the code that are executed.
+    `lines` gets the lines of the code that are executed.
     """
 
     symbolic = False

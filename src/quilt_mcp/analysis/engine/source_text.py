@@ -385,19 +385,12 @@ def shorten(text: str) -> str:
 class _PlainClause(ast.NodeTransformer):
     """A clause as an expression without the names that only contracts have.
 
-    Attributes:
-        text: the expression. `result` is the result, and `old_x` the argument `x` before the call.
-        used: the parameters that it uses.
-        old: the parameters that it uses with their values before the call.
-        others: the other names that it uses.
-
-    Raises:
-        SyntaxError: it is not an expression.
+    In its `text`, `result` is the result, and `old_x` the argument `x` before the call.
     """
 
     def __init__(self, source: str, variables: Mapping[str, str]) -> None:
-        self.used: set[str] = set()
-        self.old: set[str] = set()
+        self.used: set[str] = set()  # the parameters that it uses
+        self.old: set[str] = set()  # those with their values before the call
         self.others: set[str] = set()
         self._variables = variables
         tree = ast.parse(source.strip(), mode="eval").body

@@ -18,12 +18,7 @@ from quilt_mcp.analysis.gate.loading import Loaded
 
 
 class AnalysisRefused(Exception):
-    """The request cannot be analysed.
-
-    Attributes:
-        error_type: the kind of problem, one word.
-        message: what is wrong and what to change.
-    """
+    """The request cannot be analysed. The message says what is wrong and what to change."""
 
     def __init__(self, error_type: str, message: str) -> None:
         super().__init__(message)

@@ -116,19 +116,11 @@ def admit(
     code: str,
     policy: Policy,
     *,
-    package: Sequence[str] = (),
-    functions: Collection[str] | None = None,
-    also: Collection[str] = (),
+    package: Sequence[str] = (),  # the parts of the name of its package, for relative imports
+    functions: Collection[str] | None = None,  # the code is reduced to what they use; None keeps everything
+    also: Collection[str] = (),  # other names to keep, if the code has them
 ) -> Admitted:
-    """Check code and return it in canonical form.
-
-    Args:
-        code: the text.
-        policy: what is allowed.
-        package: the parts of the name of its package, for relative imports.
-        functions: what is analysed. The code is reduced to what they use. None keeps everything.
-        also: other names to keep, if the code has them.
-    """
+    """Check code and return it in canonical form."""
     _check_text(code, policy)
     tree = _parse(code)
     check_size(tree, policy)  # before anything that is recursive

@@ -169,22 +169,13 @@ def get_type(value: object) -> type:
 def load_module(
     source: str,
     policy: Policy,
-    submitted: ast.Module | None = None,
+    submitted: ast.Module | None = None,  # with the line numbers of the submitted text, for refusals at run time
     *,
     files: "ProjectFiles | None" = None,
-    file_name: str = FILE_NAME,
-    names: Mapping[str, object] = MappingProxyType({}),
+    file_name: str = FILE_NAME,  # in tracebacks
+    names: Mapping[str, object] = MappingProxyType({}),  # that the module has from the beginning
 ) -> ModuleType:
-    """Run canonical source as the module of analysed code, which replaces an earlier one. The code can raise anything.
-
-    Args:
-        source: the canonical source that the gate wrote.
-        policy: what the code can use.
-        submitted: its tree with the line numbers of the submitted text, for refusals at run time.
-        files: the other files of the project.
-        file_name: the name of the file in tracebacks.
-        names: names that the module has from the beginning.
-    """
+    """Run canonical source as the module of analysed code, in place of an earlier one. The code can raise anything."""
     tree = ast.parse(source)
     check_star_imports(submitted or tree, names)
     module = ModuleType(MODULE_NAME)

@@ -125,14 +125,7 @@ _MODULE = re.compile(r"[a-zA-Z_][\w.]{0,60}", re.ASCII)  # what a refusal shows
 
 
 def check_tree(tree: ast.AST, policy: Policy, *, contract: bool = False, text: bool = False) -> None:
-    """Check every node of a module or an expression.
-
-    Args:
-        tree: the syntax tree.
-        policy: what is allowed.
-        contract: whether the tree is a contract line, which can use some more names.
-        text: whether a library evaluates the tree, so that it has no checks at run time.
-    """
+    """Check every node of a module, a contract line, or a `text` that a library evaluates without later checks."""
     check_size(tree, policy)
     _Checker(policy, CONTRACT_NAMES if contract else (), text=text).visit(tree)
 

@@ -218,15 +218,9 @@ _NOBODY = 65534
 def enter_jail(
     memory_limit_mb: int, cpu_seconds: int, *, start_threads: Callable[[], None] = lambda: None
 ) -> dict[str, bool]:
-    """Enter the jail.
+    """Enter the jail. Return for each layer, by its name in `messages.LAYERS`, whether this process has entered it.
 
-    Args:
-        memory_limit_mb: maximum address space, in MiB.
-        cpu_seconds: CPU time after which the kernel kills the process.
-        start_threads: starts the threads that the process needs. It is called when only the last layer is missing.
-
-    Returns:
-        For each layer, by its name in `messages.LAYERS`, whether this process has entered it.
+    `start_threads` starts the threads that the process needs. It is called when only the last layer is missing.
     """
     return {
         "privileges": _succeeds(_drop_privileges),

@@ -36,22 +36,14 @@ def run_analysis(
     request: Request,
     loaded: Loaded,
     *,
-    seconds: float,
-    path_limit: int,
-    seed: int = 0,
-    records: Sequence[Record] | None = None,
+    seconds: float,  # for the whole analysis
+    path_limit: int,  # for each condition
+    seed: int = 0,  # of the random values
+    records: Sequence[Record] | None = None,  # what another process has recorded, if this one repeats its result
 ) -> Answer:
     """Return the answer of the tool about admitted code, or an `ErrorAnswer` if the request cannot be analysed.
 
     If another process can repeat the result, the answer contains the `records` for it.
-
-    Args:
-        request: the tool and its arguments.
-        loaded: the code of the request.
-        seconds: the timeout of the whole analysis.
-        path_limit: maximum number of paths for each condition.
-        seed: of the random values.
-        records: what another process has recorded, if this one repeats its result.
     """
     try:
         replay = None if records is None else Replay(records, loaded.names)
