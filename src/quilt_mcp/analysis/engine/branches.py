@@ -88,13 +88,11 @@ def _explore(task: Task, subject: Subject, report: "BranchReport") -> "BranchesR
         if isinstance(taken, frozenset) and report.add(taken, write_call(subject, arguments, task.loaded.names)):
             task.report(report.describe_symbolic(task, Exploration()))
 
-    task.report(report.describe_symbolic(task, Exploration()))
-    marked_subject = replace(subject, function=marked.function)
     explored = task.explore(
-        marked_subject,
+        replace(subject, function=marked.function),
         judge,
+        lambda found: report.describe_symbolic(task, found),
         on_judgement=note,
-        on_progress=lambda found: task.report(report.describe_symbolic(task, found)),
         enough=report.has_all_examples,
     )
     return report.describe_symbolic(task, explored)

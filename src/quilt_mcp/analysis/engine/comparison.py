@@ -236,13 +236,11 @@ def compare_functions(request: Request, task: Task) -> "ComparisonResult":
     signatures = [signature, *_leave_out_defaults(first, second, signature)]
     explorations: list[Exploration] = []
     for number, each in enumerate(signatures):
-        task.report(_make_answer(task, subjects, [*explorations, Exploration()]))
-        subject = replace(first, signature=each)
         explored = task.explore(
-            subject,
+            replace(first, signature=each),
             judge,
+            lambda found: _make_answer(task, subjects, [*explorations, found]),
             share=1 / (len(signatures) - number),
-            on_progress=lambda found: task.report(_make_answer(task, subjects, [*explorations, found])),
         )
         explorations.append(explored)
         if explored.end is End.STOPPED:

@@ -281,7 +281,8 @@ class SymbolicSearch:
             return PathOutcome(CallAnalysis(VerificationStatus.REFUTED), breakout=True)
         self.watch.on_judgement(arguments, judgement)
         self.kinds.add(judgement.kind)
-        self._keep(arguments)
+        if len(self._arguments) < _MOST_ARGUMENTS:
+            self._arguments.append(arguments)
         if judgement.kind != expected.kind:
             shared = self.program(concrete, concrete.copy(realized)).kind == expected.kind
             chosen = SHARED if shared else "the analyser's model of Python had another result than Python"
@@ -300,10 +301,6 @@ class SymbolicSearch:
         self.found.undecided += 1
         if not self.found.causes.found:
             self.found.causes.add(None, "", reason)
-
-    def _keep(self, arguments: BoundArguments) -> None:
-        if len(self._arguments) < _MOST_ARGUMENTS:
-            self._arguments.append(arguments)
 
     def _create_arguments(self) -> BoundArguments:
         try:

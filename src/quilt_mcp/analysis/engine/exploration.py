@@ -13,12 +13,13 @@ import linecache
 import math
 import sys
 import time
+import traceback
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from inspect import BoundArguments
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, NoReturn, Protocol
 
 from crosshair.util import CrosshairUnsupported
@@ -83,31 +84,19 @@ def note_operation(function: Callable[..., object], reason: str) -> None:
     """Note that an operation of the line that runs now is undecided."""
     causes = _current.get()
     if causes is not None:
-        frame = sys._getframe(1)  # noqa: SLF001 - there is no public access to the running line
-        causes.add(_find_line(frame), getattr(function, "__qualname__", repr(function)), reason)
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - there is no public access to the running line
+        while frame is not None and frame.f_code.co_filename != FILE_NAME:
+            frame = frame.f_back
+        causes.add(frame.f_lineno if frame else None, getattr(function, "__qualname__", repr(function)), reason)
 
 
 def note_exception(error: BaseException) -> None:
     """Note where CrossHair has left a path, or where a run with concrete values has ended."""
     causes, reason = _current.get(), _REASONS.get(type(error).__name__)
     if causes is not None and reason is not None:
-        line = _find_last_line(error.__traceback__)
+        own = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == FILE_NAME]
+        line = own[-1] if own else None
         causes.add(line, linecache.getline(FILE_NAME, line).strip() if line else "", reason)
-
-
-def _find_line(frame: FrameType | None) -> int | None:
-    while frame is not None and frame.f_code.co_filename != FILE_NAME:
-        frame = frame.f_back
-    return frame.f_lineno if frame else None
-
-
-def _find_last_line(trace: TracebackType | None) -> int | None:
-    found = None
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == FILE_NAME:
-            found = trace.tb_lineno
-        trace = trace.tb_next
-    return found
 
 
 def map_lines(source: str, tree: ast.Module) -> dict[int, int]:

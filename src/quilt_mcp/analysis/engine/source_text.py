@@ -452,7 +452,6 @@ class _Text:
 
     code: Code  # the code that it tests
     imports: dict[str, set[str]] = field(default_factory=dict)  # for each module, the names to import from it
-    plain_imports: set[str] = field(default_factory=set)  # modules to import as a whole
     helpers: list[str] = field(default_factory=list)  # functions before the test
     # a class, and the module with its old version: the old version is written
     old_class: tuple[type, str] | None = None
@@ -491,10 +490,7 @@ class _Text:
 
     def finish(self, name: str, lines: Sequence[str]) -> str | None:
         """Return the whole test, or None if it is too long."""
-        imports = [f"import {module}" for module in sorted(self.plain_imports)]
-        imports += [
-            f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(self.imports.items())
-        ]
+        imports = [f"from {module} import {', '.join(sorted(one))}" for module, one in sorted(self.imports.items())]
         body = "\n".join(f"    {line}" for line in lines)
         text = "\n".join(
             [*imports, *(f"\n{one.rstrip()}" for one in self.helpers), "\n", f"def test_{name}():", body, ""]
@@ -515,8 +511,8 @@ def write_violation(subject: Subject, arguments: BoundArguments, code: Code, cla
             text.use(code.module_name, name)
         lines = [f"{variables[name]} = {text.writer.write(one)}" for name, one in arguments.arguments.items()]
         lines += [f"{name} = {text.writer.write(one)}" for name, one in defaults.items() if name in condition.used]
-        lines += [f"old_{name} = copy.deepcopy({known[name] or name})" for name in sorted(condition.old & known.keys())]
-        text.plain_imports |= {"copy"} if condition.old else set()
+        for name in sorted(condition.old & known.keys()):
+            lines.append(f"old_{name} = {text.use('copy', 'deepcopy')}({known[name] or name})")
         lines += [f"result = {_write_call(text, subject, arguments, variables)}", f"assert {condition.text}"]
         return text.finish(f"{_plain(subject.name)}_keeps_its_contract", lines)
     except (Unwritable, SyntaxError, ValueError, RecursionError):
@@ -643,7 +639,7 @@ def _write_arguments(
 
 def _name_variables(subject: Subject, arguments: BoundArguments) -> dict[str, str]:
     """Return the names of the variables that have the arguments. The test uses the other names itself."""
-    taken = {"result", "copy", subject.name.partition(".")[0]}
+    taken = {"result", "deepcopy", subject.name.partition(".")[0]}
     return {name: f"{name}_" if name in taken else name for name in map(check_name, arguments.arguments)}
 
 

@@ -64,7 +64,10 @@ def find_subject(loaded: Loaded, name: str) -> Subject:
             "UnsupportedSignature", f"An annotation of `{name}` contains an unknown type. Define or import it."
         )
     if owner is not None and kind != "static":
-        signature = _give_type(signature, owner, name)
+        parameters = list(signature.parameters.values())
+        if not parameters or parameters[0].kind not in {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}:
+            raise AnalysisRefused("UnsupportedSignature", f"`{name}` has no parameter for its object. Add `self`.")
+        signature = signature.replace(parameters=[parameters[0].replace(annotation=owner), *parameters[1:]])
     if owner is not None and kind == "class":
         # the class is not an argument that can vary
         signature = signature.replace(parameters=list(signature.parameters.values())[1:])
@@ -90,14 +93,6 @@ def _find_object(module: ModuleType, name: str) -> tuple[object, Kind, type | No
     if isinstance(found, property):
         return found.fget, "property", owner
     return found, "method", owner
-
-
-def _give_type(signature: Signature, owner: type, name: str) -> Signature:
-    """Return the signature of a method with its class as the type of its object."""
-    parameters = list(signature.parameters.values())
-    if not parameters or parameters[0].kind not in {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}:
-        raise AnalysisRefused("UnsupportedSignature", f"`{name}` has no parameter for its object. Add `self`.")
-    return signature.replace(parameters=[parameters[0].replace(annotation=owner), *parameters[1:]])
 
 
 def find_function(tree: ast.Module, name: str) -> ast.FunctionDef:

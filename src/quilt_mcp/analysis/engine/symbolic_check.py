@@ -68,12 +68,11 @@ def symbolic_check(request: Request, task: Task) -> "SymbolicCheckResult":
     counterexamples: list[Counterexample] = []
     explorations: list[Exploration] = []
     for number, check in enumerate(checks):
-        task.report(_make_answer(task, counterexamples, [*explorations, Exploration()]))
         explored = task.explore(
             subject,
             check.judge,
+            lambda found: _make_answer(task, counterexamples, [*explorations, found]),
             share=1 / (len(checks) - number),
-            on_progress=lambda found: task.report(_make_answer(task, counterexamples, [*explorations, found])),
         )
         explorations.append(explored)
         if explored.arguments and explored.judgement:
@@ -310,10 +309,7 @@ def find_path_to_exception(request: Request, task: Task) -> "ExceptionPathResult
             return Judgement("wanted", stop=True, outcomes=(outcome,))
         return Judgement(type(outcome).__name__)
 
-    task.report(_make_search_answer(task, subject, Exploration()))
-    explored = task.explore(
-        subject, judge, on_progress=lambda found: task.report(_make_search_answer(task, subject, found))
-    )
+    explored = task.explore(subject, judge, lambda found: _make_search_answer(task, subject, found))
     return _make_search_answer(task, subject, explored)
 
 

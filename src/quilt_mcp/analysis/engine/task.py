@@ -59,13 +59,14 @@ class Task:
         self,
         subject: Subject,
         program: Program,
+        answer: Callable[[Exploration], Answer],
         *,
         share: float = 1.0,
         on_judgement: OnJudgement = _ignore,
-        on_progress: Callable[[Exploration], None] = lambda _: None,
         enough: Callable[[], bool] = lambda: False,
     ) -> Exploration:
-        """Explore within a share of the remaining time. Unstable code is not explored."""
+        """Explore within a share of the remaining time, and report partial answers. Unstable code is not explored."""
+        self.report(answer(Exploration()))
         tree = include_clauses(self.loaded.whole_tree)
         if self.loaded.draws:
             return self._leave_open(None, "random", "The code draws random numbers when it is loaded.")
@@ -75,7 +76,7 @@ class Task:
             line = lines.get(changing[1]) if own else None
             return self._leave_open(line, changing[0], "The result differs between calls or processes.")
         budget = Budget(max(0.0, self.seconds * _SEARCH_SHARE - self.elapsed()) * share, self.path_limit)
-        watch = Watch(Fingerprint(*self.loaded.modules), on_judgement, on_progress, enough)
+        watch = Watch(Fingerprint(*self.loaded.modules), on_judgement, lambda found: self.report(answer(found)), enough)
         held = find_reason(tree) or find_state(subject.signature, self.loaded)
         scope = Scope(find_literals(tree), has_loops(tree), held, find_unsure(tree), self.seed)
         if self.replay:

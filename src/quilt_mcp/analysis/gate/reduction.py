@@ -282,14 +282,10 @@ def _is_plain(node: ast.stmt) -> bool:
         return isinstance(node.value, ast.Constant)
     if isinstance(node, ast.Assign | ast.AnnAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
-        return all(isinstance(one, ast.Name) for one in targets) and all(_calls_known(one) for one in calls)
+        called = [one.func for one in ast.walk(node) if isinstance(one, ast.Call)]
+        names = [one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in called]
+        return all(isinstance(one, ast.Name) for one in targets) and {*names} <= _HARMLESS
     return isinstance(node, ast.Pass)
-
-
-def _calls_known(node: ast.Call) -> bool:
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    return name in _HARMLESS
 
 
 def _find_bound(node: ast.stmt) -> set[str]:

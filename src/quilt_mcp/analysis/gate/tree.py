@@ -173,7 +173,8 @@ class _Checker(ast.NodeVisitor):
     def visit_Name(self, node: ast.Name) -> None:
         if node.id == "type" and node not in self._called:
             raise refuse("type", node)
-        if isinstance(node.ctx, ast.Load) and self._is_refused_builtin(node.id):
+        is_other = hasattr(builtins, node.id) and node.id not in self._policy.permitted_builtins
+        if isinstance(node.ctx, ast.Load) and (is_other or node.id in self._policy.dangerous_builtins):
             raise refuse("builtin", node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
@@ -304,11 +305,6 @@ class _Checker(ast.NodeVisitor):
         if is_dunder(name) and name not in self._allowed_names and not reads_own_name and node not in self._slots:
             # use the rule about builtins for builtins that config://security lists
             raise refuse("builtin" if name in self._policy.dangerous_builtins else "dunder", node)
-
-    def _is_refused_builtin(self, name: str) -> bool:
-        if name in self._policy.dangerous_builtins:
-            return True
-        return hasattr(builtins, name) and name not in self._policy.permitted_builtins
 
     def _check_module(self, name: str, node: ast.AST) -> None:
         if name not in self._policy.allowed_modules:
