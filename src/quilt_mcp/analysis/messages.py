@@ -28,7 +28,7 @@ LAYERS = {
     "landlock": "access to files",
     "privileges": "privileges, and access from other processes of the same user",
     "rlimits": "more memory, CPU time, files or stack than the limits",
-    "seccomp": "all system calls except those in jail/system_calls.py, and with them new threads and processes",
+    "seccomp": "all system calls except those in jail/layers.py, and with them new threads and processes",
 }
 
 MODULE_NAME = "submitted"
