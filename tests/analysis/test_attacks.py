@@ -23,7 +23,17 @@ from tests.analysis.sandboxes import HONEST, UNGATED, ask, running, zygote_of
 from tests.support.processes import descendants
 
 MEMORY = [canaries.MEMORY]  # in the memory of this process, which acts as the server
-STATUSES = {*"counterexample different error found not_found timeout unknown unreachable verified".split()}
+STATUSES = {
+    "counterexample",
+    "different",
+    "error",
+    "found",
+    "not_found",
+    "timeout",
+    "unknown",
+    "unreachable",
+    "verified",
+}
 ATTACKED = Settings(analysis_memory_limit_mb=512, analysis_concurrency=10)  # so that no attack waits
 # A queue of eight on a slow machine
 LATE_SECONDS = 40
