@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from quilt_mcp.analysis.engine.analyses import run_analysis
 from quilt_mcp.analysis.gate.inspection import admit
 from quilt_mcp.analysis.gate.loading import Loaded, load_module
+from quilt_mcp.analysis.jail.runner import run_analysis
 from quilt_mcp.analysis.messages import Answer, Request
 from quilt_mcp.analysis.policy import Policy
 from tests.support.waiting import SECONDS

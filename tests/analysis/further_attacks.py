@@ -51,13 +51,13 @@ CHANGES = [
     *failing(
         99,
         "CodeRaised",
-        dataclass_of_a_library_class="import json, dataclasses\ndataclasses.dataclass(json.JSONEncoder)",
         total_ordering="import functools, json\n"
         "class A:\n    def __lt__(self, o): return True\nfunctools.total_ordering(json.JSONEncoder)",
-        deprecated="import json, typing_extensions\ntyping_extensions.deprecated('x')(json.JSONEncoder)",
     ),
     *survived(
         99,
+        dataclass_of_a_library_class="import json, dataclasses\ndataclasses.dataclass(json.JSONEncoder)",
+        deprecated="import json, typing_extensions\ntyping_extensions.deprecated('x')(json.JSONEncoder)",
         final="import json, typing\ntyping.final(json.JSONEncoder)",
         own_class="class A:\n    x = 1\nA.x = 2\nA().y = 3\ndef f(): pass\nf.calls = 0",
         own_exception="class E(ValueError): pass\ne = E()\ne.code = 1\nv = ValueError()\nv.code = 2",
@@ -95,9 +95,8 @@ FRAMES = [
         runtime_checkable_extension="from typing_extensions import runtime_checkable",
         runtime="import typing_extensions\ntyping_extensions.runtime",
     ),
-    *refused(
+    *survived(
         102,
-        "pattern",
         imported_class="from datetime import date\nmatch 1:\n    case date(x): pass",
         dotted="import datetime\nmatch 1:\n    case datetime.date(x): pass",
         rebound="class G: pass\nG = int\nmatch 1:\n    case G(x): pass",

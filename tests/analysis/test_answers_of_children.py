@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from quilt_mcp.analysis.messages import ANSWER_ITEMS, ANSWER_TEXT
+from quilt_mcp.analysis.processes import parse_last_line
 from quilt_mcp.analysis.sandbox import Sandbox
 from tests.analysis.sandboxes import ask
 
@@ -54,3 +56,19 @@ async def test_result_that_is_too_large_is_refused(ungated: Sandbox) -> None:
     large = "import os\nfor fd in range(3, 40):\n    try:\n        while True: os.write(fd, b'x' * 65536)\n"
     large += "    except OSError: pass"
     assert (await ask(ungated, large, seconds=60))["error_type"] == "ResultTooLarge"
+
+
+@pytest.mark.parametrize(
+    ("part", "accepted"),
+    [
+        ("x" * ANSWER_TEXT, True),
+        ("x" * (ANSWER_TEXT + 1), False),
+        ([0] * ANSWER_ITEMS, True),
+        ([0] * (ANSWER_ITEMS + 1), False),
+        ({"x" * (ANSWER_TEXT + 1): 0}, False),
+        (["x" * (ANSWER_TEXT + 1)], False),
+    ],
+)
+def test_server_refuses_an_answer_with_a_longer_part(part: object, accepted: bool) -> None:  # noqa: FBT001 - pytest passes parameters by name
+    line = json.dumps({"answer": {"status": "verified", "part": part}}) + "\n"
+    assert (parse_last_line(bytearray(line.encode()), "answer") is not None) == accepted

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from quilt_mcp.analysis.engine.candidates import Candidates, is_harmless
-from quilt_mcp.analysis.engine.crosshair import resolve_types
 from quilt_mcp.analysis.engine.scalars import STRIDE, find_literals
 from quilt_mcp.analysis.engine.source_text import write_source
+from quilt_mcp.analysis.engine.subjects import resolve_types
 from tests.analysis.engine_runs import load
 
 CODE = """

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quilt_mcp.analysis.engine.analyses import run_analysis
 from quilt_mcp.analysis.gate.inspection import admit
 from quilt_mcp.analysis.gate.loading import Loaded, load_module
+from quilt_mcp.analysis.jail.runner import run_analysis
 from quilt_mcp.analysis.messages import Request
 from quilt_mcp.analysis.policy import Policy
 

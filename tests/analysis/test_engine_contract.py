@@ -12,7 +12,6 @@ from crosshair import core, options
 from crosshair.condition_parser import Conditions
 from crosshair.util import ControlFlowException, NotDeterministic, PathTimeout
 
-from quilt_mcp.analysis.engine.crosshair import parse_contract, resolve_types
 from quilt_mcp.analysis.engine.exploration import (
     Budget,
     End,
@@ -26,6 +25,7 @@ from quilt_mcp.analysis.engine.exploration import (
     Watch,
 )
 from quilt_mcp.analysis.engine.search import explore
+from quilt_mcp.analysis.engine.subjects import parse_contract, resolve_types
 from quilt_mcp.analysis.gate.inspection import admit
 from quilt_mcp.analysis.gate.loading import load_module
 from quilt_mcp.analysis.policy import Policy

@@ -147,3 +147,27 @@ def test_methods_in_c_can_import_what_they_need(expression: str, result: object)
 def test_import_of_a_module_that_c_code_needs_returns_nothing_of_it() -> None:
     module = load_module("import time\n", Policy())
     assert [name for name in vars(vars(module)["time"]) if not name.startswith("__")] == []
+
+
+@pytest.mark.usefixtures("_module_is_removed")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "class A: x = 1\nA.x = 2\nA().x = 3\ndel A.x",
+        "class A:\n    def __init__(self): self.x: int = 1; self.x += 1\nA()",
+        "def f(): pass\nf.calls = 1",
+        "import decimal\ndecimal.getcontext().prec = 5",
+        "e = ValueError()\ne.code = 5",
+        "from dataclasses import dataclass\n@dataclass\nclass A:\n    x: int\na = A(1)\na.x = 2",
+        "from json import JSONEncoder\nclass A(JSONEncoder): pass\nA().x = 1",
+    ],
+)
+def test_code_can_change_what_it_defines(statement: str) -> None:
+    load_module(admit(statement, Policy()).source, Policy())
+
+
+@pytest.mark.usefixtures("_module_is_removed")
+def test_own_method_format_can_be_called() -> None:
+    code = "class A:\n    def format(self, x): return x + 1\ny = A().format(1)\nz = '{}'.format(2)"
+    names = vars(load_module(admit(code, Policy()).source, Policy()))
+    assert (names["y"], names["z"]) == (2, "2")

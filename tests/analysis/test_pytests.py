@@ -11,7 +11,7 @@ import pytest
 from crosshair import type_repo
 from crosshair.core import iter_types
 
-from quilt_mcp.analysis.engine.pytest_text import Code, write_violation
+from quilt_mcp.analysis.engine.source_text import Code, write_violation
 from quilt_mcp.analysis.engine.subjects import find_subject
 from quilt_mcp.analysis.messages import MODULE_NAME
 from quilt_mcp.analysis.policy import ALLOWED_MODULES

@@ -119,6 +119,6 @@ def test_positional_and_keyword_arguments_are_separate() -> None:
     assert isinstance(node, ast.FunctionDef)
     assert isinstance(f, FunctionType)
     subject = Subject(f, bound.signature, node, f, "f")
-    found = make_counterexample(subject, bound, {}, violation="v", actual_result="r")
+    found = make_counterexample(subject, bound, {}, "v", "r")
     assert found["call"] == "f(1, 2, k='x', z=3)"
     assert (found["args"], found["kwargs"]) == ({"a": 1, "rest": "(2,)"}, {"k": "x", "more": {"z": 3}})

@@ -7,8 +7,7 @@ from functools import partial
 
 import pytest
 
-from quilt_mcp.analysis.engine.exploration import Raised
-from quilt_mcp.analysis.engine.runs import ConcreteRun, Interrupted
+from quilt_mcp.analysis.engine.exploration import ConcreteRun, Interrupted, Raised
 from tests.analysis.engine_runs import load
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quilt_mcp.analysis.jail.seccomp import ARCHITECTURES, SYSTEM_CALLS, build_filter
+from quilt_mcp.analysis.jail.layers import ARCHITECTURES, SYSTEM_CALLS, build_filter
 
 ALLOW, KILL, EPERM = 0x7FFF0000, 0x80000000, 0x00050001
 MACHINES = sorted(ARCHITECTURES)

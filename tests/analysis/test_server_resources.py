@@ -12,9 +12,8 @@ from fastmcp.server.dependencies import get_context
 from fastmcp.server.middleware import Middleware
 from pydantic import TypeAdapter
 
-from quilt_mcp.analysis.prompts import register_analysis_prompts
 from quilt_mcp.analysis.resources import Capabilities, ServerConfig, capabilities, server_config
-from quilt_mcp.analysis.tools import register_analysis_tools
+from quilt_mcp.analysis.tools import register_analysis_prompts, register_analysis_tools
 from quilt_mcp.app import App
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.core.surfaces import add_surfaces
@@ -40,7 +39,7 @@ def create(settings: Settings | None = None, **options: Any) -> FastMCP:
     ]
     add_surfaces(mcp, toy_manager(*rows, around=app.active))
     register_analysis_tools(mcp, app)
-    register_analysis_prompts(mcp, app)
+    register_analysis_prompts(mcp)
     return mcp
 
 

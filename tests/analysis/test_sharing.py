@@ -4,10 +4,9 @@ from inspect import Signature, signature
 
 import pytest
 
-from quilt_mcp.analysis.engine.candidates import Candidates
-from quilt_mcp.analysis.engine.crosshair import resolve_types
+from quilt_mcp.analysis.engine.candidates import Candidates, has_only_plain_values, share
 from quilt_mcp.analysis.engine.scalars import Literals
-from quilt_mcp.analysis.engine.sharing import has_only_plain_values, share
+from quilt_mcp.analysis.engine.subjects import resolve_types
 from tests.analysis.engine_runs import load
 
 CLASSES = "from dataclasses import dataclass\n@dataclass\nclass Box:\n    n: int\nclass Age(int): pass\n"

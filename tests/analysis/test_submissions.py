@@ -13,12 +13,10 @@ from crosshair.util import CrosshairUnsupported, CrossHairValue
 
 from quilt_mcp.analysis.gate import loading
 from quilt_mcp.analysis.gate.inspection import admit
-from quilt_mcp.analysis.gate.loading import Loaded
-from quilt_mcp.analysis.gate.project import find_module_name
+from quilt_mcp.analysis.gate.loading import Loaded, admit_request, load_submission
 from quilt_mcp.analysis.gate.reduction import find_unchanged, reduce_tree
 from quilt_mcp.analysis.gate.rules import Refused
-from quilt_mcp.analysis.gate.submission import admit_request, load_submission
-from quilt_mcp.analysis.messages import MODULE_NAME, Request
+from quilt_mcp.analysis.messages import MODULE_NAME, Request, find_module_name
 from quilt_mcp.analysis.policy import Policy
 from quilt_mcp.analysis.sandbox import Sandbox
 from tests.analysis.engine_runs import check

@@ -33,9 +33,14 @@ def keeps_invariants(value: object) -> bool:
     if not all(map(keeps_invariants, attributes.values())):
         return False
     clauses = [clause for cls in type(value).__mro__ for clause in find_clauses(cls, "inv")]
+    return all(holds(clause, {"self": value}) for clause in clauses)
+
+
+def holds(clause: str, values: dict[str, Any]) -> bool:
+    """Return whether a clause is true. One that raises is not."""
     try:
-        return all(eval(clause, {"self": value}) for clause in clauses)  # noqa: S307 - the same
-    except ArithmeticError:
+        return bool(eval(clause, values))  # noqa: S307 - a clause of the table
+    except Exception:  # noqa: BLE001 - the same
         return False
 
 
@@ -50,7 +55,7 @@ def violates_contract(names: dict[str, Any], witness: str) -> bool:
     bound.apply_defaults()
     values = names | bound.arguments
     values["__old__"] = SimpleNamespace(**copy.deepcopy(dict(bound.arguments)))
-    if not all(eval(clause, values) for clause in find_clauses(function, "pre")):  # noqa: S307 - the same
+    if not all(holds(clause, values) for clause in find_clauses(function, "pre")):
         return False
     if not all(map(keeps_invariants, bound.arguments.values())):
         return False
@@ -61,7 +66,7 @@ def violates_contract(names: dict[str, Any], witness: str) -> bool:
     if not all(map(keeps_invariants, bound.arguments.values())):
         return True
     values |= {"_": result, "__return__": result}
-    return not all(eval(clause, values) for clause in find_clauses(function, "post"))  # noqa: S307 - the same
+    return not all(holds(clause, values) for clause in find_clauses(function, "post"))
 
 
 def observe(names: dict[str, Any], call: str) -> str:

@@ -16,8 +16,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from quilt_mcp.analysis.gate import inert_logging
-from quilt_mcp.analysis.gate.facades import REPLACED
+from quilt_mcp.analysis.gate import facades
 from quilt_mcp.analysis.gate.inspection import admit
 from quilt_mcp.analysis.gate.loading import GUARDS, get_type, guard_attributes, has_attribute, load_module
 from quilt_mcp.analysis.gate.rules import Refused
@@ -71,9 +70,9 @@ class _Judge:
     """Tells which objects are outside the facades."""
 
     def __init__(self, module: types.ModuleType) -> None:
-        self._allowed = {*ALLOWED_MODULES, *IMPLEMENTATIONS, MODULE_NAME, "typing", inert_logging.__name__}
+        self._allowed = {*ALLOWED_MODULES, *IMPLEMENTATIONS, MODULE_NAME, "typing", facades.__name__}
         self._own = module
-        self._replaced = {id(get_type), id(has_attribute), id(random.Random.seed), *map(id, REPLACED.values())}
+        self._replaced = {id(get_type), id(has_attribute), id(random.Random.seed)}
         self._globals = {id(vars(one)) for one in list(sys.modules.values()) if hasattr(one, "__dict__")}
         self._refused = {
             id(value)

@@ -2,7 +2,7 @@
 
 import errno
 
-from quilt_mcp.analysis.jail import landlock, zygote
+from quilt_mcp.analysis.jail import layers, zygote
 from quilt_mcp.analysis.jail.runner import answer_request
 
 
@@ -11,5 +11,5 @@ def _fail() -> None:
 
 
 if __name__ == "__main__":
-    landlock.drop_files = _fail
+    layers.drop_files = _fail
     zygote.serve(answer_request)

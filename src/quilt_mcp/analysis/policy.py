@@ -90,35 +90,22 @@ STANDARD_LIBRARY = tuple(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The rules and limits that the sandbox enforces.
+    """The rules and limits that the sandbox enforces."""
 
-    Attributes:
-        allowed_modules: the only modules that code can import, sorted.
-        blocked_modules: the other modules of the standard library, sorted. The gate refuses every module that is not
-            allowed, also one that is not in this list.
-        permitted_builtins: the only builtins that code can name.
-        dangerous_builtins: the other builtins, sorted.
-        memory_limit_mb: maximum address space of the process that runs the analysis, in MiB.
-        code_size_bytes: maximum size of the code, in bytes of UTF-8.
-        coverage_threshold: maximum number of paths that are explored for each condition.
-        syntax_nodes: maximum number of nodes in the syntax tree of the code.
-        syntax_depth: maximum depth of the tree.
-        integer_digits: maximum number of decimal digits of an integer literal.
-        literal_length: maximum number of characters of a string literal.
-        allow_weaker_sandbox: whether analyses run on a machine that does not support every layer of the jail.
-    """
-
-    allowed_modules: tuple[str, ...] = ALLOWED_MODULES
+    allowed_modules: tuple[str, ...] = ALLOWED_MODULES  # the only modules that code can import, sorted
+    # the other modules of the standard library, sorted. The gate refuses every module that is not allowed, also one
+    # that is not in this list.
     blocked_modules: tuple[str, ...] = tuple(sorted(set(STANDARD_LIBRARY) - set(ALLOWED_MODULES)))
-    permitted_builtins: tuple[str, ...] = PERMITTED_BUILTINS
-    dangerous_builtins: tuple[str, ...] = DANGEROUS_BUILTINS
-    memory_limit_mb: int = 2048
-    code_size_bytes: int = 65536
-    coverage_threshold: int = 1000
-    syntax_nodes: int = 20_000
-    syntax_depth: int = 100
-    integer_digits: int = 400
-    literal_length: int = 20_000
+    permitted_builtins: tuple[str, ...] = PERMITTED_BUILTINS  # the only builtins that code can name
+    dangerous_builtins: tuple[str, ...] = DANGEROUS_BUILTINS  # the other builtins, sorted
+    memory_limit_mb: int = 2048  # maximum address space of the process that runs the analysis, in MiB
+    code_size_bytes: int = 65536  # maximum size of the code, in bytes of UTF-8
+    coverage_threshold: int = 1000  # maximum number of paths that are explored for each condition
+    syntax_nodes: int = 20_000  # maximum number of nodes in the syntax tree of the code
+    syntax_depth: int = 100  # maximum depth of the tree
+    integer_digits: int = 400  # maximum number of decimal digits of an integer literal
+    literal_length: int = 20_000  # maximum number of characters of a string literal
+    # whether analyses run on a machine that does not support every layer of the jail
     allow_weaker_sandbox: bool = False
 
     @classmethod
@@ -142,19 +129,14 @@ class Policy:
 
     def refuse_everything(self) -> Self:
         """Return the policy of a server that accepts no code: every module and builtin is refused, every limit is 0."""
+        limits = {one.name: 0 for one in fields(self) if type(getattr(self, one.name)) is int}
         return replace(
             self,
             allowed_modules=(),
             blocked_modules=tuple(sorted({*self.blocked_modules, *self.allowed_modules})),
             permitted_builtins=(),
             dangerous_builtins=tuple(sorted({*self.dangerous_builtins, *self.permitted_builtins})),
-            memory_limit_mb=0,
-            code_size_bytes=0,
-            coverage_threshold=0,
-            syntax_nodes=0,
-            syntax_depth=0,
-            integer_digits=0,
-            literal_length=0,
+            **limits,  # type: ignore[arg-type] # they are numbers
         )
 
 

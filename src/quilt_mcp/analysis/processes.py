@@ -38,22 +38,13 @@ _KILL_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A running child.
+    """A running child."""
 
-    Attributes:
-        pidfd: a file descriptor of the process. It cannot refer to another process, as a process id could.
-        channel: the socket on which the child sends its answers. Only the child has the other end.
-    """
-
-    pidfd: int
-    channel: socket.socket
+    pidfd: int  # a file descriptor of the process. It cannot refer to another process, as a process id could.
+    channel: socket.socket  # the socket on which the child sends its answers. Only the child has the other end.
 
     async def read_answer(self, seconds: float) -> Answer:
-        """Return the child's answer. The child is killed before this returns, also if the caller is cancelled.
-
-        Args:
-            seconds: how long the child can run.
-        """
+        """Return the answer. The child is killed after these seconds, and also if the caller is cancelled."""
         received = bytearray()
         try:
             with anyio.move_on_after(seconds) as timeout:
@@ -99,16 +90,9 @@ def send_kill(pidfd: int) -> None:
 
 
 def parse_last_line(received: bytearray, kind: str) -> Answer | None:
-    """Return the answer in the last complete line.
+    """Return the answer in the last complete line; None if it is not valid, or not of this kind: `answer` or `partial`.
 
     Analysed code may have written the line, so its size, depth and form are checked.
-
-    Args:
-        received: lines of JSON. Each is an object with one key, the kind.
-        kind: `answer` or `partial`.
-
-    Returns:
-        None if the line has another kind or is not valid.
     """
     lines = bytes(received).rsplit(b"\n", 2)
     last = lines[-2] if len(lines) > 1 else b""  # an incomplete line, or nothing, follows it
@@ -177,24 +161,16 @@ def _reporting_loss() -> Iterator[None]:
 
 
 class ZygoteProcess:
-    """A running zygote.
-
-    Attributes:
-        layers: for each layer of the jail, whether it works. A child of the zygote has tried them.
-    """
+    """A running zygote."""
 
     def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
         self._process = process
         self._control = control
-        self.layers: dict[str, bool] = {}
+        self.layers: dict[str, bool] = {}  # whether each works; a child of the zygote has tried them
 
     @classmethod
     async def start(cls, command: Sequence[str], surroundings: Surroundings = FIRST) -> "ZygoteProcess":
-        """Start a zygote and wait until it is ready.
-
-        Raises:
-            ZygoteLost: it cannot be started, ended, or was not ready in time.
-        """
+        """Start a zygote and wait until it is ready. `ZygoteLost`: that failed, or took too long."""
         with _reporting_loss():
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             try:
@@ -226,11 +202,7 @@ class ZygoteProcess:
         return self._process.poll() is None
 
     async def fork(self, limits: Limits, envelope: Envelope) -> Child:
-        """Let the zygote fork a child for a request.
-
-        Raises:
-            ZygoteLost: no child started.
-        """
+        """Let the zygote fork a child for a request. `ZygoteLost`: no child started."""
         with _reporting_loss():
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
             ours.setblocking(False)  # noqa: FBT003 - socket has no keyword for it
@@ -305,13 +277,7 @@ _LONGEST_PAUSE_SECONDS = 60.0
 
 
 class ZygoteKeeper:
-    """A zygote, and the children that it forks.
-
-    Args:
-        command: starts the zygote.
-        surroundings: of the zygote.
-        policy: what analysed code can use.
-    """
+    """A zygote, which is started when it is needed, and the children that it forks."""
 
     def __init__(self, command: Sequence[str], surroundings: Surroundings, policy: Policy) -> None:
         self._command = command
@@ -358,11 +324,7 @@ class ZygoteKeeper:
                 await zygote.close()
 
     async def _start_zygote(self) -> ZygoteProcess:
-        """Return the running zygote. Start one if there is none.
-
-        Raises:
-            ZygoteLost: it does not start, or has failed to start a moment ago.
-        """
+        """Return the running zygote. Start one if there is none, but not again at once after it has failed."""
         async with self._starting:
             if self._zygote and self._zygote.is_alive:
                 return self._zygote

@@ -266,8 +266,9 @@ RESOURCES = [
 def add_tools(mcp: FastMCP, app: App) -> None:
     """Add the tools and the prompts, if the extra is installed. Without it, the server starts without their modules."""
     if is_installed():
-        import_module("quilt_mcp.analysis.tools").register_analysis_tools(mcp, app)
-        import_module("quilt_mcp.analysis.prompts").register_analysis_prompts(mcp, app)
+        tools = import_module("quilt_mcp.analysis.tools")
+        tools.register_analysis_tools(mcp, app)
+        tools.register_analysis_prompts(mcp)
 
 
 ANALYSIS = Domain(

@@ -9,10 +9,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from quilt_mcp.analysis.engine.causes import Undecided
-from quilt_mcp.analysis.engine.exploration import Coverage
-from quilt_mcp.analysis.engine.source_text import Counterexample
-from quilt_mcp.analysis.messages import ANSWER_ITEMS, ANSWER_TEXT
+from quilt_mcp.analysis.messages import ANSWER_ITEMS, ANSWER_TEXT, Cause, Counterexample, Coverage
 
 Counterexamples = Annotated[list[Counterexample], Field(max_length=1_000)]
 Text = Annotated[str, Field(max_length=ANSWER_TEXT)]
@@ -27,64 +24,39 @@ class Dropped(TypedDict):
 
 
 class Answer(TypedDict):
-    """What the answers of all analyses can have.
+    """What the answers of all analyses can have."""
 
-    Attributes:
-        time_seconds: duration of the analysis.
-        coverage: what was explored.
-        error_type: the kind of problem, if `status` is `error`.
-        rule: the rule that refused the code, if `error_type` is `Refused`.
-        line: the line of the code that breaks the rule.
-        message: why something is undecided, or what to change.
-        undecided: what was undecided.
-        dropped: what the function does not use.
-        waited_seconds: time in the queue, which is part of `timeout_seconds`.
-        retry_after_seconds: when to repeat a call that was refused as `Busy`.
-    """
-
-    time_seconds: NotRequired[float]
-    coverage: NotRequired[Coverage]
-    error_type: NotRequired[Word]
-    rule: NotRequired[Word]
-    line: NotRequired[int | None]
-    message: NotRequired[Text]
-    undecided: NotRequired[Annotated[list[Undecided], Field(max_length=100)]]
-    dropped: NotRequired[Dropped]
-    waited_seconds: NotRequired[float]
-    retry_after_seconds: NotRequired[int]
+    time_seconds: NotRequired[float]  # duration of the analysis
+    coverage: NotRequired[Coverage]  # what was explored
+    error_type: NotRequired[Word]  # the kind of problem, if `status` is `error`
+    rule: NotRequired[Word]  # the rule that refused the code, if `error_type` is `Refused`
+    line: NotRequired[int | None]  # the line of the code that breaks the rule
+    message: NotRequired[Text]  # why something is undecided, or what to change
+    undecided: NotRequired[Annotated[list[Cause], Field(max_length=100)]]  # what was undecided
+    dropped: NotRequired[Dropped]  # what the function does not use
+    waited_seconds: NotRequired[float]  # time in the queue, which is part of `timeout_seconds`
+    retry_after_seconds: NotRequired[int]  # when to repeat a call that was refused as `Busy`
 
 
 class SymbolicCheckResult(Answer):
-    """Whether a function satisfies its contract. `verified` means that every path was confirmed.
-
-    Attributes:
-        paths_explored: number of execution paths that were run.
-        paths_verified: number of confirmed paths.
-        coverage_estimate: 1 if every path was decided, else null: the number of paths is not known.
-        confirmed_by_replay: true if the call gave the same result in plain Python.
-    """
+    """Whether a function satisfies its contract. `verified` means that every path was confirmed."""
 
     status: Literal["verified", "counterexample", "unknown", "timeout", "error"]
     counterexamples: Counterexamples
-    paths_explored: int
-    paths_verified: int
-    coverage_estimate: float | None
-    confirmed_by_replay: NotRequired[bool]
+    paths_explored: int  # number of execution paths that were run
+    paths_verified: int  # number of confirmed paths
+    coverage_estimate: float | None  # 1 if every path was decided, else null: the number of paths is not known
+    confirmed_by_replay: NotRequired[bool]  # true if the call gave the same result in plain Python
 
 
 class ExceptionPathResult(Answer):
-    """Whether a function can raise an exception. `unreachable` means that this was confirmed on every path.
-
-    Attributes:
-        paths_to_exception: number of triggering inputs.
-        confirmed_by_replay: true if the call gave the same result in plain Python.
-    """
+    """Whether a function can raise an exception. `unreachable` means that this was confirmed on every path."""
 
     status: Literal["found", "unreachable", "not_found", "timeout", "error"]
     triggering_inputs: NotRequired[Counterexamples]
-    paths_to_exception: NotRequired[int]
+    paths_to_exception: NotRequired[int]  # number of triggering inputs
     total_paths_explored: NotRequired[int]
-    confirmed_by_replay: NotRequired[bool]
+    confirmed_by_replay: NotRequired[bool]  # true if the call gave the same result in plain Python
 
 
 class ComparisonResult(Answer):
@@ -112,18 +84,13 @@ class Branch(TypedDict):
 
 
 class BranchesResult(Answer):
-    """The branches of a function. `partial` means that some are undecided.
-
-    Attributes:
-        reachable_branches: number of branches that a call reached.
-        dead_code_lines: lines that no call can reach.
-    """
+    """The branches of a function. `partial` means that some are undecided."""
 
     status: Literal["complete", "partial", "timeout", "error"]
     branches: NotRequired[Annotated[list[Branch], Field(max_length=ANSWER_ITEMS)]]
     total_branches: NotRequired[int]
-    reachable_branches: NotRequired[int]
-    dead_code_lines: NotRequired[Annotated[list[int], Field(max_length=ANSWER_ITEMS)]]
+    reachable_branches: NotRequired[int]  # number of branches that a call reached
+    dead_code_lines: NotRequired[Annotated[list[int], Field(max_length=ANSWER_ITEMS)]]  # lines that no call can reach
     cyclomatic_complexity: NotRequired[int]
     analysis_mode: NotRequired[Literal["static", "symbolic"]]
     paths_explored: NotRequired[int]

@@ -18,11 +18,11 @@ from typing import cast
 
 import anyio
 
-from quilt_mcp.analysis.gate.project import MOST_FILES, find_module_name
 from quilt_mcp.analysis.gate.rules import RULES
 from quilt_mcp.analysis.messages import (
     LAYERS,
     MODULE_NAME,
+    MOST_FILES,
     RECORDS,
     Answer,
     Envelope,
@@ -32,6 +32,7 @@ from quilt_mcp.analysis.messages import (
     check_platform,
     describe_refusal,
     error,
+    find_module_name,
 )
 from quilt_mcp.analysis.policy import LONGEST_TIMEOUT_SECONDS, SHORTEST_TIMEOUT_SECONDS, Policy
 from quilt_mcp.analysis.processes import COMMAND, FIRST, SECOND, Surroundings, ZygoteKeeper
@@ -42,17 +43,11 @@ from quilt_mcp.core.uris import quote
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """What could change results from start to start.
+    """What could change results from start to start."""
 
-    Attributes:
-        first: the surroundings of the process that runs analyses.
-        second: those of the process that repeats their results.
-        seed: of the random values.
-    """
-
-    first: Surroundings = FIRST
-    second: Surroundings = SECOND
-    seed: int = 0
+    first: Surroundings = FIRST  # the surroundings of the process that runs analyses
+    second: Surroundings = SECOND  # those of the process that repeats their results
+    seed: int = 0  # of the random values
 
 
 # Claims, and the status without the claim
@@ -67,13 +62,7 @@ _NOT_REPEATED = (
 
 
 async def run_and_repeat(first: ZygoteKeeper, second: ZygoteKeeper, envelope: Envelope) -> Answer:
-    """Run an analysis, and repeat its result in a child of the second zygote.
-
-    Args:
-        first: runs the analysis.
-        second: repeats it.
-        envelope: of the analysis. Its timeout holds for both children together.
-    """
+    """Run an analysis, and repeat its result in a child of the second zygote. The timeout holds for both together."""
     started = anyio.current_time()
     answer = dict(await first.run_child(envelope))
     records = answer.pop(RECORDS, None)
@@ -111,7 +100,7 @@ def _note(answer: Mapping[str, object], *, replayed: bool | None) -> Answer:
     return {**answer, "coverage": {**coverage, "replayed": replayed}}
 
 
-PROBE = (sys.executable, "-I", "-B", "-m", "quilt_mcp.analysis.jail.probe")
+PROBE = (sys.executable, "-I", "-B", "-m", "quilt_mcp.analysis.jail.layers")
 _PROBE_SECONDS = 10.0
 # A call that has less than this left is not started, and a shorter wait is not worth a field in the answer
 _LEAST_SECONDS_SANDBOX = 0.5
@@ -125,27 +114,15 @@ def is_installed() -> bool:
 
 
 class Sandbox:
-    """An app's limits for analyses, and two zygotes: one runs analyses, the other one repeats their results.
-
-    Args:
-        settings: of the analysis domain.
-        command: starts a zygote.
-        chance: what could change results from start to start.
-        probe: prints which layers of the jail work, as JSON.
-        python: the Python version that runs the analyses.
-        platform: the operating system, as in `sys.platform`.
-
-    Attributes:
-        policy: what analysed code can use.
-    """
+    """An app's limits for analyses, and two zygotes: one runs analyses, the other one repeats their results."""
 
     def __init__(
         self,
         settings: AnalysisSettings,
         *,
-        command: Sequence[str] = COMMAND,
+        command: Sequence[str] = COMMAND,  # starts a zygote
         chance: Chance = _FIXED,
-        probe: Sequence[str] = PROBE,
+        probe: Sequence[str] = PROBE,  # prints which layers of the jail work, as JSON
         python: tuple[int, int] = sys.version_info[:2],
         platform: str = sys.platform,
     ) -> None:
@@ -184,13 +161,8 @@ class Sandbox:
     async def analyse(self, request: Request, *, seconds: float, caller: str | None = None) -> Answer:
         """Run one analysis in its own child process. If the caller is cancelled, the child is killed.
 
-        Args:
-            request: the tool and its arguments.
-            seconds: how long the call can take, with the time in the queue. Only the start of the zygote comes on top.
-            caller: identifies the caller, who has a share of the places; None for the local user, who has all.
-
-        Returns:
-            The answer of the tool, with `waited_seconds` if it waited in the queue, or an `ErrorAnswer`.
+        The time in the queue counts, and is in the answer; only the start of the zygote comes on top. A caller has a
+        share of the places; None is the local user, who has all.
         """
         if invalid := self._unsupported or _check_request(request, seconds, self.policy):
             return invalid

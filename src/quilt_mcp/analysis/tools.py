@@ -1,9 +1,11 @@
-"""The tools that analyse Python code, and their arguments.
+"""The tools that analyse Python code, and the prompts that ask a model to call them.
 
 The sandbox parses and runs submitted code; this process does not.
 """
 
+import logging
 import platform
+import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -12,6 +14,9 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
 from fastmcp import FastMCP
+from fastmcp.exceptions import ValidationError as InvalidPrompt
+from fastmcp.prompts import PromptResult
+from fastmcp.prompts.base import Prompt, PromptArgument
 from mcp_types import ToolAnnotations
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.json_schema import SkipJsonSchema
@@ -95,7 +100,7 @@ async def symbolic_check(
     contract; the leading ones are preconditions. `inv: self.n >= 0` of a class holds before and after the call.
     Parameters need type annotations.
     """
-    request: Request = {"tool": "symbolic_check", "code": code, "function_name": function_name}
+    request = Request(tool="symbolic_check", code=code, function_name=function_name)
     return await _analyse(SymbolicCheckResult, timeout_seconds, request, files, module_name)
 
 
@@ -111,12 +116,8 @@ async def find_path_to_exception(  # noqa: PLR0917 - clients name the arguments
 
     Contracts are ignored. Parameters need type annotations.
     """
-    request: Request = {
-        "tool": "find_path_to_exception",
-        "code": code,
-        "function_name": function_name,
-        "exception_type": exception_type,
-    }
+    request = Request(tool="find_path_to_exception", code=code, function_name=function_name)
+    request["exception_type"] = exception_type
     return await _analyse(ExceptionPathResult, timeout_seconds, request, files, module_name)
 
 
@@ -137,12 +138,11 @@ async def compare_functions(  # noqa: PLR0917 - clients name the arguments
     values, raise different exception classes, or change their arguments differently, for arguments that meet the `pre:`
     lines of both. Both must have the same parameters, with type annotations.
     """
-    request: Request
+    request = Request(tool="compare_functions", code=code or new_code or "")
     if code and function_a and function_b and not (old_code or new_code or function_name):
-        request = {"tool": "compare_functions", "code": code, "function_a": function_a, "function_b": function_b}
+        request |= {"function_a": function_a, "function_b": function_b}
     elif old_code and new_code and function_name and not (code or function_a or function_b):
-        names: Request = {"tool": "compare_functions", "code": new_code, "function_a": function_name}
-        request = {**names, "function_b": function_name, "old_code": old_code}
+        request |= {"function_a": function_name, "function_b": function_name, "old_code": old_code}
     else:
         message = "Give either code, function_a and function_b, or old_code, new_code and function_name."
         return cast("ComparisonResult", error(INVALID_ARGUMENTS, message))
@@ -161,12 +161,8 @@ async def analyze_branches(
     With symbolic_reachability, also find out which outcomes are reachable, with a call for each. Parameters then need
     type annotations.
     """
-    request: Request = {
-        "tool": "analyze_branches",
-        "code": code,
-        "function_name": function_name,
-        "symbolic_reachability": symbolic_reachability,
-    }
+    request = Request(tool="analyze_branches", code=code, function_name=function_name)
+    request["symbolic_reachability"] = symbolic_reachability
     return await _analyse(BranchesResult, timeout_seconds, request, files)
 
 
@@ -298,3 +294,91 @@ def _read_memory_mb() -> float | None:
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     kibibytes = next(line.split()[1] for line in lines if line.startswith("VmRSS:"))
     return round(int(kibibytes) / 1024, 1)
+
+
+_ARGUMENTS = {
+    "code": "Python source to analyse.",
+    "function_name": "The function to analyse.",
+    "exception_type": "An exception class, such as ValueError.",
+    "function_a": "The function to analyse.",
+    "function_b": "The function to compare with.",
+}
+# The name, title, description and text of each prompt
+_PROMPTS = (
+    (
+        "symbolic_check_template",
+        "Check a contract",
+        "Check whether a Python function satisfies its contract.",
+        (
+            "Call the tool symbolic_check with function_name `{function_name}` and the code below. If the "
+            "function has no contract, first add one to its docstring, in lines such as `pre: x > 0` and `post: _ "
+            ">= x`, and show it. For a counterexample, explain why the call violates the contract and how to fix "
+            "the code. Say that the contract is proven only if the status is `verified`.\n\n{code}"
+        ),
+    ),
+    (
+        "find_exception_path_template",
+        "Find a path to an exception",
+        "Find out whether a Python function can raise an exception of a class.",
+        (
+            "Call the tool find_path_to_exception with function_name `{function_name}`, exception_type "
+            "`{exception_type}` and the code below. If an input is found, trace the call line by line to the "
+            "exception and suggest a guard. Say that the exception is impossible only if the status is "
+            "`unreachable`.\n\n{code}"
+        ),
+    ),
+    (
+        "compare_functions_template",
+        "Compare two functions",
+        "Find out whether two Python functions behave the same.",
+        (
+            "Call the tool compare_functions with function_a `{function_a}`, function_b `{function_b}` and this "
+            "code. If they differ, explain the distinguishing input and which function is right. Say that they "
+            "are equivalent only if the status is `equivalent`.\n\n{code}"
+        ),
+    ),
+    (
+        "analyze_branches_template",
+        "Analyse branches",
+        "Analyse the branches and the complexity of a Python function.",
+        (
+            "Call the tool analyze_branches with function_name `{function_name}`, symbolic_reachability true and "
+            "the code below. List the unreachable outcomes, write a test for each reachable one, and suggest "
+            "simplifications if the complexity is above 10. An outcome that is null is undecided.\n\n{code}"
+        ),
+    ),
+)
+
+
+def register_analysis_prompts(mcp: FastMCP) -> None:
+    """Register the four prompts. They need the extra `analysis`."""
+    for name, title, description, text in _PROMPTS:
+        arguments = [
+            PromptArgument(name=key, description=one, required=True)
+            for key, one in _ARGUMENTS.items()
+            if f"{{{key}}}" in text
+        ]
+        mcp.add_prompt(
+            AnalysisPrompt(
+                name=name, title=title, description=description, arguments=arguments, tags={"analysis"}, text=text
+            )
+        )
+
+
+class AnalysisPrompt(Prompt):
+    """A prompt that asks a model to call an analysis tool with the given code."""
+
+    text: str = Field(exclude=True, repr=False)  # with the names of arguments in braces
+
+    async def render(self, arguments: dict[str, Any] | None = None) -> PromptResult:
+        """Render the prompt. `ValidationError`: a required argument is missing."""
+        given = arguments or {}
+        if missing := [one.name for one in self.arguments or () if one.name not in given]:
+            raise InvalidPrompt(f"The prompt needs the arguments {', '.join(missing)}.", log_level=logging.DEBUG)
+        return self.convert_result(self.text.format_map({**given, "code": _fence(str(given["code"]))}))
+
+
+def _fence(code: str) -> str:
+    """Return the code in a fence that is longer than any run of backquotes in it."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
+    return f"{fence}python\n{code}\n{fence}"

@@ -12,7 +12,6 @@ class Point:
 def f(p: Point) -> bool:
     """post: _"""
     return p.x != p.y or p.x < 3
-
 ## check: moving a point
 from dataclasses import dataclass
 @dataclass
@@ -22,7 +21,6 @@ class Point:
 def f(p: Point) -> bool:
     """post: _"""
     return Point(p.x + 1, p.y).x == p.x + 1
-
 ## check: a frozen instance in a set
 from dataclasses import dataclass
 @dataclass(frozen=True)
@@ -31,7 +29,6 @@ class Key:
 def f(x: int) -> bool:
     """post: _"""
     return len({Key(x), Key(x)}) == 1
-
 ## check: ordered instances compare by the first field | f(Version(1, 9), Version(2, 0))
 from dataclasses import dataclass
 @dataclass(order=True)
@@ -41,7 +38,6 @@ class Version:
 def f(a: Version, b: Version) -> bool:
     """post: _"""
     return (a < b) == (a.minor < b.minor)
-
 ## check: a derived class overrides | f(Square(2))
 class Shape:
     def __init__(self, size: int):
@@ -54,7 +50,6 @@ class Square(Shape):
 def f(s: Shape) -> int:
     """post: _ == 0"""
     return s.area()
-
 ## check: a derived class adds an exception | f(Locked(1))
 class Account:
     def __init__(self, amount: int):
@@ -68,7 +63,6 @@ class Locked(Account):
 def f(a: Account) -> bool:
     """post: _"""
     return a.take(1) is not None
-
 ## check: super is called
 class Base:
     def value(self):
@@ -79,7 +73,6 @@ class Derived(Base):
 def f(x: int) -> int:
     """post: _ == 2"""
     return Derived().value()
-
 ## check: the method resolution order
 class A:
     def name(self): return "A"
@@ -92,34 +85,27 @@ class D(B, C):
 def f(x: int) -> str:
     """post: _ == "B" """
     return D().name()
-
 ## check: an account is overdrawn | f(Account(0), 1)
 from dataclasses import dataclass
 @dataclass
 class Account:
     amount: int
 def f(a: Account, n: int) -> int:
-    """
-    pre: n > 0 and a.amount >= 0
-    post: _ >= 0
-    """
+    """pre: n > 0 and a.amount >= 0
+    post: _ >= 0"""
     a.amount -= n
     return a.amount
-
 ## check: an account is guarded
 from dataclasses import dataclass
 @dataclass
 class Account:
     amount: int
 def f(a: Account, n: int) -> int:
-    """
-    pre: n > 0 and a.amount >= 0
-    post: _ >= 0
-    """
+    """pre: n > 0 and a.amount >= 0
+    post: _ >= 0"""
     if n <= a.amount:
         a.amount -= n
     return a.amount
-
 ## check: an optional field is None | f(Node(1, None))
 from dataclasses import dataclass
 from typing import Optional
@@ -130,7 +116,6 @@ class Node:
 def f(n: Node) -> int:
     """post: True"""
     return n.after.value
-
 ## check: the length of a linked list is positive
 from dataclasses import dataclass
 from typing import Optional
@@ -141,7 +126,6 @@ class Node:
 def f(n: Optional[Node]) -> bool:
     """post: _"""
     return n is None or n.value == n.value
-
 ## check: an invariant of an interval
 from dataclasses import dataclass
 @dataclass
@@ -152,7 +136,6 @@ class Interval:
 def f(i: Interval) -> int:
     """post: _ >= 0"""
     return i.high - i.low
-
 ## check: an invariant that is too weak | f(Interval(1, 1))
 from dataclasses import dataclass
 @dataclass
@@ -163,7 +146,6 @@ class Interval:
 def f(i: Interval) -> int:
     """post: _ > 0"""
     return i.high - i.low
-
 ## check: a constructor that refuses
 class Positive:
     def __init__(self, value: int):
@@ -173,7 +155,6 @@ class Positive:
 def f(p: Positive) -> int:
     """post: _ > 0"""
     return p.value
-
 ## check: a constructor that clamps | f(Small(0))
 class Small:
     def __init__(self, value: int):
@@ -181,7 +162,6 @@ class Small:
 def f(s: Small) -> int:
     """post: 0 < _ < 10"""
     return s.value
-
 ## check: equality of a class without __eq__ | f(1)
 class Box:
     def __init__(self, value):
@@ -189,7 +169,6 @@ class Box:
 def f(x: int) -> bool:
     """post: _"""
     return Box(x) == Box(x)
-
 ## check: a property of a class
 class Circle:
     def __init__(self, radius):
@@ -200,7 +179,6 @@ class Circle:
 def f(x: int) -> int:
     """post: _ == x * 2"""
     return Circle(x).double
-
 ## check: an addition of vectors
 from dataclasses import dataclass
 @dataclass
@@ -212,7 +190,6 @@ class Vector:
 def f(a: Vector, b: Vector) -> bool:
     """post: _"""
     return a + b == b + a
-
 ## check: a subtraction of vectors | f(Vector(1, 0), Vector(0, 0))
 from dataclasses import dataclass
 @dataclass
@@ -224,37 +201,30 @@ class Vector:
 def f(a: Vector, b: Vector) -> bool:
     """post: _"""
     return a - b == b - a
-
 ## check: two names of one list | f([1])
 def f(xs: list[int]) -> bool:
     """post: _"""
     ys = xs
     ys.append(0)
     return len(xs) < len(ys) or not xs[:-1]
-
 ## check: rows of a repeated list | f(1)
 def f(x: int) -> bool:
-    """
-    pre: x != 0
-    post: _
-    """
+    """pre: x != 0
+    post: _"""
     rows = [[0]] * 2
     rows[0][0] = x
     return rows[1][0] == 0
-
 ## check: an argument stays the same | f([2, 1])
 def f(xs: list[int]) -> list[int]:
     """post: xs == __old__.xs"""
     xs.sort()
     return xs
-
 ## check: a copy is changed
 def f(xs: list[int]) -> list[int]:
     """post: xs == __old__.xs"""
     ys = xs.copy()
     ys.append(1)
     return ys
-
 ## check: a shallow copy is changed inside | f([[1]])
 def f(xs: list[list[int]]) -> bool:
     """post: xs == __old__.xs"""
@@ -262,13 +232,11 @@ def f(xs: list[list[int]]) -> bool:
     if ys:
         ys[0].append(1)
     return True
-
 ## check: a slice assignment | f([1, 2])
 def f(xs: list[int]) -> bool:
     """post: len(xs) == len(__old__.xs)"""
     xs[:1] = []
     return not xs
-
 ## check: removing while iterating | f([1, 1])
 def f(xs: list[int]) -> list[int]:
     """post: 1 not in _"""
@@ -276,7 +244,6 @@ def f(xs: list[int]) -> list[int]:
         if x == 1:
             xs.remove(x)
     return xs
-
 ## check: a combination of flags | f(Right.READ | Right.WRITE)
 from enum import Flag
 class Right(Flag):
@@ -286,7 +253,6 @@ class Right(Flag):
 def f(r: Right) -> bool:
     """post: _"""
     return r in (Right.READ, Right.WRITE, Right.RUN)
-
 ## check: no flag | f(Right(0))
 from enum import Flag
 class Right(Flag):
@@ -295,7 +261,6 @@ class Right(Flag):
 def f(r: Right) -> bool:
     """post: _"""
     return bool(r)
-
 ## check: flags and a number | f(Right.READ | Right.WRITE, 7)
 from enum import Flag
 class Right(Flag):
@@ -304,7 +269,6 @@ class Right(Flag):
 def f(r: Right, n: int) -> bool:
     """post: _"""
     return not (Right.READ in r and Right.WRITE in r and n == 7)
-
 ## check: all combinations of three flags
 from enum import Flag
 class Right(Flag):
@@ -314,7 +278,6 @@ class Right(Flag):
 def f(r: Right) -> int:
     """post: 0 <= _ <= 7"""
     return r.value
-
 ## check: integer flags | f(Mode.A | Mode.B)
 from enum import IntFlag
 class Mode(IntFlag):
@@ -323,7 +286,6 @@ class Mode(IntFlag):
 def f(m: Mode) -> bool:
     """post: _"""
     return m < 3
-
 ## check: members of an enumeration differ
 from enum import Enum
 class Colour(Enum):
@@ -332,7 +294,6 @@ class Colour(Enum):
 def f(a: Colour, b: Colour) -> bool:
     """post: _"""
     return (a is b) == (a.value == b.value)
-
 ## check: a member is forgotten | f(Colour.GREEN)
 from enum import Enum
 class Colour(Enum):
@@ -342,7 +303,6 @@ class Colour(Enum):
 def f(c: Colour) -> int:
     """post: _ > 0"""
     return {Colour.RED: 1, Colour.BLUE: 2}.get(c, 0)
-
 ## check: an alias of a member
 from enum import Enum
 class Level(Enum):
@@ -352,7 +312,6 @@ class Level(Enum):
 def f(x: Level) -> bool:
     """post: _"""
     return x in (Level.LOW, Level.HIGH)
-
 ## check: an ordered enumeration | f(Level.HIGH)
 from enum import IntEnum
 class Level(IntEnum):
@@ -361,7 +320,6 @@ class Level(IntEnum):
 def f(x: Level) -> bool:
     """post: _"""
     return x < 2
-
 ## raises KeyError: a state machine without a rule | f(State.STOPPED)
 from enum import Enum
 class State(Enum):
@@ -369,118 +327,94 @@ class State(Enum):
     STOPPED = "s"
 def f(s: State) -> State:
     return {State.RUNNING: State.STOPPED}[s]
-
 ## check: adding a day at the end of time | f(date.max)
 from datetime import date, timedelta
 def f(d: date) -> bool:
     """post: _"""
     return d + timedelta(days=1) > d
-
 ## check: a month later | f(date(2024, 1, 31))
 from datetime import date
 def f(d: date) -> date:
-    """
-    pre: d.month < 12
-    post: True
-    """
+    """pre: d.month < 12
+    post: True"""
     return d.replace(month=d.month + 1)
-
 ## check: a year later | f(date(2024, 2, 29))
 from datetime import date
 def f(d: date) -> date:
-    """
-    pre: d.year < 9999
-    post: _.year == d.year + 1
-    """
+    """pre: d.year < 9999
+    post: _.year == d.year + 1"""
     return d.replace(year=d.year + 1)
-
 ## check: a week has seven days
 from datetime import date
 def f(d: date) -> int:
     """post: 0 <= _ < 7"""
     return d.weekday()
-
 ## check: a year has 365 days | f(date(2024, 12, 31))
 from datetime import date
 def f(d: date) -> int:
     """post: _ <= 365"""
     return d.timetuple().tm_yday
-
 ## check: the ISO year is the year | f(date(2023, 1, 1))
 from datetime import date
 def f(d: date) -> bool:
     """post: _"""
     return d.isocalendar()[0] == d.year
-
 ## check: a duration is positive | f(timedelta(-1))
 from datetime import timedelta
 def f(t: timedelta) -> bool:
     """post: _"""
     return t >= timedelta(0)
-
 ## check: the seconds of a duration are all of it | f(timedelta(1))
 from datetime import timedelta
 def f(t: timedelta) -> bool:
-    """
-    pre: timedelta(0) <= t < timedelta(days=30)
-    post: _
-    """
+    """pre: timedelta(0) <= t < timedelta(days=30)
+    post: _"""
     return t.seconds == int(t.total_seconds())
-
 ## check: a naive and an aware time | f(datetime(2024, 3, 31, 2, 30, tzinfo=UTC))
 from datetime import datetime, UTC
 def f(t: datetime) -> bool:
     """post: _"""
     return t < datetime(9999, 12, 31, 23, 59, 59) or True
-
 ## check: the hour of a time
 from datetime import time
 def f(t: time) -> int:
     """post: 0 <= _ < 24"""
     return t.hour
-
 ## raises OverflowError: a date before the first | f(date.min)
 from datetime import date, timedelta
 def f(d: date) -> date:
     return d - timedelta(days=1)
-
 ## unstable check: the time zone of the process
 from datetime import datetime
 def f(x: int) -> bool:
     """post: _"""
     return datetime.fromtimestamp(0).hour == 0
-
 ## unstable check: the time zone of a naive time
 from datetime import datetime
 def f(x: int) -> bool:
     """post: _"""
     return datetime(2024, 1, 1).timestamp() == 1704067200.0
-
 ## unstable check: a generator without a seed
 from random import Random
 def f(x: int) -> bool:
     """post: _"""
     return Random().random() < 0.999999
-
 ## unstable check: a generator seeded with None
 import random
 def f(x: int) -> bool:
     """post: _"""
     return random.Random(None).randint(0, 10**6) != 77
-
 ## unstable check: seeding from the system
 import random
 def f(x: int) -> bool:
     """post: _"""
     random.seed()
     return random.random() < 0.999999
-
 ## check: a generator with a seed
 from random import Random
 def f(x: int) -> bool:
     """post: _"""
     return Random(1).random() == Random(1).random()
-
 ## check: finally runs
 def f(x: int) -> list[int]:
     """post: _ == [1, 2]"""
@@ -490,7 +424,6 @@ def f(x: int) -> list[int]:
     finally:
         found.append(2)
     return found
-
 ## check: else runs without an exception | f(0)
 def f(x: int) -> int:
     """post: _ == 1"""
@@ -500,34 +433,29 @@ def f(x: int) -> int:
         return 0
     else:
         return 1
-
 ## raises ValueError: a nested exception is replaced | f(0)
 def f(x: int) -> int:
     try:
         return 1 // x
     except ZeroDivisionError as error:
         raise ValueError from error
-
 ## raises LookupError: a subclass is caught first
 def f(d: dict[int, int], k: int) -> int:
     try:
         return d[k]
     except KeyError:
         return 0
-
 ## raises Exception: an exception in a handler | f(5)
 def f(x: int) -> int:
     try:
         raise KeyError
     except KeyError:
         return 1 // (x - 5)
-
 ## raises AssertionError: an assert between bounds | f(50)
 def f(x: int) -> int:
     if 40 < x < 60:
         assert x != 50
     return x
-
 ## raises AttributeError: an attribute of None | f(0)
 class Box:
     def __init__(self, value):
@@ -536,7 +464,6 @@ def find(x):
     return Box(x) if x else None
 def f(x: int) -> int:
     return find(x).value
-
 ## raises NotImplementedError: an abstract method | f(1)
 class Base:
     def run(self):
@@ -546,29 +473,23 @@ class Done(Base):
         return 1
 def f(x: int) -> int:
     return (Base() if x == 1 else Done()).run()
-
 ## pair: lambdas with other results | a(1)(0)
 def a(x: int): return lambda y: x
 def b(x: int): return lambda y: x + 1
-
 ## pair: partial functions
 from functools import partial
 def a(x: int): return partial(max, x, 1)
 def b(x: int): return partial(max, x, 1)
-
 ## pair: exceptions with other arguments | a(1)
 def a(x: int): return ValueError(x)
 def b(x: int): return ValueError(x + 1)
-
 ## pair: exceptions with the same arguments
 def a(x: int): return ValueError(x)
 def b(x: int): return ValueError(x)
-
 ## pair: random generators | a(1).random()
 from random import Random
 def a(x: int): return Random(1)
 def b(x: int): return Random(2)
-
 ## pair: a list with another label | a(1).label
 class Labelled(list):
     def __init__(self, values, label):
@@ -576,21 +497,18 @@ class Labelled(list):
         self.label = label
 def a(x: int): return Labelled([x], "left")
 def b(x: int): return Labelled([x], "right")
-
 ## pair: instances with other fields | a(1).x
 class Box:
     def __init__(self, x):
         self.x = x
 def a(x: int): return Box(x)
 def b(x: int): return Box(x + 1)
-
 ## pair: instances with the same fields
 class Box:
     def __init__(self, x):
         self.x = x
 def a(x: int): return Box(x + 1)
 def b(x: int): return Box(1 + x)
-
 ## pair: dataclasses
 from dataclasses import dataclass
 @dataclass
@@ -599,7 +517,6 @@ class P:
     y: int
 def a(x: int): return P(x, 0)
 def b(x: int): return P(y=0, x=x)
-
 ## pair: a field that equality ignores | a(1).note
 from dataclasses import dataclass, field
 @dataclass
@@ -608,7 +525,6 @@ class P:
     note: str = field(compare=False, default="")
 def a(x: int): return P(x, "one")
 def b(x: int): return P(x, "two")
-
 ## pair: methods of different objects | a(1)(7)
 class Box:
     def __init__(self, x):
@@ -617,15 +533,12 @@ class Box:
         return self.x
 def a(x: int): return Box(x).get
 def b(x: int): return Box(x + 1).get
-
 ## pair: generators with other values | list(a(1))
 def a(x: int): return (y for y in [x])
 def b(x: int): return (y for y in [x + 1])
-
 ## pair: an argument is changed | a([1, 3, 2])
 def a(xs: list[int]): xs.sort()
 def b(xs: list[int]): xs.reverse()
-
 ## pair: a field is changed | a(P(1))
 from dataclasses import dataclass
 @dataclass
@@ -633,7 +546,6 @@ class P:
     x: int
 def a(p: P): p.x = 0
 def b(p: P): p.x = p.x * 2
-
 ## pair: enumerations by name or value
 from enum import Enum
 class C(Enum):
@@ -641,7 +553,6 @@ class C(Enum):
     B = 2
 def a(c: C): return c.value
 def b(c: C): return 1 if c.name == "A" else 2
-
 ## pair: flags | a(F.A | F.B)
 from enum import Flag
 class F(Flag):

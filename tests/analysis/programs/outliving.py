@@ -8,14 +8,12 @@ from random import Random as Rng
 def f(x: int) -> bool:
     """post: _"""
     return Rng().random() < 0.999
-
 ## unstable check: a subclass of a random generator
 import random
 class Dice(random.Random): pass
 def f(x: int) -> bool:
     """post: _"""
     return Dice().random() < 0.999
-
 ## unstable check: a subclass of a random generator that seeds nothing
 import random
 class Dice(random.Random):
@@ -24,27 +22,23 @@ class Dice(random.Random):
 def f(x: int) -> bool:
     """post: _"""
     return Dice().random() < 0.999
-
 ## unstable check: a seed in a variable
 import random
 def f(x: int) -> bool:
     """post: _"""
     seed = None
     return random.Random(seed).random() < 0.999
-
 ## unstable check: no seed in starred arguments
 import random
 def f(x: int) -> bool:
     """post: _"""
     return random.Random(*()).random() < 0.999
-
 ## unstable check: a generator from a dict of classes
 import random
 makers = {"a": random.Random}
 def f(x: int) -> bool:
     """post: _"""
     return makers["a"]().random() < 0.999
-
 ## unstable check: an unseeded generator in a default factory
 import random
 from dataclasses import dataclass, field
@@ -54,7 +48,6 @@ class Game:
 def f(x: int) -> bool:
     """post: _"""
     return Game().rng.random() < 0.999
-
 ## unstable check: an unseeded generator in a partial
 import random
 from functools import partial
@@ -62,7 +55,6 @@ make = partial(random.Random)
 def f(x: int) -> bool:
     """post: _"""
     return make().random() < 0.999
-
 ## unstable check: a method of seed under another name
 import random
 def f(x: int) -> bool:
@@ -71,21 +63,18 @@ def f(x: int) -> bool:
     again = rng.seed
     again()
     return rng.random() < 0.999
-
 ## unstable check: a number that is drawn when the module starts
 import random
 LIMIT = random.Random().random()
 def f(x: int) -> bool:
     """post: _"""
     return LIMIT < 0.999
-
 ## unstable check: a number of the shared generator when the module starts
 import random
 LIMIT = random.random()
 def f(x: int) -> bool:
     """post: _"""
     return LIMIT < 0.999
-
 ## unstable check: a deck that is shuffled when the class is made
 import random
 class Deck:
@@ -93,13 +82,11 @@ class Deck:
 def f(x: int) -> bool:
     """post: _"""
     return Deck.cards != [17, 4]
-
 ## check: a roll of a generator with a seed
 import random
 def f(x: bool) -> bool:
     """post: _"""
     return random.Random(7).randint(1, 6) <= 6 or x
-
 ## check: a generator with a named seed when the module starts
 import random
 RNG = random.Random(x=7)
@@ -107,7 +94,6 @@ FIRST = RNG.randint(1, 6)
 def f(x: bool) -> bool:
     """post: _"""
     return FIRST <= 6 or x
-
 ## unstable check: a list in an lru_cache
 from functools import lru_cache
 @lru_cache
@@ -115,7 +101,6 @@ def registry(): return []
 def f(x: int) -> bool:
     """post: _"""
     registry().append(x); return len(registry()) < 500
-
 ## unstable check: a dict in a cache of a class
 from functools import cache
 class Store:
@@ -125,7 +110,6 @@ class Store:
 def f(x: int) -> bool:
     """post: _"""
     store = Store.get(); store[len(store)] = x; return len(store) < 500
-
 ## unstable check: a cached object with an attribute
 from functools import lru_cache
 class Counter:
@@ -137,7 +121,6 @@ def counter(): return Counter()
 def f(x: int) -> bool:
     """post: _"""
     return counter().next() < 500
-
 ## unstable check: a cached generator
 from functools import lru_cache
 def numbers():
@@ -150,7 +133,6 @@ def shared(): return numbers()
 def f(x: int) -> bool:
     """post: _"""
     return next(shared()) < 500
-
 ## unstable check: a list inside a cached tuple
 from functools import lru_cache
 @lru_cache
@@ -158,7 +140,6 @@ def pair(): return ([], 1)
 def f(x: int) -> bool:
     """post: _"""
     pair()[0].append(x); return len(pair()[0]) < 500
-
 ## unstable check: a list in a partial
 from functools import partial
 def add(seen, x):
@@ -167,7 +148,6 @@ count = partial(add, [])
 def f(x: int) -> bool:
     """post: _"""
     return count(x) < 500
-
 ## unstable check: a keyword of a partial
 from functools import partial
 def add(x, seen):
@@ -176,7 +156,6 @@ count = partial(add, seen={})
 def f(x: int) -> bool:
     """post: _"""
     return count(x) < 500
-
 ## unstable check: a list in a cached property of one object
 from functools import cached_property
 class Box:
@@ -186,7 +165,6 @@ BOX = Box()
 def f(x: int) -> bool:
     """post: _"""
     BOX.items.append(x); return len(BOX.items) < 500
-
 ## unstable check: a list in the default of a static method
 class Log:
     @staticmethod
@@ -194,7 +172,6 @@ class Log:
 def f(x: int) -> bool:
     """post: _"""
     Log.lines().append(x); return len(Log.lines()) < 500
-
 ## unstable check: a list in the default of a property
 class Log:
     def read(self, seen=[]): return seen
@@ -204,14 +181,12 @@ LOG = Log()
 def f(x: int) -> bool:
     """post: _"""
     LOG.lines.append(x); return len(LOG.lines) < 500
-
 ## unstable check: a list that a chain of maps holds
 from collections import ChainMap
 names = ChainMap({}, {"seen": []})
 def f(x: int) -> bool:
     """post: _"""
     names["seen"].append(x); return len(names["seen"]) < 500
-
 ## check: a cached function of a bool is called
 from functools import lru_cache
 @lru_cache
@@ -219,60 +194,50 @@ def double(x: int) -> int: return 2 * x
 def f(x: bool) -> bool:
     """post: _"""
     return double(x) == x + x
-
 ## check: a partial with plain arguments is called
 from functools import partial
 def add(x: int, y: int) -> int: return x + y
 def f(x: int) -> bool:
     """post: _"""
     return partial(add, 1)(x) == x + 1
-
 ## unstable check: the address in a text
 def f(x: int) -> bool:
     """post: _"""
     return repr(object())[-4] != "7"
-
 ## unstable check: the address of an object of a class
 class Thing: pass
 def f(x: int) -> bool:
     """post: _"""
     return str(Thing())[-4] != "7"
-
 ## unstable check: addresses below a list
 def f(x: int) -> bool:
     """post: _"""
     return str([object()])[-5] != "7"
-
 ## unstable check: the address in a formatted text
 class Thing: pass
 def f(x: int) -> bool:
     """post: _"""
     return f"{Thing()}"[-4] != "7"
-
 ## unstable check: the address of a generator
 def f(x: int) -> bool:
     """post: _"""
     return ascii(y for y in [x])[-4] != "7"
-
 ## unstable check: the address of a function in a text
 def f(x: int) -> bool:
     """post: _"""
     return "%s" % (lambda: x,) != "" and "{}".format(lambda: x)[-4] != "7"
-
 ## unstable check: objects sorted by their text
 class Thing: pass
 def f(x: int) -> bool:
     """post: _"""
     a, b = Thing(), Thing()
     return sorted([a, b], key=str)[0] is a
-
 ## check: an object with a text of its own
 class Thing:
     def __repr__(self) -> str: return "Thing()"
 def f(x: bool) -> bool:
     """post: _"""
     return f"{Thing()} {x}".startswith("Thing()")
-
 ## check Acc.take: take breaks the invariant | Acc.take(Acc(0), 1)
 class Acc:
     """inv: self.n >= 0"""
@@ -281,7 +246,6 @@ class Acc:
         """post: _ == self.n"""
         self.n -= k
         return self.n
-
 ## check: an argument breaks its invariant | f(Acc(0), 1)
 class Acc:
     """inv: self.n >= 0"""
@@ -290,7 +254,6 @@ def f(a: Acc, k: int) -> int:
     """post: _ == k"""
     a.n -= k
     return k
-
 ## check: an item breaks its invariant | f([Acc(0)])
 class Acc:
     """inv: self.n >= 0"""
@@ -300,7 +263,6 @@ def f(a: list[Acc]) -> int:
     post: _ == 1"""
     a[0].n = -1
     return 1
-
 ## check: a part of an object breaks its invariant | f(Account(Acc(0)))
 from dataclasses import dataclass
 @dataclass
@@ -314,7 +276,6 @@ def f(a: Account) -> int:
     """post: _ == 1"""
     a.acc.n = -1
     return 1
-
 ## check Sub.take: the invariant of a base | Sub.take(Sub(0), 3)
 class Base:
     """inv: self.n >= 0"""
@@ -324,7 +285,6 @@ class Sub(Base):
         """post: _ == k"""
         self.n -= k
         return k
-
 ## check: an invariant that raises after the call | f(Half(1))
 from dataclasses import dataclass
 @dataclass
@@ -335,7 +295,6 @@ def f(h: Half) -> int:
     """post: _ == 0"""
     h.n = 0
     return 0
-
 ## check Acc.add: a method that keeps its invariant
 class Acc:
     """inv: self.n >= 0"""

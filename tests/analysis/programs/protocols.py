@@ -15,7 +15,6 @@ class Odd(Shape):
 def f(s: Shape, n: int) -> int:
     """post: _ >= 0"""
     return s.area(n)
-
 ## check: an abstract class with one good subclass
 from abc import ABC, abstractmethod
 class Shape(ABC):
@@ -26,7 +25,6 @@ class Square(Shape):
 def f(s: Square, n: int) -> int:
     """post: _ >= 0"""
     return s.area(n)
-
 ## check: a protocol and a wrong class | f(Bad(), 5)
 from typing import Protocol
 class Sized(Protocol):
@@ -37,7 +35,6 @@ def f(s: Bad, n: int) -> int:
     """pre: n > 0
     post: _ >= 0"""
     return s.size(n)
-
 ## check: values sent to a generator | f(7)
 def running():
     total = 0
@@ -47,7 +44,6 @@ def running():
 def f(x: int) -> int:
     """post: _ == x + 1"""
     g = running(); next(g); g.send(x); return g.send(2)
-
 ## check: sends add up
 def running():
     total = 0
@@ -57,7 +53,6 @@ def running():
 def f(x: int) -> int:
     """post: _ == x + 1"""
     g = running(); next(g); g.send(x); return g.send(1)
-
 ## check: the value of a finished generator | f(4)
 def inner(x):
     yield x
@@ -68,7 +63,6 @@ def outer(x):
 def f(x: int) -> int:
     """post: _ < 8 or x != 4"""
     return list(outer(x))[1]
-
 ## check: a generator is closed early | f(True)
 def steps(log):
     try:
@@ -83,7 +77,6 @@ def f(stop: bool) -> int:
     next(g)
     if stop: g.close()
     return len(log)
-
 ## check: throw into a generator | f(3)
 def catcher():
     try:
@@ -94,7 +87,6 @@ def f(x: int) -> int:
     """post: _ == 1"""
     g = catcher(); next(g)
     return g.throw(ValueError()) if x == 3 else 1
-
 ## raises KeyError: an exit that raises another error | f(0)
 class Changes:
     def __enter__(self): return self
@@ -104,7 +96,6 @@ class Changes:
 def f(x: int) -> int:
     with Changes():
         return 1 // x
-
 ## check: a sort key that counts its calls
 def f(xs: list[int]) -> bool:
     """pre: len(xs) <= 3
@@ -115,26 +106,22 @@ def f(xs: list[int]) -> bool:
         return x
     sorted(xs, key=key)
     return len(calls) == len(xs)
-
 ## check: a sort key that changes an item | f([[1], [2]])
 def f(xs: list[list[int]]) -> int:
     """pre: len(xs) == 2
     post: _ == len(xs[0]) + len(xs[1]) - 1 or len(xs[0]) > 2"""
     xs.sort(key=lambda one: (one.append(0), len(one))[1])
     return len(xs[0]) + len(xs[1])
-
 ## check: sorted is stable by key | f([(1, 2), (1, 1)])
 def f(xs: list[tuple[int, int]]) -> bool:
     """pre: len(xs) == 2
     post: _"""
     return sorted(xs, key=lambda p: p[0]) == sorted(xs)
-
 ## check: the maximum with a key takes the first | f([-1, 1])
 def f(xs: list[int]) -> int:
     """pre: len(xs) == 2
     post: _ >= 0 or max(xs) < 0"""
     return max(xs, key=abs)
-
 ## check: a comparison that changes its object | f(5)
 class Tricky:
     def __init__(self, n: int) -> None: self.n = n
@@ -146,7 +133,6 @@ def f(x: int) -> int:
     t = Tricky(x)
     t < Tricky(0)
     return t.n
-
 ## check: a property that rejects
 class Temp:
     def __init__(self) -> None: self._c = 0
@@ -160,7 +146,6 @@ def f(x: int) -> int:
     """raises: ValueError
     post: _ >= -273"""
     t = Temp(); t.c = x; return t.c
-
 ## check: a property that rejects too little | f(-273)
 class Temp:
     def __init__(self) -> None: self._c = 0
@@ -174,7 +159,6 @@ def f(x: int) -> int:
     """raises: ValueError
     post: _ > -273"""
     t = Temp(); t.c = x; return t.c
-
 ## unstable check: a cached property of a shared object
 from functools import cached_property
 class Config:
@@ -184,7 +168,6 @@ config = Config()
 def f(x: int) -> bool:
     """post: _"""
     config.seen.append(x); return len(config.seen) < 500
-
 ## check: a cached property is computed once
 from functools import cached_property
 class Box:
@@ -194,7 +177,6 @@ class Box:
 def f(x: int) -> int:
     """post: _ == 2 * x"""
     b = Box(x); b.double; b.n = 0; return b.double
-
 ## check: a class body with a loop | f(2)
 class Table:
     values = []
@@ -203,7 +185,6 @@ def f(i: int) -> int:
     """pre: 0 <= i < 4
     post: _ != 4"""
     return Table.values[i]
-
 ## check: a class body does not see itself in a comprehension
 class Table:
     n = 3
@@ -212,7 +193,6 @@ def f(i: int) -> int:
     """pre: 0 <= i < 3
     post: _ <= 4"""
     return Table.squares[i]
-
 ## check: recursion through an argument | f(3)
 def walk(n, visit):
     visit(n)
@@ -223,7 +203,6 @@ def f(n: int) -> int:
     total = []
     walk(n, total.append)
     return sum(total)
-
 ## check: a list that grows while it is read | f([1])
 def f(xs: list[int]) -> int:
     """pre: len(xs) <= 2
@@ -234,14 +213,12 @@ def f(xs: list[int]) -> int:
         if n == 1 and x == 1: xs.extend([2, 2])
         if n > 5: break
     return n
-
 ## raises RuntimeError: a dict that grows while it is read | f({1: 1})
 def f(d: dict[int, int]) -> int:
     for key in d:
         d[key + 1000003] = 0
         if len(d) > 5: break
     return len(d)
-
 ## check: re-entrancy of a method | f(1)
 class Account:
     def __init__(self) -> None: self.n = 10; self.listeners = []
@@ -259,7 +236,6 @@ def f(x: int) -> int:
         a.listeners.append(again)
     a.take(7)
     return a.n
-
 ## check: the last name of an exception is gone | f(0)
 def f(x: int) -> int:
     """post: True"""
@@ -269,7 +245,6 @@ def f(x: int) -> int:
     except ZeroDivisionError as error:
         pass
     return error
-
 ## check: equality without a hash | f(1)
 class Point:
     def __init__(self, x: int) -> None: self.x = x
@@ -277,7 +252,6 @@ class Point:
 def f(x: int) -> bool:
     """post: True"""
     return Point(x) in {Point(1)}
-
 ## check: __bool__ and __len__ | f(0)
 class Bag:
     def __init__(self, n: int) -> None: self.n = n
@@ -285,7 +259,6 @@ class Bag:
 def f(x: int) -> bool:
     """post: _"""
     return bool(Bag(x))
-
 ## raises ValueError: a negative length | f(-1)
 class Bag:
     def __init__(self, n: int) -> None: self.n = n
@@ -293,14 +266,12 @@ class Bag:
 def f(x: int) -> int:
     if abs(x) > 1000: return 0
     return len(Bag(x))
-
 ## check: __contains__ decides | f(13)
 class Lucky:
     def __contains__(self, x: int) -> bool: return x != 13
 def f(x: int) -> bool:
     """post: _"""
     return x in Lucky()
-
 ## check: reversed operands | f(2)
 class Sub:
     def __init__(self, n: int) -> None: self.n = n
@@ -308,17 +279,14 @@ class Sub:
 def f(x: int) -> int:
     """post: _ != 3"""
     return x - Sub(5)
-
 ## pair: += on a list and + | a([0])
 def a(xs: list[int]) -> list[int]:
     xs += [1]; return xs
 def b(xs: list[int]) -> list[int]:
     xs = xs + [1]; return xs
-
 ## pair: a generator and a list inside
 def a(x: int) -> int: return sum(k for k in (x, 1, 2))
 def b(x: int) -> int: return sum([x, 1, 2])
-
 ## pair: late binding in lambdas | a(1)
 def a(x: int) -> int:
     fs = [lambda: i * x for i in range(3)]
@@ -326,7 +294,6 @@ def a(x: int) -> int:
 def b(x: int) -> int:
     fs = [lambda i=i: i * x for i in range(3)]
     return fs[0]()
-
 ## pair: a loop with else | a(3)
 def a(x: int) -> int:
     for i in range(4):
@@ -340,17 +307,14 @@ def b(x: int) -> int:
     else:
         return -1
     return i
-
 ## pair: chained comparison evaluates once
 def a(x: int) -> bool: return 0 < x < 10
 def b(x: int) -> bool: return 0 < x and x < 10
-
 ## check: an unbound local | f(0)
 def f(x: int) -> int:
     """post: True"""
     if x: y = 1
     return y
-
 ## check: nonlocal state in a closure | f(3)
 def make():
     n = 0
@@ -362,7 +326,6 @@ def make():
 def f(x: int) -> int:
     """post: _ == x"""
     step = make(); step(x); return step(0) if x != 3 else step(1)
-
 ## unstable check: an object with __call__ that remembers
 class Counter:
     def __init__(self) -> None: self.n = 0
@@ -373,7 +336,6 @@ count = Counter()
 def f(x: int) -> bool:
     """post: _"""
     return count() < 500
-
 ## unstable check: a closure in a module name
 def make():
     seen = []
@@ -385,14 +347,12 @@ step = make()
 def f(x: int) -> bool:
     """post: _"""
     return step(x) < 500
-
 ## unstable check: a chain that is used up
 from itertools import chain
 numbers = chain(range(499), [-1])
 def f(x: int) -> bool:
     """post: _"""
     return next(numbers, 0) >= 0
-
 ## unstable check: a defaultdict in a class
 from collections import defaultdict
 class Hits:
@@ -400,14 +360,12 @@ class Hits:
 def f(x: int) -> bool:
     """post: _"""
     Hits.seen["n"] += 1; return Hits.seen["n"] < 500
-
 ## unstable check: a singledispatch function with a hidden list
 from functools import reduce
 hidden = (lambda xs: lambda x: (xs.append(x), len(xs))[1])([])
 def f(x: int) -> bool:
     """post: _"""
     return reduce(lambda a, b: hidden(b), [x, x]) < 500
-
 ## check: weak and strong | f(2)
 class Node:
     def __init__(self, n: int) -> None: self.n = n
@@ -417,7 +375,6 @@ def f(x: int) -> int:
     other = node
     del node
     return other.n * 2
-
 ## check: a match on classes | f(Circle(-1))
 from dataclasses import dataclass
 @dataclass
@@ -431,7 +388,6 @@ def f(s: Circle | Square) -> int:
         case Circle(r=r): return r
         case Square(a=a): return a * a
     return 0
-
 ## check: a walrus leaks from a comprehension | f([3])
 def f(xs: list[int]) -> int:
     """pre: len(xs) == 1
@@ -439,7 +395,6 @@ def f(xs: list[int]) -> int:
     y = 0
     [y := x + 1 for x in xs]
     return y
-
 ## check: a namedtuple replaced | f(Row(1, 2))
 from typing import NamedTuple
 class Row(NamedTuple):
@@ -449,7 +404,6 @@ def f(r: Row) -> int:
     """post: _ != 4"""
     s = r._replace(a=r.b)
     return s.a + s.b
-
 ## check: super in two bases | f(1)
 class A:
     def go(self, n: int) -> int: return n
@@ -461,7 +415,6 @@ class D(B, C): pass
 def f(x: int) -> int:
     """post: _ != 3"""
     return D().go(x)
-
 ## check: the order of class attributes and instances | f(2)
 class Shared:
     items = ()

@@ -36,24 +36,6 @@ def left_open(*others: str) -> tuple[str, ...]:
     return (*others, *OPEN)
 
 
-def check(name: str, code: str, *right: str, error_type: str | None = None) -> Program:
-    """A row of symbolic_check; the function is `f`."""
-    expected = {"error_type": error_type} if error_type else None
-    return _program(name, code, *right, expected=expected, function_name="f")
-
-
-def search(name: str, exception_type: str, code: str, *right: str, error_type: str | None = None) -> Program:
-    """A row of find_path_to_exception; the function is `f`."""
-    expected = {"error_type": error_type} if error_type else None
-    return _program(name, code, *right, expected=expected, function_name="f", exception_type=exception_type)
-
-
-def pair(name: str, code: str, *right: str, error_type: str | None = None) -> Program:
-    """A row of compare_functions; the functions are `a` and `b`."""
-    expected = {"error_type": error_type} if error_type else None
-    return _program(name, code, *right, expected=expected, function_a="a", function_b="b")
-
-
 def branches(name: str, code: str, *right: str, symbolic: bool = True, **expected: Any) -> Program:
     """A row of analyze_branches; the function is `f`."""
     return _program(name, code, *right, expected=expected, function_name="f", symbolic_reachability=symbolic)
@@ -67,7 +49,7 @@ def complexity(number: int, name: str, body: str) -> Program:
 
 _FOUND = {"check": "counterexample", "raises": "found", "pair": "different"}
 _CLAIMED = {"check": "verified", "raises": "unreachable", "pair": "equivalent"}
-_TOOLS = {"check": "symbolic_check", "raises": "find_path_to_exception", "pair": "compare_functions"}
+TOOLS = {"check": "symbolic_check", "raises": "find_path_to_exception", "pair": "compare_functions"}
 
 
 def read_programs(text: str) -> dict[str, list[Program]]:
@@ -75,21 +57,30 @@ def read_programs(text: str) -> dict[str, list[Program]]:
 
     A line `## check: NAME | CALL` begins a program for symbolic_check. The call violates its contract; without a call,
     the contract holds. `## raises ERROR: …` is the same for find_path_to_exception, and `## pair: …` for
-    compare_functions. `## unstable check: …` begins a program about which nothing can be said, and `## shared check: …`
-    one that only a shared object refutes, which no answer reports. `## check C.m: …` is about a method.
+    compare_functions. `## check C.m: …` is about a method. A word before these says more:
+
+    - `decided`: the engine is known to decide, so no undecided status is right.
+    - `unstable`: nothing can be said. `unknown` is the same, where the engine always knows that.
+    - `shared`: only a shared object refutes the claim, which no answer reports.
+    - `refused ERROR`: the answer is an error of this type.
     """
-    found: dict[str, list[Program]] = {tool: [] for tool in _TOOLS.values()}
+    found: dict[str, list[Program]] = {tool: [] for tool in TOOLS.values()}
     for block in text.split("\n## ")[1:]:
         header, code = block.split("\n", 1)
         title, _, witness = header.partition(" | ")
         kind, _, name = title.partition(": ")
-        is_open = kind.startswith(("unstable ", "shared "))
-        word, _, detail = (kind.partition(" ")[2] if is_open else kind).partition(" ")
-        statuses = set() if is_open else {_FOUND[word] if witness else _CLAIMED[word]}
+        *before, word = kind.split()[: None if kind.split()[-1] in TOOLS else -1]
+        detail = kind.split()[-1] if kind.split()[-1] not in TOOLS else ""
+        status = _FOUND[word] if witness else _CLAIMED[word]
+        right = {
+            "decided": frozenset({status}),
+            "unknown": frozenset({"unknown"}),
+            "refused": frozenset({"error"}),
+            **dict.fromkeys(("unstable", "shared"), OPEN),
+        }.get(before[0] if before else "", OPEN | {status})
         arguments = {"function_a": "a", "function_b": "b"} if word == "pair" else {"function_name": "f"}
         if detail:
             arguments["exception_type" if word == "raises" else "function_name"] = detail
-        found[_TOOLS[word]].append(
-            Program(name, code.strip() + "\n", OPEN | statuses, arguments, witness=witness or None)
-        )
+        expected = {"error_type": before[1]} if before[:1] == ["refused"] else {}
+        found[TOOLS[word]].append(Program(name, code.strip() + "\n", right, arguments, witness or None, expected))
     return found

@@ -12,7 +12,6 @@ class Counter:
 def f(c: Counter) -> int:
     """post: _ == 0"""
     return c.count
-
 ## unstable check: a balance that a constructor clamps and a method changes
 class Account:
     def __init__(self, balance: int) -> None:
@@ -22,7 +21,6 @@ class Account:
 def f(a: Account) -> bool:
     """post: _"""
     return a.balance >= 0
-
 ## unstable raises ValueError: a list that a method fills
 class Stack:
     def __init__(self, size: int) -> None:
@@ -34,7 +32,6 @@ def f(s: Stack) -> int:
     if len(s.items) > 2:
         raise ValueError
     return s.size
-
 ## unstable raises ValueError: a range with a check that can be avoided later
 from dataclasses import dataclass
 @dataclass
@@ -48,7 +45,6 @@ def f(r: Range) -> int:
     if r.high < r.low:
         raise ValueError
     return r.high - r.low
-
 ## unstable raises ValueError: a class attribute that a class method changes
 class Switch:
     on = False
@@ -59,7 +55,6 @@ def f(x: int) -> int:
     if Switch.on:
         raise ValueError
     return x
-
 ## check: a constructor that only stores
 class Box:
     def __init__(self, value: int) -> None:
@@ -69,7 +64,6 @@ class Box:
 def f(b: Box) -> bool:
     """post: _"""
     return b.value == b.value
-
 ## check: a constructor that only stores, with a violation | f(Box(3))
 class Box:
     def __init__(self, value: int) -> None:
@@ -77,7 +71,6 @@ class Box:
 def f(b: Box) -> bool:
     """post: _"""
     return b.value != 3
-
 ## check: an immutable range
 from dataclasses import dataclass
 @dataclass(frozen=True)
@@ -90,7 +83,6 @@ class Range:
 def f(r: Range) -> bool:
     """post: _"""
     return r.low <= r.high
-
 ## unstable raises ValueError: a registry that another function fills
 registry: dict[str, int] = {}
 def register(name: str, value: int) -> None:
@@ -99,7 +91,6 @@ def f(name: str) -> int:
     if name in registry:
         raise ValueError
     return 0
-
 ## unstable raises ValueError: a switch that another function turns
 on = False
 def turn() -> None:
@@ -109,7 +100,6 @@ def f(x: int) -> int:
     if on:
         raise ValueError
     return x
-
 ## raises ValueError: a module name that another function uses as a local name
 limits = (1, 2)
 def read(x: int) -> int:
@@ -120,13 +110,11 @@ def f(x: int) -> int:
     if len(limits) > 2:
         raise ValueError
     return x
-
 ## unstable check: one list for two parameters
 def f(x: list[int], y: list[int]) -> int:
     """post: _ == len(__old__.x)"""
     y.append(1)
     return len(x)
-
 ## unstable check: one object for two parameters
 class Value:
     def __init__(self, x: int) -> None:
@@ -134,7 +122,6 @@ class Value:
 def f(a: Value, b: Value) -> bool:
     """post: not _"""
     return a is b
-
 ## unstable raises ValueError: one instance for two parameters
 from dataclasses import dataclass
 @dataclass
@@ -146,7 +133,6 @@ def f(p: Cell, q: Cell) -> int:
     if p.value != before:
         raise ValueError
     return 0
-
 ## unstable raises ValueError: one row twice
 def f(rows: list[list[int]]) -> int:
     if len(rows) == 2:
@@ -155,7 +141,6 @@ def f(rows: list[list[int]]) -> int:
         if len(rows[0]) != count:
             raise ValueError
     return 0
-
 ## unstable pair: one list for two parameters
 def a(x: list[int], y: list[int]) -> int:
     count = len(x)
@@ -164,7 +149,6 @@ def a(x: list[int], y: list[int]) -> int:
 def b(x: list[int], y: list[int]) -> int:
     y.append(1)
     return len(x)
-
 ## check: bits that no flag has | f(Right(8))
 from enum import IntFlag
 class Right(IntFlag):
@@ -174,7 +158,6 @@ class Right(IntFlag):
 def f(r: Right) -> int:
     """post: 0 <= _ < 8"""
     return r.value
-
 ## check: the sum of a chain of objects | f(Link(900719))
 class Link:
     def __init__(self, value: int, after: "Link | None" = None) -> None:
@@ -183,7 +166,6 @@ class Link:
 def f(one: Link) -> int:
     """post: _ < 900719"""
     return one.value + (f(one.after) if one.after else 0)
-
 ## raises ValueError: a value in a tree | f(Node(5))
 from dataclasses import dataclass
 from typing import Optional

@@ -6,7 +6,7 @@ comprehension or the guard of a case. Loops over iterables and cases without a g
 
 import ast
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from inspect import BoundArguments
 from types import FunctionType
@@ -17,8 +17,7 @@ from quilt_mcp.analysis.engine.source_text import shorten, write_call
 from quilt_mcp.analysis.engine.subjects import Subject, find_subject
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
 from quilt_mcp.analysis.gate.loading import guard_attributes
-from quilt_mcp.analysis.gate.project import FILE_NAME
-from quilt_mcp.analysis.messages import Request
+from quilt_mcp.analysis.messages import FILE_NAME, Request
 
 if TYPE_CHECKING:  # results imports pydantic, which the sandbox does not load
     from quilt_mcp.analysis.results import Branch, BranchesResult
@@ -52,18 +51,13 @@ def find_unreachable_lines(function: ast.FunctionDef) -> list[int]:
     """Return the lines of the statements after a return, raise, break or continue in the same block, sorted."""
     lines: set[int] = set()
     for node in ast.walk(function):
-        for block in _find_blocks(node):
+        for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+            if not isinstance(block, list):
+                continue  # of an expression
             leaving = next((at for at, one in enumerate(block) if isinstance(one, _LEAVES)), len(block))
             for statement in block[leaving + 1 :]:
                 lines.update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
     return sorted(lines)
-
-
-def _find_blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(node, name, None)
-        if isinstance(block, list):
-            yield block
 
 
 _MARK = "_branch_taken"
@@ -91,16 +85,14 @@ def _explore(task: Task, subject: Subject, report: "BranchReport") -> "BranchesR
 
     def note(arguments: BoundArguments, judgement: Judgement) -> None:
         taken = judgement.kind
-        if isinstance(taken, frozenset) and report.add(taken, write_call(subject, arguments, task.names)):
+        if isinstance(taken, frozenset) and report.add(taken, write_call(subject, arguments, task.loaded.names)):
             task.report(report.describe_symbolic(task, Exploration()))
 
-    task.report(report.describe_symbolic(task, Exploration()))
-    marked_subject = replace(subject, function=marked.function)
     explored = task.explore(
-        marked_subject,
+        replace(subject, function=marked.function),
         judge,
+        lambda found: report.describe_symbolic(task, found),
         on_judgement=note,
-        on_progress=lambda found: task.report(report.describe_symbolic(task, found)),
         enough=report.has_all_examples,
     )
     return report.describe_symbolic(task, explored)
@@ -108,16 +100,11 @@ def _explore(task: Task, subject: Subject, report: "BranchReport") -> "BranchesR
 
 @dataclass(slots=True)
 class BranchReport:
-    """The branches of a function, and the outcomes that calls have reached.
+    """The branches of a function, and the outcomes that calls have reached."""
 
-    Attributes:
-        function: its syntax tree, with the line numbers of the submitted code.
-        tests: the tests of its branches, in the order of `find_tests`.
-        examples: for the number of a branch and an outcome, a call that reaches it.
-    """
-
-    function: ast.FunctionDef
-    tests: list[ast.expr]
+    function: ast.FunctionDef  # its syntax tree, with the line numbers of the submitted code
+    tests: list[ast.expr]  # the tests of its branches, in the order of `find_tests`
+    # for the number of a branch and an outcome, a call that reaches it
     examples: dict[tuple[int, bool], str] = field(default_factory=dict)
 
     def add(self, taken: frozenset[tuple[int, bool]], call: str) -> bool:
@@ -214,15 +201,11 @@ def find_tests(function: ast.FunctionDef) -> list[ast.expr]:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A function that records the outcomes of its branches.
+    """A function that records the outcomes of its branches."""
 
-    Attributes:
-        function: the function. It replaces the original in its module, so that recursive calls are recorded too.
-        taken: the recorded outcomes: the number of the branch, and whether the test was true.
-    """
-
+    # the function. It replaces the original in its module, so that recursive calls are recorded too.
     function: Callable[..., object]
-    taken: set[tuple[int, bool]]
+    taken: set[tuple[int, bool]]  # the recorded outcomes: the number of the branch, and whether the test was true
 
     @classmethod
     def create(cls, task: Task, subject: Subject) -> "Marked":

@@ -1,15 +1,25 @@
-"""Concrete arguments for a function: boundary values, random values of the types, and variations of known arguments."""
+"""Concrete arguments: boundary values, random values of the types, variations, and arguments that share an object.
 
+All arguments are made of separate objects, because a test writes them as separate values. Only `share` gives one object
+twice, wherever two parts of the arguments have the same declared type.
+"""
+
+import copy
 import dataclasses
 import math
+import operator
 import types
 import typing
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
 from inspect import BoundArguments, Parameter, Signature
+from itertools import permutations
 from random import Random
 from typing import Any, Union
 
 from quilt_mcp.analysis.engine.domains import Annotation, Domains, Maker, Unusable, combine, copy_again, create
+from quilt_mcp.analysis.engine.exploration import read_attributes
 from quilt_mcp.analysis.engine.scalars import STRIDE, Drawer, Literals
 from quilt_mcp.analysis.messages import MODULE_NAME
 
@@ -21,13 +31,7 @@ _COMBINATIONS = 160
 
 
 class Candidates:
-    """Makes arguments for a signature. The same seed gives the same arguments.
-
-    Args:
-        signature: with resolved annotations.
-        literals: the constants of the program.
-        seed: of the random values.
-    """
+    """Makes arguments for a signature with resolved annotations. The same seed gives the same arguments."""
 
     def __init__(self, signature: Signature, literals: Literals, seed: int) -> None:
         self._signature = signature
@@ -53,10 +57,8 @@ class Candidates:
         known = [one for one in self._found.values() if one]
         if len(known) < len(self._found) or not all(one.complete for one in known):
             return None
-        if math.prod(len(one.boundaries) for one in known) > limit:
-            return None
-        rows = [one.boundaries for one in known]
-        return list(self._make_each(_multiply_all(rows)))
+        count = math.prod(len(one.boundaries) for one in known)
+        return list(self._make_each(combine([one.boundaries for one in known], count))) if count <= limit else None
 
     def make_boundaries(self) -> Iterator[BoundArguments]:
         """Yield combinations of boundary values, and arguments without those that have a default value."""
@@ -86,7 +88,9 @@ class Candidates:
         first, *others = values or [""]
         if others and not self._drawer.pick(15, 85):  # equal arguments of equal types
             equal = [one for one in others if self._annotation(one) == self._annotation(first)]
-            values |= {one: values[first] for one in equal if _is_plain(values[first])}
+            values |= {
+                one: values[first] for one in equal if isinstance(values[first], int | float | str | bytes | None)
+            }
         return self._bind(values)
 
     def vary(self, arguments: BoundArguments) -> BoundArguments | None:
@@ -121,17 +125,20 @@ class Candidates:
         if origin in {Union, types.UnionType}:
             fitting = [one for one in inner if (typing.get_origin(one) or one) is type(value)]
             return self._vary(fitting[0], value) if fitting else self._redraw(annotation)
-        if (variation := self._variations().get(annotation)) and type(value) is annotation:
-            return variation(value)
+        variations: dict[type, Callable[[Any], object]] = {
+            int: self._vary_integer,
+            float: self._vary_float,
+            str: self._vary_text,
+            bool: operator.not_,
+        }
+        if type(value) is annotation and type(value) in variations:
+            return variations[type(value)](value)
         if isinstance(annotation, type) and annotation.__module__ == MODULE_NAME and dataclasses.is_dataclass(value):
             return self._vary_instance(value)
         if origin in {list, tuple, set, frozenset} and type(value) is origin:
             element = None if origin is tuple and inner[-1] is not Ellipsis else inner[0]
             return self._vary_container(origin, element, inner, value)
         return self._redraw(annotation)
-
-    def _variations(self) -> dict[object, Callable[[Any], object]]:
-        return {int: self._vary_integer, float: self._vary_float, str: self._vary_text, bool: lambda one: not one}
 
     def _redraw(self, annotation: Annotation) -> object:
         domain = self._domains.find(annotation)
@@ -199,23 +206,12 @@ class Candidates:
 
 def find_annotation(parameter: Parameter) -> Annotation:
     """Return the type of a parameter's value, which is a tuple or dict for a variadic parameter."""
+    known = Any if parameter.annotation is Parameter.empty else parameter.annotation
     if parameter.kind is Parameter.VAR_POSITIONAL:
-        return tuple[_known(parameter), ...]  # type: ignore[misc] # a type that is computed
+        return tuple[known, ...]  # type: ignore[valid-type] # a type that is computed
     if parameter.kind is Parameter.VAR_KEYWORD:
-        return dict[typing.Literal["a", "b", "key"], _known(parameter)]  # type: ignore[misc] # the same
+        return dict[typing.Literal["a", "b", "key"], known]  # type: ignore[valid-type] # the same
     return parameter.annotation
-
-
-def _known(parameter: Parameter) -> Annotation:
-    return Any if parameter.annotation is Parameter.empty else parameter.annotation
-
-
-def _multiply_all(rows: list[tuple[Maker, ...]]) -> Iterator[tuple[Maker, ...]]:
-    return combine(rows, math.prod(map(len, rows)))
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, int | float | str | bytes | None)
 
 
 def is_harmless(arguments: BoundArguments) -> bool:
@@ -245,3 +241,99 @@ def _is_below(limit: float, value: object, depth: int) -> bool:
     if depth and type(value).__module__ == MODULE_NAME:
         return _are_below(limit, getattr(value, "__dict__", {}).values(), depth - 1)
     return True
+
+
+SHARED = "the result is different if the same object is given twice"
+_CHANGEABLE = (list, dict, set, deque, bytearray)
+_PLAIN = (int, float, bool, str, bytes, None, type(None))
+_VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+_MOST_PARTS = 12
+UNKNOWN = ""
+"""The declared type of a part that has none: it can be the same object as any part of its class."""
+
+
+def has_only_plain_values(signature: Signature) -> bool:
+    """Return whether no argument can be or contain an object for which `share` yields something."""
+    return all(
+        one.kind not in _VARIADIC and any(one.annotation is plain for plain in _PLAIN)
+        for one in signature.parameters.values()
+    )
+
+
+def share(arguments: BoundArguments) -> Iterator[BoundArguments]:
+    """Yield copies of the arguments in which one object stands in two places of the same declared type.
+
+    A container of one object has it twice.
+    """
+    parameters = arguments.signature.parameters
+    parts: dict[int, tuple[object, str]] = {}
+    for name, value in arguments.arguments.items():
+        _collect(parameters[name].annotation, value, parts)
+    for (one, kind), (other, other_kind) in permutations(parts.values(), 2):
+        if type(one) is type(other) and (kind == other_kind or UNKNOWN in {kind, other_kind}):
+            memo: dict[int, object] = {}
+            memo[id(other)] = copy.deepcopy(one, memo)
+            values = {name: copy.deepcopy(value, memo) for name, value in arguments.arguments.items()}
+            yield BoundArguments(arguments.signature, values)
+    for name, value in arguments.arguments.items():
+        if isinstance(value, list | deque) and len(value) == 1 and has_identity(value[0]):
+            yield BoundArguments(arguments.signature, {**arguments.arguments, name: type(value)([value[0]] * 2)})
+
+
+def _collect(annotation: object, value: object, parts: dict[int, tuple[object, str]]) -> None:
+    """Add the objects in a value that have an identity, with their declared types. The annotation None is unknown."""
+    if typing.get_origin(annotation) in {Union, types.UnionType}:
+        fitting = [one for one in typing.get_args(annotation) if (typing.get_origin(one) or one) is type(value)]
+        annotation = fitting[0] if fitting else None
+    if id(value) in parts or len(parts) >= _MOST_PARTS:
+        return
+    if has_identity(value):
+        own = type(value).__module__ == MODULE_NAME
+        declared = (
+            f"{typing.get_origin(annotation) or annotation}{typing.get_args(annotation)}" if annotation else UNKNOWN
+        )
+        parts[id(value)] = (value, type(value).__qualname__ if own else declared)
+    for inner, one in _parts_of(annotation, value):
+        _collect(inner, one, parts)
+
+
+def _parts_of(annotation: object, value: object) -> Iterator[tuple[object, object]]:
+    """Yield what a value contains, each with its declared type; None if it has none."""
+    inner = typing.get_args(annotation)
+    if isinstance(value, dict):
+        yield from ((inner[1] if len(inner) > 1 else None, one) for one in value.values())
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        hints = typing.get_type_hints(type(value))
+        yield from ((hints.get(name), one) for name, one in zip(value._fields, value, strict=True))
+    elif isinstance(value, list | tuple | deque):
+        is_fixed = isinstance(value, tuple) and len(inner) == len(value) and inner[-1:] != (Ellipsis,)
+        yield from zip(inner if is_fixed else [inner[0] if inner else None] * len(value), value, strict=True)
+    elif type(value).__module__ == MODULE_NAME and not isinstance(value, Enum):
+        hints = typing.get_type_hints(type(value)) if dataclasses.is_dataclass(value) else {}
+        yield from ((hints.get(name), one) for name, one in read_attributes(value).items())
+
+
+def separate(arguments: BoundArguments) -> BoundArguments:
+    """Return the arguments without an object that occurs twice in them or their containers."""
+    seen: dict[int, object] = {}
+    values = {name: _separate(one, seen) for name, one in arguments.arguments.items()}
+    return BoundArguments(arguments.signature, values)
+
+
+def _separate(value: Any, seen: dict[int, object]) -> Any:
+    if type(value) in {list, tuple, deque}:
+        return type(value)([_separate(one, seen) for one in value])
+    if type(value) is dict:
+        return {key: _separate(one, seen) for key, one in value.items()}
+    if not has_identity(value):
+        return value
+    if id(value) in seen:
+        return copy.deepcopy(value)
+    seen[id(value)] = value
+    return value
+
+
+def has_identity(value: object) -> bool:
+    """Return whether code can tell this object from an equal one by changing it."""
+    own = type(value).__module__ == MODULE_NAME and not isinstance(value, Enum)
+    return own or isinstance(value, _CHANGEABLE)

@@ -9,16 +9,14 @@ import ast
 import decimal
 import random
 import re
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from inspect import BoundArguments, Parameter, Signature
 from itertools import combinations
-from random import Random
 from types import BuiltinMethodType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Literal
 
-from quilt_mcp.analysis.engine.crosshair import parse_contract
 from quilt_mcp.analysis.engine.exploration import (
     End,
     Exploration,
@@ -27,22 +25,27 @@ from quilt_mcp.analysis.engine.exploration import (
     Returned,
     Run,
     Undecided,
-    holds,
-    name_arguments,
+    read_attributes,
 )
-from quilt_mcp.analysis.engine.pytest_text import Difference, DifferenceKind, differ, has_own_classes, write_difference
 from quilt_mcp.analysis.engine.source_text import (
     NO_TEST,
-    Counterexample,
+    DifferenceKind,
     make_counterexample,
-    read_attributes,
+    write_difference,
     write_source,
 )
-from quilt_mcp.analysis.engine.states import CONSTRUCTORS, collect_classes
-from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject, find_subject
+from quilt_mcp.analysis.engine.stability import CONSTRUCTORS, collect_classes
+from quilt_mcp.analysis.engine.subjects import (
+    AnalysisRefused,
+    Subject,
+    find_subject,
+    holds,
+    name_arguments,
+    parse_contract,
+)
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
 from quilt_mcp.analysis.gate.loading import Loaded
-from quilt_mcp.analysis.messages import MODULE_NAME, Request
+from quilt_mcp.analysis.messages import MODULE_NAME, Counterexample, Request
 
 if TYPE_CHECKING:  # results imports pydantic, which the sandbox does not load
     from quilt_mcp.analysis.results import ComparisonResult
@@ -52,30 +55,10 @@ _EXACT = (int, bool, str, bytes, bytearray, range, slice, type(None))
 _CALLABLE = FunctionType | MethodType | BuiltinMethodType
 
 
-def is_equal(left: object, right: object) -> bool:
-    """Approximate `is_same_value` with few comparisons, so that the solver gets few queries.
-
-    Raises:
-        Undecided: the content of a type is not accessible.
-    """
-    if type(left) is not type(right) or left is right:
-        return left is right
-    if isinstance(left, float):
-        return bool(left == right or (left != left and right != right))  # noqa: PLR0124 - NaN differs from itself
-    if isinstance(left, BaseException) and isinstance(right, BaseException):
-        return bool(left.args == right.args) and is_equal(vars(left), vars(right))
-    if _is_compared_by_identity(left):
-        _require_own_type(left)
-        return is_equal(_read_attributes(left), _read_attributes(right))
-    same = bool(left == right)
-    return same and is_equal(_read_attributes(left), _read_attributes(right)) if _has_attributes(left) else same
-
-
 def is_same_value(left: object, right: object) -> bool:
     """Return whether two values have the same type and equal content. NaN is the same as NaN.
 
-    Raises:
-        Undecided: the content of a type, such as a function or an iterator, is not accessible.
+    `Undecided`: the content of a type, such as a function or an iterator, is not accessible.
     """
     if type(left) is not type(right) or left is right:
         return left is right
@@ -94,7 +77,7 @@ def _compare_object(left: object, right: object) -> bool:
         _require_own_type(left)
         return _has_same_attributes(left, right)
     equal = bool(left == right)
-    if _has_attributes(left) and _has_same_attributes(left, right) != equal:
+    if type(left).__module__ == MODULE_NAME and _has_same_attributes(left, right) != equal:
         raise Undecided  # the class defines an equality that ignores some of its content
     return equal
 
@@ -114,8 +97,8 @@ def _compare_content(left: object, right: object) -> bool | None:
 
 def _compare_containers(left: object, right: object) -> bool | None:
     if isinstance(left, dict) and isinstance(right, dict):
-        if isinstance(left, defaultdict) and isinstance(right, defaultdict):
-            _require_identical(left.default_factory, right.default_factory)
+        if getattr(left, "default_factory", None) is not getattr(right, "default_factory", None):  # of a defaultdict
+            raise Undecided
         if left.keys() != right.keys() or not _has_same_members(left, right):
             return False
         return all(is_same_value(one, right[key]) for key, one in left.items())
@@ -133,11 +116,6 @@ def _has_same_members(left: Iterable[object], right: Iterable[object]) -> bool:
     return all(type(one) is type(others[one]) for one in left)
 
 
-def _require_identical(left: object, right: object) -> None:
-    if left is not right:
-        raise Undecided
-
-
 def _require_own_type(value: object) -> None:
     """Raise `Undecided` if the analysed code does not define the type, because attributes may not show all content."""
     if type(value).__module__ != MODULE_NAME or isinstance(value, type):
@@ -149,24 +127,9 @@ def _is_compared_by_identity(value: object) -> bool:
     return comparison is object.__eq__
 
 
-def _has_attributes(value: object) -> bool:
-    return type(value).__module__ == MODULE_NAME
-
-
 def _has_same_attributes(left: object, right: object) -> bool:
-    mine, others = _read_attributes(left), _read_attributes(right)
+    mine, others = read_attributes(left), read_attributes(right)
     return mine.keys() == others.keys() and all(is_same_value(one, others[name]) for name, one in mine.items())
-
-
-def _read_attributes(value: object) -> dict[str, object]:
-    """Return the attributes in `__dict__` and in slots."""
-    found = dict(getattr(value, "__dict__", {}))
-    for base in type(value).__mro__:
-        names = base.__dict__.get("__slots__", ())
-        for name in (names,) if isinstance(names, str) else names:
-            if hasattr(value, name) and not name.startswith("__"):
-                found[name] = getattr(value, name)
-    return found
 
 
 def are_versions(old: Loaded | None, new: Loaded, first: Subject, second: Subject) -> bool:
@@ -212,8 +175,7 @@ def _refers_to_itself(tree: ast.Module, cls: type) -> bool:
 def move_object(arguments: BoundArguments, first: Subject) -> BoundArguments:
     """Return the arguments with an object of the old class, which has the attributes of the new one.
 
-    Raises:
-        Undecided: it is an object of a subclass.
+    `Undecided`: it is an object of a subclass.
     """
     name, value = next(iter(arguments.arguments.items()))
     if first.owner is None or type(value).__qualname__ != first.owner.__qualname__:
@@ -274,13 +236,11 @@ def compare_functions(request: Request, task: Task) -> "ComparisonResult":
     signatures = [signature, *_leave_out_defaults(first, second, signature)]
     explorations: list[Exploration] = []
     for number, each in enumerate(signatures):
-        task.report(_make_answer(task, subjects, [*explorations, Exploration()]))
-        subject = replace(first, signature=each)
         explored = task.explore(
-            subject,
+            replace(first, signature=each),
             judge,
+            lambda found: _make_answer(task, subjects, [*explorations, found]),
             share=1 / (len(signatures) - number),
-            on_progress=lambda found: task.report(_make_answer(task, subjects, [*explorations, found])),
         )
         explorations.append(explored)
         if explored.end is End.STOPPED:
@@ -324,13 +284,7 @@ def _is_same_default(left: object, right: object) -> bool:
 def _merge_signatures(first: Subject, second: Subject, *, moves: bool = False) -> Signature:
     """Return the signature of both functions. A parameter can be annotated in one of them only.
 
-    Args:
-        first: one function.
-        second: the other one.
-        moves: whether they are methods of two versions of a class. The objects are those of the second one then.
-
-    Raises:
-        AnalysisRefused: their parameters differ in name, kind or annotation.
+    `moves`: they are methods of two versions of a class. The objects are those of the second one then.
     """
     left, right = (list(subject.signature.parameters.values()) for subject in (first, second))
     if [(one.name, one.kind) for one in left] != [(one.name, one.kind) for one in right]:
@@ -367,7 +321,7 @@ def _is_same_outcome(run: Run, left: Returned | Raised, right: Returned | Raised
 def _is_same(run: Run, left: object, right: object) -> bool:
     if is_moved(left, right):
         left, right = read_attributes(left), read_attributes(right)
-    outcome = run.call(is_equal if run.symbolic else is_same_value, left, right)
+    outcome = run.call(is_same_value, left, right)
     if isinstance(outcome, Raised) or (not outcome.value and _contains_versions(left, right)):
         raise Undecided
     return bool(outcome.value)
@@ -422,24 +376,18 @@ def _describe_difference(
 ) -> Counterexample:
     first, second = judgement.outcomes
     names = [subject.name for subject in subjects]
-    results = [_describe(outcome, task.names) for outcome in (first, second)]
+    results = [_describe(outcome, task.loaded.names) for outcome in (first, second)]
     old_module = f"{task.module_name}_old" if task.loaded.old else None
     if old_module:
         names = ["old version", "new version"]
     same_outcome = judgement.kind == "arguments"
-    kind: DifferenceKind = "arguments" if same_outcome else _find_kind(first, second)
-    is_shown = True
-    if old_module and not same_outcome and (has_own_classes(first) or has_own_classes(second)):
-        kind, is_shown = "plain", differ(first, second)
-    difference = Difference(kind, old_module)
-    return make_counterexample(
-        subjects[0],
-        arguments,
-        task.names,
-        violation="the arguments end in different states" if same_outcome else "the outcomes differ",
-        actual_result="; ".join(f"{name} {result}" for name, result in zip(names, results, strict=True)),
-        test=write_difference(subjects, arguments, task.code, difference) if is_shown else None,
-    )
+    kind: DifferenceKind | None = "arguments" if same_outcome else _find_kind(first, second)
+    if old_module and not same_outcome and (_has_own_classes(first) or _has_own_classes(second)):
+        kind = _find_kind_of_texts(first, second)
+    violation = "the arguments end in different states" if same_outcome else "the outcomes differ"
+    actual = "; ".join(f"{name} {result}" for name, result in zip(names, results, strict=True))
+    test = write_difference(subjects, arguments, task.code, kind, old_module) if kind else None
+    return make_counterexample(subjects[0], arguments, task.loaded.names, violation, actual, test=test)
 
 
 def _find_kind(first: Returned | Raised, second: Returned | Raised) -> DifferenceKind:
@@ -448,8 +396,6 @@ def _find_kind(first: Returned | Raised, second: Returned | Raised) -> Differenc
         return "exception"
     left, right = first.value, second.value
     same_type = type(left) is type(right)
-    if same_type and isinstance(left, Random):
-        return "state"
     try:
         if not (same_type and type(left).__eq__ is object.__eq__) and left != right:
             return "value"
@@ -458,3 +404,32 @@ def _find_kind(first: Returned | Raised, second: Returned | Raised) -> Differenc
     except Exception:  # noqa: BLE001 - the comparison is analysed code
         return "repr"
     return "attributes" if same_type and hasattr(left, "__dict__") else "repr"
+
+
+def _find_kind_of_texts(first: Returned | Raised, second: Returned | Raised) -> DifferenceKind | None:
+    """Return what a test compares if the outcomes have classes of two modules; None if no text shows a difference."""
+    outcomes = (first, second)
+    try:
+        texts = [type(one.error).__qualname__ if isinstance(one, Raised) else repr(one.value) for one in outcomes]
+        if " at 0x" not in "".join(texts):
+            raises = any(isinstance(one, Raised) for one in outcomes)
+            return None if texts[0] == texts[1] else "text" if raises else "repr"
+        mine, others = (getattr(one.value, "__dict__", {}) if isinstance(one, Returned) else {} for one in outcomes)
+        return "attributes" if mine != others and not _is_own([mine, others]) else None
+    except Exception:  # noqa: BLE001 - the repr is analysed code
+        return None
+
+
+def _has_own_classes(outcome: Returned | Raised) -> bool:
+    try:
+        return _is_own(outcome.error if isinstance(outcome, Raised) else outcome.value)
+    except RecursionError:  # the value contains itself
+        return True
+
+
+def _is_own(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(_is_own(one) for pair in value.items() for one in pair)
+    if isinstance(value, list | tuple | set | frozenset) and type(value).__module__ != MODULE_NAME:
+        return any(map(_is_own, value))
+    return type(value).__module__ == MODULE_NAME

@@ -8,18 +8,28 @@ import time
 import types
 import typing
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from inspect import BoundArguments
 from itertools import chain
 from random import Random
-from typing import AnyStr, Union
+from typing import Any, Union
 
 from quilt_mcp.analysis.engine.candidates import Candidates, find_annotation, is_harmless
-from quilt_mcp.analysis.engine.causes import collect, note_exception
-from quilt_mcp.analysis.engine.domains import Annotation, Unusable, create
-from quilt_mcp.analysis.engine.exploration import End, Exploration, Judgement, Program, Undecided, Watch
-from quilt_mcp.analysis.engine.runs import ConcreteRun, Interrupted
+from quilt_mcp.analysis.engine.domains import Unusable, create
+from quilt_mcp.analysis.engine.exploration import (
+    ConcreteRun,
+    End,
+    Exploration,
+    Interrupted,
+    Judgement,
+    Program,
+    Undecided,
+    Watch,
+    collect,
+    note_exception,
+)
 from quilt_mcp.analysis.messages import MODULE_NAME
 
 _MOST_STEPS, _MOST_TRIES, _LONGEST = 60, 400, 0.1
@@ -31,12 +41,7 @@ _EXCEPTIONS = (Exception, ArithmeticError, LookupError, OSError, RuntimeError, T
 
 
 def simplify(arguments: BoundArguments, keeps: Callable[[BoundArguments], bool]) -> BoundArguments:
-    """Return the simplest arguments that were found in a short time.
-
-    Args:
-        arguments: the found arguments.
-        keeps: whether other arguments have the same judgement.
-    """
+    """Return the simplest arguments that `keeps`, the same judgement, holds for and that were found in a short time."""
     started, tries = time.process_time(), 0
     for _ in range(_MOST_STEPS):
         for simpler in _list_simpler(arguments):
@@ -58,7 +63,7 @@ def _list_simpler(arguments: BoundArguments) -> Iterator[BoundArguments]:
             yield BoundArguments(arguments.signature, {**values, name: simpler})
 
 
-def _simplify(annotation: Annotation, value: object) -> Iterator[object]:
+def _simplify(annotation: Any, value: Any) -> Iterator[Any]:
     """Yield simpler values of the type, the simplest ones first."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in {Union, types.UnionType}:
@@ -70,31 +75,15 @@ def _simplify(annotation: Annotation, value: object) -> Iterator[object]:
         yield from _simplify(annotation.__supertype__, value)
     elif isinstance(value, Exception) and type(value) is not annotation:
         yield from (cls() for cls in _EXCEPTIONS if cls is annotation)
-    elif type(value) is (origin or annotation):
-        yield from _simplify_exact(inner, value)
-
-
-def _simplify_exact(inner: tuple[Annotation, ...], value: object) -> Iterator[object]:
-    match value:
-        case bool():
-            return
-        case int():
-            yield from _simplify_integer(value)
-        case float():
-            known = (*_SMALL_FLOATS, float(round(value)) if abs(value) < 1 << 53 else value, float(f"{value:.3g}"))
-            yield from (one for one in known if _is_shorter(one, value))
-        case str() | bytes():
-            yield from _simplify_text(value)
-        case list() | set() | frozenset():
-            yield from _simplify_items(type(value), inner[0] if inner else None, value)
-        case tuple():
-            of_each = [inner[0]] * len(value) if inner[1:] == (...,) else inner
-            for at, one in enumerate(zip(of_each, value, strict=True) if len(of_each) == len(value) else ()):
-                yield from ((*value[:at], simpler, *value[at + 1 :]) for simpler in _simplify(*one))
-        case dict():
-            yield from _simplify_mapping(inner, value)
-        case _ if type(value).__module__ == MODULE_NAME and dataclasses.is_dataclass(value):
-            yield from _simplify_instance(value)
+    elif type(value) is not (origin or annotation) or isinstance(value, bool):
+        return
+    elif isinstance(value, int):
+        yield from _simplify_integer(value)
+    elif isinstance(value, float):
+        known = (*_SMALL_FLOATS, float(round(value)) if abs(value) < 1 << 53 else value, float(f"{value:.3g}"))
+        yield from (one for one in known if _is_shorter(one, value))
+    else:
+        yield from _simplify_parts(inner, value)
 
 
 def _simplify_integer(value: int) -> Iterator[int]:
@@ -114,58 +103,48 @@ def _is_shorter(one: float, value: float) -> bool:
     return (len(repr(one)), one < 0, abs(one)) < (len(repr(value)), value < 0, abs(value))
 
 
-def _simplify_text(value: str | bytes) -> Iterator[object]:
-    if isinstance(value, bytes):
-        yield from _shorten(value)
-        return
-    yield from _shorten(value)
-    yield from _simplify_letters(value)
+def _simplify_parts(inner: tuple[Any, ...], value: Any) -> Iterator[Any]:
+    """Yield values with fewer or simpler parts."""
+    match value:
+        case str():
+            yield from _change([*value], "".join, lambda _, one: _LETTERS.partition(one)[0])
+        case bytes():
+            yield from _change([*value], bytes, lambda *_: ())
+        case list() | set() | frozenset():
+            yield from _change([*value], type(value), lambda _, one: _simplify(inner[0], one) if inner else ())
+        case dict():
+            yield from _change([*value], lambda keys: {key: value[key] for key in keys}, lambda *_: ())
+            for key, one in [*value.items()][: _SINGLE if len(inner) > 1 else 0]:
+                yield from ({**value, key: simpler} for simpler in _simplify(inner[1], one))
+        case tuple():
+            of_each = [inner[0]] * len(value) if inner[1:] == (...,) else inner
+            if len(of_each) == len(value):
+                yield from _change([*value], tuple, lambda at, one: _simplify(of_each[at], one), shorten=False)
+        case _ if type(value).__module__ == MODULE_NAME and dataclasses.is_dataclass(value):
+            hints = typing.get_type_hints(type(value))
+            names = [one.name for one in dataclasses.fields(value) if one.init]
+            yield from _change(
+                [getattr(value, name) for name in names],
+                lambda values: create(type(value), names, *values),
+                lambda at, one: _simplify(hints[names[at]], one),
+                shorten=False,
+            )
 
 
-def _shorten(value: AnyStr) -> Iterator[AnyStr]:
-    half = len(value) // 2
-    yield from (one for one in (value[:0], value[:half], value[half:]) if len(one) < len(value))
-    for at in range(min(len(value), _SINGLE)):
-        yield value[:at] + value[at + 1 :]
-
-
-def _simplify_letters(value: str) -> Iterator[str]:
-    for at in range(min(len(value), _SINGLE)):
-        rank = _LETTERS.find(value[at])
-        for letter in _LETTERS[: rank if rank >= 0 else None]:
-            yield value[:at] + letter + value[at + 1 :]
-
-
-def _simplify_items(
-    kind: Callable[[list[object]], object], element: Annotation, value: Collection[object]
+def _change(
+    items: list[Any],
+    make: Callable[[list[Any]], object],
+    simplify_item: Callable[[int, Any], Iterable[Any]],
+    *,
+    shorten: bool = True,
 ) -> Iterator[object]:
-    items = list(value)
-    half = len(items) // 2
-    yield from (kind(one) for one in ([], items[:half], items[half:]) if len(one) < len(items))
-    for at in range(min(len(items), _SINGLE)):
-        yield kind([*items[:at], *items[at + 1 :]])
-    for at in range(min(len(items), _SINGLE)):
-        yield from (kind([*items[:at], simpler, *items[at + 1 :]]) for simpler in _simplify(element, items[at]))
-
-
-def _simplify_mapping(inner: tuple[Annotation, ...], value: dict[object, object]) -> Iterator[object]:
-    pairs = list(value.items())
-    for at in range(min(len(pairs), _SINGLE)):
-        yield dict([*pairs[:at], *pairs[at + 1 :]])
-    for key, one in pairs[: _SINGLE if len(inner) > 1 else 0]:
-        yield from ({**value, key: simpler} for simpler in _simplify(inner[1], one))
-
-
-def _simplify_instance(value: object) -> Iterator[object]:
-    cls = type(value)
-    hints = typing.get_type_hints(cls)
-    values = {one.name: getattr(value, one.name) for one in dataclasses.fields(cls) if one.init}  # type: ignore[arg-type] # it is a dataclass
-    for name, one in values.items():
-        for simpler in _simplify(hints[name], one):
-            try:
-                yield create(cls, list(values), *{**values, name: simpler}.values())
-            except Unusable:
-                continue
+    """Yield what is made of fewer items, or of a simpler one."""
+    half, first = len(items) // 2, range(min(len(items), _SINGLE))
+    fewer = [[], items[:half], items[half:], *([*items[:at], *items[at + 1 :]] for at in first)]
+    simpler = ([*items[:at], one, *items[at + 1 :]] for at in first for one in simplify_item(at, items[at]))
+    for one in chain((one for one in fewer if shorten and len(one) < len(items)), simpler):
+        with suppress(Unusable):
+            yield make(one)
 
 
 LONGEST_RUN = 0.25
@@ -182,32 +161,20 @@ _MIXED = 0.3  # the share of those that are made from two arguments, if there ar
 
 @dataclass(slots=True)
 class ConcreteSearch:
-    """A search for arguments with a judgement that stops the exploration.
+    """A search for arguments with a judgement that stops the exploration."""
 
-    Attributes:
-        program: runs the analysed code and judges the run.
-        candidates: makes arguments.
-        watch: the callbacks of the search.
-        found: the exploration. The search counts its runs there.
-        random: decides which arguments are varied.
-        before: the fingerprint before the search.
-        kinds: the kinds of the judgements.
-        corpus: arguments that have reached new lines or new judgements, and those of symbolic paths. Besides, the
-            search keeps the last arguments that meet the preconditions.
-        doubtful: whether a run was undecided or took too long.
-        simplifies: whether the found arguments are made simpler.
-    """
-
-    program: Program
-    candidates: Candidates
-    watch: Watch
-    found: Exploration
-    random: Random
-    before: Hashable
-    kinds: set[Hashable] = field(default_factory=set)
+    program: Program  # runs the analysed code and judges the run
+    candidates: Candidates  # makes arguments
+    watch: Watch  # the callbacks of the search
+    found: Exploration  # the exploration. The search counts its runs there.
+    random: Random  # decides which arguments are varied
+    before: Hashable  # the fingerprint before the search
+    kinds: set[Hashable] = field(default_factory=set)  # the kinds of the judgements
+    # arguments that have reached new lines or new judgements, and those of symbolic paths. Besides, the search keeps
+    # the last arguments that meet the preconditions.
     corpus: list[BoundArguments] = field(default_factory=list)
-    doubtful: bool = False
-    simplifies: bool = True
+    doubtful: bool = False  # whether a run was undecided or took too long
+    simplifies: bool = True  # whether the found arguments are made simpler
     _reached: set[object] = field(default_factory=set)
     _inside: deque[BoundArguments] = field(default_factory=lambda: deque(maxlen=_INSIDE))
     _outside: bool = False
@@ -219,10 +186,7 @@ class ConcreteSearch:
 
         A run that the deadline interrupts is repeated first in the next call.
 
-        Args:
-            arguments: of the runs.
-            deadline: by `time.perf_counter`.
-            longest: seconds of CPU time after which a run is interrupted.
+        `longest` is the CPU time after which a run is interrupted.
         """
         for one in chain(self._cut[:], arguments):
             if time.perf_counter() > deadline:
@@ -346,12 +310,7 @@ class ConcreteSearch:
             self.corpus.append(arguments)
 
     def draw(self, count: int, *, harmless: bool) -> Iterator[BoundArguments]:
-        """Yield random arguments and variations of the corpus.
-
-        Args:
-            count: how many.
-            harmless: whether to leave out large numbers.
-        """
+        """Yield random arguments and variations of the corpus, if `harmless` without large numbers."""
         for _ in range(count):
             drawn = self._vary() if self.corpus and self.random.random() < _VARIED else self.candidates.draw()
             if drawn is not None and (not harmless or is_harmless(drawn)):

@@ -21,7 +21,6 @@ from time import perf_counter
 from typing import Any
 
 from crosshair import core, statespace, type_repo
-from crosshair.condition_parser import Pep316Parser
 from crosshair.copyext import CopyMode, deepcopyext
 from crosshair.core import ExceptionFilter, ExplorationResult, PathOutcome, deep_realize, explore_loop, gen_args
 from crosshair.core_and_libs import (
@@ -29,18 +28,16 @@ from crosshair.core_and_libs import (
     ResumedTracing,  # importing it registers the models of the library types
 )
 from crosshair.enforce import EnforcedConditions
-from crosshair.fnutil import FunctionInfo, resolve_signature
 from crosshair.libimpl import builtinslib, relib
 from crosshair.options import DEFAULT_OPTIONS, AnalysisKind, AnalysisOptionSet
 from crosshair.statespace import CallAnalysis, RootNode, StateSpace, VerificationStatus
-from crosshair.util import AttributeHolder, CrossHairInternal, NotDeterministic, UnexploredPath
+from crosshair.util import CrossHairInternal, NotDeterministic, UnexploredPath
 from z3 import Z3Exception  # type: ignore[import-untyped] # z3 ships no type information
 
-from quilt_mcp.analysis.engine.causes import collect, note_exception, note_operation
+from quilt_mcp.analysis.engine.candidates import SHARED, separate
 from quilt_mcp.analysis.engine.exploration import (
     Budget,
-    Clause,
-    Contract,
+    ConcreteRun,
     End,
     Exploration,
     NoArguments,
@@ -49,9 +46,10 @@ from quilt_mcp.analysis.engine.exploration import (
     Returned,
     Undecided,
     Watch,
+    collect,
+    note_exception,
+    note_operation,
 )
-from quilt_mcp.analysis.engine.runs import ConcreteRun
-from quilt_mcp.analysis.engine.sharing import SHARED, separate
 from quilt_mcp.analysis.messages import MODULE_NAME
 from quilt_mcp.analysis.policy import ALLOWED_MODULES
 
@@ -60,11 +58,10 @@ _PLAIN = (int, float, bool, str, bytes, type(None))
 _HELD_FUNCTIONS: tuple[Callable[..., object], ...] = (
     *(re.Pattern.search, re.Pattern.split, re.Pattern.sub, re.Pattern.subn),
     *(re.Pattern.findall, re.Pattern.finditer),
-    *(format, ascii, hash, str.format, str.format_map, str.__mod__),
+    *(chr, format, ascii, hash, str.format, str.format_map, str.__mod__),
     *(json.dumps, json.loads, json.JSONEncoder.encode, json.JSONDecoder.decode),
     *(statistics.mean, statistics.median, statistics.fmean, statistics.stdev, statistics.pstdev),
 )
-_C_INTEGER = 1 << 31
 _HELD_TEXT_METHODS = (
     *("capitalize", "casefold", "expandtabs", "format", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit"),
     *("isidentifier", "islower", "isnumeric", "isprintable", "isspace", "istitle", "isupper", "lower", "splitlines"),
@@ -76,18 +73,16 @@ _HELD_TEXT_METHODS = (
 def correct_models() -> None:
     """Correct the models in this process. This cannot be undone.
 
-    Raises:
-        AttributeError, KeyError: CrossHair has no such model. The process must not analyse anything then.
+    `AttributeError, KeyError`: CrossHair has no such model. The process must not analyse anything then.
     """
     for module in (core, statespace):
         vars(module)["process_time"] = perf_counter  # its limits are seconds, not seconds of CPU time
     relib.parse = _parse_pattern
     vars(core)["get_subclass_map"] = _list_subclasses
+    registered = core._PATCH_REGISTRATIONS  # noqa: SLF001 - there is no public access
     for function in _HELD_FUNCTIONS:
-        registered = core._PATCH_REGISTRATIONS  # noqa: SLF001 - there is no public access
         registered[function] = _hold(registered.get(function, function), function)
-    registered = core._PATCH_REGISTRATIONS  # noqa: SLF001 - the same
-    registered[chr], registered[len] = _limit_chr(registered[chr]), _limit_len(registered[len])
+    registered[len] = _hold(registered[len], len, (builtinslib.SymbolicRange,))  # one can be longer than a C integer
     for name in _HELD_TEXT_METHODS:
         plain = getattr(builtinslib.LazyIntSymbolicStr, name)
         setattr(builtinslib.LazyIntSymbolicStr, name, _hold(plain, getattr(str, name)))
@@ -118,44 +113,22 @@ def _is_usable(cls: type) -> bool:
     return module in _USABLE and getattr(sys.modules.get(module), cls.__qualname__, None) is cls
 
 
-def _hold(model: Callable[..., object], model_of: Callable[..., object]) -> Callable[..., object]:
-    """Make a model leave its path undecided if an argument can be symbolic."""
+def _hold(
+    model: Callable[..., object], model_of: Callable[..., object], kinds: tuple[type, ...] = ()
+) -> Callable[..., object]:
+    """Make a model leave its path undecided if an argument can be symbolic, or is of one of these kinds."""
 
     def held(*args: object, **kwargs: object) -> object:
         with NoTracing():  # type: ignore[no-untyped-call] # CrossHair has no annotation
             space = statespace.optional_context_statespace()
-            if space is not None and any(type(one) not in _PLAIN for one in (*args, *kwargs.values())):
+            given = (*args, *kwargs.values())
+            is_held = any(isinstance(one, kinds) if kinds else type(one) not in _PLAIN for one in given)
+            if space is not None and is_held:
                 note_operation(model_of, "The analyser's model of this operation is not exact.")
                 space.cap_result_at_unknown()  # type: ignore[no-untyped-call] # the same
         return model(*args, **kwargs)
 
     return held
-
-
-def _limit_chr(model: Callable[..., object]) -> Callable[..., object]:
-    """Make `chr` raise for a number that no C integer holds: OverflowError before Python 3.13, ValueError since."""
-    raised = OverflowError if sys.version_info < (3, 13) else ValueError
-
-    def limited(number: Any) -> object:
-        if isinstance(number, int) and not -_C_INTEGER <= number < _C_INTEGER:
-            raise raised
-        return model(number)
-
-    return limited
-
-
-def _limit_len(model: Callable[..., Any]) -> Callable[..., Any]:
-    """Make `len` raise OverflowError for a range that is too long."""
-
-    def limited(value: object) -> Any:
-        length = model(value)
-        with NoTracing():  # type: ignore[no-untyped-call] # CrossHair has no annotation
-            is_range = isinstance(value, builtinslib.SymbolicRange)
-        if is_range and length > sys.maxsize:
-            raise OverflowError
-        return length
-
-    return limited
 
 
 _plain_parse = relib.parse
@@ -245,35 +218,21 @@ def _rebuild(arguments: BoundArguments, make: Callable[[object, dict[int, object
 
 @dataclass(slots=True)
 class SymbolicSearch:
-    """A search on the paths of a program. It can be continued.
+    """A search on the paths of a program. It can be continued."""
 
-    Attributes:
-        program: runs the analysed code with `Run.call` and judges the run.
-        signature: of the arguments to create, with resolved annotations.
-        watch: the callbacks of the search.
-        found: the exploration. The search counts its paths there.
-        before: the fingerprint before the search.
-        kinds: the kinds of the judgements of concrete runs.
-        end: why the last part of the search ended.
-    """
-
-    program: Program
-    signature: Signature
-    watch: Watch
-    found: Exploration
-    before: Hashable
-    kinds: set[Hashable] = field(default_factory=set)
-    end: End = End.TIME
+    program: Program  # runs the analysed code with `Run.call` and judges the run
+    signature: Signature  # of the arguments to create, with resolved annotations
+    watch: Watch  # the callbacks of the search
+    found: Exploration  # the exploration. The search counts its paths there.
+    before: Hashable  # the fingerprint before the search
+    kinds: set[Hashable] = field(default_factory=set)  # the kinds of the judgements of concrete runs
+    end: End = End.TIME  # why the last part of the search ended
     _root: RootNode = field(default_factory=RootNode)
     _unstable: bool = False
     _arguments: list[BoundArguments] = field(default_factory=list)
 
     def follow(self, seconds: float, budget: Budget) -> End:
-        """Follow paths for some time. Return how the search ends.
-
-        Raises:
-            NoArguments: an annotation is not a type.
-        """
+        """Follow paths for some time. Return how the search ends. `NoArguments`: an annotation is not a type."""
         left = budget.paths - self.found.paths
         if self.end is End.UNDECIDED or left <= 0 or seconds <= 0:
             return self.end
@@ -322,7 +281,8 @@ class SymbolicSearch:
             return PathOutcome(CallAnalysis(VerificationStatus.REFUTED), breakout=True)
         self.watch.on_judgement(arguments, judgement)
         self.kinds.add(judgement.kind)
-        self._keep(arguments)
+        if len(self._arguments) < _MOST_ARGUMENTS:
+            self._arguments.append(arguments)
         if judgement.kind != expected.kind:
             shared = self.program(concrete, concrete.copy(realized)).kind == expected.kind
             chosen = SHARED if shared else "the analyser's model of Python had another result than Python"
@@ -341,10 +301,6 @@ class SymbolicSearch:
         self.found.undecided += 1
         if not self.found.causes.found:
             self.found.causes.add(None, "", reason)
-
-    def _keep(self, arguments: BoundArguments) -> None:
-        if len(self._arguments) < _MOST_ARGUMENTS:
-            self._arguments.append(arguments)
 
     def _create_arguments(self) -> BoundArguments:
         try:
@@ -380,42 +336,3 @@ def _make_options(seconds: float, path_seconds: float, paths: int, counts: Count
             stats=counts,
         )
     )
-
-
-def resolve_types(function: Callable[..., object]) -> Signature | None:
-    """Return the signature with its annotations resolved to types, or None if that is not possible."""
-    try:
-        resolved = resolve_signature(function)
-    except SyntaxError:  # an annotation is a string that is not an expression
-        return None
-    return resolved if isinstance(resolved, Signature) else None
-
-
-def parse_contract(function: Callable[..., object]) -> Contract:
-    """Return the contract in the docstring of a function. A `pre:` alone means that the function raises nothing."""
-    parsed = Pep316Parser().get_fn_conditions(FunctionInfo(None, "", function))
-    if parsed is None:
-        return Contract([], [], (), [])
-    problems = [problem.message for problem in parsed.syntax_messages()]
-    pre = [Clause(one.expr_source, one.evaluate) for one in parsed.pre if one.evaluate]
-    post = [Clause(one.expr_source, one.evaluate) for one in parsed.post if one.evaluate]
-    return Contract(pre, post, tuple(sorted(parsed.raises, key=lambda error: error.__name__)), problems)
-
-
-def make_old_values(arguments: BoundArguments) -> object:
-    """Return `__old__` of a contract: an object with the arguments before the call as attributes."""
-    return AttributeHolder(arguments.arguments)
-
-
-def list_invariants(cls: type) -> list[Clause]:
-    """Return the invariants in the docstring of a class."""
-    if "inv:" not in (cls.__doc__ or ""):
-        return []
-    return [
-        Clause(one.expr_source, one.evaluate) for one in Pep316Parser().get_class_conditions(cls).inv if one.evaluate
-    ]
-
-
-def satisfies_invariants(value: object) -> bool:
-    """Return whether the invariants of the value's class and its bases hold."""
-    return all(one.evaluate({"self": value}) for cls in type(value).__mro__ for one in list_invariants(cls))

@@ -15,14 +15,15 @@ import operator
 import types
 import typing
 from collections import abc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, timedelta
 from inspect import Parameter
 from itertools import chain, islice, zip_longest
 from typing import Any, Literal, TypeAlias, Union
 
-from quilt_mcp.analysis.engine.crosshair import satisfies_invariants
 from quilt_mcp.analysis.engine.scalars import BOUNDARIES, Drawer
+from quilt_mcp.analysis.engine.subjects import satisfies_invariants
 from quilt_mcp.analysis.messages import MODULE_NAME
 
 ORDINARY = {list, set, frozenset, tuple}
@@ -96,8 +97,12 @@ def _multiply(rows: Sequence[Sequence[Maker]]) -> Iterator[tuple[Maker, ...]]:
             yield (maker, *rest)
 
 
-def same(value: object) -> object:
-    """Return the value."""
+def keep(values: Iterable[object]) -> tuple[Maker, ...]:
+    """Return makers of these values, which nothing can change."""
+    return tuple(functools.partial(_return, one) for one in values)
+
+
+def _return(value: object) -> object:
     return value
 
 
@@ -106,35 +111,23 @@ def list_integer_flags(cls: type[enum.IntFlag]) -> tuple[Maker, ...]:
     combined = functools.reduce(operator.or_, cls)
     unknown = 1 << int(combined).bit_length()
     values = (0, *cls, combined, unknown, unknown | combined, unknown << 1)
-    return tuple(functools.partial(same, cls(one)) for one in values)
+    return keep(map(cls, values))
 
 
-def call(make: Callable[..., object], makers: Sequence[Maker]) -> object:
-    """Call a function with one new value of each maker."""
-    return make(*(one() for one in makers))
-
-
-def fill(kind: Callable[[list[object]], object], makers: Sequence[Maker]) -> object:
-    """Return a container with one new value of each maker."""
+def _fill(kind: Callable[[list[object]], object], makers: Sequence[Maker]) -> object:
     return kind([one() for one in makers])
 
 
-def pack(*values: object) -> tuple[object, ...]:
-    """Return the values."""
-    return values
-
-
-def make_mapping(make: Callable[[dict[object, object]], object], pairs: Sequence[tuple[Maker, Maker]]) -> object:
-    """Return a mapping with one new key and value of each pair."""
+def _map(make: Callable[[dict[object, object]], object], pairs: Sequence[tuple[Maker, Maker]]) -> object:
     return make({key(): value() for key, value in pairs})
 
 
-def create(cls: type, names: Sequence[str], *values: object) -> object:
-    """Return a new instance.
+def _call(make: Callable[..., object], makers: Sequence[Maker]) -> object:
+    return make(*(one() for one in makers))
 
-    Raises:
-        Unusable: the constructor raises, or an invariant of the class does not hold.
-    """
+
+def create(cls: type, names: Sequence[str], *values: object) -> object:
+    """Return a new instance. `Unusable`: the constructor raises, or an invariant of the class does not hold."""
     try:
         created: object = cls(**dict(zip(names, values, strict=True)))
         if satisfies_invariants(created):
@@ -145,11 +138,7 @@ def create(cls: type, names: Sequence[str], *values: object) -> object:
 
 
 def copy_again(value: object) -> object:
-    """Return a deep copy, so that a value that occurs twice is not the same object. A test could not write that.
-
-    Raises:
-        Unusable: the copy raises.
-    """
+    """Return a deep copy, so that a value that occurs twice is not the same object. A test could not write that."""
     try:
         return copy.deepcopy(value)
     except Exception as error:
@@ -165,14 +154,6 @@ def is_hashable(value: object) -> bool:
     return True
 
 
-def sort(values: list[Any]) -> list[Any]:
-    """Return the values in order, if they have one."""
-    try:
-        return sorted(values)
-    except TypeError:
-        return values
-
-
 _MOST_MEMBERS = 256
 _ELEMENTS = 8
 _DEEPEST = 4
@@ -183,27 +164,16 @@ _ANYTHING = (Any, object, Parameter.empty, abc.Hashable)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Domain:
-    """The values of a type.
+    """The values of a type."""
 
-    Attributes:
-        boundaries: make some values at its boundaries.
-        draw: returns a random value.
-        modelled: whether the symbolic values of CrossHair stand for all values of the type.
-        complete: whether `boundaries` makes all values of the type.
-    """
-
-    boundaries: tuple[Maker, ...]
-    draw: Maker
-    modelled: bool = False
-    complete: bool = False
+    boundaries: tuple[Maker, ...]  # make some values at its boundaries
+    draw: Maker  # returns a random value
+    modelled: bool = False  # whether the symbolic values of CrossHair stand for all values of the type
+    complete: bool = False  # whether `boundaries` makes all values of the type
 
 
 class Domains:
-    """Finds the domains of annotations.
-
-    Args:
-        drawer: draws the random values.
-    """
+    """Finds the domains of annotations. `drawer` draws the random values."""
 
     def __init__(self, drawer: Drawer) -> None:
         self._drawer = drawer
@@ -214,7 +184,7 @@ class Domains:
         if depth > _DEEPEST:
             return None
         if typing.get_origin(annotation) is Literal:
-            return self._from_members([functools.partial(same, one) for one in typing.get_args(annotation)])
+            return self._from_members(keep(typing.get_args(annotation)))
         if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
             return self._find_enumeration(annotation)
         if is_hashable(annotation) and annotation in BOUNDARIES:
@@ -226,7 +196,7 @@ class Domains:
     def _find_scalar(self, annotation: Annotation) -> Domain:
         plain = BOUNDARIES[annotation]  # containers have the first and the last of them
         values = (*plain[:_ELEMENTS], *self._drawer.list_neighbours(annotation), *plain[_ELEMENTS:])
-        makers = tuple(functools.partial(same, one) for one in values)
+        makers = keep(values)
         if annotation not in self._drawer.draws:
             exact = annotation in _EXACT
             return dataclasses.replace(self._from_members(makers), modelled=exact, complete=exact)
@@ -244,7 +214,7 @@ class Domains:
         if not members:
             return None
         if not issubclass(cls, enum.Flag):
-            found = self._from_members([functools.partial(same, one) for one in members])
+            found = self._from_members(keep(members))
             return dataclasses.replace(found, modelled=True, complete=len(members) <= _MOST_MEMBERS)
         if issubclass(cls, enum.IntFlag) and vars(cls)["_boundary_"] is enum.KEEP:
             edges = list_integer_flags(cls)
@@ -252,13 +222,13 @@ class Domains:
         if 2 ** len(members) > _MOST_MEMBERS:
             combined = functools.reduce(operator.or_, members)
             return Domain(
-                tuple(functools.partial(same, one) for one in (cls(0), *members, combined)),
+                keep((cls(0), *members, combined)),
                 lambda: functools.reduce(operator.or_, self._random.sample(members, self._random.randint(1, 3))),
             )
         combinations: dict[Any, None] = {cls(0): None}
         for one in members:
             combinations |= {known | one: None for known in combinations}
-        return self._from_members([functools.partial(same, one) for one in combinations])
+        return self._from_members(keep(combinations))
 
     def _find_anything(self, depth: int) -> Domain:
         scalars = [self.find(one, depth + 1) for one in (int, str, float, bool, None, bytes)]
@@ -328,7 +298,7 @@ class Domains:
         """Return the domain of containers of these kinds."""
         inner = self.find(element, depth + 1)
         if inner is None:
-            return Domain(tuple(functools.partial(fill, kind, ()) for kind in kinds), lambda: kinds[0]([]))
+            return Domain(tuple(functools.partial(kind, []) for kind in kinds), lambda: kinds[0]([]))
         edges = [*inner.boundaries[:_ELEMENTS], *inner.boundaries[-3:]]
         rows = [(), *((one,) for one in edges), edges[:2], (edges[0], edges[0]), edges[:3], edges[2::-1], edges]
 
@@ -339,10 +309,11 @@ class Domains:
             if drawn and not self._drawer.pick(3, 7):  # duplicates
                 drawn.append(copy_again(self._random.choice(drawn)))
             if not self._drawer.pick(15, 85):  # a frequent precondition
-                drawn = sort(drawn)
+                with suppress(TypeError):
+                    drawn.sort()
             return self._random.choice(kinds)(drawn) if all(map(is_hashable, drawn)) else kinds[0](drawn)
 
-        makers = tuple(functools.partial(fill, kind, row) for row in rows for kind in kinds)
+        makers = tuple(functools.partial(_fill, kind, row) for row in rows for kind in kinds)
         return Domain(makers, draw, modelled=modelled and inner.modelled)
 
     def _find_mapping(self, kind: Annotation, arguments: tuple[Annotation, ...], depth: int) -> Domain | None:
@@ -356,7 +327,7 @@ class Domains:
         def draw() -> object:
             return make({keys.draw(): values.draw() for _ in range(self._random.choice((0, 1, 1, 2, 3, 4)))})
 
-        makers = tuple(functools.partial(make_mapping, make, row) for row in rows)
+        makers = tuple(functools.partial(_map, make, row) for row in rows)
         return Domain(makers, draw, modelled=kind is dict and keys.modelled and values.modelled)
 
     def _find_product(self, types_: Sequence[Annotation], make: Callable[..., object], depth: int) -> Domain | None:
@@ -365,11 +336,11 @@ class Domains:
         known = [one for one in parts if one]
         if len(known) < len(parts):
             return None
-        build = make if make is not tuple else pack
+        build = make if make is not tuple else lambda *values: values
         rows = list(islice(combine([one.boundaries for one in known], MOST_BOUNDARIES), MOST_BOUNDARIES))
         count = functools.reduce(operator.mul, (len(one.boundaries) for one in known), 1)
         return Domain(
-            tuple(functools.partial(call, build, row) for row in rows),
+            tuple(functools.partial(_call, build, row) for row in rows),
             lambda: build(*(one.draw() for one in known)),
             modelled=all(one.modelled for one in known),
             complete=count == len(rows) and all(one.complete for one in known),

@@ -1,19 +1,109 @@
-"""The types of an exploration: what a program gets and returns, and the result.
+"""An exploration: what a program gets and returns, its runs in plain Python, and why paths stay undecided.
 
 A program runs analysed code with `Run.call` and judges the run. It runs once for each path with symbolic arguments and
-once with concrete ones; see `crosshair.py`.
+once with concrete ones; see `crosshair.py`. The time limit of a run in plain Python holds at each line of the analysed
+code. Code in C is not interrupted: the server kills the process then.
 """
 
+import ast
+import copy
 import enum
-from collections.abc import Callable, Hashable
+import gc
+import linecache
+import math
+import sys
+import time
+import traceback
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from inspect import BoundArguments, Parameter
-from typing import NotRequired, Protocol
+from inspect import BoundArguments
+from types import FrameType
+from typing import Any, NoReturn, Protocol
 
-from typing_extensions import TypedDict
+from crosshair.util import CrosshairUnsupported
 
-from quilt_mcp.analysis.engine.causes import Causes
 from quilt_mcp.analysis.engine.scalars import Literals
+from quilt_mcp.analysis.messages import FILE_NAME, Cause
+
+MOST_CAUSES = 10
+_TEXT_LENGTH = 200
+# The exceptions with which CrossHair or a run with concrete values ends, and what each one means
+_SLOW_PATH: Mapping[str, str] = {
+    "PathTimeout": "One path took too long.",
+    "UnknownSatisfiability": "The solver did not decide this condition in time.",
+    "UnexploredPath": "The solver did not decide this condition in time.",
+}
+_REASONS: Mapping[str, str] = {
+    "CrosshairUnsupported": "The analyser does not support this operation.",
+    "Interrupted": "A run with concrete values took too long.",
+    **_SLOW_PATH,
+}
+
+
+@dataclass(slots=True)
+class Causes:
+    """The different causes of undecided paths, in the order of their first occurrence."""
+
+    # the lines are those of the canonical source
+    found: dict[tuple[int | None, str, str], None] = field(default_factory=dict)
+
+    def add(self, line: int | None, operation: str, reason: str) -> None:
+        """Add a cause, unless it is known or there are too many."""
+        if len(self.found) < MOST_CAUSES:
+            self.found[line, operation[:_TEXT_LENGTH], reason] = None
+
+    @property
+    def need_time(self) -> bool:
+        """Whether the time limit of a path is one of the causes. It grows with the timeout."""
+        return any(reason in _SLOW_PATH.values() for _, _, reason in self.found)
+
+    def to_json(self, lines: Mapping[int, int]) -> list[Cause]:
+        """Return the causes with the lines of the submitted code."""
+        return [
+            {"line": lines.get(line or 0, line), "operation": operation, "reason": reason}
+            for line, operation, reason in self.found
+        ]
+
+
+_current: ContextVar[Causes | None] = ContextVar("causes", default=None)
+
+
+@contextmanager
+def collect(causes: Causes) -> Iterator[None]:
+    """Add the causes that this process notes until the context ends."""
+    token = _current.set(causes)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def note_operation(function: Callable[..., object], reason: str) -> None:
+    """Note that an operation of the line that runs now is undecided."""
+    causes = _current.get()
+    if causes is not None:
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - there is no public access to the running line
+        while frame is not None and frame.f_code.co_filename != FILE_NAME:
+            frame = frame.f_back
+        causes.add(frame.f_lineno if frame else None, getattr(function, "__qualname__", repr(function)), reason)
+
+
+def note_exception(error: BaseException) -> None:
+    """Note where CrossHair has left a path, or where a run with concrete values has ended."""
+    causes, reason = _current.get(), _REASONS.get(type(error).__name__)
+    if causes is not None and reason is not None:
+        own = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == FILE_NAME]
+        line = own[-1] if own else None
+        causes.add(line, linecache.getline(FILE_NAME, line).strip() if line else "", reason)
+
+
+def map_lines(source: str, tree: ast.Module) -> dict[int, int]:
+    """Return the line of the submitted code for each line of the canonical source."""
+    nodes = zip(ast.walk(ast.parse(source)), ast.walk(tree), strict=True)
+    pairs = [(getattr(one, "lineno", None), getattr(other, "lineno", None)) for one, other in nodes]
+    return {one: other for one, other in reversed(pairs) if one and other}
 
 
 class End(enum.Enum):
@@ -45,19 +135,12 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A program's judgement of one run.
+    """A program's judgement of one run."""
 
-    Attributes:
-        kind: what happened. The symbolic and the concrete run of a path must agree on it.
-        stop: whether the exploration searches for this.
-        outside: whether the arguments violate the preconditions.
-        outcomes: of the calls in the run, for the answer.
-    """
-
-    kind: Hashable
-    stop: bool = False
-    outside: bool = False
-    outcomes: tuple[Returned | Raised, ...] = ()
+    kind: Hashable  # what happened. The symbolic and the concrete run of a path must agree on it.
+    stop: bool = False  # whether the exploration searches for this
+    outside: bool = False  # whether the arguments violate the preconditions
+    outcomes: tuple[Returned | Raised, ...] = ()  # of the calls in the run, for the answer
 
 
 class Run(Protocol):
@@ -91,144 +174,168 @@ def _ignore(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limits of an exploration.
+    """The limits of an exploration."""
 
-    Attributes:
-        seconds: for everything.
-        paths: the maximum number of symbolic paths.
-        first: the share of the time for concrete values before the symbolic paths.
-    """
-
-    seconds: float
-    paths: int
-    first: float = 0.1
+    seconds: float  # for everything
+    paths: int  # the maximum number of symbolic paths
+    first: float = 0.1  # the share of the time for concrete values before the symbolic paths
 
 
 _NO_LITERALS = Literals()
 
 
-def _never(arguments: BoundArguments) -> bool:
-    del arguments
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the code says about a search.
+    """What the code says about a search."""
 
-    Attributes:
-        literals: the constants of the code.
-        loops: whether a large argument can make the code run for long.
-        held: why nothing can be claimed about all arguments, or None.
-        unsure: whether the result of a call with these arguments can depend on the process.
-        seed: of the random values.
-    """
-
-    literals: Literals = _NO_LITERALS
-    loops: bool = True
-    held: str | None = None
-    unsure: Callable[[BoundArguments], bool] = _never
-    seed: int = 0
+    literals: Literals = _NO_LITERALS  # the constants of the code
+    loops: bool = True  # whether a large argument can make the code run for long
+    held: str | None = None  # why nothing can be claimed about all arguments, or None
+    # whether the result of a call with these arguments can depend on the process
+    unsure: Callable[[BoundArguments], bool] = lambda _: False
+    seed: int = 0  # of the random values
 
 
 @dataclass(slots=True)
 class Exploration:
-    """The result of an exploration.
+    """The result of an exploration."""
 
-    Attributes:
-        end: why it ended.
-        paths: number of paths that were run.
-        decided: number of paths with the same judgement in both runs, and arguments that meet the preconditions.
-        outside: number of paths with arguments that violate the preconditions.
-        undecided: number of paths that CrossHair gave up, or on which it disagreed with Python.
-        runs: number of runs in plain Python with boundary values and random values.
-        members: whether the runs were with all arguments of the types.
-        complete: whether all paths were decided, although nothing is claimed.
-        held: why nothing can be claimed, also if all paths were decided.
-        causes: why paths stayed undecided.
-        kinds: for End.ALL_PATHS, the kinds of the judgements.
-        arguments: for End.STOPPED, the concrete arguments.
-        judgement: for End.STOPPED, the judgement of the concrete run.
-    """
-
-    end: End = End.TIME
-    paths: int = 0
-    decided: int = 0
-    outside: int = 0
-    undecided: int = 0
-    runs: int = 0
-    members: bool = False
-    complete: bool = False
-    held: str | None = None
-    causes: Causes = field(default_factory=Causes)
-    kinds: frozenset[Hashable] = frozenset()
-    arguments: BoundArguments | None = None
-    judgement: Judgement | None = None
+    end: End = End.TIME  # why it ended
+    paths: int = 0  # number of paths that were run
+    decided: int = 0  # number of paths with the same judgement in both runs, and arguments that meet the preconditions
+    outside: int = 0  # number of paths with arguments that violate the preconditions
+    undecided: int = 0  # number of paths that CrossHair gave up, or on which it disagreed with Python
+    runs: int = 0  # number of runs in plain Python with boundary values and random values
+    members: bool = False  # whether the runs were with all arguments of the types
+    complete: bool = False  # whether all paths were decided, although nothing is claimed
+    held: str | None = None  # why nothing can be claimed, also if all paths were decided
+    causes: Causes = field(default_factory=Causes)  # why paths stayed undecided
+    kinds: frozenset[Hashable] = frozenset()  # for End.ALL_PATHS, the kinds of the judgements
+    arguments: BoundArguments | None = None  # for End.STOPPED, the concrete arguments
+    judgement: Judgement | None = None  # for End.STOPPED, the judgement of the concrete run
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The callbacks of an exploration.
+    """The callbacks of an exploration."""
 
-    Attributes:
-        state: returns a fingerprint of everything that outlives a call. If a run changes it, nothing is decided.
-        on_judgement: gets each judgement of a concrete run that does not stop the exploration.
-        on_progress: gets the exploration between its parts. The process can be killed in any of them.
-        enough: whether the judgements have shown all that was asked.
-    """
-
+    # returns a fingerprint of everything that outlives a call. If a run changes it, nothing is decided.
     state: Callable[[], Hashable] = lambda: None
-    on_judgement: OnJudgement = _ignore
+    on_judgement: OnJudgement = _ignore  # gets each judgement of a concrete run that does not stop the exploration
+    # gets the exploration between its parts. The process can be killed in any of them.
     on_progress: Callable[[Exploration], None] = _ignore
-    enough: Callable[[], bool] = lambda: False
+    enough: Callable[[], bool] = lambda: False  # whether the judgements have shown all that was asked
 
 
-class Coverage(TypedDict):
-    """What was explored.
+_PLAIN = (int, float, bool, str, bytes, type(None))
 
-    Attributes:
-        all_paths: whether every path was explored. Otherwise the number of all paths is not known.
-        paths: number of execution paths that were run.
-        undecided_paths: number of those that the analyser gave up, or on which its model disagreed with Python.
-        concrete_runs: number of runs with boundary values and random values.
-        all_arguments: whether these runs were with all values of the parameters' types.
-        replayed: whether another process, with another hash seed and time zone, repeated the result; null if it did
-            not try.
+
+class Interrupted(BaseException):
+    """A run took too long. Analysed code cannot catch it."""
+
+
+class ConcreteRun:
+    """Calls analysed code in plain Python, until a deadline by `time.perf_counter`, or for `longest` of CPU time.
+
+    `lines` gets the lines of the code that are executed.
     """
 
-    all_paths: bool
-    paths: int
-    undecided_paths: int
-    concrete_runs: int
-    all_arguments: bool
-    replayed: NotRequired[bool | None]
+    symbolic = False
+
+    def __init__(self, deadline: float | None = None, longest: float = math.inf, lines: set[int] | None = None) -> None:
+        self._deadline = deadline
+        self._last_cpu = time.process_time() + longest
+        self._look_at = time.perf_counter() + longest
+        self._lines = set() if lines is None else lines
+        self._interrupted = False
+
+    def call(self, function: Callable[..., object], *args: object, **kwargs: object) -> Returned | Raised:
+        """Call a function and return the outcome.
+
+        Raises:
+            Undecided: the memory is not sufficient, or the result depends on the program that uses the code.
+            Interrupted: the deadline has passed.
+        """
+        if self._deadline is None:
+            return _call(function, *args, **kwargs)
+        earlier, trace, collects = sys.gettrace(), self._trace, gc.isenabled()
+        gc.disable()  # it closes generators of other code, which would swallow Interrupted
+        sys.settrace(trace)  # Python only borrows it, so `trace` must keep it alive
+        try:
+            outcome = _call(function, *args, **kwargs)
+            if self._interrupted:
+                raise Interrupted  # a generator has swallowed it
+            return outcome
+        finally:
+            sys.settrace(earlier)
+            if collects:
+                gc.enable()
+
+    def copy(self, arguments: BoundArguments) -> BoundArguments:
+        """Return a deep copy. `Undecided`: an argument cannot be copied."""
+        memo: dict[int, object] = {}
+        try:
+            values = {name: _copy(one, memo) for name, one in arguments.arguments.items()}
+        except Exception as error:  # copied classes can raise any exception
+            raise Undecided from error
+        return BoundArguments(arguments.signature, values)
+
+    def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
+        del event, argument
+        if frame.f_code.co_filename == FILE_NAME:
+            return self._trace_line
+        self._check_time()
+        return None
+
+    def _trace_line(self, frame: FrameType, event: str, argument: object) -> Any:
+        del argument
+        if event == "line":
+            self._lines.add(frame.f_lineno)
+            self._check_time()
+        return self._trace_line
+
+    def _check_time(self) -> None:
+        now = time.perf_counter()
+        if self._deadline is not None and now > self._deadline:
+            self._interrupt()
+        if now > self._look_at:  # CPU time is slow to read, and never longer than this
+            left = self._last_cpu - time.process_time()
+            if left <= 0:
+                self._interrupt()
+            self._look_at = now + left
+
+    def _interrupt(self) -> NoReturn:
+        self._interrupted = True
+        raise Interrupted
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """One line of a contract: its expression, and a function from the names that it can use to its value."""
-
-    source: str
-    evaluate: Callable[[dict[str, object]], object]
-
-
-def holds(run: Run, clause: Clause, names: dict[str, object]) -> bool:
-    """Return whether a clause is true. One that raises is not."""
-    outcome = run.call(lambda: bool(clause.evaluate(names)))
-    return not isinstance(outcome, Raised) and bool(outcome.value)
+def _call(function: Callable[..., object], *args: object, **kwargs: object) -> Returned | Raised:
+    try:
+        return Returned(function(*args, **kwargs))
+    except (MemoryError, CrosshairUnsupported) as error:
+        note_exception(error)
+        raise Undecided from None
+    except Exception as error:  # noqa: BLE001 - any exception of analysed code is an outcome
+        return Raised(error)
 
 
-def name_arguments(arguments: BoundArguments) -> dict[str, object]:
-    """Return the values that clauses see: the arguments, and the default values of those that are left out."""
-    defaults = {one.name: one.default for one in arguments.signature.parameters.values()}
-    return {name: one for name, one in defaults.items() if one is not Parameter.empty} | dict(arguments.arguments)
+def _copy(value: Any, memo: dict[int, object]) -> Any:
+    """Return a deep copy. Most values are plain, and their copy is fast. What is shared stays shared."""
+    if type(value) in _PLAIN:
+        return value
+    if id(value) in memo:
+        return memo[id(value)]
+    if type(value) in {list, set} and all(type(one) in _PLAIN for one in value):
+        return memo.setdefault(id(value), value.copy())
+    return copy.deepcopy(value, memo)
 
 
-@dataclass(frozen=True, slots=True)
-class Contract:
-    """The `pre:`, `post:` and `raises:` lines of a function's docstring (PEP 316), and the errors in them."""
-
-    pre: list[Clause]
-    post: list[Clause]
-    raises: tuple[type[BaseException], ...]
-    problems: list[str]
+def read_attributes(value: object) -> dict[str, object]:
+    """Return the attributes in `__dict__` and in slots."""
+    found = dict(getattr(value, "__dict__", {}))
+    for base in type(value).__mro__:
+        names = base.__dict__.get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            if not name.startswith("__") and hasattr(value, name):
+                found[name] = getattr(value, name)
+    return found

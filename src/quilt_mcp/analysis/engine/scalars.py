@@ -7,7 +7,8 @@ numbers, and its strings have a moderate length. Constants of the code, and of i
 import ast
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal, InvalidOperation
@@ -20,7 +21,8 @@ _CLAUSE = re.compile(r"^\s*(?:pre|post(?:\[[\w, ]*\])?|inv): (.+)$", re.MULTILIN
 
 def include_clauses(tree: ast.Module) -> ast.Module:
     """Return a module with the statements of the code and the expressions of its contracts."""
-    clauses = [ast.parse(text.strip(), mode="eval").body for text in _find_texts(tree)]
+    texts = [text for docstring in find_docstrings(tree) for text in _CLAUSE.findall(str(docstring.value))]
+    clauses = [ast.parse(text.strip(), mode="eval").body for text in texts]
     return ast.Module([*tree.body, *(ast.Expr(one) for one in clauses)], [])
 
 
@@ -29,11 +31,6 @@ def find_docstrings(tree: ast.AST) -> list[ast.Constant]:
     owners = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     first = [node.body[0].value for node in owners if isinstance(node.body[0], ast.Expr)]
     return [one for one in first if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-
-
-def _find_texts(tree: ast.Module) -> Iterator[str]:
-    for docstring in find_docstrings(tree):
-        yield from _CLAUSE.findall(str(docstring.value))
 
 
 STRIDE = math.lcm(*range(1, 41)) << 1100
@@ -98,13 +95,8 @@ BOUNDARIES: Mapping[object, Sequence[object]] = {
     timezone: _ZONES,
 }
 _ALPHABETS = (
-    "ab",
-    "abcxyz",
-    "0123456789",
-    "AaZz09 _-",
-    " \t\n.,",
-    "ßİ²\u0661ǆé\u0301\u212a\u017f",
-    "\ud800\udc80\x00\x1c\u2028",
+    *("ab", "abcxyz", "0123456789", "AaZz09 _-", " \t\n.,"),
+    *("ßİ²\u0661ǆé\u0301\u212a\u017f", "\ud800\udc80\x00\x1c\u2028"),
 )
 _LARGE = 1e300
 _COUNTED = 1_000
@@ -136,26 +128,16 @@ def find_literals(tree: ast.AST) -> Literals:
     )
 
 
-def _read_decimal(text: str) -> Sequence[Decimal]:
-    """Return the number in a text, or nothing. Programs make decimal numbers from texts."""
-    try:
-        return [Decimal(text)]
-    except InvalidOperation:
-        return []
-
-
 class Drawer:
-    """Draws random values of the types without elements.
-
-    Args:
-        random: the random generator. The same state gives the same values.
-        literals: of the program.
-    """
+    """Draws random values of the types without elements. The same state of `random` gives the same values."""
 
     def __init__(self, random: Random, literals: Literals) -> None:
         self.random = random
         self._literals = literals
-        self._decimals = [one for text in literals.texts for one in _read_decimal(text)]
+        self._decimals: list[Decimal] = []  # programs make decimal numbers from texts
+        for text in literals.texts:
+            with suppress(InvalidOperation):
+                self._decimals.append(Decimal(text))
         self.draws: Mapping[object, Callable[[], object]] = {
             int: self.draw_integer,
             float: self.draw_float,

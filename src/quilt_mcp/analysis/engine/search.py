@@ -3,22 +3,36 @@
 The first values find errors that need no solver, and the last ones those that the solver missed. A claim about all
 arguments needs that CrossHair has decided every path, that its symbolic values stand for all values of the types, and
 that no concrete run contradicts it.
+
+A second process, with another hash seed and another time zone, repeats what the first one has recorded: it judges the
+same arguments, or tries to refute the claim with the same values and with further ones.
 """
 
 import time
 import types
 import typing
-from inspect import Parameter, Signature
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from inspect import BoundArguments, Parameter, Signature
 from itertools import chain, islice
 from random import Random
+from types import MappingProxyType
 from typing import Any, Literal, Union
 
-from quilt_mcp.analysis.engine.candidates import Candidates, is_harmless, rank_size
+from quilt_mcp.analysis.engine.candidates import (
+    SHARED,
+    Candidates,
+    has_only_plain_values,
+    is_harmless,
+    rank_size,
+    share,
+)
 from quilt_mcp.analysis.engine.concrete import LONGEST_RUN, ConcreteSearch
 from quilt_mcp.analysis.engine.crosshair import SymbolicSearch
 from quilt_mcp.analysis.engine.exploration import Budget, End, Exploration, NoArguments, Program, Scope, Watch
-from quilt_mcp.analysis.engine.sharing import SHARED, has_only_plain_values, share
+from quilt_mcp.analysis.engine.source_text import Names, evaluate, write_exactly
 from quilt_mcp.analysis.engine.stability import State, find_change
+from quilt_mcp.analysis.messages import ANSWER_TEXT
 
 
 def find_default_types(annotation: Any) -> set[object]:
@@ -52,15 +66,7 @@ def explore(
 ) -> Exploration:
     """Run a program on every path that arguments of these types can take, until a judgement stops the exploration.
 
-    Args:
-        program: runs the analysed code with `Run.call` and judges the run.
-        signature: of the arguments to create, with resolved annotations.
-        budget: the limits.
-        watch: the callbacks of the exploration.
-        scope: what the code says about the search.
-
-    Raises:
-        NoArguments: an annotation is not a type.
+    `NoArguments`: an annotation of the signature is not a type.
     """
     return _Explorer(program, signature, budget, watch, scope).run()
 
@@ -89,17 +95,14 @@ class _Explorer:
         if unsure or found.held:
             found.end = End.UNDECIDED
         if found.end is End.UNSTABLE:
-            self._note_change()
+            before, after = self._before, self._watch.state()
+            known = find_change(before, after) if isinstance(before, State) and isinstance(after, State) else None
+            found.causes.add(None, *(known or ("", "Two runs with the same arguments have different results.")))
         if found.end is End.ALL_PATHS:
             found.kinds = frozenset(self._symbolic.kinds | self._concrete.kinds)
         if found.end is not End.STOPPED:
             found.arguments = found.judgement = None
         return found
-
-    def _note_change(self) -> None:
-        before, after = self._before, self._watch.state()
-        known = find_change(before, after) if isinstance(before, State) and isinstance(after, State) else None
-        self._found.causes.add(None, *(known or ("", "Two runs with the same arguments have different results.")))
 
     def _share(self) -> End:
         """Try to refute a claim with arguments that share an object. The paths and the other runs share none."""
@@ -216,3 +219,93 @@ def _find_reason(signature: Signature, candidates: Candidates, scope: Scope) -> 
     if not candidates.modelled and candidates.list_all(_MOST_MEMBERS) is None:
         return "the solver does not cover all values of the type of a parameter"
     return None
+
+
+Record = Mapping[str, Any]
+"""How an exploration ended: the name of its `end`, its `arguments`, its `kinds` of judgements and its `paths`."""
+
+
+_RUNS = 80
+
+
+def record(explored: Exploration, names: Names = MappingProxyType({})) -> Record:
+    """Return how an exploration of code with these names ended, as JSON types. A text of an answer has a limit."""
+    found: dict[str, Any] = {"end": explored.end.name, "paths": explored.paths, "decided": explored.decided}
+    if explored.end is End.ALL_PATHS:
+        found["kinds"] = sorted({write_kind(one) for one in explored.kinds})
+    if explored.end is End.STOPPED and explored.arguments:
+        texts = {name: write_exactly(one, names) for name, one in explored.arguments.arguments.items()}
+        known = {name: text for name, text in texts.items() if text is not None}
+        found["arguments"] = (
+            None
+            if len(known) < len(texts)
+            else {
+                name: [text[at : at + ANSWER_TEXT] for at in range(0, len(text), ANSWER_TEXT)]
+                for name, text in known.items()
+            }
+        )
+    return found
+
+
+def write_kind(kind: Hashable) -> str:
+    """Return the kind of a judgement as text that does not depend on the process."""
+    return repr(sorted(kind)) if isinstance(kind, frozenset) else repr(kind)
+
+
+def can_repeat(records: Sequence[Record]) -> bool:
+    """Return whether another process can repeat these explorations."""
+    return all(one["end"] != End.STOPPED.name or one["arguments"] is not None for one in records)
+
+
+class Replay:
+    """Repeats the explorations that another process has recorded, in their order, for code with these names."""
+
+    def __init__(self, records: Sequence[Record], names: Names) -> None:
+        self._waiting = list(records)
+        self._names = names
+
+    def explore(
+        self, program: Program, signature: Signature, seconds: float, watch: Watch, scope: Scope
+    ) -> Exploration:
+        """Repeat the next exploration. It ends as in the other process, or with End.DIFFERS or End.TIME."""
+        known = self._waiting.pop(0)
+        found = Exploration(End[known["end"]], known["paths"], known["decided"])
+        if found.end not in {End.ALL_PATHS, End.STOPPED}:
+            return found
+        deadline = time.perf_counter() + seconds
+        seen: set[str] = set()
+
+        def note(arguments: Any, judgement: Any) -> None:
+            watch.on_judgement(arguments, judgement)
+            if not judgement.outside:
+                seen.add(write_kind(judgement.kind))
+
+        end: End | None = None
+        for number in range(2):
+            candidates = Candidates(signature, scope.literals, scope.seed + number)
+            chance = Random(scope.seed + number)  # noqa: S311 - it protects nothing
+            search = ConcreteSearch(
+                program, candidates, replace(watch, on_judgement=note), found, chance, watch.state(), simplifies=False
+            )
+            if found.end is End.STOPPED:
+                return self._repeat(search, known, signature, deadline)
+            end = end or _try_to_refute(search, replace(scope, seed=scope.seed + number), deadline)
+        if end or not seen <= set(known["kinds"]):
+            return Exploration(End.DIFFERS)
+        return found if time.perf_counter() < deadline else Exploration(End.TIME)
+
+    def _repeat(self, search: ConcreteSearch, known: Record, signature: Signature, deadline: float) -> Exploration:
+        try:
+            values = {name: evaluate("".join(parts), self._names) for name, parts in known["arguments"].items()}
+        except Exception:  # noqa: BLE001 - the constructors are analysed code
+            return Exploration(End.DIFFERS)
+        end = search.try_all([BoundArguments(signature, values)], deadline)
+        return search.found if end is End.STOPPED else Exploration(End.DIFFERS)
+
+
+def _try_to_refute(search: ConcreteSearch, scope: Scope, deadline: float) -> End | None:
+    members = search.candidates.list_all(_MOST_MEMBERS)
+    if members is not None:
+        return search.try_all(members, deadline)
+    edges = [one for one in search.candidates.make_boundaries() if not scope.loops or is_harmless(one)]
+    return search.try_all(edges, deadline) or search.try_all(search.draw(_RUNS, harmless=scope.loops), deadline)

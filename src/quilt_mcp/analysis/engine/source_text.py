@@ -1,16 +1,19 @@
-"""Write values of analysed code for an answer: as Python source text that makes equal values, or as JSON.
+"""Write values and counterexamples for an answer: as Python source text, as JSON, and as a pytest.
 
 The text consists of literals, of names that are checked, and of calls, and has a limited length. It never contains the
-repr of a class that the code defines, because that is text of the code's choice.
+repr of a class that the code defines, because that is text of the code's choice. A pytest has imports, the arguments,
+and one assertion that fails until a correction; clauses of contracts become plain Python in it.
 """
 
+import ast
 import builtins
 import dataclasses
 import inspect
 import re
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, Flag
@@ -18,28 +21,20 @@ from fractions import Fraction
 from inspect import BoundArguments, Parameter
 from itertools import permutations
 from types import FunctionType, MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from typing_extensions import TypedDict
+from crosshair.libimpl.builtinslib import SymbolicCallable
 
-from quilt_mcp.analysis.messages import MODULE_NAME
+from quilt_mcp.analysis.engine.exploration import read_attributes
+from quilt_mcp.analysis.engine.subjects import Subject
+from quilt_mcp.analysis.messages import MODULE_NAME, Counterexample, Value
+from quilt_mcp.analysis.policy import ALLOWED_MODULES
 
-if TYPE_CHECKING:  # the server imports this module, but not CrossHair
+if TYPE_CHECKING:
     from quilt_mcp.analysis.engine.subjects import Subject
 
 
 _MOST_OPEN = 2
-
-
-def read_attributes(value: object) -> dict[str, object]:
-    """Return the attributes in `__dict__` and in slots."""
-    found = dict(getattr(value, "__dict__", {}))
-    for base in type(value).__mro__:
-        names = base.__dict__.get("__slots__", ())
-        for name in (names,) if isinstance(names, str) else names:
-            if not name.startswith("__") and hasattr(value, name):
-                found[name] = getattr(value, name)
-    return found
 
 
 def find_arguments(value: object, attributes: Mapping[str, object]) -> dict[str, object] | None:
@@ -52,7 +47,7 @@ def find_arguments(value: object, attributes: Mapping[str, object]) -> dict[str,
         return None if attributes else {}
     try:
         parameters = inspect.signature(cls).parameters
-        stored = {name: _find_stored(name, attributes) for name in parameters}
+        stored = {name: next((key for key in (name, f"_{name}") if key in attributes), None) for name in parameters}
         found = {name: attributes[key] for name, key in stored.items() if key is not None}
         open_names = [one.name for one in parameters.values() if stored[one.name] is None and one.default is one.empty]
         others = [one for key, one in attributes.items() if key not in stored.values()]
@@ -65,14 +60,8 @@ def find_arguments(value: object, attributes: Mapping[str, object]) -> dict[str,
     return None
 
 
-def _find_stored(name: str, attributes: Mapping[str, object]) -> str | None:
-    return next((key for key in (name, f"_{name}") if key in attributes), None)
-
-
 INTEGER_BITS = 4_096
 _REPEATED = 200
-# The class of arguments for `Callable`, by module and name: the server imports this module, but not CrossHair
-_CALLABLE = "crosshair.libimpl.builtinslib", "SymbolicCallable"
 _BASES: tuple[Any, ...] = (dict, list, tuple, set, frozenset, str, bytes, float, int)
 _ITERATORS = (type(iter(list[Any]())), type(iter(())), type(iter(set[Any]())), type(iter("")), type(iter(range(0))))
 
@@ -87,27 +76,13 @@ Refer = Callable[[object, str], str]
 
 @dataclasses.dataclass(slots=True)
 class Writer:
-    """Writes values.
+    """Writes values."""
 
-    Attributes:
-        refer: names classes and functions.
-        make: the name of a function that makes an object from a class and attributes, without `__init__`; None if
-            there is none.
-        used_make: whether some text calls that function.
-        used_sequence: whether some text makes a function that returns values in their order.
-    """
-
-    refer: Refer
-    make: str | None = None
-    used_make: bool = False
-    used_sequence: bool = False
+    refer: Refer  # names classes and functions
+    used_sequence: bool = False  # whether some text makes a function that returns values in their order
 
     def write(self, value: object) -> str:
-        """Return source text for a value.
-
-        Raises:
-            Unwritable: there is none.
-        """
+        """Return source text for a value. `Unwritable`: there is none."""
         simple = _WRITERS.get(type(value))
         if simple:
             return simple(self, value)
@@ -149,7 +124,7 @@ class Writer:
 
     def _write_object(self, value: object) -> str:
         cls, attributes = type(value), read_attributes(value)
-        if (cls.__module__, cls.__qualname__) == _CALLABLE:
+        if isinstance(value, SymbolicCallable):  # an argument for `Callable`
             return self._write_sequence(value)
         if isinstance(value, BaseException):
             return self.call(cls, *value.args)
@@ -161,21 +136,13 @@ class Writer:
         if cls is not object and cls.__module__.partition(".")[0] in {"builtins", *sys.stdlib_module_names}:
             raise Unwritable  # the attributes do not show all of its state
         arguments = find_arguments(value, attributes)
-        if arguments is not None:
-            return self.call(cls, **arguments)
-        if self.make is None or not attributes:
+        if arguments is None:
             raise Unwritable
-        self.used_make = True
-        named = [f"{check_name(name)}={self.write(one)}" for name, one in attributes.items()]
-        return f"{self.make}({', '.join([self.refer(cls, cls.__qualname__), *named])})"
+        return self.call(cls, **arguments)
 
 
 def check_name(name: str | None) -> str:
-    """Return a name that can be part of source text.
-
-    Raises:
-        Unwritable: it cannot.
-    """
+    """Return a name that can be part of source text. `Unwritable`: it cannot."""
     if name is None or not (name.isidentifier() and name.isascii()):
         raise Unwritable
     return name
@@ -184,8 +151,7 @@ def check_name(name: str | None) -> str:
 def write_name(namespace: Mapping[str, object], value: object, name: str) -> str:
     """Return how code with these names can refer to a class or function; else its full name.
 
-    Raises:
-        Unwritable: it has no name outside of the function that defines it, or belongs to the analyser.
+    `Unwritable`: it has no name outside of the function that defines it, or belongs to the analyser.
     """
     if getattr(builtins, name, None) is value:
         return name
@@ -194,9 +160,10 @@ def write_name(namespace: Mapping[str, object], value: object, name: str) -> str
     module = getattr(value, "__module__", None)
     if not isinstance(module, str) or module.partition(".")[0] == "crosshair":
         raise Unwritable
-    short = next((key for key, one in namespace.items() if _is_module(one, module)), module)
+    modules = {key: one for key, one in namespace.items() if isinstance(one, ModuleType)}
+    short = next((key for key, one in modules.items() if one.__name__ == module), module)
     if module == MODULE_NAME:  # of another file
-        short = next((key for key, one in namespace.items() if _has_name(one, name, value)), module)
+        short = next((key for key, one in modules.items() if find_name(vars(one), value, name) == name), module)
     first = short.partition(".")[0]
     known = namespace.get(first, sys.modules.get(first))
     if short == module and not isinstance(known, ModuleType):  # the code has another meaning for the module's name
@@ -215,14 +182,6 @@ def find_name(namespace: Mapping[str, object], value: object, name: str) -> str 
     return next((key for key, one in namespace.items() if one is value and key.isidentifier()), None)
 
 
-def _is_module(value: object, name: str) -> bool:
-    return isinstance(value, ModuleType) and value.__name__ == name
-
-
-def _has_name(module: object, name: str, value: object) -> bool:
-    return isinstance(module, ModuleType) and find_name(vars(module), value, name) == name
-
-
 def _copy_iterator(value: object) -> list[object]:
     reduced = value.__reduce__()  # it does not consume the iterator
     if not isinstance(reduced, tuple):
@@ -239,10 +198,6 @@ def _write_integer(_: Writer, value: int) -> str:
     return f"({value >> zeros:#x} << {zeros})" if zeros > _REPEATED else hex(value)
 
 
-def _write_float(_: Writer, value: float) -> str:
-    return repr(value) if value - value == 0 else f"float('{value}')"
-
-
 def _write_complex(writer: Writer, value: complex) -> str:
     is_plain = value - value == 0 and "-0" not in repr(value)
     return repr(value) if is_plain else writer.call("complex", value.real, value.imag)
@@ -254,20 +209,8 @@ def _write_text(_: Writer, value: "str | bytes") -> str:
     return ascii(value)
 
 
-def _write_tuple(writer: Writer, value: tuple[object, ...]) -> str:
-    return f"({writer.join(value)}{',' if len(value) == 1 else ''})"
-
-
-def _write_dict(writer: Writer, value: dict[object, object]) -> str:
-    return f"{{{', '.join(f'{writer.write(key)}: {writer.write(one)}' for key, one in value.items())}}}"
-
-
-def _write_set(writer: Writer, value: "set[object]") -> str:
+def _write_set(writer: Writer, value: "set[object] | frozenset[object]") -> str:
     return f"{{{', '.join(sorted(map(writer.write, value)))}}}" if value else "set()"
-
-
-def _write_frozenset(writer: Writer, value: "frozenset[object]") -> str:
-    return f"frozenset({_write_set(writer, set(value)) if value else ''})"
 
 
 def _write_deque(writer: Writer, value: "deque[object]") -> str:
@@ -295,22 +238,20 @@ def _write_zone(writer: Writer, value: timezone) -> str:
     return writer.call(timezone, *value.__getinitargs__())  # type: ignore[attr-defined] # typeshed does not have it
 
 
-def _write_pattern(writer: Writer, value: "re.Pattern[str]") -> str:
-    return writer.call(re.compile, value.pattern, int(value.flags))
-
-
 _WRITERS: Mapping[type, Callable[..., str]] = {
     **dict.fromkeys((bool, type(None), range, slice), lambda _, value: repr(value)),
     **dict.fromkeys((str, bytes), _write_text),
     int: _write_integer,
-    float: _write_float,
+    float: lambda _, value: repr(value) if value - value == 0 else f"float('{value}')",
     complex: _write_complex,
     bytearray: lambda writer, value: writer.call("bytearray", bytes(value)),
     list: lambda writer, value: f"[{writer.join(value)}]",
-    tuple: _write_tuple,
-    dict: _write_dict,
+    tuple: lambda writer, value: f"({writer.join(value)}{',' if len(value) == 1 else ''})",
+    dict: lambda writer, value: (
+        f"{{{', '.join(f'{writer.write(key)}: {writer.write(one)}' for key, one in value.items())}}}"
+    ),
     set: _write_set,
-    frozenset: _write_frozenset,
+    frozenset: lambda writer, value: f"frozenset({_write_set(writer, value) if value else ''})",
     deque: _write_deque,
     defaultdict: lambda writer, value: writer.call(defaultdict, value.default_factory, dict(value)),
     OrderedDict: lambda writer, value: writer.call(OrderedDict, list(value.items())),
@@ -321,7 +262,7 @@ _WRITERS: Mapping[type, Callable[..., str]] = {
     timezone: _write_zone,
     Decimal: lambda writer, value: writer.call(Decimal, str(value)),
     Fraction: lambda writer, value: writer.call(Fraction, value.numerator, value.denominator),
-    re.Pattern: _write_pattern,
+    re.Pattern: lambda writer, value: writer.call(re.compile, value.pattern, int(value.flags)),
 }
 
 
@@ -336,42 +277,17 @@ NO_TEST = (
 )
 
 Names = Mapping[str, object]
-Value = int | float | bool | str | None | list[object] | dict[str, object]
-
-
-class Counterexample(TypedDict):
-    """Arguments that reproduce the result in plain Python.
-
-    Attributes:
-        args: positional arguments by name. Numbers, booleans, null and strings are JSON, and lists of them, and dicts
-            with texts as keys; others, and integers from 2**53 on, are Python source text.
-        kwargs: the same for keyword-only arguments.
-        call: the call as Python source text.
-        violation: what happened.
-        actual_result: what the call returned or raised.
-        path_condition: the preconditions of the contract, or True.
-        test: a pytest that fails until the code is corrected; null if there is none. The answer's `message` says why
-            then.
-    """
-
-    args: dict[str, Value]
-    kwargs: dict[str, Value]
-    call: str
-    violation: str
-    actual_result: str
-    path_condition: str
-    test: str | None
 
 
 def make_counterexample(
     subject: "Subject",
     arguments: BoundArguments,
     names: Names,
-    *,
     violation: str,
     actual_result: str,
-    path_condition: str = "True",
+    *,
     test: str | None = None,
+    path_condition: str = "True",
 ) -> Counterexample:
     """Return the counterexample for a call of a function; `names` are those of the code."""
     parameters = arguments.signature.parameters
@@ -396,7 +312,7 @@ def to_json_value(value: object, names: Names = MappingProxyType({})) -> Value:
         return value
     if type(value) is float and value - value == 0:  # finite
         return value
-    if type(value) is str and len(value) <= TEXT_LENGTH and _is_unicode(value):
+    if type(value) is str and len(value) <= TEXT_LENGTH and not re.search("[\ud800-\udfff]", value):
         return value
     text = write_source(value, names)
     if isinstance(value, list | dict) and len(text) < TEXT_LENGTH and _is_json(value):
@@ -433,15 +349,32 @@ def write_source(value: object, names: Names = MappingProxyType({})) -> str:
     try:
         text = Writer(lambda one, name: write_name(names, one, name)).write(value)
     except Exception:  # noqa: BLE001 - the class of the value is analysed code
-        text = _ADDRESS.sub("", _write_repr(value))
+        try:
+            text = _ADDRESS.sub("", ascii(value))
+        except Exception:  # noqa: BLE001 - the repr is analysed code, or refuses a long integer
+            text = f"<{type(value).__name__} without a repr>"
     return shorten(text)
 
 
-def _write_repr(value: object) -> str:
+def write_exactly(value: object, names: Names) -> str | None:
+    """Return source text that `evaluate` makes an equal value from, or None if there is none."""
+    writer = Writer(lambda one, name: write_name(names, one, name))
     try:
-        return ascii(value)
-    except Exception:  # noqa: BLE001 - the repr is analysed code, or refuses a long integer
-        return f"<{type(value).__name__} without a repr>"
+        text = writer.write(value)
+        return text if writer.write(evaluate(text, names)) == text else None
+    except Exception:  # noqa: BLE001 - the class of the value is analysed code
+        return None
+
+
+def evaluate(text: str, names: Names) -> object:
+    """Return the value of source text that `write_exactly` wrote for code with these names."""
+    known = dict(names)
+    load = names["__builtins__"]["__import__"]  # type: ignore[index] # the code has no other modules
+    for module in (*names, *ALLOWED_MODULES):
+        if f"{module}." in text and (module in ALLOWED_MODULES or "." in module):
+            known.setdefault(module.partition(".")[0], load(module))
+    value: object = eval(text, known)  # noqa: S307 - the writer above wrote it
+    return value
 
 
 def shorten(text: str) -> str:
@@ -449,5 +382,266 @@ def shorten(text: str) -> str:
     return text if len(text) <= TEXT_LENGTH else text[: TEXT_LENGTH - 1] + "…"
 
 
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+class _PlainClause(ast.NodeTransformer):
+    """A clause as an expression without the names that only contracts have.
+
+    In its `text`, `result` is the result, and `old_x` the argument `x` before the call.
+    """
+
+    def __init__(self, source: str, variables: Mapping[str, str]) -> None:
+        self.used: set[str] = set()  # the parameters that it uses
+        self.old: set[str] = set()  # those with their values before the call
+        self.others: set[str] = set()
+        self._variables = variables
+        tree = ast.parse(source.strip(), mode="eval").body
+        nodes = list(ast.walk(tree))
+        self._bound = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        self._bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+        self.text = ast.unparse(self.visit(tree))
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id in self._bound:
+            return node
+        if node.id in {"_", "__return__"}:
+            return ast.Name("result", node.ctx)
+        (self.used if node.id in self._variables else self.others).add(node.id)
+        return ast.Name(self._variables.get(node.id, node.id), node.ctx)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if isinstance(node.value, ast.Name) and node.value.id == "__old__":
+            self.old.add(node.attr)
+            return ast.Name(f"old_{node.attr}", node.ctx)
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "implies" and len(node.args) == 2:  # noqa: PLR2004 - if and then
+            return ast.BoolOp(ast.Or(), [ast.UnaryOp(ast.Not(), node.args[0]), node.args[1]])
+        return node
+
+
+TEST_LENGTH = 8_000
+_OUTCOME = """
+def outcome(call):
+    try:
+        return call()
+    except Exception as error:
+        return type(error)
+"""
+_TEXT_OF_OUTCOME = _OUTCOME.replace("call()\n", "repr(call())\n").replace("type(error)", "type(error).__qualname__")
+_ASSERTIONS = {
+    "value": "assert {} == {}",
+    "repr": "assert repr({}) == repr({})",
+    "attributes": "assert vars({}) == vars({})",
+    **dict.fromkeys(("exception", "text"), "assert outcome(lambda: {}) == outcome(lambda: {})"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The code that a test imports."""
+
+    names: Mapping[str, object]  # the names of the code
+    module_name: str  # the name of its module
+    files: Mapping[str, ModuleType] = field(default_factory=dict)  # the other modules of the project, by name
+
+
+@dataclass(slots=True)
+class _Text:
+    """A test that is being written."""
+
+    code: Code  # the code that it tests
+    imports: dict[str, set[str]] = field(default_factory=dict)  # for each module, the names to import from it
+    helpers: list[str] = field(default_factory=list)  # functions before the test
+    # a class, and the module with its old version: the old version is written
+    old_class: tuple[type, str] | None = None
+    writer: Writer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.writer = Writer(self.refer)
+
+    def refer(self, value: object, name: str) -> str:
+        """Return the name of a class or function, and import it."""
+        if self.old_class and value is self.old_class[0]:
+            return self.use(self.old_class[1], name, f"old_{name}")
+        if getattr(builtins, name, None) is value:
+            return name
+        module = str(getattr(value, "__module__", ""))
+        if module != MODULE_NAME:
+            if module.partition(".")[0] not in sys.stdlib_module_names:
+                raise Unwritable  # the project need not have it
+            if find_name(vars(sys.modules[module]) if module in sys.modules else {}, value, name) != name:
+                raise Unwritable
+            return self.use(module, name)
+        for file_name, file in self.code.files.items():
+            if found := find_name(vars(file), value, name):
+                return self.use(file_name, found)
+        if own := find_name(self.code.names, value, name):
+            return self.use(self.code.module_name, own)
+        raise Unwritable
+
+    def use(self, module: str, name: str, alias: str = "") -> str:
+        """Import a name, and return it."""
+        for part in (*module.split("."), *name.split(".")):
+            check_name(part)
+        first = name.partition(".")[0]
+        self.imports.setdefault(module, set()).add(f"{first} as {alias}" if alias else first)
+        return alias or name
+
+    def finish(self, name: str, lines: Sequence[str]) -> str | None:
+        """Return the whole test, or None if it is too long."""
+        imports = [f"from {module} import {', '.join(sorted(one))}" for module, one in sorted(self.imports.items())]
+        body = "\n".join(f"    {line}" for line in lines)
+        text = "\n".join(
+            [*imports, *(f"\n{one.rstrip()}" for one in self.helpers), "\n", f"def test_{name}():", body, ""]
+        )
+        return text if len(text) <= TEST_LENGTH else None
+
+
+def write_violation(subject: Subject, arguments: BoundArguments, code: Code, clause: str) -> str | None:
+    """Return a test of a postcondition that does not hold; None if a value has no source text."""
+    text = _Text(code)
+    left_out = [one for name, one in arguments.signature.parameters.items() if name not in arguments.arguments]
+    defaults = {one.name: one.default for one in left_out if one.default is not Parameter.empty}
+    try:
+        variables = _name_variables(subject, arguments)
+        known = {**dict.fromkeys(defaults), **variables}
+        condition = _PlainClause(clause, {name: one or name for name, one in known.items()})
+        for name in sorted(condition.others & code.names.keys()):
+            text.use(code.module_name, name)
+        lines = [f"{variables[name]} = {text.writer.write(one)}" for name, one in arguments.arguments.items()]
+        lines += [f"{name} = {text.writer.write(one)}" for name, one in defaults.items() if name in condition.used]
+        for name in sorted(condition.old & known.keys()):
+            lines.append(f"old_{name} = {text.use('copy', 'deepcopy')}({known[name] or name})")
+        lines += [f"result = {_write_call(text, subject, arguments, variables)}", f"assert {condition.text}"]
+        return text.finish(f"{_plain(subject.name)}_keeps_its_contract", lines)
+    except (Unwritable, SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def write_exception(subject: Subject, arguments: BoundArguments, code: Code, error: BaseException) -> str | None:
+    """Return a test that a call raises no exception of this class; None if a value has no source text."""
+    text = _Text(code)
+    try:
+        cls = type(error)
+        raised = text.refer(cls, cls.__qualname__)
+        lines = [
+            "error = None",
+            "try:",
+            f"    {_write_call(text, subject, arguments)}",
+            f"except {raised} as raised:",
+            "    error = raised",
+            "assert error is None",
+        ]
+        return text.finish(f"{_plain(subject.name)}_raises_no_{_plain(cls.__name__)}", lines)
+    except (Unwritable, ValueError, RecursionError):
+        return None
+
+
+DifferenceKind = Literal["value", "repr", "attributes", "exception", "text", "arguments"]
+"""What shows how two functions differ: `==`, the repr or the attributes of the results; an exception; the text of the
+outcomes if their classes are of two modules; or the arguments after the calls."""
+
+
+def write_difference(
+    subjects: tuple[Subject, Subject],
+    arguments: BoundArguments,
+    code: Code,
+    kind: DifferenceKind,
+    old_module: str | None,
+) -> str | None:
+    """Return a test that two functions agree; None if a value has no source text.
+
+    `old_module` is the module of the first function, if it is another one.
+    """
+    text = _Text(code)
+    left, right = subjects
+    try:
+        if kind == "arguments":
+            lines = _compare_arguments(text, subjects, arguments, old_module)
+        else:
+            one = _write_side(text, left, arguments, old_module)
+            lines = [_ASSERTIONS[kind].format(one, _write_call(text, right, arguments))]
+        text.helpers += {"exception": [_OUTCOME], "text": [_TEXT_OF_OUTCOME]}.get(kind, [])
+        name = "is_unchanged" if old_module else f"and_{_plain(right.name)}_agree"
+        return text.finish(f"{_plain(left.name)}_{name}", lines)
+    except (Unwritable, ValueError, RecursionError):
+        return None
+
+
+def _compare_arguments(
+    text: _Text, subjects: tuple[Subject, Subject], arguments: BoundArguments, old_module: str | None
+) -> list[str]:
+    lines, sides = [], []
+    for subject, prefix, module in zip(subjects, ("left", "right"), (old_module, None), strict=True):
+        variables = {name: f"{prefix}_{name}" for name in arguments.arguments}
+        lines += [f"{variables[name]} = {text.writer.write(one)}" for name, one in arguments.arguments.items()]
+        lines.append(_write_side(text, subject, arguments, module, variables))
+        sides.append(f"({', '.join(variables.values())},)")
+    if text.writer.used_sequence:
+        raise Unwritable  # such functions are never equal
+    return [*lines, f"assert {sides[0]} == {sides[1]}"]
+
+
+def _write_side(
+    text: _Text,
+    subject: Subject,
+    arguments: BoundArguments,
+    old_module: str | None,
+    variables: Mapping[str, str] | None = None,
+) -> str:
+    """Return a call of the first function, which can be in the module of the old version."""
+    if old_module is None or subject.kind in {"method", "property"}:
+        text.old_class = (type(arguments.args[0]), old_module) if old_module else None
+        written = _write_call(text, subject, arguments, variables)
+        text.old_class = None
+        return written
+    first, dot, rest = subject.name.partition(".")
+    called = text.use(old_module, first, f"old_{first}") + dot + rest
+    return f"{called}({_write_arguments(text, arguments, variables)})"
+
+
+def _write_call(
+    text: _Text, subject: Subject, arguments: BoundArguments, variables: Mapping[str, str] | None = None
+) -> str:
+    """Return the call of the function or method with the arguments, or with variables that have their values."""
+    owner, _, last = subject.name.rpartition(".")
+    if not owner or subject.kind in {"static", "class"}:
+        return f"{text.use(text.code.module_name, subject.name)}({_write_arguments(text, arguments, variables)})"
+    (first, receiver), *_ = arguments.arguments.items()
+    written = variables[first] if variables else text.writer.write(receiver)
+    if subject.kind == "property":
+        return f"{written}.{last}"
+    return f"{written}.{last}({_write_arguments(text, arguments, variables, skip=1)})"
+
+
+class _Variable(str):
+    """The name of a variable of the test, instead of a value."""
+
+    __slots__ = ()
+
+
+def _write_arguments(
+    text: _Text, arguments: BoundArguments, variables: Mapping[str, str] | None = None, *, skip: int = 0
+) -> str:
+    values: dict[str, object] = dict(arguments.arguments)
+    for name, variable in (variables or {}).items():
+        kind = arguments.signature.parameters[name].kind
+        if kind is Parameter.VAR_POSITIONAL:
+            values[name] = (_Variable(f"*{variable}"),)
+        else:
+            values[name] = {"": _Variable(f"**{variable}")} if kind is Parameter.VAR_KEYWORD else _Variable(variable)
+    given = BoundArguments(arguments.signature, values)
+    keyword = {f"{check_name(key)}=" if key else "": one for key, one in given.kwargs.items()}
+    parts = [*(("", one) for one in given.args[skip:]), *keyword.items()]
+    return ", ".join(key + (one if isinstance(one, _Variable) else text.writer.write(one)) for key, one in parts)
+
+
+def _name_variables(subject: Subject, arguments: BoundArguments) -> dict[str, str]:
+    """Return the names of the variables that have the arguments. The test uses the other names itself."""
+    taken = {"result", "deepcopy", subject.name.partition(".")[0]}
+    return {name: f"{name}_" if name in taken else name for name in map(check_name, arguments.arguments)}
+
+
+def _plain(name: str) -> str:
+    return check_name(name.replace(".", "_"))

@@ -3,22 +3,33 @@
 The result can depend on what outlives a call, on the order of a set, and on the time zone. The order of a set of texts
 differs between processes. The check of it knows only the syntax: it follows sets by the names of variables, attributes
 and functions, and finds too many rather than too few.
+
+The arguments of an analysis are new objects, and the module is as after its import. So a claim about all arguments also
+needs that other code of the file cannot leave objects or the module in a state that no call of an analysis begins with.
 """
 
 import ast
+import dataclasses
 import decimal
 import enum
 import functools
 import gc
+import inspect
 import random
+import typing
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from inspect import BoundArguments
+from inspect import BoundArguments, Signature
 from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from quilt_mcp.analysis.engine.domains import Annotation, find_subclasses
+from quilt_mcp.analysis.engine.exploration import read_attributes
 from quilt_mcp.analysis.engine.scalars import find_docstrings
-from quilt_mcp.analysis.gate.randomness import list_unseeded
+from quilt_mcp.analysis.gate.facades import list_unseeded
+from quilt_mcp.analysis.gate.loading import Loaded
+from quilt_mcp.analysis.gate.reduction import find_imports
+from quilt_mcp.analysis.messages import MODULE_NAME
 
 _SET_NAMES = frozenset({"set", "frozenset", "Set", "FrozenSet", "AbstractSet", "MutableSet"})
 _UNORDERED_TYPES = frozenset({"Iterable", "Collection", "Container", "Any", "object"})
@@ -62,13 +73,11 @@ def find_unsure(tree: ast.Module) -> Callable[[BoundArguments], bool]:
         return lambda _: True
     if not observes_order(tree):
         return lambda _: False
-    if any(isinstance(node, ast.Set | ast.SetComp) or _is_named(node, {"set", "frozenset"}) for node in ast.walk(tree)):
+    called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    makes = any(isinstance(one, ast.Name) and one.id in {"set", "frozenset"} for one in called)
+    if makes or any(isinstance(node, ast.Set | ast.SetComp) for node in ast.walk(tree)):
         return lambda _: True
     return lambda arguments: any(_has_order(one, 3) for one in arguments.arguments.values())
-
-
-def _is_named(node: ast.AST, names: set[str]) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
 
 
 def _has_order(value: object, depth: int) -> bool:
@@ -135,7 +144,8 @@ class _Sets:
             if node.value is not None and self._is_set(node.value):
                 self._names.update(*map(_targets, targets))
         elif isinstance(node, ast.For | ast.comprehension) and self._is_set(node.iter):
-            self._names |= _targets(node.target) if not _is_element(node.iter) else set()
+            # the elements of a set are no sets themselves
+            self._names |= set() if isinstance(node.iter, ast.Set | ast.SetComp) else _targets(node.target)
         elif isinstance(node, ast.FunctionDef):
             returned = [one.value for one in ast.walk(node) if isinstance(one, ast.Return | ast.Yield) and one.value]
             if any(map(self._is_set, returned)):
@@ -209,11 +219,6 @@ def _names_set(annotation: ast.expr) -> bool:
     names |= {node.attr for node in ast.walk(annotation) if isinstance(node, ast.Attribute)}
     numbers = {"int", "float", "bool"}
     return bool(names & _SET_NAMES) and not names <= {*_SET_NAMES, *numbers, "list", "tuple", "dict"}
-
-
-def _is_element(iterated: ast.expr) -> bool:
-    """Return whether the iterated value is a set with elements that are not sets themselves."""
-    return isinstance(iterated, ast.Set | ast.SetComp)
 
 
 def _targets(target: ast.expr) -> set[str]:
@@ -358,11 +363,10 @@ class _State:
         if isinstance(value, type) and value.__module__ != self._module_name:
             return None
         hidden = self._read_values(_list_hidden(value))
-        slots = [getattr(value, name) for name in _find_slots(type(value)) if hasattr(value, name)]
-        names = dict(getattr(value, "__dict__", {}))
+        names = read_attributes(value)
         if isinstance(value, enum.EnumMeta):
             names.pop("_value2member_map_", None)  # a cache: a new combination of flags adds to it
-        return self.read_items(names), self._read_values(slots), hidden
+        return self.read_items(names), hidden
 
 
 def _list_hidden(value: object) -> list[object]:
@@ -397,9 +401,98 @@ def _is_filled(cell: CellType) -> bool:
     return True
 
 
-def _find_slots(cls: type) -> Iterator[str]:
-    for base in cls.__mro__:
-        names = base.__dict__.get("__slots__", ())
-        for name in (names,) if isinstance(names, str) else names:
-            if not name.startswith("__"):
-                yield name
+CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__", "__setattr__"})
+"""The methods that decide about the attributes of new objects."""
+
+
+def find_state(signature: Signature, loaded: Loaded) -> str | None:
+    """Return the state that the analysis does not cover, as the reason why nothing is claimed, or None."""
+    used = {node.id for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Name)}
+    bound = {name for one in loaded.modules for name in vars(one)}
+    for name in sorted(loaded.changes.names & used & bound):
+        return f"the code changes `{name}` of the module, so a call can begin with other values in it"
+    if loaded.changes.context and "decimal" in find_imports(loaded.whole_tree):
+        return "a function reads or changes the decimal context, so the result can depend on earlier calls"
+    classes: dict[type, None] = {}
+    for one in signature.parameters.values():
+        collect_classes(one.annotation, classes)
+    for cls in classes:
+        if not _covers_states(cls, loaded):
+            return (
+                f"objects of `{cls.__name__}` can have a state that its constructor does not make from its parameters"
+            )
+    return None
+
+
+def collect_classes(annotation: Annotation, found: dict[type, None]) -> None:
+    """Add the classes of the code that values of this type, and their parts, can have."""
+    for one in typing.get_args(annotation):
+        collect_classes(one, found)
+    if isinstance(annotation, typing.NewType):
+        collect_classes(annotation.__supertype__, found)
+    kind = typing.get_origin(annotation) or annotation
+    if not isinstance(kind, type) or kind.__module__ != MODULE_NAME or kind in found or issubclass(kind, enum.Enum):
+        return
+    found[kind] = None
+    for part in (*_list_hints(kind), *_list_hints(kind.__init__), *find_subclasses(kind)):
+        collect_classes(part, found)
+
+
+def _list_hints(owner: Any) -> list[Any]:
+    try:
+        return list(typing.get_type_hints(owner).values())
+    except (TypeError, NameError, AttributeError):
+        return []
+
+
+def _covers_states(cls: type, loaded: Loaded) -> bool:
+    """Return whether the parameters of a constructor can give its object every state."""
+    if issubclass(cls, tuple) or inspect.isabstract(cls):
+        return True
+    bases = [one for one in cls.__mro__ if one.__module__ == MODULE_NAME]
+    methods = {node.name: node for base in reversed(bases) for node in _find_constructors(base, loaded)}
+    if dataclasses.is_dataclass(cls) and "__init__" not in methods:
+        if cls.__dataclass_params__.frozen:  # type: ignore[attr-defined] # not in the type information
+            return True
+        if methods or not all(one.init for one in dataclasses.fields(cls)):
+            return False
+        fields = {one.name for one in dataclasses.fields(cls)}
+    elif methods:
+        stored = _read_stored(methods["__init__"]) if methods.keys() == {"__init__"} else None
+        if stored is None:
+            return False
+        fields = stored
+    else:
+        fields = set()
+    related = {None, *(one.__name__ for one in (*bases, *find_subclasses(cls)))}
+    known = {*dir(cls), *(node.attr for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Attribute))}
+    return not any(
+        name not in fields and (owner is not None or name in known)
+        for owner, name in loaded.changes.attributes
+        if owner in related
+    )
+
+
+def _find_constructors(cls: type, loaded: Loaded) -> Iterator[ast.FunctionDef]:
+    for node in ast.walk(loaded.whole_tree):
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
+            yield from (one for one in node.body if isinstance(one, ast.FunctionDef) and one.name in CONSTRUCTORS)
+
+
+def _read_stored(method: ast.FunctionDef) -> set[str] | None:
+    """Return the attributes of a constructor that stores each parameter unchanged and does nothing else, or None."""
+    first, *others = [one.arg for one in (*method.args.posonlyargs, *method.args.args, *method.args.kwonlyargs)]
+    if method.args.vararg or method.args.kwarg:
+        return None
+    stored: dict[str, str] = {}
+    for node in method.body:
+        match node:
+            case ast.Pass():
+                continue
+            case ast.Assign([ast.Attribute(ast.Name(owner), name)], ast.Name(value)) | ast.AnnAssign(
+                ast.Attribute(ast.Name(owner), name), value=ast.Name(value)
+            ) if owner == first:
+                stored[name] = value
+            case _:
+                return None
+    return {*stored} if sorted(stored.values()) == sorted(others) else None

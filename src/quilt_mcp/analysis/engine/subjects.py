@@ -1,24 +1,24 @@
-"""Find what a request names in the submitted code: a function with typed parameters, or an exception class."""
+"""Find what a request names: a function with typed parameters and its contract, or an exception class."""
 
 import ast
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import Parameter, Signature
+from functools import partial
+from inspect import BoundArguments, Parameter, Signature
 from types import FunctionType, ModuleType
 from typing import Literal
 
-from quilt_mcp.analysis.engine.crosshair import resolve_types
+from crosshair.condition_parser import Pep316Parser
+from crosshair.fnutil import FunctionInfo, resolve_signature
+from crosshair.util import AttributeHolder
+
+from quilt_mcp.analysis.engine.exploration import Raised, Run
 from quilt_mcp.analysis.gate.loading import Loaded
 
 
 class AnalysisRefused(Exception):
-    """The request cannot be analysed.
-
-    Attributes:
-        error_type: the kind of problem, one word.
-        message: what is wrong and what to change.
-    """
+    """The request cannot be analysed. The message says what is wrong and what to change."""
 
     def __init__(self, error_type: str, message: str) -> None:
         super().__init__(message)
@@ -31,32 +31,21 @@ Kind = Literal["function", "method", "static", "class", "property"]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A function or method of the submitted code.
+    """A function or method of the submitted code."""
 
-    Attributes:
-        function: the object. A method gets its object as the first argument.
-        signature: with resolved types. That of a method has its object as the first parameter.
-        node: the syntax tree.
-        name: as in the request, such as `f` or `Class.method`.
-        kind: what the name means.
-        owner: the class of a method.
-        defined: what `node` defines. For a class method, `function` is a function that calls it.
-    """
-
-    function: Callable[..., object]
-    signature: Signature
-    node: ast.FunctionDef
-    defined: FunctionType
-    name: str
-    kind: Kind = "function"
-    owner: type | None = None
+    function: Callable[..., object]  # the object. A method gets its object as the first argument.
+    signature: Signature  # with resolved types. That of a method has its object as the first parameter.
+    node: ast.FunctionDef  # the syntax tree
+    defined: FunctionType  # what `node` defines. For a class method, `function` is a function that calls it.
+    name: str  # as in the request, such as `f` or `Class.method`
+    kind: Kind = "function"  # what the name means
+    owner: type | None = None  # the class of a method
 
 
 def find_subject(loaded: Loaded, name: str) -> Subject:
     """Return the function with this name, or the method with a name such as `Class.method`.
 
-    Raises:
-        AnalysisRefused: there is not exactly one, or its kind is not supported.
+    `AnalysisRefused`: there is not exactly one, or its kind is not supported.
     """
     node = find_function(loaded.tree, name)
     function, kind, owner = _find_object(loaded.module, name)
@@ -75,11 +64,14 @@ def find_subject(loaded: Loaded, name: str) -> Subject:
             "UnsupportedSignature", f"An annotation of `{name}` contains an unknown type. Define or import it."
         )
     if owner is not None and kind != "static":
-        signature = _give_type(signature, owner, name)
+        parameters = list(signature.parameters.values())
+        if not parameters or parameters[0].kind not in {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}:
+            raise AnalysisRefused("UnsupportedSignature", f"`{name}` has no parameter for its object. Add `self`.")
+        signature = signature.replace(parameters=[parameters[0].replace(annotation=owner), *parameters[1:]])
     if owner is not None and kind == "class":
         # the class is not an argument that can vary
         signature = signature.replace(parameters=list(signature.parameters.values())[1:])
-        return Subject(_bind_class(function, owner), signature, node, function, name, kind, owner)
+        return Subject(partial(function, owner), signature, node, function, name, kind, owner)
     return Subject(function, signature, node, function, name, kind, owner)
 
 
@@ -103,27 +95,8 @@ def _find_object(module: ModuleType, name: str) -> tuple[object, Kind, type | No
     return found, "method", owner
 
 
-def _give_type(signature: Signature, owner: type, name: str) -> Signature:
-    """Return the signature of a method with its class as the type of its object."""
-    parameters = list(signature.parameters.values())
-    if not parameters or parameters[0].kind not in {Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD}:
-        raise AnalysisRefused("UnsupportedSignature", f"`{name}` has no parameter for its object. Add `self`.")
-    return signature.replace(parameters=[parameters[0].replace(annotation=owner), *parameters[1:]])
-
-
-def _bind_class(function: FunctionType, owner: type) -> Callable[..., object]:
-    def bound(*arguments: object, **named: object) -> object:
-        return function(owner, *arguments, **named)
-
-    return bound
-
-
 def find_function(tree: ast.Module, name: str) -> ast.FunctionDef:
-    """Return the definition of the function or method with this name.
-
-    Raises:
-        AnalysisRefused: there is not exactly one.
-    """
+    """Return the definition of the function or method with this name. `AnalysisRefused`: there is not exactly one."""
     body, *_, last = tree.body, *name.split(".")
     for part in name.split(".")[:-1]:
         classes = [node for node in body if isinstance(node, ast.ClassDef) and node.name == part]
@@ -168,3 +141,72 @@ def find_exception_class(module: ModuleType, name: str, builtins: dict[str, obje
         "UnknownExceptionType",
         f"`{name}` is not an exception class. Use a built-in one such as ValueError, or one that the code defines.",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One line of a contract: its expression, and a function from the names that it can use to its value."""
+
+    source: str
+    evaluate: Callable[[dict[str, object]], object]
+
+
+def holds(run: Run, clause: Clause, names: dict[str, object]) -> bool:
+    """Return whether a clause is true. One that raises is not."""
+    outcome = run.call(lambda: bool(clause.evaluate(names)))
+    return not isinstance(outcome, Raised) and bool(outcome.value)
+
+
+def name_arguments(arguments: BoundArguments) -> dict[str, object]:
+    """Return the values that clauses see: the arguments, and the default values of those that are left out."""
+    defaults = {one.name: one.default for one in arguments.signature.parameters.values()}
+    return {name: one for name, one in defaults.items() if one is not Parameter.empty} | dict(arguments.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """The `pre:`, `post:` and `raises:` lines of a function's docstring (PEP 316), and the errors in them."""
+
+    pre: list[Clause]
+    post: list[Clause]
+    raises: tuple[type[BaseException], ...]
+    problems: list[str]
+
+
+def resolve_types(function: Callable[..., object]) -> Signature | None:
+    """Return the signature with its annotations resolved to types, or None if that is not possible."""
+    try:
+        resolved = resolve_signature(function)
+    except SyntaxError:  # an annotation is a string that is not an expression
+        return None
+    return resolved if isinstance(resolved, Signature) else None
+
+
+def parse_contract(function: Callable[..., object]) -> Contract:
+    """Return the contract in the docstring of a function. A `pre:` alone means that the function raises nothing."""
+    parsed = Pep316Parser().get_fn_conditions(FunctionInfo(None, "", function))
+    if parsed is None:
+        return Contract([], [], (), [])
+    problems = [problem.message for problem in parsed.syntax_messages()]
+    pre = [Clause(one.expr_source, one.evaluate) for one in parsed.pre if one.evaluate]
+    post = [Clause(one.expr_source, one.evaluate) for one in parsed.post if one.evaluate]
+    return Contract(pre, post, tuple(sorted(parsed.raises, key=lambda error: error.__name__)), problems)
+
+
+def make_old_values(arguments: BoundArguments) -> object:
+    """Return `__old__` of a contract: an object with the arguments before the call as attributes."""
+    return AttributeHolder(arguments.arguments)
+
+
+def list_invariants(cls: type) -> list[Clause]:
+    """Return the invariants in the docstring of a class."""
+    if "inv:" not in (cls.__doc__ or ""):
+        return []
+    return [
+        Clause(one.expr_source, one.evaluate) for one in Pep316Parser().get_class_conditions(cls).inv if one.evaluate
+    ]
+
+
+def satisfies_invariants(value: object) -> bool:
+    """Return whether the invariants of the value's class and its bases hold."""
+    return all(one.evaluate({"self": value}) for cls in type(value).__mro__ for one in list_invariants(cls))

@@ -1,4 +1,4 @@
-"""symbolic_check: check that a function satisfies its contract for all arguments.
+"""Search for a call that breaks a contract (symbolic_check) or raises an exception (find_path_to_exception).
 
 The contract is the `pre:`, `post:` and `raises:` lines of the docstring (PEP 316). Without such lines, the asserts are
 the contract: those before the first other statement are preconditions, the others must hold.
@@ -14,31 +14,46 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from inspect import BoundArguments
 from itertools import product
-from types import FunctionType, TracebackType
+from types import FunctionType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from quilt_mcp.analysis.engine.crosshair import list_invariants, make_old_values, parse_contract
 from quilt_mcp.analysis.engine.exploration import (
-    Clause,
-    Contract,
+    ConcreteRun,
     End,
     Exploration,
+    Interrupted,
     Judgement,
     Raised,
     Run,
     Undecided,
-    holds,
-    name_arguments,
 )
-from quilt_mcp.analysis.engine.pytest_text import write_exception, write_violation
-from quilt_mcp.analysis.engine.runs import ConcreteRun, Interrupted
-from quilt_mcp.analysis.engine.source_text import NO_TEST, Counterexample, make_counterexample, write_source
-from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject, find_function, find_subject
+from quilt_mcp.analysis.engine.source_text import (
+    NO_TEST,
+    make_counterexample,
+    write_exception,
+    write_source,
+    write_violation,
+)
+from quilt_mcp.analysis.engine.subjects import (
+    AnalysisRefused,
+    Clause,
+    Contract,
+    Subject,
+    find_exception_class,
+    find_function,
+    find_subject,
+    holds,
+    list_invariants,
+    make_old_values,
+    name_arguments,
+    parse_contract,
+)
 from quilt_mcp.analysis.engine.task import Task, describe_coverage, explain_undecided
-from quilt_mcp.analysis.messages import MODULE_NAME, Request
+from quilt_mcp.analysis.messages import MODULE_NAME, Counterexample, Request
 
-if TYPE_CHECKING:  # results imports pydantic, which the sandbox does not load
-    from quilt_mcp.analysis.results import SymbolicCheckResult
+if TYPE_CHECKING:
+    from quilt_mcp.analysis.results import ExceptionPathResult, SymbolicCheckResult
+
 
 _HUGE = 2**64
 _CLEARER_SECONDS = 0.3
@@ -53,12 +68,11 @@ def symbolic_check(request: Request, task: Task) -> "SymbolicCheckResult":
     counterexamples: list[Counterexample] = []
     explorations: list[Exploration] = []
     for number, check in enumerate(checks):
-        task.report(_make_answer(task, counterexamples, [*explorations, Exploration()]))
         explored = task.explore(
             subject,
             check.judge,
+            lambda found: _make_answer(task, counterexamples, [*explorations, found]),
             share=1 / (len(checks) - number),
-            on_progress=lambda found: task.report(_make_answer(task, counterexamples, [*explorations, found])),
         )
         explorations.append(explored)
         if explored.arguments and explored.judgement:
@@ -68,31 +82,22 @@ def symbolic_check(request: Request, task: Task) -> "SymbolicCheckResult":
 
 
 class Broken(NamedTuple):
-    """The kind of a judgement: a call leaves an argument, or a part of one, without this invariant of its class.
+    """The kind of a judgement: a call leaves an argument, or a part of one, without this invariant of its class."""
 
-    Attributes:
-        source: the invariant.
-        parameter: of the argument; None if it is a part of one.
-    """
-
-    source: str
-    parameter: str | None
+    source: str  # the invariant
+    parameter: str | None  # of the argument; None if it is a part of one
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A condition of a function: preconditions, at most one postcondition, and the exceptions that it can raise.
-
-    Attributes:
-        body_line: the asserts of the function above this line are preconditions.
-        invariants: those of the classes of the code. A call keeps them for its arguments.
-    """
+    """A condition of a function: preconditions, at most one postcondition, and the exceptions that it can raise."""
 
     subject: Subject
     pre: list[Clause]
     post: Clause | None
     raises: tuple[type[BaseException], ...]
-    body_line: int = 0
+    body_line: int = 0  # the asserts of the function above this line are preconditions
+    # those of the classes of the code. A call keeps them for its arguments.
     invariants: Mapping[type, list[Clause]] = field(default_factory=dict)
 
     def judge(self, run: Run, arguments: BoundArguments) -> Judgement:
@@ -115,7 +120,7 @@ class Check:
         names |= {
             "__return__": outcome.value,
             "_": outcome.value,
-            self.subject.function.__name__: self.subject.function,
+            self.subject.defined.__name__: self.subject.function,
         }
         is_kept = holds(run, self.post, names | {"__old__": make_old_values(old)})
         return Judgement("kept") if is_kept else Judgement("post", stop=True, outcomes=(outcome,))
@@ -137,7 +142,10 @@ class Check:
         error = outcome.error
         if isinstance(error, self.raises):
             return Judgement("kept")
-        if isinstance(error, AssertionError) and _find_line(self.subject.defined, error.__traceback__) < self.body_line:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code is not self.subject.defined.__code__:
+            trace = trace.tb_next
+        if isinstance(error, AssertionError) and (trace.tb_lineno if trace else 0) < self.body_line:
             return Judgement("precondition", outside=True)
         return Judgement(type(error).__name__, stop=True, outcomes=(outcome,))
 
@@ -165,32 +173,30 @@ class Check:
     def describe_violation(self, task: Task, arguments: BoundArguments, judgement: Judgement) -> Counterexample:
         """Return the counterexample for a judgement that is a violation."""
         (outcome,) = judgement.outcomes
-        clause = self.post.source if self.post else ""
+        condition = " and ".join(f"({one.source})" for one in self.pre) or "True"
         if isinstance(outcome, Raised):
-            name = type(outcome.error).__name__
-            broken, result = f"raises {name}", name
-            test = write_exception(self.subject, arguments, task.code, outcome.error)
-        else:
-            kind = judgement.kind
-            broken = f"inv: {kind.source} does not hold after the call" if isinstance(kind, Broken) else ""
-            broken, result = broken or f"post: {clause} does not hold", write_source(outcome.value, task.names)
-            shown = _rename_self(*kind) if isinstance(kind, Broken) else clause
-            test = write_violation(self.subject, arguments, task.code, shown) if shown else None
-        return make_counterexample(
-            self.subject,
-            arguments,
-            task.names,
-            violation=broken,
-            actual_result=result,
-            path_condition=" and ".join(f"({one.source})" for one in self.pre) or "True",
-            test=test,
-        )
+            return _describe_raised(task, self.subject, arguments, outcome.error, condition)
+        shown: str | None = self.post.source if self.post else None
+        broken = f"post: {shown} does not hold"
+        if isinstance(judgement.kind, Broken):
+            source, parameter = judgement.kind
+            broken = f"inv: {source} does not hold after the call"
+            shown = _rename_self(source, parameter) if parameter else None
+        test = write_violation(self.subject, arguments, task.code, shown) if shown else None
+        result, names = write_source(outcome.value, task.loaded.names), task.loaded.names
+        return make_counterexample(self.subject, arguments, names, broken, result, test=test, path_condition=condition)
 
 
-def _rename_self(source: str, parameter: str | None) -> str:
-    """Return an invariant about a parameter; nothing if there is none."""
-    if parameter is None:
-        return ""
+def _describe_raised(
+    task: Task, subject: Subject, arguments: BoundArguments, error: BaseException, condition: str = "True"
+) -> Counterexample:
+    names, raised = task.loaded.names, type(error).__name__
+    broken, test = f"raises {raised}", write_exception(subject, arguments, task.code, error)
+    return make_counterexample(subject, arguments, names, broken, raised, test=test, path_condition=condition)
+
+
+def _rename_self(source: str, parameter: str) -> str:
+    """Return an invariant about a parameter."""
     tree = ast.parse(source.strip(), mode="eval")
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id == "self":
@@ -206,13 +212,6 @@ def _list_parts(value: object) -> list[object]:
     return [*getattr(value, "__dict__", {}).values()] if type(value).__module__ == MODULE_NAME else []
 
 
-def _find_line(function: FunctionType, trace: TracebackType | None) -> int:
-    """Return the line of the function, in its outermost call, that raised the exception or called what did."""
-    while trace is not None and trace.tb_frame.f_code is not function.__code__:
-        trace = trace.tb_next
-    return trace.tb_lineno if trace else 0
-
-
 def _find_checks(subject: Subject, task: Task) -> list[Check]:
     contract: Contract = parse_contract(subject.defined)
     if contract.problems:
@@ -226,7 +225,9 @@ def _find_checks(subject: Subject, task: Task) -> list[Check]:
     if any(isinstance(node, ast.Assert) for node in ast.walk(subject.node)):
         # tracebacks have the lines of the canonical source
         node = find_function(ast.parse(task.loaded.source), subject.name)
-        return [Check(subject, [], None, (), _find_body_line(node), invariants)]
+        statements = node.body[1:] if ast.get_docstring(node) is not None else node.body
+        others = [one.lineno for one in statements if not isinstance(one, ast.Assert)]
+        return [Check(subject, [], None, (), others[0] if others else (node.end_lineno or 0) + 1, invariants)]
     raise AnalysisRefused(
         "NoContract",
         f"`{subject.name}` has no contract to check. Add a docstring line such as `post: _ >= 0` "
@@ -239,31 +240,16 @@ def _check_names(contract: Contract, function: FunctionType) -> None:
     known = {*inspect.signature(function).parameters, *function.__globals__, *dir(builtins), *CLAUSE_NAMES}
     for kind, clauses in (("pre", contract.pre), ("post", contract.post)):
         for clause in clauses:
-            undefined = _find_free_names(clause.source) - known
+            nodes = list(ast.walk(ast.parse(clause.source.strip(), mode="eval")))
+            bound = {node.arg for node in nodes if isinstance(node, ast.arg)}
+            bound |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+            undefined = {node.id for node in nodes if isinstance(node, ast.Name)} - bound - known
             if undefined:
                 raise AnalysisRefused(
                     "ContractError",
                     f"`{kind}: {clause.source}` uses `{min(undefined)}`, which is not defined. Use the names of the "
                     "parameters; in a post: line, `_` is the result.",
                 )
-
-
-def _find_free_names(source: str) -> set[str]:
-    """Return the names that an expression uses and does not bind."""
-    nodes = list(ast.walk(ast.parse(source.strip(), mode="eval")))
-    names = [node for node in nodes if isinstance(node, ast.Name)]
-    bound = {node.arg for node in nodes if isinstance(node, ast.arg)} | {
-        name.id for name in names if isinstance(name.ctx, ast.Store)
-    }
-    return {name.id for name in names} - bound
-
-
-def _find_body_line(function: ast.FunctionDef) -> int:
-    """Return the line of the first statement after the docstring that is not an assert."""
-    statements = function.body[1:] if ast.get_docstring(function) is not None else function.body
-    return next(
-        (node.lineno for node in statements if not isinstance(node, ast.Assert)), (function.end_lineno or 0) + 1
-    )
 
 
 def _make_answer(
@@ -302,3 +288,48 @@ def _find_status(
     if ends != {End.ALL_PATHS}:
         return "timeout" if End.TIME in ends else "unknown"
     return "verified" if all(one.decided for one in explorations) else "error"
+
+
+_STATUS: dict[End, Literal["found", "unreachable", "timeout"]] = {
+    End.STOPPED: "found",
+    End.ALL_PATHS: "unreachable",
+    End.TIME: "timeout",
+}
+
+
+def find_path_to_exception(request: Request, task: Task) -> "ExceptionPathResult":
+    """Search for arguments that raise the exception. Contracts are ignored."""
+    module = task.loaded.module
+    subject = find_subject(task.loaded, request["function_name"])
+    wanted = find_exception_class(module, request["exception_type"], module.__dict__["__builtins__"])
+
+    def judge(run: Run, arguments: BoundArguments) -> Judgement:
+        outcome = run.call(subject.function, *arguments.args, **arguments.kwargs)
+        if isinstance(outcome, Raised) and isinstance(outcome.error, wanted):
+            return Judgement("wanted", stop=True, outcomes=(outcome,))
+        return Judgement(type(outcome).__name__)
+
+    explored = task.explore(subject, judge, lambda found: _make_search_answer(task, subject, found))
+    return _make_search_answer(task, subject, explored)
+
+
+def _make_search_answer(task: Task, subject: Subject, explored: Exploration) -> "ExceptionPathResult":
+    answer: ExceptionPathResult = {
+        "status": _STATUS.get(explored.end, "not_found"),
+        "triggering_inputs": [],
+        "paths_to_exception": 0,
+        "total_paths_explored": explored.paths,
+        "time_seconds": task.elapsed(),
+        "coverage": describe_coverage([explored]),
+    }
+    if explored.arguments and explored.judgement:
+        (outcome,) = explored.judgement.outcomes
+        if isinstance(outcome, Raised):
+            answer["triggering_inputs"] = [_describe_raised(task, subject, explored.arguments, outcome.error)]
+        answer |= {"paths_to_exception": 1, "confirmed_by_replay": True}
+        if any(one["test"] is None for one in answer["triggering_inputs"]):
+            answer["message"] = NO_TEST
+    elif answer["status"] != "unreachable":
+        answer["message"] = explain_undecided([explored], task.path_limit)
+        answer["undecided"] = task.list_undecided([explored])
+    return answer

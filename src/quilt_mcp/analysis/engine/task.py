@@ -1,14 +1,14 @@
 """An analysis in progress: its code, its limits and its clock."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from inspect import BoundArguments
 
-from quilt_mcp.analysis.engine.causes import MOST_CAUSES, Causes, Undecided, map_lines
 from quilt_mcp.analysis.engine.exploration import (
+    MOST_CAUSES,
     Budget,
-    Coverage,
+    Causes,
     End,
     Exploration,
     Judgement,
@@ -17,16 +17,22 @@ from quilt_mcp.analysis.engine.exploration import (
     Program,
     Scope,
     Watch,
+    map_lines,
 )
-from quilt_mcp.analysis.engine.pytest_text import Code
-from quilt_mcp.analysis.engine.replay import Record, Replay, record
 from quilt_mcp.analysis.engine.scalars import find_literals, include_clauses
-from quilt_mcp.analysis.engine.search import explore
-from quilt_mcp.analysis.engine.stability import Fingerprint, find_changing_name, find_reason, find_unsure, has_loops
-from quilt_mcp.analysis.engine.states import find_state
+from quilt_mcp.analysis.engine.search import Record, Replay, explore, record
+from quilt_mcp.analysis.engine.source_text import Code
+from quilt_mcp.analysis.engine.stability import (
+    Fingerprint,
+    find_changing_name,
+    find_reason,
+    find_state,
+    find_unsure,
+    has_loops,
+)
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject
 from quilt_mcp.analysis.gate.loading import Loaded
-from quilt_mcp.analysis.messages import MODULE_NAME, Answer
+from quilt_mcp.analysis.messages import MODULE_NAME, Answer, Cause, Coverage
 
 # The share of the timeout that the search can take. The rest is for loading the code and for the answer.
 _SEARCH_SHARE = 0.75
@@ -38,42 +44,29 @@ def _ignore(arguments: BoundArguments, judgement: Judgement) -> None:
 
 @dataclass(slots=True)
 class Task:
-    """An analysis in progress.
+    """An analysis in progress."""
 
-    Attributes:
-        loaded: the code.
-        seconds: the timeout of the whole analysis.
-        path_limit: maximum number of paths for each condition.
-        seed: of the random values.
-        replay: repeats the explorations of another process, if this is the second one.
-        records: how the explorations ended.
-        module_name: the name of the module in tests.
-    """
-
-    loaded: Loaded
-    seconds: float
-    path_limit: int
-    seed: int = 0
-    replay: Replay | None = None
-    records: list[Record] = field(default_factory=list)
-    module_name: str = MODULE_NAME
+    loaded: Loaded  # the code
+    seconds: float  # the timeout of the whole analysis
+    path_limit: int  # maximum number of paths for each condition
+    seed: int = 0  # of the random values
+    replay: Replay | None = None  # repeats the explorations of another process, if this is the second one
+    records: list[Record] = field(default_factory=list)  # how the explorations ended
+    module_name: str = MODULE_NAME  # the name of the module in tests
     started: float = field(default_factory=time.perf_counter)
 
     def explore(
         self,
         subject: Subject,
         program: Program,
+        answer: Callable[[Exploration], Answer],
         *,
         share: float = 1.0,
         on_judgement: OnJudgement = _ignore,
-        on_progress: Callable[[Exploration], None] = lambda _: None,
         enough: Callable[[], bool] = lambda: False,
     ) -> Exploration:
-        """Explore within a share of the remaining time. Unstable code is not explored.
-
-        Raises:
-            AnalysisRefused: CrossHair cannot create arguments for the function.
-        """
+        """Explore within a share of the remaining time, and report partial answers. Unstable code is not explored."""
+        self.report(answer(Exploration()))
         tree = include_clauses(self.loaded.whole_tree)
         if self.loaded.draws:
             return self._leave_open(None, "random", "The code draws random numbers when it is loaded.")
@@ -83,7 +76,7 @@ class Task:
             line = lines.get(changing[1]) if own else None
             return self._leave_open(line, changing[0], "The result differs between calls or processes.")
         budget = Budget(max(0.0, self.seconds * _SEARCH_SHARE - self.elapsed()) * share, self.path_limit)
-        watch = Watch(Fingerprint(*self.loaded.modules), on_judgement, on_progress, enough)
+        watch = Watch(Fingerprint(*self.loaded.modules), on_judgement, lambda found: self.report(answer(found)), enough)
         held = find_reason(tree) or find_state(subject.signature, self.loaded)
         scope = Scope(find_literals(tree), has_loops(tree), held, find_unsure(tree), self.seed)
         if self.replay:
@@ -95,7 +88,7 @@ class Task:
                 "UnsupportedSignature",
                 f"The analyser cannot create arguments for `{subject.name}`. Annotate each parameter with a type.",
             ) from error
-        self.records.append(record(explored))
+        self.records.append(record(explored, self.loaded.names))
         return explored
 
     def _leave_open(self, line: int | None, operation: str, reason: str) -> Exploration:
@@ -105,16 +98,11 @@ class Task:
         return unstable
 
     @property
-    def names(self) -> Mapping[str, object]:
-        """The names of the code, and its other files by the names of their modules."""
-        return {**self.loaded.files, **vars(self.loaded.module)}
-
-    @property
     def code(self) -> Code:
         """The code, as tests import it."""
         return Code(vars(self.loaded.module), self.module_name, self.loaded.files)
 
-    def list_undecided(self, explorations: Sequence[Exploration]) -> list[Undecided]:
+    def list_undecided(self, explorations: Sequence[Exploration]) -> list[Cause]:
         """Return why paths stayed undecided, with the lines of the submitted code."""
         together = Causes()
         for explored in explorations:

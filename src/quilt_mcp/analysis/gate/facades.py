@@ -3,35 +3,27 @@
 An import returns a facade: a new module with the public names of the real one, except for modules and withheld names.
 These are refused when the code uses them. An AttributeError would be an outcome that the code does not have elsewhere.
 Functions and classes are the real ones, because CrossHair recognises them by identity. Data is copied.
+
+`logging` is a module with functions that do nothing. Whether a logger writes depends on the program that uses the code,
+so questions about it have no answer: such a path and such a run stay undecided. `random` is the real one, but notes
+where code gets random numbers from the operating system: no run with them can be repeated.
 """
 
 import ast
-import dataclasses
+import logging
+import random
+import sys
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from importlib import import_module
-from types import ModuleType
+from types import FrameType, ModuleType
 
-from quilt_mcp.analysis.gate.inert_logging import make_logging
+from crosshair.tracers import NoTracing
+from crosshair.util import CrosshairUnsupported
+
 from quilt_mcp.analysis.gate.rules import WITHHELD, Refused
+from quilt_mcp.analysis.messages import FOLDER
 from quilt_mcp.analysis.policy import ALLOWED_MODULES
-
-
-def copy_fields(of: object) -> tuple[dataclasses.Field[object], ...]:
-    """Return copies of the fields of a dataclass. `dataclasses` writes code from the names in the real ones."""
-    return tuple(map(_copy_field, dataclasses.fields(of)))  # type: ignore[arg-type] # it raises TypeError
-
-
-def _copy_field(field: "dataclasses.Field[object]") -> "dataclasses.Field[object]":
-    copied: dataclasses.Field[object] = object.__new__(dataclasses.Field)
-    for name in dataclasses.Field.__slots__:
-        setattr(copied, name, getattr(field, name))
-    return copied
-
-
-# Functions that facades have instead of the real ones, by module and name
-REPLACED: Mapping[tuple[str, str], Callable[..., object]] = {
-    ("dataclasses", "fields"): copy_fields,
-}
 
 # The modules in allowed packages, apart from private ones. A package has them as attributes only after an import.
 SUBMODULES: Mapping[str, frozenset[str]] = {
@@ -50,7 +42,6 @@ def make_facade(name: str) -> ModuleType:
     shown = {one: getattr(real, one) for one in public if one not in WITHHELD.get(name, ())}
     module = ModuleType(name)
     vars(module).update({one: _copy(value) for one, value in shown.items() if not isinstance(value, ModuleType)})
-    vars(module).update({one: REPLACED[name, one] for one in shown if (name, one) in REPLACED})
     module.__all__ = sorted(vars(module).keys() & shown.keys())  # type: ignore[attr-defined] # for `import *`
     return refuse_others(module, real)
 
@@ -73,12 +64,7 @@ def refuse_others(module: ModuleType, real: ModuleType) -> ModuleType:
 def check_star_imports(tree: ast.Module, known: Collection[str] = ()) -> None:
     """Check that the code uses no name that only the real module gives it by `from module import *`.
 
-    Args:
-        tree: the code.
-        known: other names that the code has.
-
-    Raises:
-        Refused: it uses a withheld name.
+    `known` are other names that the code has.
     """
     hidden = {
         name: node
@@ -113,3 +99,117 @@ def _find_defined(tree: ast.Module) -> set[str]:
 
 def _copy(value: object) -> object:
     return value.copy() if isinstance(value, list | dict | set) else value
+
+
+_LEVELS = {"NOTSET": 0, "DEBUG": 10, "INFO": 20, "WARNING": 30, "WARN": 30, "ERROR": 40, "CRITICAL": 50, "FATAL": 50}
+_METHODS = ("debug", "info", "warning", "warn", "error", "exception", "critical", "fatal", "log")
+_CONFIGURES = ("basicConfig", "disable", "captureWarnings", "addLevelName", "shutdown")
+_SETTABLE = frozenset({"propagate", "disabled", "level"})
+_ROOT = "root"
+_no_tracing: Callable[[], AbstractContextManager[object]] = NoTracing
+
+
+def _do_nothing(*_: object, **__: object) -> None:
+    """Take any arguments."""
+
+
+def _ask(*_: object, **__: object) -> None:
+    raise CrosshairUnsupported  # the configuration of the program decides it
+
+
+class Logger:
+    """A logger that writes nothing and does not know its configuration."""
+
+    debug = info = warning = warn = error = exception = critical = fatal = log = staticmethod(_do_nothing)
+    setLevel = addHandler = removeHandler = addFilter = removeFilter = staticmethod(_do_nothing)  # noqa: N815 - as there
+    isEnabledFor = getEffectiveLevel = hasHandlers = staticmethod(_ask)  # noqa: N815 - as there
+    level = propagate = disabled = handlers = filters = parent = property(_ask)
+
+    def __init__(self, name: str, level: object = 0) -> None:
+        del level
+        self.name = name
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Accept a configuration without effect, and refuse other attributes unless the code defines the class."""
+        if name in _SETTABLE:
+            return
+        if name != "name" and type(self) is Logger:
+            raise Refused("store")
+        object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> object:
+        """Refuse the attributes that only the real class has."""
+        if not name.startswith("__") and hasattr(logging.Logger, name):
+            raise Refused("withheld", name=f"logging.Logger.{name}")
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def getChild(self, suffix: str) -> "Logger":  # noqa: N802 - the name in the library
+        """Return the logger below this one."""
+        return get_logger(suffix if self.name == _ROOT else f"{self.name}.{suffix}")
+
+
+_LOGGERS: dict[str, Logger] = {}
+
+
+def get_logger(name: str | None = None) -> Logger:
+    """Return the logger of this name. It is the same object each time, unless the name is symbolic."""
+    if not name:
+        name = _ROOT
+    if not isinstance(name, str):
+        raise TypeError("A logger name must be a string")
+    with _no_tracing():
+        if type(name) is str:
+            return _LOGGERS.setdefault(name, Logger(name))
+    return Logger(name)
+
+
+def make_logging() -> ModuleType:
+    """Return the module."""
+    module = ModuleType("logging")
+    vars(module).update(_LEVELS)
+    vars(module).update(dict.fromkeys((*_METHODS, *_CONFIGURES), _do_nothing))
+    vars(module).update({"Logger": Logger, "getLogger": get_logger})
+    vars(module)["__all__"] = sorted(name for name in vars(module) if not name.startswith("_"))
+    return module
+
+
+_STARTS = frozenset({"__init__", "__new__", "seed"})
+_NOTES = "__unseeded__"  # code cannot use such a name
+
+
+def watch_generators() -> None:
+    """Note from now on which lines create or seed a generator without a seed. This cannot be undone.
+
+    A subclass with a start of its own counts as one: it can leave out the seed.
+    """
+    lines: list[int] = []
+    seed_plain = random.Random.seed
+    begin_plain = vars(random.Random)["__init_subclass__"].__func__
+
+    def seed(self: random.Random, a: float | str | bytes | bytearray | None = None, version: int = 2) -> None:
+        if a is None:
+            _note(lines, sys._getframe(1))  # noqa: SLF001 - there is no public access to the running line
+        seed_plain(self, a, version)
+
+    def begin(cls: type[random.Random], /, **kwargs: object) -> None:
+        begin_plain(cls, **kwargs)
+        if not _STARTS.isdisjoint(vars(cls)):
+            _note(lines, sys._getframe(1))  # noqa: SLF001 - as above
+
+    vars(seed)[_NOTES] = lines
+    random.Random.seed = seed  # type: ignore[method-assign] # the purpose
+    random.Random.__init_subclass__ = classmethod(begin)  # type: ignore[assignment] # the purpose
+
+
+def list_unseeded() -> list[int]:
+    """Return the lines that have created or seeded a generator without a seed, in their order."""
+    lines: list[int] = vars(random.Random.seed).get(_NOTES, [])
+    return lines
+
+
+def _note(lines: list[int], frame: FrameType | None) -> None:
+    """Note the line of analysed code that runs. The analyser copies generators, and copies begin without a seed."""
+    while frame is not None and not frame.f_code.co_filename.startswith(FOLDER):
+        frame = frame.f_back
+    if frame is not None:
+        lines.append(frame.f_lineno)

@@ -13,7 +13,6 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from quilt_mcp.analysis.gate.project import make_imports_absolute
 from quilt_mcp.analysis.gate.reduction import Changes, find_changes, reduce_tree, rewrite_everyday_code
 from quilt_mcp.analysis.gate.rules import Refused
 from quilt_mcp.analysis.gate.tree import check_size, check_text, check_tree
@@ -28,16 +27,9 @@ _NAMES = re.compile(r"[A-Za-z]\w*(\s*,\s*[A-Za-z]\w*)*", re.ASCII)
 
 
 def rewrite_contracts(docstring: str, sections: frozenset[str], policy: Policy, line: int | None) -> list[str]:
-    """Return the contracts of a docstring in canonical form, one line each.
+    """Return the contracts of a docstring in canonical form, one line each. Refusals have the line of the docstring.
 
-    Args:
-        docstring: the text in the code.
-        sections: `FUNCTION_SECTIONS` or `CLASS_SECTIONS`. Other sections have no meaning there and are dropped.
-        policy: what is allowed.
-        line: the first line of the docstring, for refusals.
-
-    Raises:
-        Refused: a line is not an expression, or breaks a rule.
+    `sections` is `FUNCTION_SECTIONS` or `CLASS_SECTIONS`. Other sections have no meaning there and are dropped.
     """
     written = []
     for section, mutable, text in _find_entries(docstring):
@@ -111,18 +103,12 @@ _ENCODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """Code that passed the gate.
+    """Code that passed the gate."""
 
-    Attributes:
-        source: the canonical source.
-        tree: the syntax tree of `source`, with the line numbers of the submitted text.
-        dropped: what the reduction removed.
-        changes: what the functions change, also those that the reduction removed.
-    """
-
-    source: str
-    tree: ast.Module
-    dropped: tuple[str, ...] = ()
+    source: str  # the canonical source
+    tree: ast.Module  # the syntax tree of `source`, with the line numbers of the submitted text
+    dropped: tuple[str, ...] = ()  # what the reduction removed
+    # what the functions change, also those that the reduction removed
     changes: Changes = Changes()  # noqa: RUF009 - it is frozen
 
 
@@ -130,22 +116,11 @@ def admit(
     code: str,
     policy: Policy,
     *,
-    package: Sequence[str] = (),
-    functions: Collection[str] | None = None,
-    also: Collection[str] = (),
+    package: Sequence[str] = (),  # the parts of the name of its package, for relative imports
+    functions: Collection[str] | None = None,  # the code is reduced to what they use; None keeps everything
+    also: Collection[str] = (),  # other names to keep, if the code has them
 ) -> Admitted:
-    """Check code and return it in canonical form.
-
-    Args:
-        code: the text.
-        policy: what is allowed.
-        package: the parts of the name of its package, for relative imports.
-        functions: what is analysed. The code is reduced to what they use. None keeps everything.
-        also: other names to keep, if the code has them.
-
-    Raises:
-        Refused: it breaks a rule.
-    """
+    """Check code and return it in canonical form."""
     _check_text(code, policy)
     tree = _parse(code)
     check_size(tree, policy)  # before anything that is recursive
@@ -158,6 +133,15 @@ def admit(
     if ast.dump(_parse(source)) != ast.dump(tree):
         raise Refused("canonical")
     return Admitted(source, tree, tuple(dropped), changes)
+
+
+def make_imports_absolute(tree: ast.Module, package: Sequence[str]) -> ast.Module:
+    """Replace the relative imports that stay in the package, such as `from .models import X`. The tree is changed."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and 0 < node.level <= len(package):
+            parts = [*package[: len(package) - node.level + 1], *([node.module] if node.module else [])]
+            node.module, node.level = ".".join(parts), 0
+    return tree
 
 
 def _check_text(code: str, policy: Policy) -> None:

@@ -1,5 +1,7 @@
 """Load admitted code as a module that sees restricted builtins and modules. This is the second barrier.
 
+A request has code, perhaps its older version, and other files of its project. All of them are checked, then loaded.
+
 Attributes that the code sets, deletes or reads need checks at run time, because only the run knows the object. They are
 calls in the compiled code: `x.a = 1` becomes `__owned__(x, line).a = 1`. The canonical source, which analyses show and
 parse, does not contain them.
@@ -8,13 +10,16 @@ parse, does not contain them.
 import ast
 import builtins
 import contextlib
+import functools
 import linecache
+import operator
+import random
 import sys
 import typing
 from collections import UserString
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Context
 from types import FunctionType, MappingProxyType, ModuleType, SimpleNamespace
 from typing import TypeVar
@@ -23,13 +28,11 @@ from crosshair.core import python_type
 from crosshair.tracers import NoTracing
 from crosshair.util import CrosshairUnsupported, CrossHairValue
 
-from quilt_mcp.analysis.gate.facades import check_star_imports, make_facade
-from quilt_mcp.analysis.gate.inert_logging import Logger
-from quilt_mcp.analysis.gate.inspection import Admitted
-from quilt_mcp.analysis.gate.project import FILE_NAME, FOLDER, find_imports, find_packages
-from quilt_mcp.analysis.gate.reduction import Changes
+from quilt_mcp.analysis.gate.facades import Logger, check_star_imports, list_unseeded, make_facade
+from quilt_mcp.analysis.gate.inspection import Admitted, admit
+from quilt_mcp.analysis.gate.reduction import Changes, find_imports, find_unchanged, remove_definitions
 from quilt_mcp.analysis.gate.rules import CLOSED_ATTRIBUTES, Refused
-from quilt_mcp.analysis.messages import MODULE_NAME, Report
+from quilt_mcp.analysis.messages import FILE_NAME, FOLDER, MODULE_NAME, Report, Request, find_module_name
 from quilt_mcp.analysis.policy import Policy
 
 # The checks must not become part of a path
@@ -40,13 +43,7 @@ _Tree = TypeVar("_Tree", bound=ast.AST)
 
 
 def guard_attributes(tree: _Tree, submitted: ast.AST | None = None) -> _Tree:
-    """Put the checks into a tree that is about to be compiled. The tree is changed.
-
-    Args:
-        tree: code that the gate has admitted.
-        submitted: the same tree with the line numbers of the submitted text, for refusals. Without it, refusals have
-            the line numbers of `tree`.
-    """
+    """Put the checks into a tree that is about to be compiled. Refusals have the line numbers of `submitted`."""
     lines = {
         id(node): getattr(other, "lineno", 0)
         for node, other in zip(ast.walk(tree), ast.walk(submitted or tree), strict=True)
@@ -56,11 +53,7 @@ def guard_attributes(tree: _Tree, submitted: ast.AST | None = None) -> _Tree:
 
 
 def check_owned(value: _Value, line: int) -> _Value:
-    """Return the value if the code can set and delete its attributes: if the code defines it or its class.
-
-    Raises:
-        Refused: it is something else.
-    """
+    """Return the value if the code can set and delete its attributes: if the code defines it or its class."""
     with _no_tracing():
         if not _is_owned(value):
             raise Refused("store", line)
@@ -68,11 +61,7 @@ def check_owned(value: _Value, line: int) -> _Value:
 
 
 def check_formats(value: _Value, line: int) -> _Value:
-    """Return the value if its `format` is not the one of texts: fields of texts can name attributes.
-
-    Raises:
-        Refused: it is a text or a class of texts.
-    """
+    """Return the value if its `format` is not the one of texts: fields of texts can name attributes."""
     with _no_tracing():
         kind = python_type(value)
         cls = value if issubclass(kind, type) else kind
@@ -82,12 +71,7 @@ def check_formats(value: _Value, line: int) -> _Value:
 
 
 def has_attribute(value: object, name: str) -> bool:
-    """Return `hasattr(value, name)`, for a proxy of CrossHair that of the value that it stands for.
-
-    Raises:
-        TypeError: the name is not a string.
-        Refused: the name belongs to the interpreter.
-    """
+    """Return `hasattr(value, name)`, for a proxy of CrossHair that of the value that it stands for."""
     with _no_tracing():
         if type(name) is not str:
             raise TypeError("hasattr() needs a name that does not depend on the arguments")
@@ -100,11 +84,8 @@ def has_attribute(value: object, name: str) -> bool:
         return hasattr(value, name)
 
 
-GUARDS: Mapping[str, Callable[..., object]] = {
-    "__owned__": check_owned,
-    "__formats__": check_formats,
-}
-"""The names of the checks in the compiled code. The gate lets no code use such names."""
+GUARDS: Mapping[str, Callable[..., object]] = {"__owned__": check_owned, "__formats__": check_formats}
+"""The checks by their names in the compiled code. The gate lets no code use such names."""
 
 
 def _is_owned(value: object) -> bool:
@@ -123,15 +104,12 @@ class _Guarding(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.Attribute:
         self.generic_visit(node)
-        if not isinstance(node.ctx, ast.Load):
-            node.value = _call("__owned__", node.value, self._lines[id(node)])
-        elif node.attr == "format" and not isinstance(node.value, ast.Constant):
-            node.value = _call("__formats__", node.value, self._lines[id(node)])
+        stores = not isinstance(node.ctx, ast.Load)
+        if stores or (node.attr == "format" and not isinstance(node.value, ast.Constant)):
+            guard = ast.Name("__owned__" if stores else "__formats__", ast.Load())
+            call = ast.Call(guard, [node.value, ast.Constant(self._lines[id(node)])], [])
+            node.value = ast.copy_location(call, node.value)
         return node
-
-
-def _call(name: str, value: ast.expr, detail: str | int) -> ast.expr:
-    return ast.copy_location(ast.Call(ast.Name(name, ast.Load()), [value, ast.Constant(detail)], []), value)
 
 
 # Modules that C code of the standard library imports on behalf of its caller, such as `strftime`. It takes them from
@@ -141,29 +119,24 @@ C_IMPORTS = frozenset({"_pylong", "_strptime", "time"})
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Admitted code, ready for an analysis.
+    """Admitted code, ready for an analysis."""
 
-    Attributes:
-        module: the code as a module, after it has run. `sys.modules` has it under `MODULE_NAME`.
-        source: the canonical source that the gate wrote.
-        tree: the syntax tree of `source`, with the line numbers of the submitted text.
-        report: sends a partial answer, which is complete in itself. All of them together must stay below 4 MiB.
-        files: the other modules of the project that the code has imported, by name.
-        old: the older version of the code, if two versions are compared.
-        other_trees: the syntax trees of the other files and of the older version.
-        changes: what the functions of all of them change.
-        draws: whether random numbers were drawn when the code was loaded.
-    """
-
-    module: ModuleType
-    source: str
-    tree: ast.Module
-    report: Report
+    module: ModuleType  # the code as a module, after it has run. `sys.modules` has it under `MODULE_NAME`
+    source: str  # the canonical source that the gate wrote
+    tree: ast.Module  # the syntax tree of `source`, with the line numbers of the submitted text
+    report: Report  # sends a partial answer, which is complete in itself. All of them together must stay below 4 MiB.
+    # the other modules of the project that the code has imported, by name
     files: Mapping[str, ModuleType] = field(default_factory=dict)
-    old: "Loaded | None" = None
-    other_trees: tuple[ast.Module, ...] = ()
+    old: "Loaded | None" = None  # the older version of the code, if two versions are compared
+    other_trees: tuple[ast.Module, ...] = ()  # the syntax trees of the other files and of the older version
+    # what the functions of all of them change
     changes: Changes = Changes()  # noqa: RUF009 - it is frozen
-    draws: bool = False
+    draws: bool = False  # whether random numbers were drawn when the code was loaded
+
+    @property
+    def names(self) -> Mapping[str, object]:
+        """The names of the code, and its other files by the names of their modules."""
+        return {**self.files, **vars(self.module)}
 
     @property
     def modules(self) -> list[ModuleType]:
@@ -186,11 +159,7 @@ def restrict_builtins(policy: Policy, files: "ProjectFiles | None" = None) -> di
 
 
 def get_type(value: object) -> type:
-    """Return the type of a value that is not a class. The type of a class can create classes with any names.
-
-    Raises:
-        Refused: the value is a class.
-    """
+    """Return the type of a value that is not a class. The type of a class can create classes with any names."""
     found = type(value)
     if issubclass(found, type):
         raise Refused("type")
@@ -200,25 +169,13 @@ def get_type(value: object) -> type:
 def load_module(
     source: str,
     policy: Policy,
-    submitted: ast.Module | None = None,
+    submitted: ast.Module | None = None,  # with the line numbers of the submitted text, for refusals at run time
     *,
     files: "ProjectFiles | None" = None,
-    file_name: str = FILE_NAME,
-    names: Mapping[str, object] = MappingProxyType({}),
+    file_name: str = FILE_NAME,  # in tracebacks
+    names: Mapping[str, object] = MappingProxyType({}),  # that the module has from the beginning
 ) -> ModuleType:
-    """Run canonical source as the module of analysed code. It replaces an earlier one.
-
-    Args:
-        source: the canonical source that the gate wrote.
-        policy: what the code can use.
-        submitted: its tree with the line numbers of the submitted text, for refusals at run time.
-        files: the other files of the project.
-        file_name: the name of the file in tracebacks.
-        names: names that the module has from the beginning.
-
-    Raises:
-        BaseException: the code raised it, or uses a withheld name.
-    """
+    """Run canonical source as the module of analysed code, in place of an earlier one. The code can raise anything."""
     tree = ast.parse(source)
     check_star_imports(submitted or tree, names)
     module = ModuleType(MODULE_NAME)
@@ -234,15 +191,7 @@ def load_module(
 
 
 class ProjectFiles:
-    """The other files of a project. The first import of one runs it.
-
-    Args:
-        admitted: by module name.
-        policy: what they can use.
-
-    Attributes:
-        modules: those that were imported, by name.
-    """
+    """The other files of a project. The first import of one runs it, and adds it to `modules`."""
 
     def __init__(self, admitted: Mapping[str, Admitted], policy: Policy) -> None:
         self._admitted = admitted
@@ -255,11 +204,7 @@ class ProjectFiles:
         return name in self._admitted or name in self._facades
 
     def load(self, name: str) -> ModuleType:
-        """Return the module with the public names of the file.
-
-        Raises:
-            ImportError: the file imports itself.
-        """
+        """Return the module with the public names of the file. `ImportError`: the file imports itself."""
         if name in self._running:
             raise ImportError("the files import each other")
         if name in self._admitted and name not in self.modules:
@@ -332,3 +277,78 @@ def _bind_parts(name: str, load: Callable[[str], ModuleType]) -> None:
     parts = name.split(".")
     for end in range(len(parts) - 1, 0, -1):
         setattr(load(".".join(parts[:end])), parts[end], load(".".join(parts[: end + 1])))
+
+
+_OLD_FILE = f"{FOLDER}old.py"
+
+
+def find_packages(names: Iterable[str]) -> set[str]:
+    """Return the names of the packages that contain these modules."""
+    return {".".join(parts[:end]) for parts in (name.split(".") for name in names) for end in range(1, len(parts))}
+
+
+def find_package(name: str, files: Mapping[str, object]) -> Sequence[str]:
+    """Return the parts of the package to which a relative import in this module refers."""
+    parts = name.split(".")
+    return parts if any(other.startswith(f"{name}.") for other in files) else parts[:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """Everything that a request submits, admitted."""
+
+    code: Admitted  # the code
+    old: Admitted | None  # its older version
+    files: Mapping[str, Admitted]  # the other files, by module name
+    policy: Policy  # what they can use: also each other
+
+
+def admit_request(request: Request, policy: Policy) -> Submission:
+    """Check everything that a request submits."""
+    texts = {find_module_name(key): text for key, text in request.get("files", {}).items()}
+    files = {name: text for name, text in texts.items() if name is not None}
+    old = request.get("old_code")
+    submitted = (request["code"], old or "", *files.values())
+    if sum(len(text.encode("utf-8", "surrogatepass")) for text in submitted) > policy.code_size_bytes:
+        raise Refused("size")
+    policy = replace(policy, allowed_modules=(*policy.allowed_modules, *sorted({*files} | find_packages(files))))
+    package = find_package(request.get("module_name", MODULE_NAME), {})
+    names = [str(request[key]) for key in ("function_name", "function_a", "function_b") if key in request]
+    functions = None if request.get("whole_file") else [name.partition(".")[0] for name in names]
+    also = [request["exception_type"].partition(".")[0]] if "exception_type" in request else []
+    return Submission(
+        admit(request["code"], policy, package=package, functions=functions, also=also),
+        None if old is None else admit(old, policy, package=package, functions=functions, also=also),
+        {name: admit(text, policy, package=find_package(name, files)) for name, text in files.items()},
+        policy,
+    )
+
+
+def load_submission(submission: Submission, report: Report) -> Loaded:
+    """Run the code and its older version, which can raise anything. The files run when they are imported."""
+    before = random.getstate(), len(list_unseeded())
+    loaded = _load(submission, report)
+    return replace(loaded, draws=before != (random.getstate(), len(list_unseeded())))
+
+
+def _load(submission: Submission, report: Report) -> Loaded:
+    policy, code, older = submission.policy, submission.code, submission.old
+    files = ProjectFiles(submission.files, policy)
+    module = load_module(code.source, policy, code.tree, files=files)
+    files.load_imports(code.tree)
+    trees = [one.tree for one in submission.files.values()]
+    admitted = [code, *submission.files.values(), *([older] if older else [])]
+    changes = functools.reduce(operator.or_, (one.changes for one in admitted))
+    if older is None:
+        return Loaded(module, code.source, code.tree, report, files.modules, None, tuple(trees), changes)
+    # the versions share what is the same in both: otherwise the classes of the arguments would differ
+    shared = find_unchanged(older.tree, code.tree) - {
+        node.name for node in code.tree.body if isinstance(node, ast.FunctionDef)
+    }
+    source = ast.unparse(remove_definitions(older.tree, shared)) + "\n"
+    names = {name: vars(module)[name] for name in shared if name in vars(module)}
+    before = load_module(source, policy, files=files, file_name=_OLD_FILE, names=names)
+    files.load_imports(older.tree)
+    sys.modules[MODULE_NAME] = module
+    old = Loaded(before, source, older.tree, report)
+    return Loaded(module, code.source, code.tree, report, files.modules, old, (*trees, older.tree), changes)

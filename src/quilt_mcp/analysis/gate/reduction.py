@@ -24,18 +24,13 @@ _CHANGING = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What functions change outside of themselves.
+    """What functions change outside of themselves."""
 
-    Attributes:
-        names: module names that a function rebinds, and those with values that it changes.
-        attributes: the attributes that a function outside of constructors sets or changes. Each has the class of the
-            method that changes it through its first parameter, or None.
-        context: whether a function reads or changes the context of decimal numbers.
-    """
-
-    names: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()  # module names that a function rebinds, and those with values that it changes
+    # the attributes that a function outside of constructors sets or changes. Each has the class of the method that
+    # changes it through its first parameter, or None.
     attributes: frozenset[tuple[str | None, str]] = frozenset()
-    context: bool = False
+    context: bool = False  # whether a function reads or changes the context of decimal numbers
 
     def __or__(self, other: "Changes") -> "Changes":
         together = self.names | other.names, self.attributes | other.attributes
@@ -60,6 +55,17 @@ def find_changes(tree: ast.Module) -> Changes:
             if len(path) > 1 and not (function.name in _CONSTRUCTORS and path[0] == first and len(path) == 2):  # noqa: PLR2004 - an attribute of the object
                 attributes.add((owner if path[0] == first else None, path[1] if path[0] == first else path[-1]))
     return Changes(frozenset(names), frozenset(attributes), context)
+
+
+def find_imports(tree: ast.AST) -> set[str]:
+    """Return the names of modules that the code imports, also in functions, and imported names that can be modules."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
 
 
 def uses_decimal_context(tree: ast.AST) -> bool:
@@ -197,31 +203,19 @@ _HARMLESS = frozenset(
 
 @dataclass(eq=False, slots=True)
 class _Statement:
-    """A statement at the top level.
-
-    Attributes:
-        binds: the names that it binds at the top level.
-        uses: the names that it mentions.
-        plain: whether it only binds names. Other statements can change what other names refer to.
-    """
+    """A statement at the top level."""
 
     node: ast.stmt
-    binds: set[str]
-    uses: set[str]
-    plain: bool
+    binds: set[str]  # the names that it binds at the top level
+    uses: set[str]  # the names that it mentions
+    plain: bool  # whether it only binds names. Other statements can change what other names refer to.
 
 
 def reduce_tree(tree: ast.Module, names: Collection[str], also: Collection[str] = ()) -> list[str]:
-    """Remove the statements that code with these names does not use. The tree is changed.
+    """Remove the statements that code with these names, and those of `also`, does not use. The tree is changed.
 
-    Args:
-        tree: of the file.
-        names: what is analysed.
-        also: other names that are used, if the file has them.
-
-    Returns:
-        A description of each removed statement, such as `main` or `line 7: app.run()`. Nothing is removed if the code
-        does not define one of the names.
+    Nothing is removed if the code does not define one of the first names. Returns a description of each removed
+    statement, such as `main` or `line 7`.
     """
     never_run = _open_type_checking(tree)
     statements = [_describe(node) for node in tree.body]
@@ -288,14 +282,10 @@ def _is_plain(node: ast.stmt) -> bool:
         return isinstance(node.value, ast.Constant)
     if isinstance(node, ast.Assign | ast.AnnAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        calls = [one for one in ast.walk(node) if isinstance(one, ast.Call)]
-        return all(isinstance(one, ast.Name) for one in targets) and all(_calls_known(one) for one in calls)
+        called = [one.func for one in ast.walk(node) if isinstance(one, ast.Call)]
+        names = [one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in called]
+        return all(isinstance(one, ast.Name) for one in targets) and {*names} <= _HARMLESS
     return isinstance(node, ast.Pass)
-
-
-def _calls_known(node: ast.Call) -> bool:
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    return name in _HARMLESS
 
 
 def _find_bound(node: ast.stmt) -> set[str]:
@@ -322,14 +312,10 @@ def _find_uses(node: ast.AST) -> set[str]:
             found.add(one.id)
         elif isinstance(one, ast.Global):
             found |= {*one.names}
-        elif isinstance(one, ast.Constant) and isinstance(one.value, str) and _may_name(one.value):
-            found |= {*_WORD.findall(one.value)}
+        elif isinstance(one, ast.Constant) and isinstance(one.value, str):
+            named = "\n" not in one.value or _HEADER.search(one.value)  # an annotation, or a docstring with a contract
+            found |= {*_WORD.findall(one.value)} if named else set()
     return found
-
-
-def _may_name(text: str) -> bool:
-    """Return whether a text can be an annotation, or a docstring with a contract."""
-    return "\n" not in text or _HEADER.search(text) is not None
 
 
 def _is_always_kept(node: ast.stmt) -> bool:
@@ -365,7 +351,7 @@ def _open_type_checking(tree: ast.Module) -> list[ast.stmt]:
     types: list[ast.stmt] = []
     others: list[ast.stmt] = []
     for node in tree.body:
-        if isinstance(node, ast.If) and _is_type_checking(node.test):
+        if isinstance(node, ast.If) and re.fullmatch(r"([\w.]+\.)?TYPE_CHECKING", ast.unparse(node.test)):
             types += node.body
             others += node.orelse
         else:
@@ -374,10 +360,6 @@ def _open_type_checking(tree: ast.Module) -> list[ast.stmt]:
     lifted = {one for one in types if isinstance(one, _IMPORTS) and not _find_bound(one) & bound}
     tree.body = sorted([*lifted, *others], key=lambda one: (one.lineno, one.col_offset))
     return [one for one in types if one not in lifted]
-
-
-def _is_type_checking(test: ast.expr) -> bool:
-    return isinstance(test, ast.Name | ast.Attribute) and ast.unparse(test).rpartition(".")[2] == "TYPE_CHECKING"
 
 
 def _name(one: _Statement) -> str:

@@ -21,8 +21,6 @@ RULES = {
     " disturbs an analysis.",
     "format": "The code uses str.format other than on a string literal with plain fields. Use an f-string.",
     "enum": "The code creates an enum by a call. Write it as a class.",
-    "pattern": "A class pattern has positional fields, or reads a field by a closed name, of a class that the code does"
-    " not define once. Name the fields, as in `case C(x=a)`.",
     "private": "The code uses a name of the form _name_, which belongs to the library, other than those of the enum"
     " module such as _missing_.",
     "store": "The code sets or deletes an attribute of something that it does not define itself. Use a subclass or a"
@@ -69,10 +67,6 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "format": ("'{0.a}'.format(x)", "'{:{}}'.format(x, y)", "template = '{0}'\ntemplate.format(1)"),
     "enum": ("from enum import Enum\nColor = Enum('Color', 'RED GREEN')",),
-    "pattern": (
-        "from datetime import date\nmatch x:\n    case date(y): pass",
-        "match x:\n    case C(): pass\n    case m.C(y): pass",
-    ),
     "private": ("Color._member_map_", "class C:\n    def _convert_(self): pass"),
     "store": ("import json\njson.JSONEncoder.indent = 1", "import math\nmath.x = 1"),
     "identity": ("a is b is c",),
@@ -117,18 +111,8 @@ class Refused(BaseException):
 NODES: frozenset[type[ast.AST]] = frozenset(
     {
         *(ast.Module, ast.Expression, ast.FunctionDef, ast.ClassDef, ast.Lambda, ast.arguments, ast.arg, ast.keyword),
-        *(
-            ast.Return,
-            ast.Yield,
-            ast.YieldFrom,
-            ast.Nonlocal,
-            ast.Global,
-            ast.Pass,
-            ast.Break,
-            ast.Continue,
-            ast.Expr,
-            ast.Delete,
-        ),
+        *(ast.Return, ast.Yield, ast.YieldFrom, ast.Nonlocal, ast.Global, ast.Pass, ast.Break, ast.Continue, ast.Expr),
+        ast.Delete,
         *(ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr, ast.Starred, ast.Load, ast.Store, ast.Del),
         *(ast.For, ast.While, ast.If, ast.IfExp, ast.With, ast.withitem, ast.Assert, ast.Raise, ast.Try),
         *(ast.ExceptHandler, ast.Import, ast.ImportFrom, ast.alias),

@@ -1,10 +1,9 @@
-"""Check the syntax tree of code against the rules: its size, its nodes, names, imports, and class patterns."""
+"""Check the syntax tree of code against the rules: its size, its nodes, names and imports."""
 
 import ast
 import builtins
 import re
 import string
-from collections import Counter
 from collections.abc import Collection, Iterator
 
 from quilt_mcp.analysis.gate.rules import (
@@ -47,15 +46,6 @@ def is_sunder(name: str) -> bool:
     return len(name) > 2 and name[0] == name[-1] == "_" and "_" not in (name[1], name[-2])  # noqa: PLR2004 - `__`
 
 
-def is_allowed_dunder(node: ast.Attribute) -> bool:
-    """Return whether the attribute is `__name__`, or a definable method of `super()`, and is only read."""
-    on_super = (
-        isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name) and node.value.func.id == "super"
-    )
-    reads = isinstance(node.ctx, ast.Load)
-    return reads and (node.attr == "__name__" or (on_super and node.attr in DEFINABLE_METHODS))
-
-
 def check_template(node: ast.Attribute) -> None:
     """Raise `Refused` unless the template is a literal with fields without attributes, indexes or nested fields."""
     if not (isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)):
@@ -91,23 +81,15 @@ def find_computed_parts(annotation: ast.expr | None) -> Iterator[ast.AST]:
             waiting += [one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             waiting += [node.left, node.right]
-        elif not isinstance(node, ast.Name | ast.Constant) and not _is_negative_number(node):
+        elif not isinstance(node, ast.Name | ast.Constant):
+            match node:
+                case ast.UnaryOp(ast.USub(), ast.Constant()):
+                    continue
             yield node
-
-
-def _is_negative_number(node: ast.AST) -> bool:
-    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant)
 
 
 def _last_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-
-
-def returns_value(node: ast.AST) -> bool:
-    """Return whether this is a return statement with a value other than None and False."""
-    if not isinstance(node, ast.Return) or node.value is None:
-        return False
-    return not (isinstance(node.value, ast.Constant) and node.value.value in (None, False))
 
 
 def find_leaving_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -137,94 +119,19 @@ def find_slots(node: ast.ClassDef) -> Iterator[tuple[ast.Name, list[str]]]:
             yield target, names
 
 
-# Builtins: a pattern with one positional field matches the value itself
-_WHOLE = frozenset({"bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple"})
-_NAMED_TUPLES = ("namedtuple", "NamedTuple")
-
-
-class PatternCheck:
-    """Checks the class patterns of a tree.
-
-    Args:
-        tree: the whole tree. It tells which names are classes of the code.
-    """
-
-    def __init__(self, tree: ast.AST) -> None:
-        self._bound: Counter[str] = Counter()
-        self._classes: set[str] = set()
-        for node in ast.walk(tree):
-            self._bound.update(_find_bound_names(node))
-            if isinstance(node, ast.ClassDef):
-                self._classes.add(node.name)
-            elif isinstance(node, ast.Assign) and _makes_named_tuple(node.value):
-                self._classes |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-
-    def check(self, node: ast.MatchClass) -> None:
-        """Raise `Refused` if the pattern can read an attribute that the code must not read."""
-        if "format" in node.kwd_attrs:
-            raise refuse("format", node)
-        if node.patterns and not self._is_own(node.cls):
-            whole = isinstance(node.cls, ast.Name) and node.cls.id in _WHOLE and not self._bound[node.cls.id]
-            if not whole or len(node.patterns) != 1 or node.kwd_attrs:
-                raise refuse("pattern", node)
-
-    def _is_own(self, cls: ast.expr) -> bool:
-        """Return whether the name is a class of the code, and never anything else."""
-        return isinstance(cls, ast.Name) and cls.id in self._classes and self._bound[cls.id] == 1
-
-
-def _find_bound_names(node: ast.AST) -> Iterator[str]:
-    """Yield the names that this node binds itself."""
-    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-        yield node.id
-    elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-        yield node.name
-    elif isinstance(node, ast.arg):
-        yield node.arg
-    elif isinstance(node, ast.alias):
-        yield node.asname or node.name.partition(".")[0]
-    elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
-        yield node.name
-    elif isinstance(node, ast.MatchMapping) and node.rest:
-        yield node.rest
-
-
-def _makes_named_tuple(value: ast.expr) -> bool:
-    called = value.func if isinstance(value, ast.Call) else None
-    name = called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
-    return name in _NAMED_TUPLES
-
-
 _NAMES = ("id", "arg", "asname", "rest")  # fields of nodes that contain one identifier
 _BITS_PER_DIGIT = 3.33
 _MODULE = re.compile(r"[a-zA-Z_][\w.]{0,60}", re.ASCII)  # what a refusal shows
 
 
 def check_tree(tree: ast.AST, policy: Policy, *, contract: bool = False, text: bool = False) -> None:
-    """Check every node of the tree.
-
-    Args:
-        tree: a module, or one expression.
-        policy: what is allowed.
-        contract: whether the tree is a contract line, which can use some more names.
-        text: whether a library evaluates the tree, so that it has no checks at run time.
-
-    Raises:
-        Refused: the tree breaks a rule.
-    """
+    """Check every node of a module, a contract line, or a `text` that a library evaluates without later checks."""
     check_size(tree, policy)
-    _Checker(policy, CONTRACT_NAMES if contract else (), PatternCheck(tree), text=text).visit(tree)
+    _Checker(policy, CONTRACT_NAMES if contract else (), text=text).visit(tree)
 
 
 def check_text(text: str, policy: Policy, *, contract: bool = False) -> ast.expr | None:
-    """Check text that Python may evaluate as an expression.
-
-    Returns:
-        The expression, or None if the text is not one.
-
-    Raises:
-        Refused: the expression breaks a rule.
-    """
+    """Check text that Python may evaluate, and return it as an expression; None if it is not one."""
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError):
@@ -249,10 +156,9 @@ def check_size(tree: ast.AST, policy: Policy) -> None:
 
 
 class _Checker(ast.NodeVisitor):
-    def __init__(self, policy: Policy, allowed_names: Collection[str], patterns: PatternCheck, *, text: bool) -> None:
+    def __init__(self, policy: Policy, allowed_names: Collection[str], *, text: bool) -> None:
         self._policy = policy
         self._allowed_names = allowed_names
-        self._patterns = patterns
         self._text = text
         self._called: set[ast.AST] = set()  # names that are called with one argument
         self._slots: set[ast.AST] = set()  # the names __slots__ in classes
@@ -267,7 +173,8 @@ class _Checker(ast.NodeVisitor):
     def visit_Name(self, node: ast.Name) -> None:
         if node.id == "type" and node not in self._called:
             raise refuse("type", node)
-        if isinstance(node.ctx, ast.Load) and self._is_refused_builtin(node.id):
+        is_other = hasattr(builtins, node.id) and node.id not in self._policy.permitted_builtins
+        if isinstance(node.ctx, ast.Load) and (is_other or node.id in self._policy.dangerous_builtins):
             raise refuse("builtin", node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
@@ -275,7 +182,10 @@ class _Checker(ast.NodeVisitor):
             check_template(node)
         if node.attr in CLOSED_ATTRIBUTES:
             raise refuse("attribute", node)
-        if is_dunder(node.attr) and not is_allowed_dunder(node):
+        owner = node.value.func if isinstance(node.value, ast.Call) else None
+        on_super = isinstance(owner, ast.Name) and owner.id == "super"
+        is_allowed = node.attr == "__name__" or (on_super and node.attr in DEFINABLE_METHODS)
+        if is_dunder(node.attr) and not (is_allowed and isinstance(node.ctx, ast.Load)):
             raise refuse("dunder", node)
         if is_sunder(node.attr) and node.attr not in ENUM_NAMES:
             raise refuse("private", node)
@@ -320,7 +230,8 @@ class _Checker(ast.NodeVisitor):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         if node.name not in DEFINABLE_METHODS:
             self._check_name(node.name, node)
-        if node.name == "__exit__" and any(returns_value(one) for one in ast.walk(node)):
+        returned = [one.value for one in ast.walk(node) if isinstance(one, ast.Return) and one.value]
+        if node.name == "__exit__" and any(ast.unparse(one) not in {"None", "False"} for one in returned):
             raise refuse("handler", node)
         self._check_annotation(node.returns)
         self.generic_visit(node)
@@ -368,11 +279,12 @@ class _Checker(ast.NodeVisitor):
         self._check_name(node.name, node)
 
     def visit_MatchClass(self, node: ast.MatchClass) -> None:
+        if "format" in node.kwd_attrs:
+            raise refuse("format", node)
         for name in node.kwd_attrs:
             if name in CLOSED_ATTRIBUTES:
                 raise refuse("attribute", node)
             self._check_name(name, node)
-        self._patterns.check(node)
         self.generic_visit(node)
 
     def visit_comprehension(self, node: ast.comprehension) -> None:
@@ -393,11 +305,6 @@ class _Checker(ast.NodeVisitor):
         if is_dunder(name) and name not in self._allowed_names and not reads_own_name and node not in self._slots:
             # use the rule about builtins for builtins that config://security lists
             raise refuse("builtin" if name in self._policy.dangerous_builtins else "dunder", node)
-
-    def _is_refused_builtin(self, name: str) -> bool:
-        if name in self._policy.dangerous_builtins:
-            return True
-        return hasattr(builtins, name) and name not in self._policy.permitted_builtins
 
     def _check_module(self, name: str, node: ast.AST) -> None:
         if name not in self._policy.allowed_modules:

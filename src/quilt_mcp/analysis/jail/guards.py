@@ -4,20 +4,15 @@ The gate checks the text of the code. Text that the code computes can still beco
 evaluates it as an annotation, dataclasses writes methods from field names, and CrossHair evaluates it as a contract.
 Nothing needs inspect to evaluate annotations, so it never does. It can become the name of an attribute in two more:
 enum makes classes from a dict, and UserString formats itself.
-
-Classes become immutable, so that no code can change the analyser or the libraries that it uses. CPython refuses to
-change a class with the flag Py_TPFLAGS_IMMUTABLETYPE, by an assignment as well as in a decorator or another library
-function. It has the flag for classes that are written in C; this module sets it on the others.
 """
 
-import ctypes
 import dataclasses
 import enum
 import inspect
 import re
 import typing
 from collections import UserString
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 
 from crosshair import condition_parser
 
@@ -25,40 +20,7 @@ from quilt_mcp.analysis.gate.rules import INTERNAL_NAMES, Refused
 from quilt_mcp.analysis.gate.tree import check_text, is_sunder
 from quilt_mcp.analysis.policy import Policy
 
-_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
-# The position of tp_flags in PyTypeObject: 3 words of PyObject_VAR_HEAD and 18 of other fields are before it
-_FLAGS_AT = 21 * ctypes.sizeof(ctypes.c_void_p)
-
-
-def freeze_classes(classes: Iterable[type]) -> None:
-    """Make these classes immutable. This cannot be undone.
-
-    Raises:
-        OSError: this Python has another layout of classes. The process must not analyse anything then.
-    """
-    for cls in classes:
-        flags = ctypes.c_ulong.from_address(id(cls) + _FLAGS_AT)
-        if flags.value != cls.__flags__:
-            raise OSError("this Python stores the flags of a class elsewhere")
-        if not flags.value & _IMMUTABLE:
-            flags.value |= _IMMUTABLE
-
-
-def find_classes(*, without: Iterable[type] = ()) -> Iterator[type]:
-    """Yield every class of this process except these."""
-    seen: set[type] = {object}
-    waiting: list[type] = [object]
-    while waiting:
-        new: set[type] = {*type.__subclasses__(waiting.pop())} - seen
-        seen |= new
-        waiting += new
-    yield from seen.difference(without)
-
-
 _CANONICAL_RAISES = re.compile(r"\s*raises: [A-Za-z]\w*(\s*,\s*[A-Za-z]\w*)*", re.ASCII)
-
-# The classes that `install_guards` changes, so they are frozen after it
-GUARDED_CLASSES = (typing.ForwardRef, enum.EnumType, UserString)
 
 _Plain = Callable[..., object]
 
@@ -66,23 +28,21 @@ _Plain = Callable[..., object]
 def install_guards(policy: Policy) -> None:
     """Guard these places in this process. This cannot be undone.
 
-    Raises:
-        AttributeError: a function to guard does not exist. The process must not analyse anything then.
+    `AttributeError`: a function to guard does not exist. The process must not analyse anything then.
     """
     _check_before(typing.ForwardRef, "__init__", lambda _, text, *__, **___: _check_annotation(text, policy))
-    _check_before(inspect, "get_annotations", lambda *_, eval_str=False, **__: _check_kept(evaluated=eval_str))
+    _check_before(inspect, "get_annotations", lambda *_, eval_str=False, **__: eval_str and _refuse("annotation"))
     _check_before(dataclasses, "_get_field", lambda cls, name, *_, **__: _check_field(cls, name))
     _check_before(dataclasses, "_process_class", lambda cls, *_, **__: _check_fields(cls))
     _check_before(condition_parser, "compile_expr", lambda text: _check_contract(text, policy))
     _replace(condition_parser, "parse_sphinx_raises", _find_declared_exceptions)
     for name in ("_create_", "_convert_"):  # make a class from a dict; read the names of any module
-        _check_before(enum.EnumType, name, _refuse_enum)
+        _check_before(enum.EnumType, name, lambda *_, **__: _refuse("enum"))
     for name in ("format", "format_map"):
-        _check_before(UserString, name, _refuse_format)
-    freeze_classes(GUARDED_CLASSES)
+        _check_before(UserString, name, lambda *_, **__: _refuse("format"))
 
 
-def _check_before(owner: object, name: str, check: Callable[..., None]) -> None:
+def _check_before(owner: object, name: str, check: Callable[..., object]) -> None:
     """Make a function of `owner` call `check` with its arguments first."""
 
     def run_checked(plain: _Plain, *args: object, **kwargs: object) -> object:
@@ -108,12 +68,6 @@ def _check_annotation(text: object, policy: Policy) -> None:
     check_text(text, policy)
 
 
-def _check_kept(*, evaluated: object) -> None:
-    """Check that annotations stay texts."""
-    if evaluated:
-        raise Refused("annotation")
-
-
 def _check_field(cls: type, name: object) -> None:
     if type(name) is not str or not (name.isidentifier() and name.isascii()) or name.startswith("__"):
         raise Refused("dunder")
@@ -135,12 +89,8 @@ def _check_fields(cls: type) -> None:
             _check_field(cls, key)
 
 
-def _refuse_enum(*_: object, **__: object) -> None:
-    raise Refused("enum")
-
-
-def _refuse_format(*_: object, **__: object) -> None:
-    raise Refused("format")
+def _refuse(rule: str) -> object:
+    raise Refused(rule)
 
 
 def _check_contract(text: object, policy: Policy) -> None:

@@ -1,27 +1,66 @@
 """What the child does in the jail: check the code, load it, analyse it, and always return an answer."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from quilt_mcp.analysis.engine.analyses import run_analysis
-from quilt_mcp.analysis.engine.replay import Start
+from quilt_mcp.analysis.engine.branches import analyze_branches
+from quilt_mcp.analysis.engine.comparison import compare_functions
+from quilt_mcp.analysis.engine.search import Record, Replay, can_repeat
+from quilt_mcp.analysis.engine.subjects import AnalysisRefused
+from quilt_mcp.analysis.engine.symbolic_check import find_path_to_exception, symbolic_check
+from quilt_mcp.analysis.engine.task import Task
+from quilt_mcp.analysis.gate.loading import Loaded, admit_request, load_submission
 from quilt_mcp.analysis.gate.rules import Refused
-from quilt_mcp.analysis.gate.submission import admit_request, load_submission
 from quilt_mcp.analysis.jail.guards import install_guards
-from quilt_mcp.analysis.messages import Answer, Envelope, Report, check_layers, describe_refusal, error
+from quilt_mcp.analysis.messages import (
+    MODULE_NAME,
+    RECORDS,
+    Answer,
+    Envelope,
+    Report,
+    Request,
+    check_layers,
+    describe_refusal,
+    error,
+)
 from quilt_mcp.analysis.policy import Policy
+
+ANALYSES: Mapping[str, Callable[[Request, Task], Answer]] = {
+    "symbolic_check": symbolic_check,
+    "find_path_to_exception": find_path_to_exception,
+    "compare_functions": compare_functions,
+    "analyze_branches": analyze_branches,
+}
+
+
+def run_analysis(
+    request: Request,
+    loaded: Loaded,
+    *,
+    seconds: float,  # for the whole analysis
+    path_limit: int,  # for each condition
+    seed: int = 0,  # of the random values
+    records: Sequence[Record] | None = None,  # what another process has recorded, if this one repeats its result
+) -> Answer:
+    """Return the answer of the tool about admitted code, or an `ErrorAnswer` if the request cannot be analysed.
+
+    If another process can repeat the result, the answer contains the `records` for it.
+    """
+    try:
+        replay = None if records is None else Replay(records, loaded.names)
+        module_name = request.get("module_name", MODULE_NAME)
+        task = Task(loaded, seconds, path_limit, seed, replay, module_name=module_name)
+        answer = ANALYSES[request["tool"]](request, task)
+    except AnalysisRefused as refusal:
+        return error(refusal.error_type, refusal.message)
+    return {**answer, RECORDS: task.records} if task.records and can_repeat(task.records) else answer
+
 
 _LONGEST_NAME = 100
 _SHOWN = 5
 
 
 def answer_request(envelope: Envelope, layers: Mapping[str, bool], report: Report) -> Answer:
-    """Answer one request, also if its code breaks the analyser.
-
-    Args:
-        envelope: the policy, the request and the timeout.
-        layers: for each layer of the jail, whether this process has entered it.
-        report: sends a partial answer.
-    """
+    """Answer one request, also if its code breaks the analyser. `layers` are those that this process has entered."""
     policy = Policy.from_json(envelope["policy"])
     if missing := check_layers(layers, policy):
         return missing
@@ -52,7 +91,8 @@ def _analyse(envelope: Envelope, policy: Policy, report: Report) -> Answer:
         loaded,
         seconds=envelope["seconds"],
         path_limit=policy.coverage_threshold,
-        start=Start(envelope.get("seed", 0), envelope.get("records")),
+        seed=envelope.get("seed", 0),
+        records=envelope.get("records"),
     )
     dropped = submission.code.dropped
     return {**answer, "dropped": {"count": len(dropped), "first": [*dropped[:_SHOWN]]}} if dropped else answer

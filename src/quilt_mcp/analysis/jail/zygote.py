@@ -18,32 +18,18 @@ import signal
 import socket
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
-from json.encoder import encode_basestring_ascii
 from typing import NoReturn
 
 import z3  # type: ignore[import-untyped] # z3 ships no type information
 
-from quilt_mcp.analysis.gate.randomness import watch_generators
-from quilt_mcp.analysis.gate.submission import admit_request
-from quilt_mcp.analysis.jail.guards import GUARDED_CLASSES, find_classes, freeze_classes
-from quilt_mcp.analysis.jail.layers import enter_jail
-from quilt_mcp.analysis.jail.libc import prctl
-from quilt_mcp.analysis.jail.probe import try_layers
+from quilt_mcp.analysis.gate.facades import watch_generators
+from quilt_mcp.analysis.gate.loading import admit_request
+from quilt_mcp.analysis.jail.layers import enter_jail, prctl, try_layers
 from quilt_mcp.analysis.jail.runner import answer_request
-from quilt_mcp.analysis.messages import (
-    ANSWER_BYTES,
-    ANSWER_DEPTH,
-    ANSWER_ITEMS,
-    ANSWER_TEXT,
-    Answer,
-    Envelope,
-    Limits,
-    Report,
-    error,
-)
+from quilt_mcp.analysis.messages import ANSWER_BYTES, Answer, Envelope, Limits, Report, error
 from quilt_mcp.analysis.policy import ALLOWED_MODULES, Policy
 
 # Modules that others import inside a function
@@ -80,66 +66,6 @@ def start_solver_threads() -> None:
     tactic(z3.Goal())
 
 
-_KINDS = frozenset({type(None), bool, str, int, float, dict, list, tuple})
-
-
-class Unwritable(Exception):
-    """The answer has a value of another type, is nested too deeply, or has too many items in one place."""
-
-
-def write_json(value: object) -> bytes:
-    """Return the value as one line of JSON. Texts longer than ANSWER_TEXT are cut.
-
-    Raises:
-        Unwritable: the value cannot be written.
-    """
-    return "".join(_write(value, 0)).encode("ascii")
-
-
-def _write(value: object, depth: int) -> Iterator[str]:
-    kind = type(value)
-    if kind not in _KINDS:
-        raise Unwritable
-    if value is None or isinstance(value, bool):
-        yield "null" if value is None else "true" if value else "false"
-    elif isinstance(value, str):
-        yield _write_text(value)
-    elif isinstance(value, int):
-        yield int.__repr__(value)
-    elif isinstance(value, float):
-        if value - value != 0:
-            raise Unwritable  # it is infinite or not a number
-        yield float.__repr__(value)
-    elif isinstance(value, dict | list | tuple):
-        if len(value) > ANSWER_ITEMS or depth >= ANSWER_DEPTH:
-            raise Unwritable
-        yield from _write_container(value, depth + 1)
-
-
-def _write_container(value: dict[object, object] | list[object] | tuple[object, ...], depth: int) -> Iterator[str]:
-    separator = ""
-    if isinstance(value, dict):
-        yield "{"
-        for key, one in value.items():
-            if type(key) is not str:
-                raise Unwritable
-            yield f"{separator}{_write_text(key)}: "
-            yield from _write(one, depth)
-            separator = ", "
-        yield "}"
-        return
-    yield "["
-    for one in value:
-        yield separator
-        yield from _write(one, depth)
-        separator = ", "
-    yield "]"
-
-
-def _write_text(text: str) -> str:
-    return encode_basestring_ascii(text if len(text) <= ANSWER_TEXT else text[: ANSWER_TEXT - 1] + "…")
-
-
 _PR_SET_PDEATHSIG = 1
 
 Work = Callable[[Envelope, Mapping[str, bool], Report], Answer]
@@ -153,7 +79,6 @@ def serve(work: Work) -> None:
     import_late_modules()
     admit_example()
     watch_generators()
-    freeze_classes(find_classes(without=GUARDED_CLASSES))
     control.send(json.dumps({"layers": _try_layers_in_child()}).encode())
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the children
     gc.freeze()  # the children share the memory of everything that is loaded now
@@ -218,12 +143,12 @@ def _detach(zygote: int, kept: set[int]) -> None:
 def _send(channel: int, kind: str, answer: Answer) -> None:
     """Write one line of JSON with an answer or a partial answer."""
     try:
-        line = write_json({kind: answer})
-    except (Unwritable, ValueError):
-        line = write_json({kind: error("UnusableResult", "The result cannot be written as JSON.")})
+        line = json.dumps({kind: answer}, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        line = json.dumps({kind: error("UnusableResult", "The result cannot be written as JSON.")})
     if len(line) > ANSWER_BYTES:
-        line = write_json({kind: error("ResultTooLarge", "The result is larger than 256 KiB.")})
-    left = memoryview(line + b"\n")
+        line = json.dumps({kind: error("ResultTooLarge", "The result is larger than 256 KiB.")})
+    left = memoryview(f"{line}\n".encode("ascii"))
     while left:
         left = left[os.write(channel, left) :]
 

@@ -1,4 +1,4 @@
-"""The queue for analyses: each caller has a share, and the time in the queue counts."""
+"""The fair queue: each caller has a share, and a free place goes to the caller who holds the fewest."""
 
 import asyncio
 from collections import Counter
@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quilt_mcp.app.fair_queue import FairQueue, NoPlace, Share
-from quilt_mcp.settings import Settings
-from tests.analysis.sandboxes import HONEST, ask, running, zygote_of
-from tests.support.processes import descendants
-from tests.support.waiting import SECONDS, until
-
-LOOP = "while True: pass"
+from tests.support.waiting import SECONDS
 
 
 class Calls:
@@ -204,49 +199,3 @@ def test_no_order_of_calls_loses_a_place_or_exceeds_a_share(steps: list[tuple[st
                 assert len(running_now) == 3 or all(by_caller[one] == 2 for one in waiting)
 
     asyncio.run(play())
-
-
-async def test_another_caller_gets_an_answer_beside_six_long_analyses() -> None:
-    async with running(settings=Settings(analysis_concurrency=2)) as sandbox:
-        await ask(sandbox, "x = 1")
-        hog = [
-            asyncio.create_task(sandbox.analyse({**HONEST, "code": LOOP}, seconds=100, caller="hog")) for _ in "123456"
-        ]
-        await until(lambda: descendants(zygote_of(sandbox)))
-        answer = await sandbox.analyse(HONEST, seconds=60, caller="other")
-        assert answer["status"] == "counterexample"
-        assert "waited_seconds" not in answer
-        assert len(descendants(zygote_of(sandbox))) == 1  # the share of one caller
-        for task in hog:
-            task.cancel()
-        await asyncio.wait(hog)
-
-
-@pytest.mark.soak
-async def test_the_timeout_includes_the_time_in_the_queue() -> None:
-    async with running(settings=Settings(analysis_concurrency=1)) as sandbox:
-        await ask(sandbox, "x = 1")
-        first = asyncio.create_task(ask(sandbox, LOOP, seconds=1))  # it has no end
-        await until(lambda: descendants(zygote_of(sandbox)))
-        second = await sandbox.analyse({**HONEST, "code": LOOP}, seconds=10)
-        await first
-    waited = second["waited_seconds"]
-    assert isinstance(waited, float)
-    assert waited > 0
-    assert second["status"] == "timeout"
-    assert f"after {10 - waited:g}"[:8] in str(second["message"])
-
-
-async def test_calls_over_the_limit_of_a_caller_are_refused_with_the_time_to_repeat_them() -> None:
-    async with running(settings=Settings(analysis_concurrency=1, analysis_waiting_per_caller=0)) as sandbox:
-        await ask(sandbox, "x = 1")
-        first = asyncio.create_task(sandbox.analyse({**HONEST, "code": LOOP}, seconds=100, caller="one"))
-        await until(lambda: descendants(zygote_of(sandbox)))
-        refused = await sandbox.analyse(HONEST, seconds=100, caller="one")
-        first.cancel()
-        await asyncio.wait([first])
-    assert (refused["error_type"], refused["waited_seconds"]) == ("Busy", 0.0)
-    retry = refused["retry_after_seconds"]
-    assert isinstance(retry, int)
-    assert 1 <= retry <= 100
-    assert f"Repeat the call in {retry} seconds" in str(refused["message"])
