@@ -1,6 +1,6 @@
 """The size of each folder, compared with its budget: `python -m tests.project.budgets`, a part of `make check`.
 
-The numbers in budgets.csv only shrink. A folder that needs more has a line in docs/decisions*.md that says why.
+The numbers in budgets.csv only shrink. A folder that needs more has a decision in docs that says why.
 `python -m tests.project.budgets --shrink` writes the present sizes where they are smaller.
 """
 
