@@ -420,74 +420,62 @@ async def test_a_long_query_is_cut_and_marked(fresh_world: World) -> None:
     assert not any(row["query_truncated"] for key, row in rows.items() if key != query_id)
 
 
-@pytest.mark.soak
-async def test_the_workgroup_with_the_name_of_the_role_is_recommended(control: Control) -> None:
-    control.sign_in_as("Researcher")
-    recommended = (await read("athena://workgroups"))["recommended"]
-    assert (recommended["workgroup"], recommended["role"]) == (RESEARCHER, "Researcher")
-    assert recommended["workgroup_reason"].startswith("It has the name of your role")
-    assert recommended["candidates"] == [NON_MANAGED, RESEARCHER]
-    assert recommended["data_catalog"] == "AwsDataCatalog"
-    assert recommended["tabulator_data_catalog"] == "quilt-acme-tabulator"
-    assert recommended["tabulator_data_catalog_exists"] is True
+FOREIGN, STAGING = "QuiltUserAthena-acme2-Researcher", "QuiltUserAthena-acme-staging-NonManagedRoleWorkgroup"
+REFUSED, BROKEN = "AccessDeniedException", "InternalServerException"
+BY_NAME = "It has the name of your role"
+RECOMMENDED: dict[str, tuple[tuple[str, bool] | None, list[str], dict[str, str], str | None, list[str], str]] = {
+    # the caller's role and whether they are an administrator, other workgroups, and those whose details fail;
+    # the recommended workgroup, the candidates and a part of the reason
+    "of the role": (("Researcher", False), [], {}, RESEARCHER, [NON_MANAGED, RESEARCHER], BY_NAME),
+    "the only one": (None, [FOREIGN], {RESEARCHER: REFUSED, FOREIGN: REFUSED}, NON_MANAGED, [NON_MANAGED], ""),
+    "of another stack": (
+        None,
+        [STAGING],
+        {RESEARCHER: REFUSED, NON_MANAGED: REFUSED},
+        None,
+        [STAGING],
+        "can belong to another stack",
+    ),
+    "not all were read": (
+        None,
+        [],
+        {RESEARCHER: BROKEN},
+        None,
+        [NON_MANAGED],
+        "Not all workgroups of the Quilt stack could be read",
+    ),
+    "for roles outside Quilt": (
+        ("PartnerExchange", True),
+        [],
+        {},
+        NON_MANAGED,
+        [NON_MANAGED, RESEARCHER],
+        "Quilt does not manage your role",
+    ),
+    "several, administrator": (
+        ("DataPlatform", True),
+        [],
+        {},
+        None,
+        [NON_MANAGED, RESEARCHER],
+        "none has your role's name",
+    ),
+    "several": (("DataPlatform", False), [], {}, None, [NON_MANAGED, RESEARCHER], "none has your role's name"),
+}
 
 
-async def test_the_only_workgroup_of_the_stack_with_details_is_recommended(control: Control) -> None:
-    others = {RESEARCHER, "QuiltUserAthena-acme2-Researcher"}
+@pytest.mark.parametrize("name", RECOMMENDED)
+async def test_a_workgroup_is_recommended_only_for_a_reason(name: str, control: Control) -> None:
+    signed_in, others, failing, workgroup, candidates, reason = RECOMMENDED[name]
     athena = athena_backends[ACCOUNT_ID][REGION]
-    foreign = DatedWorkGroup(athena, "QuiltUserAthena-acme2-Researcher", {}, "", [])
-    athena.work_groups[foreign.name] = foreign
-
-    def refuse(operation: str, body: dict[str, Any]) -> str | None:
-        return "AccessDeniedException" if operation == "GetWorkGroup" and body["WorkGroup"] in others else None
-
-    control.respond(refuse)
+    for other in others:
+        athena.work_groups[other] = DatedWorkGroup(athena, other, {}, "", [])
+    if signed_in:
+        control.sign_in_as(signed_in[0], is_admin=signed_in[1])
+    control.respond(lambda operation, body: failing.get(body["WorkGroup"]) if operation == "GetWorkGroup" else None)
     recommended = (await read("athena://workgroups"))["recommended"]
-    assert (recommended["workgroup"], recommended["candidates"]) == (NON_MANAGED, [NON_MANAGED])
-
-
-async def test_the_workgroup_of_another_stack_is_not_recommended(control: Control) -> None:
-    athena = athena_backends[ACCOUNT_ID][REGION]
-    foreign = DatedWorkGroup(athena, "QuiltUserAthena-acme-staging-NonManagedRoleWorkgroup", {}, "", [])
-    athena.work_groups[foreign.name] = foreign
-
-    def refuse(operation: str, body: dict[str, Any]) -> str | None:
-        is_own = body.get("WorkGroup") in {RESEARCHER, NON_MANAGED}
-        return "AccessDeniedException" if operation == "GetWorkGroup" and is_own else None
-
-    control.respond(refuse)
-    recommended = (await read("athena://workgroups"))["recommended"]
-    assert (recommended["workgroup"], recommended["candidates"]) == (None, [foreign.name])
-    assert "can belong to another stack" in recommended["workgroup_reason"]
-
-
-async def test_no_workgroup_is_called_the_only_one_if_others_could_not_be_read(control: Control) -> None:
-    def fail(operation: str, body: dict[str, Any]) -> str | None:
-        is_hidden = body.get("WorkGroup") == RESEARCHER
-        return "InternalServerException" if operation == "GetWorkGroup" and is_hidden else None
-
-    control.respond(fail)
-    recommended = (await read("athena://workgroups"))["recommended"]
-    assert (recommended["workgroup"], recommended["candidates"]) == (None, [NON_MANAGED])
-    assert recommended["workgroup_reason"].startswith("Not all workgroups of the Quilt stack could be read")
-
-
-async def test_an_administrator_with_a_role_outside_quilt_gets_the_workgroup_for_such_roles(
-    control: Control,
-) -> None:
-    control.sign_in_as("PartnerExchange", is_admin=True)
-    recommended = (await read("athena://workgroups"))["recommended"]
-    assert recommended["workgroup"] == NON_MANAGED
-    assert recommended["workgroup_reason"].startswith("Quilt does not manage your role")
-
-
-@pytest.mark.parametrize("is_admin", [True, False])
-async def test_no_workgroup_is_recommended_if_several_are_possible(*, is_admin: bool, control: Control) -> None:
-    control.sign_in_as("DataPlatform", is_admin=is_admin)
-    recommended = (await read("athena://workgroups"))["recommended"]
-    assert recommended["workgroup"] is None
-    assert recommended["candidates"] == [NON_MANAGED, RESEARCHER]
-    assert "none has your role's name" in recommended["workgroup_reason"]
+    assert (recommended["workgroup"], recommended["candidates"]) == (workgroup, candidates)
+    assert reason in recommended["workgroup_reason"]
 
 
 async def test_without_the_name_of_the_stack_nothing_is_recommended(fresh_world: World) -> None:
