@@ -31,13 +31,13 @@ from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.services.athena_read_service import athena_databases_list
 from quilt_mcp.services.auth_metadata import auth_status
 from quilt_mcp.services.permissions_service import discover_permissions
-from quilt_mcp.services.stack.aws import AWSClients
 from quilt_mcp.services.stack.caller import Caller
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.failures import NotSignedInToQuilt, RoleChanged
 from quilt_mcp.services.stack.sign_in import AWSKeys, LocalSignIn
 from quilt_mcp.settings import Settings
 from quilt_mcp.tools.resource_access import get_resource
+from tests.services.stack_calls import count_calls, find_role
 from tests.support import apps
 from tests.worlds.failing_aws import FailingAWS
 from tests.worlds.mishaps import CLOSED_PORT
@@ -52,15 +52,6 @@ def switch_role(world: World, role: str) -> None:
     """Switch the role of everybody who is signed in, as users can do in the catalog."""
     for grant in world.stack.grants.values():
         grant.user = replace(grant.user, role=role)
-
-
-def find_role(aws: AWSClients) -> str:
-    arn: str = aws.call("sts", "get_caller_identity")["Arn"]
-    return arn.split("/")[1].removeprefix("Quilt-")
-
-
-def count_calls(world: World, name: str) -> int:
-    return sum((call.operation or call.path) == name for call in world.stack.calls)
 
 
 def switch_role_at_each_issue(world: World, *roles: str) -> None:

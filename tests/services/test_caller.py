@@ -33,11 +33,8 @@ from quilt_mcp.services.stack.login import Tokens, store_tokens
 from quilt_mcp.services.stack.session import StackAdapter, open_session
 from quilt_mcp.services.stack.sign_in import AWSKeys
 from quilt_mcp.settings import Settings
+from tests.services.stack_calls import list_calls
 from tests.support import apps
-
-
-def list_calls(world: World) -> list[str]:
-    return [call.operation or call.path for call in world.stack.calls]
 
 
 def read_user() -> UserInfo:

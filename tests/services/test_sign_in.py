@@ -26,6 +26,7 @@ from quilt_mcp.services.stack.failures import NoRole, NotSignedInToQuilt, Reques
 from quilt_mcp.services.stack.login import Stack
 from quilt_mcp.services.stack.sign_in import LocalSignIn
 from quilt_mcp.settings import Settings, describe_setting
+from tests.services.stack_calls import count_calls, find_role, list_calls
 from tests.support import apps
 from tests.support.silent_server import SilentServer
 from tests.support.worlds import enter_stopped
@@ -35,15 +36,6 @@ KEY = "qk_L0CAL"
 THREADS = 10
 SECONDS = 60
 ROLE = "FinanceAudit"
-
-
-def list_calls(world: World) -> list[str]:
-    return [call.operation or call.path for call in world.stack.calls]
-
-
-def find_role() -> str:
-    arn: str = current_caller().aws.call("sts", "get_caller_identity")["Arn"]
-    return arn.split("/")[1].removeprefix("Quilt-")
 
 
 @pytest.fixture
@@ -85,7 +77,7 @@ def test_an_api_key_and_a_catalog_need_nothing_of_quilt3(entered: World) -> None
     assert current_caller().login.stack.registry_url == entered.registry_url
     assert current_caller().login.stack.region == "us-east-1"
     find_role()
-    assert list_calls(entered).count("/config.json") == 1
+    assert count_calls(entered, "/config.json") == 1
     assert not quilt3.util.CONFIG_PATH.exists()
     assert not quilt3.session.AUTH_PATH.exists()
 
@@ -323,7 +315,7 @@ REJECTIONS = [
 def test_tokens_that_another_process_stores_later_are_used(rejection: Answer, entered: World) -> None:
     entered.stack.spent_token = rejection
     assert admin_users_list()["count"] > 0
-    assert list_calls(entered).count("/api/token") == 1
+    assert count_calls(entered, "/api/token") == 1
 
 
 @enter("revoked")
@@ -367,7 +359,7 @@ def test_only_readers_of_the_renewed_token_wait_for_it(entered: World) -> None:
         finally:
             may_end.set()
         assert [reader.result(SECONDS)["count"] > 0 for reader in readers] == [True] * 3
-    assert list_calls(entered).count("/api/token") == 1
+    assert count_calls(entered, "/api/token") == 1
 
 
 PAGE = b"<!doctype html><title>Not here</title>"
