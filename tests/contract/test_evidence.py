@@ -236,51 +236,6 @@ def check_recommendations(found: Reading, truths: Mapping[str, Truth]) -> None:
         assert {row["can_write"] for row in open_rows} <= {False}, found.rows
 
 
-RIGHT = {"member": RESULTS, "custom_role": RAW, "prefix_policy": RAW}
-"""The bucket of the stack that the user of a world may list and write to. The test compares it with the truth."""
-
-
-def list_written(world: World, truths: Mapping[str, Truth]) -> set[str]:
-    """List the buckets of the stack that the user can really list, and in which they can really store an object."""
-    in_stack = {bucket.name for bucket in world.company.buckets if bucket.in_stack}
-    return {name for name in in_stack if truths[name].lists[ROOT] and any(truths[name].writes.values())}
-
-
-@in_world(*RIGHT)
-@pytest.mark.parametrize("probe_writes", [False, True], ids=["write probe off", "write probe on"])
-async def test_the_right_bucket_is_recommended_with_evidence(
-    world: World, truths: Mapping[str, Truth], monkeypatch: pytest.MonkeyPatch, *, probe_writes: bool
-) -> None:
-    monkeypatch.setenv("QUILT_MCP_PROBE_WRITES", str(probe_writes))
-    written = list_written(world, truths)
-    assert written == {RIGHT[world.name]}
-    with storing_nothing(world):
-        async with Client(create_server()) as client:
-            found = (await read(client, "permissions://recommendations"))["recommendations"]
-    first, *others = found["primary_recommendations"]
-    if probe_writes:
-        assert (first["bucket_name"], first["write"], found["note"]) == (RIGHT[world.name], "verified", None)
-        assert "PutObject" in first["evidence"][0]
-        rows = [first, *others, *found["alternative_options"]]
-        verified = {row["bucket_name"] for row in rows if row["write"] == "verified"}
-        assert verified & {bucket.name for bucket in world.company.buckets if bucket.in_stack} <= written
-    elif first["write"] == "stated":
-        assert (first["bucket_name"], found["note"]) == (RIGHT[world.name], None)
-        assert "READ_WRITE" in first["evidence"][0]
-    else:
-        rows = [first, *others, *found["alternative_options"]]
-        assert {row["write"] for row in rows} == {"unverified"}
-        assert written <= {row["bucket_name"] for row in rows}
-        assert len(rows) == 1 or "QUILT_MCP_PROBE_WRITES=true" in found["note"]
-
-
-@in_world("custom_role")
-def test_the_right_bucket_of_a_custom_role_is_not_the_first_by_name(world: World, truths: Mapping[str, Truth]) -> None:
-    right = RIGHT[world.name]
-    readable = sorted(name for name, truth in truths.items() if truth.lists[ROOT] and any(truth.reads.values()))
-    assert right != readable[0]
-
-
 @in_world("many_buckets")
 async def test_a_sample_of_very_many_buckets_is_judged_right(world: World, *, probe_writes: bool) -> None:
     """The last buckets of the stack are those that the role may use."""

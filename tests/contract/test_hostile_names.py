@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from string import ascii_lowercase, digits
-from typing import Any
 from urllib.parse import quote
 
 import botocore.session
@@ -194,50 +193,6 @@ async def test_a_bucket_with_another_name_is_refused(world: World, client: AnyCl
     check_refusal(await ask(client, BUCKET.format(encode(name))))
 
 
-@in_world("admin")
-@pytest.mark.parametrize(
-    "name",
-    choose_every(
-        3,
-        [
-            *("a.b", "..a", "a..b", "-ab", "ab-", "a_b_c", "ABC", "192.168.5.4", "ab", "x" * 64, "x" * 128, "x" * 129),
-            *("acme-raw-sequencing.", "ACME-raw-sequencing", "arn:aws:s3:::acme-raw-sequencing", "s3:%2F%2Facme", "~"),
-        ],
-    ),
-)
-async def test_a_name_that_no_bucket_has_is_refused_or_not_found(name: str, world: World, client: AnyClient) -> None:
-    check_refusal(await ask(client, BUCKET.format(name)), REFUSALS | {"ResourceExecutionError"})
-    check_refusal(await ask(client, f"tabulator://buckets/{name}/tables"), REFUSALS)
-
-
-async def read_pages(client: AnyClient, uri: str, key: str) -> tuple[list[str], list[int]]:
-    """Read all pages of a list with the tool. Return the names and the counts."""
-    names: list[str] = []
-    counts = []
-    cursor: str | None = ""
-    while cursor is not None:
-        result = await client.call_tool(
-            "get_resource", {"uri": f"{uri}?limit=200" + (f"&cursor={cursor}" * bool(cursor))}
-        )
-        page: dict[str, Any] = (result.structured_content or {})["data"]
-        names += [row["name"] for row in page[key]]
-        counts.append(page["count"])
-        cursor = page["next_cursor"]
-    return names, counts
-
-
-@pytest.mark.soak
-@in_world("admin")
-async def test_all_of_1001_tables_are_reached_each_once(world: World, client: AnyClient, glue: GlueBackend) -> None:
-    names = sorted(f"{'語' if at % 3 else 't'}{at * 7919 % 1001:04}" for at in range(1001))
-    glue.create_database("large", {"Name": "large"})
-    for name in names:
-        glue.create_table("large", name, {"Name": name})
-    found, counts = await read_pages(client, TABLES.format("large"), "tables")
-    assert found == names
-    assert set(counts) == {1001}
-
-
 CURSORS = [
     "x",
     "=",
@@ -272,15 +227,3 @@ async def test_hostile_cursors_and_limits_are_refused(uri: str, world: World, cl
         answer = await ask(client, f"{uri}?{query}")
         assert not MASKED.search(str(answer.body)), answer.body
         assert answer.body["success"] or answer.body["error"] in {"InvalidTemplateVariable", "InvalidURI"}
-
-
-@in_world("admin")
-async def test_a_cursor_of_one_database_is_refused_for_another(
-    world: World, client: AnyClient, glue: GlueBackend
-) -> None:
-    first = (await ask(client, "athena://databases/acme_sequencing/tables?limit=1")).body["data"]["next_cursor"]
-    assert first
-    check_refusal(
-        await ask(client, f"athena://databases/acme_clinical/tables?cursor={first}"), {"InvalidTemplateVariable"}
-    )
-    check_refusal(await ask(client, f"quilt://buckets?cursor={first}"), {"InvalidTemplateVariable"})

@@ -9,22 +9,8 @@ from quilt_mcp.commands.demo.http_server import Answer as Response
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.server import create_server
 from tests.contract.surfaces import ask
-from tests.contract.test_hostile_stacks import SOME_URIS, STATUS, check, check_all
+from tests.contract.test_hostile_stacks import STATUS, check
 from tests.support.samples import choose_every
-from tests.support.worlds import enter_stopped
-
-
-@pytest.mark.parametrize("name", ["stack_redirects", "stack_partial", "credentials_expire", "foreign_registry"])
-async def test_in_a_bad_world_every_read_ends_and_no_token_leaves_the_registry(
-    name: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with enter_stopped(name) as world:
-        async with Client(create_server()) as client:
-            await check_all(client, caplog, SOME_URIS)
-        registry = "quilt-registry.acme.example.com"
-        expected = set() if name == "foreign_registry" else {registry}
-        assert {call.host for call in world.stack.calls if call.has_token} == expected
-
 
 OTHER_REGISTRIES = (
     "http://quilt-registry.acme.example.com",

@@ -12,16 +12,6 @@ from tests.contract.identities import Recorder, find_expected
 from tests.contract.surfaces import ask
 
 
-async def test_after_a_switch_of_the_role_the_next_answer_belongs_to_the_new_role(
-    fresh_world: World, recorder: Recorder
-) -> None:
-    async with Client(create_server()) as client:
-        for role in ("FinanceAudit", "DataPlatform", "FinanceAudit"):
-            user = switch_role(fresh_world, role)
-            for uri in ("athena://workgroups", "permissions://discover"):
-                assert (await recorder.record(client, fresh_world, uri)).aws == find_expected(fresh_world, user), uri
-
-
 async def test_a_switch_of_the_role_during_a_read_does_not_mix_two_roles_in_one_answer(
     fresh_world: World, recorder: Recorder
 ) -> None:

@@ -106,22 +106,6 @@ async def test_the_protocol_version_that_fastmcps_client_chooses(name: str) -> N
         assert client.protocol_version == TRANSPORTS[name].auto
 
 
-@pytest.mark.soak
-@in_world(HOME)
-@pytest.mark.parametrize("name", TRANSPORTS)
-async def test_eight_concurrent_clients_each_get_their_own_answer(name: str, world: World, server: QuiltServer) -> None:
-    goldens = goldens_of(HOME)
-    modes = list(PROTOCOLS)
-
-    async def ask_as_one_of_many(place: int, uri: str) -> str:
-        async with Client(url, mode=modes[place % len(modes)], timeout=SECONDS) as client:
-            return await difference(client, world, uri, goldens[uri])
-
-    async with serving(server, TRANSPORTS[name]) as url:
-        uris = enumerate(list(goldens)[:READERS])
-        assert await asyncio.gather(*(ask_as_one_of_many(place, uri) for place, uri in uris)) == [""] * READERS
-
-
 @pytest.mark.parametrize(
     ("mode", "length"),
     [

@@ -1,6 +1,7 @@
 """athena://workgroups, athena://query/history and athena://databases, with many workgroups, limits and refusals."""
 
 import asyncio
+import json
 import threading
 import time
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ from tests.support.waiting import SECONDS, until
 RESULTS = "s3://acme-athena-results/"
 NON_MANAGED = "QuiltUserAthena-acme-NonManagedRoleWorkgroup"
 RESEARCHER = "QuiltUserAthena-acme-Researcher"
+REFUSED, BROKEN = "AccessDeniedException", "InternalServerException"
 
 
 class Control:
@@ -63,6 +65,16 @@ class Control:
 @pytest.fixture
 def control(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> Control:
     return Control(fresh_world, monkeypatch)
+
+
+def fail(code: str, operation: str, *texts: str) -> Refuse:
+    """Let the calls of an operation fail with this code; with texts, only those that contain one of them."""
+
+    def refuse(called: str, body: dict[str, Any]) -> str | None:
+        sent = json.dumps(body)
+        return code if called == operation and (not texts or any(f'"{one}"' in sent for one in texts)) else None
+
+    return refuse
 
 
 def add_workgroups(count: int, *, queries: int = 1) -> list[str]:
@@ -157,12 +169,7 @@ async def test_workgroups_with_many_queries_are_complete(control: Control) -> No
 
 async def test_a_workgroup_that_refuses_descriptions_does_not_hide_the_others(control: Control) -> None:
     add_workgroups(2)
-
-    def refuse(operation: str, body: dict[str, Any]) -> str | None:
-        is_hidden = "team-0001-00" in body.get("QueryExecutionIds", [])
-        return "AccessDeniedException" if operation == "BatchGetQueryExecution" and is_hidden else None
-
-    control.respond(refuse)
+    control.respond(fail(REFUSED, "BatchGetQueryExecution", "team-0001-00"))
     answer = await read("athena://query/history")
     assert "team-0001-00" not in {row["query_execution_id"] for row in answer["query_history"]}
     assert answer["count"] == 8
@@ -174,14 +181,9 @@ async def test_a_workgroup_that_refuses_descriptions_does_not_hide_the_others(co
 
 async def test_queries_that_cannot_be_described_are_counted(control: Control) -> None:
     add_workgroups(30, queries=2)
-
-    def fail(operation: str, body: dict[str, Any]) -> str | None:
-        is_last = "team-0029-00" in body.get("QueryExecutionIds", [])
-        return "InternalServerException" if operation == "BatchGetQueryExecution" and is_last else None
-
     control.allow_seconds(60)
     control.use_clock()
-    control.respond(fail)
+    control.respond(fail(BROKEN, "BatchGetQueryExecution", "team-0029-00"))
     answer = await read("athena://query/history")
     assert answer["unprocessed"] == 17
     assert answer["is_complete"] is False
@@ -197,7 +199,7 @@ async def test_the_history_is_empty_with_reasons_if_all_workgroups_are_refused(f
 
 
 async def test_the_history_fails_if_all_workgroups_fail(control: Control) -> None:
-    control.respond(lambda operation, _: "InternalServerException" if operation == "ListQueryExecutions" else None)
+    control.respond(fail(BROKEN, "ListQueryExecutions"))
     error = await read_error("athena://query/history")
     assert (error.message, error.transient) == ("AWS could not process the request.", True)
 
@@ -391,16 +393,9 @@ async def test_the_same_page_of_queries_twice_is_a_failure_of_its_workgroup(cont
 
 async def test_each_part_of_a_refused_batch_has_its_own_result(control: Control) -> None:
     add_workgroups(4)
-
-    def fail(operation: str, body: dict[str, Any]) -> str | None:
-        ids = body.get("QueryExecutionIds", [])
-        if operation != "BatchGetQueryExecution":
-            return None
-        if ids == ["team-0000-00"]:
-            return "InternalServerException"
-        return "AccessDeniedException" if "team-0001-00" in ids else None
-
-    control.respond(fail)
+    refuse = fail(REFUSED, "BatchGetQueryExecution", "team-0001-00")
+    is_alone = {"QueryExecutionIds": ["team-0000-00"]}
+    control.respond(lambda operation, body: BROKEN if body == is_alone else refuse(operation, body))
     answer = await read("athena://query/history")
     assert {one["name"]: one["reason"] for one in answer["workgroups_unavailable"]} == {
         "team-0000": "AWS could not process the request.",
@@ -420,74 +415,61 @@ async def test_a_long_query_is_cut_and_marked(fresh_world: World) -> None:
     assert not any(row["query_truncated"] for key, row in rows.items() if key != query_id)
 
 
-@pytest.mark.soak
-async def test_the_workgroup_with_the_name_of_the_role_is_recommended(control: Control) -> None:
-    control.sign_in_as("Researcher")
-    recommended = (await read("athena://workgroups"))["recommended"]
-    assert (recommended["workgroup"], recommended["role"]) == (RESEARCHER, "Researcher")
-    assert recommended["workgroup_reason"].startswith("It has the name of your role")
-    assert recommended["candidates"] == [NON_MANAGED, RESEARCHER]
-    assert recommended["data_catalog"] == "AwsDataCatalog"
-    assert recommended["tabulator_data_catalog"] == "quilt-acme-tabulator"
-    assert recommended["tabulator_data_catalog_exists"] is True
+FOREIGN, STAGING = "QuiltUserAthena-acme2-Researcher", "QuiltUserAthena-acme-staging-NonManagedRoleWorkgroup"
+BY_NAME = "It has the name of your role"
+RECOMMENDED: dict[str, tuple[tuple[str, bool] | None, list[str], dict[str, str], str | None, list[str], str]] = {
+    # the caller's role and whether they are an administrator, other workgroups, and those whose details fail;
+    # the recommended workgroup, the candidates and a part of the reason
+    "of the role": (("Researcher", False), [], {}, RESEARCHER, [NON_MANAGED, RESEARCHER], BY_NAME),
+    "the only one": (None, [FOREIGN], {RESEARCHER: REFUSED, FOREIGN: REFUSED}, NON_MANAGED, [NON_MANAGED], ""),
+    "of another stack": (
+        None,
+        [STAGING],
+        {RESEARCHER: REFUSED, NON_MANAGED: REFUSED},
+        None,
+        [STAGING],
+        "can belong to another stack",
+    ),
+    "not all were read": (
+        None,
+        [],
+        {RESEARCHER: BROKEN},
+        None,
+        [NON_MANAGED],
+        "Not all workgroups of the Quilt stack could be read",
+    ),
+    "for roles outside Quilt": (
+        ("PartnerExchange", True),
+        [],
+        {},
+        NON_MANAGED,
+        [NON_MANAGED, RESEARCHER],
+        "Quilt does not manage your role",
+    ),
+    "several, administrator": (
+        ("DataPlatform", True),
+        [],
+        {},
+        None,
+        [NON_MANAGED, RESEARCHER],
+        "none has your role's name",
+    ),
+    "several": (("DataPlatform", False), [], {}, None, [NON_MANAGED, RESEARCHER], "none has your role's name"),
+}
 
 
-async def test_the_only_workgroup_of_the_stack_with_details_is_recommended(control: Control) -> None:
-    others = {RESEARCHER, "QuiltUserAthena-acme2-Researcher"}
+@pytest.mark.parametrize("name", RECOMMENDED)
+async def test_a_workgroup_is_recommended_only_for_a_reason(name: str, control: Control) -> None:
+    signed_in, others, failing, workgroup, candidates, reason = RECOMMENDED[name]
     athena = athena_backends[ACCOUNT_ID][REGION]
-    foreign = DatedWorkGroup(athena, "QuiltUserAthena-acme2-Researcher", {}, "", [])
-    athena.work_groups[foreign.name] = foreign
-
-    def refuse(operation: str, body: dict[str, Any]) -> str | None:
-        return "AccessDeniedException" if operation == "GetWorkGroup" and body["WorkGroup"] in others else None
-
-    control.respond(refuse)
+    for other in others:
+        athena.work_groups[other] = DatedWorkGroup(athena, other, {}, "", [])
+    if signed_in:
+        control.sign_in_as(signed_in[0], is_admin=signed_in[1])
+    control.respond(lambda operation, body: failing.get(body["WorkGroup"]) if operation == "GetWorkGroup" else None)
     recommended = (await read("athena://workgroups"))["recommended"]
-    assert (recommended["workgroup"], recommended["candidates"]) == (NON_MANAGED, [NON_MANAGED])
-
-
-async def test_the_workgroup_of_another_stack_is_not_recommended(control: Control) -> None:
-    athena = athena_backends[ACCOUNT_ID][REGION]
-    foreign = DatedWorkGroup(athena, "QuiltUserAthena-acme-staging-NonManagedRoleWorkgroup", {}, "", [])
-    athena.work_groups[foreign.name] = foreign
-
-    def refuse(operation: str, body: dict[str, Any]) -> str | None:
-        is_own = body.get("WorkGroup") in {RESEARCHER, NON_MANAGED}
-        return "AccessDeniedException" if operation == "GetWorkGroup" and is_own else None
-
-    control.respond(refuse)
-    recommended = (await read("athena://workgroups"))["recommended"]
-    assert (recommended["workgroup"], recommended["candidates"]) == (None, [foreign.name])
-    assert "can belong to another stack" in recommended["workgroup_reason"]
-
-
-async def test_no_workgroup_is_called_the_only_one_if_others_could_not_be_read(control: Control) -> None:
-    def fail(operation: str, body: dict[str, Any]) -> str | None:
-        is_hidden = body.get("WorkGroup") == RESEARCHER
-        return "InternalServerException" if operation == "GetWorkGroup" and is_hidden else None
-
-    control.respond(fail)
-    recommended = (await read("athena://workgroups"))["recommended"]
-    assert (recommended["workgroup"], recommended["candidates"]) == (None, [NON_MANAGED])
-    assert recommended["workgroup_reason"].startswith("Not all workgroups of the Quilt stack could be read")
-
-
-async def test_an_administrator_with_a_role_outside_quilt_gets_the_workgroup_for_such_roles(
-    control: Control,
-) -> None:
-    control.sign_in_as("PartnerExchange", is_admin=True)
-    recommended = (await read("athena://workgroups"))["recommended"]
-    assert recommended["workgroup"] == NON_MANAGED
-    assert recommended["workgroup_reason"].startswith("Quilt does not manage your role")
-
-
-@pytest.mark.parametrize("is_admin", [True, False])
-async def test_no_workgroup_is_recommended_if_several_are_possible(*, is_admin: bool, control: Control) -> None:
-    control.sign_in_as("DataPlatform", is_admin=is_admin)
-    recommended = (await read("athena://workgroups"))["recommended"]
-    assert recommended["workgroup"] is None
-    assert recommended["candidates"] == [NON_MANAGED, RESEARCHER]
-    assert "none has your role's name" in recommended["workgroup_reason"]
+    assert (recommended["workgroup"], recommended["candidates"]) == (workgroup, candidates)
+    assert reason in recommended["workgroup_reason"]
 
 
 async def test_without_the_name_of_the_stack_nothing_is_recommended(fresh_world: World) -> None:

@@ -42,17 +42,6 @@ async def test_a_signed_in_caller_costs_one_request(fresh_world: World, monkeypa
     assert [call.path for call in fresh_world.stack.calls] == ["/graphql"]
 
 
-async def test_without_a_login_only_the_aws_configuration_of_the_machine_is_named(fresh_world: World) -> None:
-    quilt3.logout()
-    credentials = (await read_status())["credentials"]
-    assert credentials == {
-        "source": None,
-        "token_expires_at": None,
-        "aws_source": "aws_default_chain",
-        "aws_expires_at": None,
-    }
-
-
 async def test_an_unexpected_response_is_unknown_with_the_reason(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,45 +55,34 @@ async def test_an_unexpected_response_is_unknown_with_the_reason(
         assert status["details"]
 
 
-async def test_a_response_that_is_not_graphql_has_a_reason(fresh_world: World) -> None:
+WITHOUT_A_PATH = {"errors": [{"message": "Internal server error"}]}
+
+
+async def test_a_response_without_the_user_has_a_status_and_a_reason(fresh_world: World) -> None:
     for answer, expected in (
         (Answer(HTTPStatus.OK, b"<!doctype html>"), "unreachable"),
-        (Answer(HTTPStatus.BAD_GATEWAY, b"<!doctype html>"), "unreachable"),
         (Answer(HTTPStatus.OK, {}), "unreachable"),
+        (Answer(HTTPStatus.OK, WITHOUT_A_PATH), "unknown"),
+        (Answer(HTTPStatus.BAD_REQUEST, WITHOUT_A_PATH), "unknown"),
+        (Answer(HTTPStatus.FORBIDDEN, b"<!doctype html>", (("Content-Type", "text/html"),)), "unknown"),
+        (Answer(HTTPStatus.FORBIDDEN, WITHOUT_A_PATH), "refused"),
+        (Answer(HTTPStatus.REQUEST_TIMEOUT, WITHOUT_A_PATH), "unreachable"),
         (Answer(HTTPStatus.IM_A_TEAPOT, {}), "unknown"),
+        (Answer(HTTPStatus.TOO_MANY_REQUESTS, WITHOUT_A_PATH), "unreachable"),
+        (Answer(HTTPStatus.INTERNAL_SERVER_ERROR, WITHOUT_A_PATH), "unreachable"),
+        (Answer(HTTPStatus.BAD_GATEWAY, b"<!doctype html>"), "unreachable"),
     ):
         apps.use_environment()
         fresh_world.stack.forced["/graphql"] = answer
         status = await read_status()
-        assert (answer, status["status"], status["user_info"]) == (answer, expected, None)
+        found = (answer, status["status"], status["authenticated"], status["user_info"])
+        assert found == (answer, expected, False, None)
         assert status["details"]
-
-
-async def test_an_error_without_a_path_is_not_taken_for_an_old_stack(fresh_world: World) -> None:
-    for status, expected in (
-        (HTTPStatus.OK, "unknown"),
-        (HTTPStatus.BAD_REQUEST, "unknown"),
-        (HTTPStatus.FORBIDDEN, "refused"),
-        (HTTPStatus.REQUEST_TIMEOUT, "unreachable"),
-        (HTTPStatus.TOO_MANY_REQUESTS, "unreachable"),
-        (HTTPStatus.INTERNAL_SERVER_ERROR, "unreachable"),
-    ):
-        apps.use_environment()
-        fresh_world.stack.forced["/graphql"] = Answer(status, {"errors": [{"message": "Internal server error"}]})
-        answer = await read_status()
-        found = (status, answer["status"], answer["authenticated"], answer["user_info"])
-        assert found == (status, expected, False, None)
-        assert answer["details"]
 
 
 async def test_a_login_of_an_unknown_user_has_expired(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     answer_queries(monkeypatch, {"me": {"data": {"me": None}}})
     assert (await read_status())["status"] == "expired"
-
-
-async def test_the_expiry_of_the_aws_credentials_is_known_after_aws_was_used(fresh_world: World) -> None:
-    await get_resource("athena://databases")
-    assert (await read_status())["credentials"]["aws_expires_at"].endswith("Z")
 
 
 @pytest.mark.parametrize("name", ["auth.json", "config.yml"])

@@ -27,17 +27,17 @@ from quilt_mcp.commands.demo.records import User
 from quilt_mcp.commands.demo.stack import Grant
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.answers import GetResourceError
-from quilt_mcp.core.errors import ResourceFailure, Unavailable
+from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.services.athena_read_service import athena_databases_list
 from quilt_mcp.services.auth_metadata import auth_status
 from quilt_mcp.services.permissions_service import discover_permissions
-from quilt_mcp.services.stack.aws import AWSClients
 from quilt_mcp.services.stack.caller import Caller
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import NotSignedInToQuilt, RefusedByStack, RoleChanged
+from quilt_mcp.services.stack.failures import NotSignedInToQuilt, RoleChanged
 from quilt_mcp.services.stack.sign_in import AWSKeys, LocalSignIn
 from quilt_mcp.settings import Settings
 from quilt_mcp.tools.resource_access import get_resource
+from tests.services.stack_calls import count_calls, find_role
 from tests.support import apps
 from tests.worlds.failing_aws import FailingAWS
 from tests.worlds.mishaps import CLOSED_PORT
@@ -52,15 +52,6 @@ def switch_role(world: World, role: str) -> None:
     """Switch the role of everybody who is signed in, as users can do in the catalog."""
     for grant in world.stack.grants.values():
         grant.user = replace(grant.user, role=role)
-
-
-def find_role(aws: AWSClients) -> str:
-    arn: str = aws.call("sts", "get_caller_identity")["Arn"]
-    return arn.split("/")[1].removeprefix("Quilt-")
-
-
-def count_calls(world: World, name: str) -> int:
-    return sum((call.operation or call.path) == name for call in world.stack.calls)
 
 
 def switch_role_at_each_issue(world: World, *roles: str) -> None:
@@ -268,78 +259,42 @@ def count_waiting(number: int, reached: threading.Event) -> Iterator[None]:
         yield
 
 
-STACK_FAILURES: dict[str, tuple[Answer, type[ResourceFailure]]] = {
-    "403": (Answer(HTTPStatus.FORBIDDEN, {}), RefusedByStack),
-    "401": (Answer(HTTPStatus.UNAUTHORIZED, {}), NotSignedInToQuilt),
-    "502": (Answer(HTTPStatus.BAD_GATEWAY, b""), Unavailable),
+AWS_VARIABLES = {
+    "AWS_ACCESS_KEY_ID": "AccessKeyId",
+    "AWS_SECRET_ACCESS_KEY": "SecretAccessKey",
+    "AWS_SESSION_TOKEN": "SessionToken",
 }
 
 
-@by_local_user
-@pytest.mark.parametrize("name", STACK_FAILURES)
-def test_if_the_stack_does_not_say_who_calls_the_read_fails(name: str, either_world: World) -> None:
-    answer, failure = STACK_FAILURES[name]
-    assert find_role(current_caller().aws) == FIRST
-    either_world.stack.forced["/graphql"] = answer
-    with pytest.raises(failure):
-        discover_permissions()
+def store_aws_keys(world: World, role: str, variable: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Store AWS keys for a role in the environment, or in the file of the AWS configuration that a variable names."""
+    issued = world.account.credentials(next(one for one in world.company.users if one.role == role))
+    if variable is None:
+        for name, key in AWS_VARIABLES.items():
+            monkeypatch.setenv(name, issued[key])
+    else:
+        lines = [f"{name.lower()}={issued[key]}\n" for name, key in AWS_VARIABLES.items()]
+        Path(os.environ[variable]).write_text("".join(["[default]\n", *lines]), encoding="utf-8")
 
 
-@by_local_user
-def test_a_403_for_credentials_is_refused_by_the_stack(either_world: World) -> None:
-    either_world.stack.forced[GET_CREDENTIALS] = Answer(HTTPStatus.FORBIDDEN, {"message": "no role"})
-    with pytest.raises(RefusedByStack):
-        discover_permissions()
-
-
-@pytest.mark.soak
-def test_without_a_login_the_credentials_of_this_machine_are_used(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "variable",
+    [None, *(pytest.param(f"AWS_{one}_FILE", marks=pytest.mark.soak) for one in ("SHARED_CREDENTIALS", "CONFIG"))],
+)
+def test_without_a_login_the_current_credentials_of_this_machine_are_used(
+    variable: str | None, fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    issued = fresh_world.account.credentials(next(one for one in fresh_world.company.users if one.role == SECOND))
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", issued["AccessKeyId"])
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", issued["SecretAccessKey"])
-    monkeypatch.setenv("AWS_SESSION_TOKEN", issued["SessionToken"])
+    store_aws_keys(fresh_world, SECOND, variable, monkeypatch)
     assert find_role(current_caller().aws) == FIRST  # with a login they are not
     quilt3.logout()
     fresh_world.stack.calls.clear()
     caller = current_caller()
     assert find_role(caller.aws) == SECOND
-    assert caller.aws is caller.aws
+    assert caller.aws is current_caller().aws
     assert auth_status()["credentials"]["aws_expires_at"] is None
+    store_aws_keys(fresh_world, FIRST, variable, monkeypatch)
+    assert find_role(current_caller().aws) == FIRST
     assert fresh_world.stack.calls == []
-
-
-def write_aws_keys(world: World, role: str, variable: str = "AWS_SHARED_CREDENTIALS_FILE") -> None:
-    """Store AWS keys for a role in a file of the AWS configuration of this machine."""
-    issued = world.account.credentials(next(one for one in world.company.users if one.role == role))
-    Path(os.environ[variable]).write_text(
-        f"[default]\naws_access_key_id={issued['AccessKeyId']}\n"
-        f"aws_secret_access_key={issued['SecretAccessKey']}\naws_session_token={issued['SessionToken']}\n",
-        encoding="utf-8",
-    )
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("variable", ["AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"])
-def test_other_aws_keys_in_the_files_of_this_machine_are_noticed(variable: str, fresh_world: World) -> None:
-    quilt3.logout()
-    write_aws_keys(fresh_world, FIRST, variable)
-    first = current_caller().aws
-    assert find_role(first) == FIRST
-    assert current_caller().aws is first
-    write_aws_keys(fresh_world, SECOND, variable)
-    assert find_role(current_caller().aws) == SECOND
-
-
-def test_a_change_of_the_aws_variables_is_noticed(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    quilt3.logout()
-    for role in (FIRST, SECOND):
-        issued = fresh_world.account.credentials(next(one for one in fresh_world.company.users if one.role == role))
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", issued["AccessKeyId"])
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", issued["SecretAccessKey"])
-        monkeypatch.setenv("AWS_SESSION_TOKEN", issued["SessionToken"])
-        assert find_role(current_caller().aws) == role
 
 
 @by_local_user
@@ -373,16 +328,11 @@ async def test_a_missing_profile_is_explained(fresh_world: World, monkeypatch: p
 
 
 @by_local_user
-def test_the_expiry_of_the_credentials_in_use_is_known_after_their_first_use(either_world: World) -> None:
+def test_the_expiry_is_that_of_the_credentials_in_use(either_world: World) -> None:
     assert auth_status()["credentials"]["aws_expires_at"] is None
     current_caller().aws  # noqa: B018 - it asks the stack
     assert auth_status()["credentials"]["aws_expires_at"] == "2026-01-15T13:00:00Z"
     assert count_calls(either_world, GET_CREDENTIALS) == 1
-
-
-@by_local_user
-def test_after_a_switch_of_the_role_the_expiry_of_the_old_credentials_is_not_reported(either_world: World) -> None:
-    current_caller().aws  # noqa: B018 - it asks the stack
     switch_role(either_world, SECOND)
     status = auth_status()
     assert status["user_info"]

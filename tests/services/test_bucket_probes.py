@@ -21,6 +21,7 @@ from quilt_mcp.services.evidence import (
 from tests.support.scripted_s3 import ENCRYPTED, REGION, ScriptedS3
 
 NOTHING = Statement("nothing is known")
+READ_WRITE = Statement("role R: READ_WRITE", "READ_WRITE", can_write=True)
 PACKAGES = [f".quilt/named_packages/a/b/{number}" for number in range(25)]
 DATA = ["README.md", "data/1.csv", "data/2.csv", "runs/1/a.tsv"]
 
@@ -103,28 +104,43 @@ def test_an_empty_bucket_is_unknown() -> None:
     assert found.read_evidence == "not tried: the bucket is empty"
 
 
+RESTORED = {"StorageClass": "GLACIER", "Restore": 'ongoing-request="false", expiry-date="Fri, 21 Dec 2030"'}
+ARCHIVED = "archived under data/: restore these objects before you read them"
+
+
 @pytest.mark.parametrize(
-    ("response", "can_read", "level"),
+    ("response", "can_read", "evidence"),
     [
-        ({}, True, "read_only"),
-        ({"ServerSideEncryption": "AES256"}, True, "read_only"),
-        ({**ENCRYPTED, "ChecksumCRC32": "x"}, True, "read_only"),
-        (ENCRYPTED, None, "unknown"),
-        ({**ENCRYPTED, "ChecksumType": "FULL_OBJECT"}, None, "unknown"),
-        ({**ENCRYPTED, "ServerSideEncryption": "aws:kms:dsse"}, None, "unknown"),
-        ("404", None, "unknown"),
-        ("500", None, "unknown"),
+        ({}, True, "1 of 1 key read"),
+        ({"ServerSideEncryption": "AES256"}, True, "1 of 1 key read"),
+        ({**ENCRYPTED, "ChecksumCRC32": "x"}, True, "1 of 1 key read"),
+        (ENCRYPTED, None, "0 of 1 key read; unproven under data/, because S3 sent no checksum"),
+        ({**ENCRYPTED, "ChecksumType": "FULL_OBJECT"}, None, "unproven under data/"),
+        ({**ENCRYPTED, "ServerSideEncryption": "aws:kms:dsse"}, None, "unproven under data/"),
+        ("404", None, "every key that was listed has been deleted since"),
+        ("500", None, "1 key not read: AWS"),
+        ("400", None, "gave no reason"),
+        ({"StorageClass": "DEEP_ARCHIVE"}, None, ARCHIVED),
+        (RESTORED, True, "1 of 1 key read"),
+        ({"StorageClass": "GLACIER", "Restore": 'ongoing-request="true"'}, None, ARCHIVED),
+        ({"StorageClass": "GLACIER_IR"}, True, "1 of 1 key read"),
+        ({"StorageClass": "INTELLIGENT_TIERING", "ArchiveStatus": "DEEP_ARCHIVE_ACCESS"}, None, ARCHIVED),
     ],
 )
-def test_only_a_response_that_proves_the_content_counts(response: Any, can_read: Any, level: str) -> None:
+def test_only_a_response_that_proves_the_content_counts(response: Any, can_read: Any, evidence: str) -> None:
     found = claim(ScriptedS3(["data/1"], responses={"data/1": response}))
-    assert (found.can_read, found.level) == (can_read, level)
+    assert (found.can_read, found.level) == (can_read, "read_only" if can_read else "unknown")
+    assert evidence in found.read_evidence
 
 
-def test_a_failed_call_for_one_key_does_not_count() -> None:
+def test_a_failed_call_for_one_key_does_not_count_and_an_archived_object_does() -> None:
     found = claim(ScriptedS3(DATA, responses={"data/1.csv": "503"}))
     assert found.can_read is True
     assert found.read_evidence == "HeadObject: 2 of 2 keys read; 1 key not read: AWS is throttling requests."
+    found = claim(ScriptedS3(DATA, responses=dict.fromkeys(DATA, "503")))
+    assert (found.can_list, found.can_read, found.level) == (True, None, "unknown")
+    assert found.read_evidence == "HeadObject: 0 of 0 keys read; 3 keys not read: AWS is throttling requests."
+    assert claim(ScriptedS3(DATA, responses={DATA[0]: {"StorageClass": "GLACIER"}})).can_read == "some"
 
 
 def test_a_list_that_is_cut_at_the_root_does_not_prove_that_nothing_may_be_read() -> None:
@@ -138,49 +154,38 @@ def test_an_archived_object_and_a_folder_come_last() -> None:
     assert find_tried(s3) == ["data/2"]
 
 
-def test_there_are_no_rights_in_a_bucket_that_does_not_exist() -> None:
-    probe = probe_bucket(ScriptedS3(error="NoSuchBucket").as_clients(), "b", writes=False)
-    found = judge(probe, Statement("role R: READ_WRITE", "READ_WRITE", can_write=True))
-    assert (found.can_list, found.can_read, found.can_write, found.level) == (False, False, False, "no_access")
-    assert found.write_evidence == "not tried: S3 has no such bucket; role R: READ_WRITE"
-
-
+@pytest.mark.parametrize("writes", [False, True])
 @pytest.mark.parametrize(
-    ("code", "can_write"), [("SlowDown", True), ("AllAccessDisabled", None), ("AccountProblem", None)]
+    ("code", "claims", "stated", "message"),
+    [
+        ("NoSuchBucket", (False, False, False, "no_access"), False, "S3 has no such bucket"),
+        ("SlowDown", (None, None, None, "unknown"), True, "throttling"),
+        ("AllAccessDisabled", (None, None, None, "unknown"), None, "could not process"),
+        ("AccountProblem", (None, None, None, "unknown"), None, "could not process"),
+        ("RequestTimeTooSkewed", (None, None, None, "unknown"), None, "clock"),
+    ],
 )
-def test_a_stated_right_counts_only_if_s3_was_too_busy_to_contradict(code: str, *, can_write: bool | None) -> None:
-    probe = probe_bucket(ScriptedS3(error=code).as_clients(), "b", writes=True)
-    found = judge(probe, Statement("role R: READ_WRITE", "READ_WRITE", can_write=True))
-    assert (found.can_list, found.can_read, found.can_write) == (None, None, can_write)
-
-
-def test_archived_objects_are_not_read() -> None:
-    s3 = ScriptedS3(DATA, responses={key: {"StorageClass": "GLACIER"} for key in DATA})
-    found = claim(s3)
-    assert (found.can_read, found.level) == (None, "unknown")
-    assert "archived" in found.read_evidence
-    assert "restore these objects" in found.read_evidence
-    restored: dict[str, Any] = {
-        "StorageClass": "GLACIER",
-        "Restore": 'ongoing-request="false", expiry-date="Fri, 21 Dec 2030"',
-    }
-    assert claim(ScriptedS3(DATA, responses=dict.fromkeys(DATA, restored))).can_read is True
-    tiered: dict[str, Any] = {DATA[0]: {"StorageClass": "INTELLIGENT_TIERING", "ArchiveStatus": "ARCHIVE_ACCESS"}}
-    assert claim(ScriptedS3(DATA, responses=tiered)).can_read == "some"
-
-
-@pytest.mark.parametrize(("code", "message"), [("AccountProblem", "could not process"), ("SlowDown", "throttling")])
-def test_a_bucket_that_cannot_be_listed_is_unknown_with_the_reason(code: str, message: str) -> None:
-    probe = probe_bucket(ScriptedS3(error=code).as_clients(), "b", writes=False)
+def test_a_bucket_that_cannot_be_listed_has_the_reason_and_a_stated_right_counts_only_if_s3_was_too_busy(
+    code: str, claims: tuple[Any, ...], stated: Any, message: str, *, writes: bool
+) -> None:
+    probe = probe_bucket(ScriptedS3(error=code).as_clients(), "b", writes=writes)
     found = judge(probe, NOTHING)
-    assert (found.can_list, found.can_read, found.can_write, found.level) == (None, None, None, "unknown")
+    assert (found.can_list, found.can_read, found.can_write, found.level) == claims
     assert message in found.list_evidence
     assert message in found.read_evidence
+    found = judge(probe, READ_WRITE)
+    assert (found.can_list, found.can_read, found.can_write) == (*claims[:2], stated)
+    if stated is not True:
+        assert found.write_evidence.startswith("not tried: ")
+        assert found.write_evidence.endswith("; role R: READ_WRITE")
+        assert message in found.write_evidence
 
 
 ALLOWED = "allowed; the condition failed, so nothing is stored"
 WITHOUT_READ = "refused, but without the right to read S3 can refuse the condition"
 WITHOUT_LIST = "refused, but without the right to list S3 can refuse for a missing key too"
+UNTESTED = "a KMS key or a policy that the put does not test can refuse data"
+UNSTORED = "the right to encrypt with it cannot be tried without storing one"
 NO = under("no")
 WRITE_PROBES = [
     (ScriptedS3(DATA), "some", f"under data/: {ALLOWED}; {UNTRIED}"),
@@ -197,6 +202,12 @@ WRITE_PROBES = [
     (ScriptedS3(DATA, reads=under("data/"), writes=NO), None, f"under data/: refused; {UNTRIED}"),
     (ScriptedS3(DATA, NO, writes=NO), None, f"at the root: {WITHOUT_LIST}"),
     (ScriptedS3(PACKAGES, under(".quilt/")), "some", f"under .quilt/: {ALLOWED}; {UNTRIED}"),
+    (ScriptedS3(["data/1"], reads=NO), None, f"at the root: allowed; but S3 refused every read, so {UNTESTED}"),
+    (
+        ScriptedS3(["data/1"], responses={"data/1": {**ENCRYPTED, "ChecksumCRC32": "x"}}),
+        None,
+        f"under data/: allowed; but objects are under a KMS key, and {UNSTORED}",
+    ),
 ]
 
 
@@ -254,7 +265,7 @@ def test_a_survey_never_makes_too_many_calls(count: int, *, writes: bool) -> Non
 
 def test_a_refused_prefix_limits_the_list_and_the_reads() -> None:
     found = survey(ScriptedS3(["data/1", "secret/2"], lambda prefix: prefix != "secret/"))
-    claims = judge(found.probe, Statement("role R: READ_WRITE", "READ_WRITE", can_write=True))
+    claims = judge(found.probe, READ_WRITE)
     assert (claims.can_list, claims.can_read, claims.can_write) == ("some", "some", None)
     assert claims.list_evidence == "ListObjectsV2: allowed at the root, refused under secret/"
     assert claims.read_evidence.endswith("; no key tried under secret/, because S3 refuses the list")

@@ -3,7 +3,6 @@
 import itertools
 import json
 import resource
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -19,34 +18,23 @@ import quilt3.session
 import quilt3.util
 import requests
 
-from quilt_mcp.commands.demo.graphql import Endpoint
 from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.commands.demo.world import World
-from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unavailable
+from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
 from quilt_mcp.services.athena_read_service import athena_databases_list
 from quilt_mcp.services.auth_metadata import UserInfo, auth_status, catalog_info, filesystem_status
-from quilt_mcp.services.governance_service import admin_tabulator_open_query_get, admin_users_list
+from quilt_mcp.services.governance_service import admin_users_list
 from quilt_mcp.services.permissions_service import discover_permissions
-from quilt_mcp.services.stack.aws import AWSClients
 from quilt_mcp.services.stack.callers import Callers, current_caller
 from quilt_mcp.services.stack.failures import (
-    NeedsAdmin,
     NotSignedInToQuilt,
-    QueryNotUnderstood,
-    QueryRefused,
-    RefusedByStack,
-    RequestRejected,
 )
 from quilt_mcp.services.stack.login import Tokens, store_tokens
 from quilt_mcp.services.stack.session import StackAdapter, open_session
 from quilt_mcp.services.stack.sign_in import AWSKeys
-from quilt_mcp.services.tabulator_service import tabulator_buckets_list
 from quilt_mcp.settings import Settings
+from tests.services.stack_calls import list_calls
 from tests.support import apps
-
-
-def list_calls(world: World) -> list[str]:
-    return [call.operation or call.path for call in world.stack.calls]
 
 
 def read_user() -> UserInfo:
@@ -148,43 +136,39 @@ def test_a_token_that_another_process_renewed_is_used(fresh_world: World) -> Non
     assert "/api/token" not in list_calls(fresh_world)
 
 
-def test_a_file_that_is_half_written_during_a_renewal_does_not_lose_the_renewed_tokens(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+OTHER_LOGIN = {"https://other.example": {"a": 1}}
+
+
+@pytest.mark.parametrize("meanwhile", ["a login is stored", "the file is half written"])
+def test_what_happens_to_the_file_during_a_renewal_loses_no_login(
+    meanwhile: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "sleep", lambda _: None)
-    path = quilt3.session.AUTH_PATH
-    logins = json.loads(path.read_text(encoding="utf-8")) | {"https://other.example": {"a": 1}}
-    path.write_text(json.dumps(logins), encoding="utf-8")
+    path, is_cut = quilt3.session.AUTH_PATH, meanwhile == "the file is half written"
+    logins = json.loads(path.read_text(encoding="utf-8"))
+    both = json.dumps(logins | OTHER_LOGIN)
+    if is_cut:
+        path.write_text(both, encoding="utf-8")
 
     def fetch() -> Tokens:
-        path.write_text(json.dumps(logins)[:20], encoding="utf-8")
+        path.write_text(both[:20] if is_cut else both, encoding="utf-8")
         return Tokens(access_token="a", refresh_token="r", expires_at=1)
 
     store_tokens(fresh_world.registry_url, logins[fresh_world.registry_url]["refresh_token"], fetch)
     stored = json.loads(path.read_text(encoding="utf-8"))
-    assert stored.keys() == {fresh_world.registry_url, "https://other.example"}
+    assert stored.keys() == {fresh_world.registry_url, *OTHER_LOGIN}
     assert stored[fresh_world.registry_url]["access_token"] == "a"
 
 
-def test_tokens_are_not_fetched_if_the_file_is_damaged(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_are_not_fetched_if_the_file_is_damaged_or_has_other_ones(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(time, "sleep", lambda _: None)
+    store_tokens(fresh_world.registry_url, "of the login before", lambda: pytest.fail("nothing to renew"))
     token = read_tokens()["refresh_token"]
     quilt3.session.AUTH_PATH.write_text("{", encoding="utf-8")
     with pytest.raises(ResourceExecutionError, match=r"auth\.json cannot be read"):
         store_tokens(fresh_world.registry_url, token, lambda: pytest.fail("the old token is spent"))
-
-
-def test_a_login_that_is_stored_during_a_renewal_is_kept(fresh_world: World) -> None:
-    def fetch() -> Tokens:
-        content = json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8"))
-        content["https://meanwhile.example"] = {"a": 1}
-        quilt3.session.AUTH_PATH.write_text(json.dumps(content), encoding="utf-8")
-        return Tokens(access_token="a", refresh_token="r", expires_at=1)
-
-    store_tokens(fresh_world.registry_url, read_tokens()["refresh_token"], fetch)
-    stored = json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8"))
-    assert stored.keys() == {fresh_world.registry_url, "https://meanwhile.example"}
-    assert stored[fresh_world.registry_url]["access_token"] == "a"
 
 
 def act_during_renewal(world: World, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
@@ -217,10 +201,6 @@ def test_a_logout_during_a_renewal_is_kept(fresh_world: World, monkeypatch: pyte
     assert auth_status()["status"] == "not_authenticated"
 
 
-def test_a_login_of_somebody_else_just_before_a_renewal_is_kept(fresh_world: World) -> None:
-    store_tokens(fresh_world.registry_url, "of the login before", lambda: pytest.fail("nothing to renew"))
-
-
 def test_an_expired_token_and_an_unreachable_stack_are_reported_as_unreachable(fresh_world: World) -> None:
     change_tokens(expires_at=0)
     fresh_world.stack.close()
@@ -235,15 +215,11 @@ def test_both_schemes_have_the_time_limits() -> None:
         assert isinstance(session.get_adapter("https://x"), StackAdapter)
 
 
-def test_a_new_login_is_used_without_a_restart(fresh_world: World) -> None:
+def test_a_new_login_and_a_logout_are_noticed_without_a_restart(fresh_world: World) -> None:
     assert read_user()["is_admin"]
     member = next(user for user in fresh_world.company.users if not user.is_admin and user.role)
     quilt3.session.login_with_token(fresh_world.stack.sign_in(member))
     assert read_user()["username"] == member.name
-
-
-def test_a_logout_is_noticed(fresh_world: World) -> None:
-    assert auth_status()["status"] == "authenticated"
     quilt3.logout()
     fresh_world.stack.calls.clear()
     assert auth_status()["status"] == "not_authenticated"
@@ -260,17 +236,6 @@ def test_without_a_configuration_no_request_is_sent_and_no_file_written(fresh_wo
         admin_users_list()
     assert fresh_world.stack.calls == []
     assert sorted(fresh_world.directory.rglob("*")) == before
-
-
-def test_tokens_are_not_fetched_if_they_cannot_be_stored(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(**_: Any) -> Any:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(tempfile, "mkstemp", fail)
-    change_tokens(expires_at=0)
-    with pytest.raises(ResourceExecutionError, match="cannot be stored"):
-        admin_users_list()
-    assert fresh_world.stack.calls == []
 
 
 def test_on_a_full_disk_the_tokens_are_not_spent(fresh_world: World) -> None:
@@ -311,70 +276,6 @@ def test_a_renewal_leaves_no_temporary_file_and_keeps_the_logins_of_other_stacks
 
 
 HTML = b"<html>Bad Gateway</html>"
-STACK_RESPONSES: dict[str, tuple[Answer, type[ResourceFailure]]] = {
-    "500 with JSON": (Answer(HTTPStatus.INTERNAL_SERVER_ERROR, {"message": "boom"}), Unavailable),
-    "502 with HTML": (Answer(HTTPStatus.BAD_GATEWAY, HTML), Unavailable),
-    "429": (Answer(HTTPStatus.TOO_MANY_REQUESTS, {}), Unavailable),
-    "403": (Answer(HTTPStatus.FORBIDDEN, {}), RefusedByStack),
-    "404": (Answer(HTTPStatus.NOT_FOUND, {}), RequestRejected),
-    "200 with HTML": (Answer(HTTPStatus.OK, HTML), Unavailable),
-    "200 with another JSON": (Answer(HTTPStatus.OK, {"hello": "world"}), Unavailable),
-    "GraphQL errors": (Answer(HTTPStatus.OK, {"errors": [{"message": "x"}], "data": None}), QueryNotUnderstood),
-    "unexpected data": (Answer(HTTPStatus.OK, {"data": {"admin": {"user": {"list": [{}]}}}}), ResourceExecutionError),
-}
-
-
-def test_a_failing_stack_is_recognised_by_status_and_format(fresh_world: World) -> None:
-    found = {}
-    for name, (answer, _) in STACK_RESPONSES.items():
-        apps.use_environment()
-        fresh_world.stack.forced["/graphql"] = answer
-        with pytest.raises(ResourceFailure) as caught:
-            admin_users_list()
-        found[name] = type(caught.value)
-    assert found == {name: failure for name, (_, failure) in STACK_RESPONSES.items()}
-
-
-def test_a_member_gets_needs_admin(fresh_world: World) -> None:
-    for grant in fresh_world.stack.grants.values():
-        grant.is_admin = False
-    with pytest.raises(NeedsAdmin, match="Only administrators"):
-        admin_users_list()
-    assert list_calls(fresh_world) == ["usersList", "me"]
-
-
-def test_an_old_stack_is_distinguished_from_a_missing_right(fresh_world: World) -> None:
-    fresh_world.stack.forced["/graphql"] = Answer(HTTPStatus.OK, {"errors": [{"message": "no such field"}]})
-    with pytest.raises(QueryRefused) as caught:
-        admin_tabulator_open_query_get()
-    assert "1.57" in caught.value.suggested_actions[0]
-
-
-def test_tabulators_data_catalog_is_used_if_the_stack_is_too_old_for_the_query(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fresh_world.stack.endpoint = Endpoint("2022")
-    sent = []
-
-    def list_items(_: AWSClients, service: str, operation: str, key: str, **parameters: Any) -> Any:
-        sent.append((service, operation, parameters))
-        return iter([{"Name": "b"}, {"Name": "a"}])
-
-    monkeypatch.setattr(AWSClients, "list_items", list_items)
-    assert tabulator_buckets_list() == {
-        "buckets": [
-            {"name": "a", "tables": None, "table_count": None},
-            {"name": "b", "tables": None, "table_count": None},
-        ],
-        "count": 2,
-        "source": "athena",
-        "source_note": "The Quilt stack does not know this query. Stacks list tabulator tables since October 2024.",
-    }
-    assert sent == [("athena", "list_databases", {"CatalogName": "quilt-acme-tabulator"})]
-
-    fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.OK, {})
-    with pytest.raises(QueryRefused):
-        tabulator_buckets_list()
 
 
 @pytest.mark.parametrize("next_key", ["NextToken", "ContinuationToken"])
@@ -418,18 +319,6 @@ def test_catalog_info_says_why_config_json_cannot_be_read(fresh_world: World) ->
     assert info["tabulator_data_catalog"] is None
 
 
-def test_an_unreachable_stack_does_not_count_as_signed_out(fresh_world: World) -> None:
-    fresh_world.stack.close()
-    assert auth_status()["status"] == "unreachable"
-    with pytest.raises(Unavailable):
-        admin_users_list()
-
-
-def test_an_account_that_the_stack_does_not_know_is_expired(fresh_world: World) -> None:
-    fresh_world.stack.forced["/graphql"] = Answer(HTTPStatus.OK, {"data": {"me": None}})
-    assert auth_status()["status"] == "expired"
-
-
 def test_the_failure_for_a_damaged_token_file_names_the_command_that_repairs_it(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -459,57 +348,39 @@ def test_a_half_written_file_is_read_again(fresh_world: World, monkeypatch: pyte
     assert auth_status()["status"] == "authenticated"
 
 
-def forget_region(world: World, monkeypatch: pytest.MonkeyPatch, config: Answer) -> None:
-    """Let neither quilt3's files nor the environment name a region. The catalog responds with this config.json."""
-    quilt3.util.write_yaml(dict(quilt3.util.load_config()) | {"region": None}, quilt3.util.CONFIG_PATH)
-    monkeypatch.delenv("AWS_DEFAULT_REGION")
-    world.stack.forced["/config.json"] = config
+IN_IRELAND, SILENT_ABOUT_IT = Answer(HTTPStatus.OK, {"region": "eu-west-1"}), Answer(HTTPStatus.OK, {})
+NO_REGION = (ResourceExecutionError, "No AWS region is configured")
 
 
-def test_the_region_comes_from_quilt3s_files_first(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-    assert current_caller().aws.region == "us-east-1"
-    assert "/config.json" not in list_calls(fresh_world)
-
-
-@pytest.mark.parametrize("variable", [None, "AWS_DEFAULT_REGION"])
-def test_a_region_that_quilt3s_files_do_not_name_comes_from_the_catalog(
-    variable: str | None, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("config", "variable", "expected"),
+    [
+        (None, "AWS_DEFAULT_REGION", "us-east-1"),  # quilt3's files come first
+        (IN_IRELAND, None, "eu-west-1"),
+        (IN_IRELAND, "AWS_DEFAULT_REGION", "eu-west-1"),
+        (SILENT_ABOUT_IT, "AWS_DEFAULT_REGION", "eu-central-1"),
+        (SILENT_ABOUT_IT, "AWS_REGION", "eu-central-1"),
+        (SILENT_ABOUT_IT, None, NO_REGION),
+        # the stack can be in another region than that of the environment
+        (Answer(HTTPStatus.BAD_GATEWAY, HTML), "AWS_DEFAULT_REGION", (Unavailable, "could not process the request")),
+    ],
+)
+def test_the_region_is_that_of_quilt3s_files_the_catalog_or_the_environment(
+    config: Answer | None, variable: str | None, expected: Any, fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forget_region(fresh_world, monkeypatch, Answer(HTTPStatus.OK, {"region": "eu-west-1"}))
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
     if variable:
         monkeypatch.setenv(variable, "eu-central-1")
-    aws = current_caller().aws
-    assert [aws.region, aws.region, catalog_info()["region"]] == ["eu-west-1"] * 3
-    assert aws.call("sts", "get_caller_identity")
-    assert athena_databases_list()["region"] == "eu-west-1"
-    assert list_calls(fresh_world).count("/config.json") == 2  # one for AWS, one for catalog_info
-
-
-@pytest.mark.parametrize("variable", ["AWS_DEFAULT_REGION", "AWS_REGION"])
-def test_a_region_that_the_catalog_does_not_name_comes_from_the_environment(
-    variable: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    forget_region(fresh_world, monkeypatch, Answer(HTTPStatus.OK, {}))
-    monkeypatch.setenv(variable, "eu-central-1")
-    assert current_caller().aws.region == "eu-central-1"
-
-
-def test_athena_is_not_asked_in_a_region_that_is_unknown(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    forget_region(fresh_world, monkeypatch, Answer(HTTPStatus.OK, {}))
-    with pytest.raises(ResourceExecutionError, match="No AWS region is configured"):
-        athena_databases_list()
-    assert discover_permissions()["count"]  # S3 and STS redirect, or are the same everywhere
-
-
-def test_athena_is_not_asked_if_the_catalog_cannot_say_the_region(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    forget_region(fresh_world, monkeypatch, Answer(HTTPStatus.BAD_GATEWAY, HTML))
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")  # the stack can be in another one
-    with pytest.raises(Unavailable, match="The Quilt stack could not process the request"):
-        athena_databases_list()
-    assert discover_permissions()["count"]
+    if config:
+        quilt3.util.write_yaml(dict(quilt3.util.load_config()) | {"region": None}, quilt3.util.CONFIG_PATH)
+        fresh_world.stack.forced["/config.json"] = config
+    if isinstance(expected, str):
+        assert [current_caller().aws.region, athena_databases_list()["region"]] == [expected] * 2
+        assert list_calls(fresh_world).count("/config.json") == (1 if config else 0)
+    else:
+        with pytest.raises(expected[0], match=expected[1]):
+            athena_databases_list()
+        assert discover_permissions()["count"]  # S3 and STS redirect, or are the same everywhere
 
 
 def test_the_region_of_a_registry_without_a_catalog_is_unknown(
@@ -518,7 +389,7 @@ def test_the_region_of_a_registry_without_a_catalog_is_unknown(
     quilt3.util.CONFIG_PATH.unlink()
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     apps.use_settings(Settings(local_registry_url=fresh_world.registry_url))
-    with pytest.raises(ResourceExecutionError, match="No AWS region is configured"):
+    with pytest.raises(NO_REGION[0], match=NO_REGION[1]):
         athena_databases_list()
     assert "/config.json" not in list_calls(fresh_world)
 

@@ -10,7 +10,7 @@ from moto.s3.models import s3_backends
 from quilt_mcp.app import App
 from quilt_mcp.commands.demo.graphql import Endpoint
 from quilt_mcp.commands.demo.packages import CREATED
-from quilt_mcp.commands.demo.records import ACCOUNT_ID, Bucket, Package, Revision
+from quilt_mcp.commands.demo.records import ACCOUNT_ID, Package, Revision
 from quilt_mcp.commands.demo.world import World, demo_world
 from quilt_mcp.core.cursors import compute_tag, encode
 from quilt_mcp.server import create_manager
@@ -26,42 +26,42 @@ NO_HASH = "0" * 64
 TIME = "2025-05-19T14:00:00+00:00"
 
 
-@pytest.mark.parametrize(
-    ("uri", "error", "text"),
-    [
-        ("quilt://buckets/nowhere/packages", "NotFound", "shows no bucket 'nowhere'"),
-        ("quilt://buckets/acme-clinical-trials/packages", "NotFound", "or your role does not include it"),
-        ("quilt://buckets/northwind-data/packages/a/b", "NotFound", "not one of this stack"),
-        (f"{LIST}?order=size", "InvalidTemplateVariable", "name or modified"),
-        (f"{LIST}?limit=0", "InvalidTemplateVariable", "from 1 to 200"),
-        (f"{LIST}?cursor=WzEsIngiLCJ5Il0", "InvalidTemplateVariable", "not valid for this list"),
-        (f"{LIST}/runs/nothing", "NotFound", "shows no package runs/nothing"),
-        (f"{LIST}/runs/nothing/revisions", "NotFound", "shows no package runs/nothing"),
-        (f"{LIST}/runs/nothing/contents", "NotFound", "shows no package runs/nothing"),
-        (f"{LIST}/runs/25.05.19", "InvalidTemplateVariable", "two parts of letters"),
-        (f"{LIST}/../250519", "InvalidTemplateVariable", "is not the name of a package"),
-        (f"{LIST}/%2E%2E/250519", "InvalidTemplateVariable", "is not the name of a package"),
-        (f"{LIST}/runs%2Fall/250519", "InvalidTemplateVariable", "is not the name of a package"),
-        (f"{LIST}/runs/a%20b", "InvalidTemplateVariable", "is not the name of a package"),
-        (f"{RUN}?revision={NO_HASH}", "NotFound", "has no revision"),
-        (f"{RUN}?revision=abcdef", "NotFound", "has no revision 'abcdef'"),
-        (f"{RUN}?revision=1700000000", "NotFound", "has no revision"),
-        (f"{RUN}/contents?revision={NO_HASH}", "NotFound", "has no revision"),
-        (f"{RUN}/contents?path=nothing", "NotFound", "There is no 'nothing'"),
-        (f"{RUN}/contents?path=..%2F..%2Fsecret", "InvalidTemplateVariable", "is not a path in a package"),
-        (f"{RUN}/contents?path=metrics%2F.%2Flane1.csv", "InvalidTemplateVariable", "is not a path in a package"),
-        (f"{RUN}/contents?path=metrics%2F%2Flane1.csv", "InvalidTemplateVariable", "is not a path in a package"),
-        (f"{RUN}/contents?path=metrics%252F..", "NotFound", "There is no"),
-        ("quilt://search/x?kind=buckets", "InvalidTemplateVariable", "packages or objects"),
-        ("quilt://search/x?buckets=northwind-data", "InvalidTemplateVariable", "UnknownBuckets"),
-        ("quilt://search/x?cursor=WzEsIngiLCJ5Il0", "InvalidTemplateVariable", "not valid for this list"),
-    ],
-)
-async def test_bad_input_is_refused_with_the_reason(uri: str, error: str, text: str, fresh_world: World) -> None:
-    found = await read_error(uri)
-    assert found.error == error
-    assert text in f"{found.message} {found.details}"
-    assert found.suggested_actions
+BAD_INPUT = [
+    ("quilt://buckets/nowhere/packages", "NotFound", "shows no bucket 'nowhere'"),
+    ("quilt://buckets/acme-clinical-trials/packages", "NotFound", "or your role does not include it"),
+    ("quilt://buckets/northwind-data/packages/a/b", "NotFound", "not one of this stack"),
+    (f"{LIST}?order=size", "InvalidTemplateVariable", "name or modified"),
+    (f"{LIST}?limit=0", "InvalidTemplateVariable", "from 1 to 200"),
+    (f"{LIST}?cursor=WzEsIngiLCJ5Il0", "InvalidTemplateVariable", "not valid for this list"),
+    (f"{LIST}/runs/nothing", "NotFound", "shows no package runs/nothing"),
+    (f"{LIST}/runs/nothing/revisions", "NotFound", "shows no package runs/nothing"),
+    (f"{LIST}/runs/nothing/contents", "NotFound", "shows no package runs/nothing"),
+    (f"{LIST}/runs/25.05.19", "InvalidTemplateVariable", "two parts of letters"),
+    (f"{LIST}/../250519", "InvalidTemplateVariable", "is not the name of a package"),
+    (f"{LIST}/%2E%2E/250519", "InvalidTemplateVariable", "is not the name of a package"),
+    (f"{LIST}/runs%2Fall/250519", "InvalidTemplateVariable", "is not the name of a package"),
+    (f"{LIST}/runs/a%20b", "InvalidTemplateVariable", "is not the name of a package"),
+    (f"{RUN}?revision={NO_HASH}", "NotFound", "has no revision"),
+    (f"{RUN}?revision=abcdef", "NotFound", "has no revision 'abcdef'"),
+    (f"{RUN}?revision=1700000000", "NotFound", "has no revision"),
+    (f"{RUN}/contents?revision={NO_HASH}", "NotFound", "has no revision"),
+    (f"{RUN}/contents?path=nothing", "NotFound", "There is no 'nothing'"),
+    (f"{RUN}/contents?path=..%2F..%2Fsecret", "InvalidTemplateVariable", "is not a path in a package"),
+    (f"{RUN}/contents?path=metrics%2F.%2Flane1.csv", "InvalidTemplateVariable", "is not a path in a package"),
+    (f"{RUN}/contents?path=metrics%2F%2Flane1.csv", "InvalidTemplateVariable", "is not a path in a package"),
+    (f"{RUN}/contents?path=metrics%252F..", "NotFound", "There is no"),
+    ("quilt://search/x?kind=buckets", "InvalidTemplateVariable", "packages or objects"),
+    ("quilt://search/x?buckets=northwind-data", "InvalidTemplateVariable", "UnknownBuckets"),
+    ("quilt://search/x?cursor=WzEsIngiLCJ5Il0", "InvalidTemplateVariable", "not valid for this list"),
+]
+
+
+async def test_bad_input_is_refused_with_the_reason(fresh_world: World) -> None:
+    for uri, error, text in BAD_INPUT:
+        found = await read_error(uri)
+        assert (uri, found.error) == (uri, error)
+        assert text in f"{found.message} {found.details}", uri
+        assert found.suggested_actions, uri
 
 
 async def test_every_page_has_other_packages(fresh_world: World) -> None:
@@ -164,10 +164,10 @@ def make_contents(*children: object) -> object:
 
 
 async def test_a_folder_with_very_many_files_is_paged(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = [{"path": f"{at:05}", "size": 3e9, "physicalKey": f"s3://b/{at}"} for at in range(50_000)]
+    files = [{"path": f"{at:05}", "size": 3e9, "physicalKey": f"s3://b/{at}"} for at in range(5_000)]
     answer_queries(monkeypatch, {"packageContents": make_contents(*files)})
     first = await read(f"{RUN}/contents?limit=200")
-    assert (first["count"], first["size"], first["entries"][0]["size"]) == (50_000, 5_000_000_000_000, 3_000_000_000)
+    assert (first["count"], first["size"], first["entries"][0]["size"]) == (5_000, 5_000_000_000_000, 3_000_000_000)
     second = await read(f"{RUN}/contents?cursor={first['next_cursor']}")
     assert second["entries"][0]["name"] == "00200"
 
@@ -233,19 +233,9 @@ async def test_a_cursor_of_the_stack_that_is_too_long_is_told(
     assert (answer["has_more"], answer["next_cursor"], answer["count"]) == (True, None, 9)
 
 
-@pytest.mark.parametrize(("age", "matched"), [("2023", None), ("2024-12", None), ("2026-06", ["name"])])
-async def test_older_stacks_search_too(age: Any, matched: object, fresh_world: World) -> None:
-    fresh_world.stack.endpoint = Endpoint(age)
-    answer = await read("quilt://search/250519")
-    assert (answer["count"], [row["matched"] for row in answer["packages"]]) == (1, [matched])
+async def test_older_stacks_search_objects_too(fresh_world: World) -> None:
+    fresh_world.stack.endpoint = Endpoint("2023")
     assert (await read("quilt://search/250519?kind=objects"))["count"] >= 1
-
-
-async def test_a_stack_without_search_says_what_to_use(fresh_world: World) -> None:
-    fresh_world.stack.endpoint = Endpoint("2022")
-    error = await read_error("quilt://search/250519")
-    assert "packages?filter=" in error.suggested_actions[0]
-    assert (await read(f"{LIST}?filter=2505"))["count"] == 1
 
 
 async def test_a_stack_without_packages_says_what_to_use(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -328,9 +318,7 @@ async def test_workflows_say_what_a_push_must_fulfil(fresh_world: World) -> None
     assert answer["schemas"][0]["schema"]["required"] == ["instrument", "operator"]
 
 
-async def test_a_bucket_without_workflows_checks_nothing(fresh_world: World) -> None:
-    answer = await read("metadata://workflows/acme-analysis-results")
-    assert (answer["has_config"], answer["is_workflow_required"], answer["config"]) == (False, None, None)
+async def test_workflows_of_a_bucket_that_does_not_exist_are_an_error(fresh_world: World) -> None:
     assert (await read_error("metadata://workflows/no-such-bucket-here")).error == "NotFound"
     assert (await read_error("metadata://workflows/x")).error == "InvalidTemplateVariable"
 
@@ -359,12 +347,6 @@ async def test_a_broken_configuration_of_workflows_is_shown(
     assert all(schema_error in one["error"] for one in answer["schemas"])
 
 
-async def test_the_collaborators_of_a_bucket_are_told(fresh_world: World) -> None:
-    found = (await read(f"permissions://buckets/{RAW}/access"))["collaborators"]
-    assert {"name": "jonas_lindqvist", "right": "READ"} in found
-    assert (await read("permissions://buckets/acme-finance-archive/access"))["collaborators"] is None
-
-
 async def test_tables_and_packages_are_linked_both_ways(fresh_world: World) -> None:
     apps.use_environment()
     tables = await read((await read(LIST))["tabulator_tables"])
@@ -373,7 +355,3 @@ async def test_tables_and_packages_are_linked_both_ways(fresh_world: World) -> N
     database = (await read("athena://workgroups"))["recommended"]["iceberg_database"]
     for name in (await read(LIST))["iceberg_tables"]:
         assert (await read(f"athena://databases/{database}/tables/{name}"))["packages"] == LIST
-
-
-def test_the_demo_has_packages() -> None:
-    assert Bucket("b", "B", TIME).packages == ()

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import quilt3
 
 from quilt_mcp.commands.demo.world import World, demo_world
 from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
@@ -32,9 +31,7 @@ from quilt_mcp.services.stack.caller import Caller
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.settings import Settings
 from tests.support import apps
-from tests.support.quilt_fakes import answer_queries
 from tests.support.scripted_s3 import ScriptedS3
-from tests.worlds.table import WORLDS
 
 WRITABLE = Statement("role R: READ_WRITE", "READ_WRITE", can_write=True)
 READ_ONLY = Statement("collaborators: READ for ann", "READ", source="collaborators")
@@ -70,17 +67,6 @@ def replace_call(monkeypatch: pytest.MonkeyPatch, answer: Callable[[str, dict[st
     monkeypatch.setattr(AWSClients, "call", call)
 
 
-def test_the_stack_is_not_believed_where_s3_refuses(fresh_world: World) -> None:
-    fresh_world.account.refuse("DataPlatform", "s3:GetObject")
-    row = read_rows()["acme-raw-sequencing"]
-    assert (row["can_read"], row["can_write"], row["permission_level"]) == (None, None, "list_only")
-    assert row["write_evidence"].startswith("role DataPlatform: READ_WRITE; but S3 refused every read")
-    fresh_world.account.refuse("DataPlatform", "s3:GetObject", "s3:ListBucket")
-    rows = read_rows()
-    assert {(row["permission_level"], row["can_write"]) for row in rows.values()} == {("no_access", None)}
-    assert bucket_recommendations_get()["recommendations"]["primary_recommendations"] == []
-
-
 def test_the_write_probe_is_correct_and_stores_nothing(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     enable_write_probe(monkeypatch)
     rows = read_rows()
@@ -101,19 +87,6 @@ def test_the_write_probe_is_correct_and_stores_nothing(fresh_world: World, monke
         assert not [item for item in listed.get("Contents", []) if "probe" in item["Key"]]
 
 
-@pytest.mark.soak
-def test_a_write_probe_without_the_right_to_read_proves_nothing(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fresh_world.account.refuse("DataPlatform", "s3:GetObject")
-    enable_write_probe(monkeypatch)
-    row = read_rows()["acme-raw-sequencing"]
-    assert row["can_write"] is None
-    assert "refused, but without the right to read S3 can refuse the condition" in row["write_evidence"]
-    s3 = quilt3.get_boto3_session().client("s3")
-    s3.put_object(Bucket="acme-raw-sequencing", Key="new", Body=b"")  # allowed, because it has no condition
-
-
 @pytest.mark.parametrize("failure", [Unavailable("too slow"), ResourceExecutionError("AWS rejected the request.")])
 def test_a_bucket_that_could_not_be_probed_is_unknown(
     failure: Exception, fresh_world: World, monkeypatch: pytest.MonkeyPatch
@@ -124,13 +97,6 @@ def test_a_bucket_that_could_not_be_probed_is_unknown(
     assert {row["error_message"] for row in answer["bucket_permissions"]} == {str(failure)}
     recommended = bucket_recommendations_get()["recommendations"]
     assert (recommended["primary_recommendations"], len(recommended["access_unknown"])) == ([], 7)
-
-
-def test_a_failed_read_keeps_the_result_of_the_list(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    replace_call(monkeypatch, lambda operation, _: Unavailable("too slow") if operation == "head_object" else None)
-    row = read_rows()["acme-imaging-eu"]
-    assert (row["can_list"], row["can_read"], row["permission_level"]) == (True, None, "unknown")
-    assert row["read_evidence"] == "HeadObject: 0 of 0 keys read; 2 keys not read: too slow"
 
 
 @pytest.mark.soak
@@ -165,13 +131,6 @@ def test_a_late_stack_is_named_and_the_account_is_used(fresh_world: World, monke
     release.set()
     assert answer["sources"] == {"registry": "not read: not reached in time", "s3": "read"}
     assert answer["count"] == 6
-
-
-def test_a_failure_to_read_the_roles_keeps_the_names(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer_queries(monkeypatch, {"rolesList": {"data": {"roles": [{"type": "FederatedRole"}]}}})
-    answer = discover_permissions()
-    assert (answer["sources"]["registry"], answer["count"]) == ("read", 7)
-    assert "The Quilt stack sent a response in an unexpected format;" in str(answer["shared_evidence"])
 
 
 def test_for_one_bucket_only_names_that_begin_like_it_are_listed(
@@ -281,18 +240,6 @@ def test_recommendations_claim_nothing_about_buckets_that_could_not_be_read() ->
     assert (answer["total_writable_buckets"], answer["total_accessible_buckets"]) == (None, None)
 
 
-def test_buckets_are_listed_although_their_collaborators_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    with demo_world("member"):
-        before = discover_permissions()
-        answer_queries(monkeypatch, {"stackBuckets": {}}, status=503)
-        answer = discover_permissions()
-    assert answer["sources"]["registry"] == "read"
-    names, expected = ([row["name"] for row in one["bucket_permissions"]] for one in (answer, before))
-    assert names == expected != []
-    evidence = set(answer["shared_evidence"].values())
-    assert any("collaborators: The Quilt stack could not process the request." in one for one in evidence)
-
-
 def test_recommendations_say_which_buckets_are_left_out(fresh_world: World) -> None:
     snapshot = take_snapshot(max_buckets=3)
     answer = recommend_buckets(snapshot)
@@ -314,13 +261,3 @@ def test_no_candidate_is_only_claimed_if_every_bucket_was_probed() -> None:
         "There is no",
         "It is not known whether there is a",
     ]
-
-
-def test_a_put_does_not_prove_a_right_under_a_kms_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    with demo_world("denied_by_kms", plans=WORLDS):
-        monkeypatch.setenv("QUILT_MCP_PROBE_WRITES", "true")
-        apps.use_settings(Settings())
-        rows = read_rows()
-    for name in ("acme-raw-sequencing", "acme-analysis-results"):
-        assert rows[name]["can_write"] is None
-        assert "KMS key" in rows[name]["write_evidence"]

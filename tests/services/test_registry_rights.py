@@ -66,53 +66,52 @@ def states(statements: Statements) -> dict[str, tuple[Any, Any]]:
     return {name: (found.level, found.can_write) for name in STACK.names for found in [statements.find(name)]}
 
 
-@pytest.mark.parametrize(
-    ("answers", "asked", "has_collaborators"),
-    [
-        (
-            {"stackBuckets": {"buckets": SHARED, "bucketConfigs": [{"name": "data"}, {"name": "other"}]}},
-            ["stackBuckets"],
-            True,
-        ),
-        ({"stackBucketConfigs": {"buckets": SHARED}}, ["stackBuckets", "stackBucketConfigs"], True),
-        (
-            {"stackBucketNames": {"bucketConfigs": [{"name": "data"}, {"name": "archive"}]}},
-            ["stackBuckets", "stackBucketConfigs", "stackBucketNames"],
-            False,
-        ),
-    ],
-    ids=["today", "2022 to 2026", "without collaborators"],
-)
-def test_names_come_from_a_stack_of_any_age(
-    answers: dict[str, Any], asked: list[str], *, has_collaborators: bool
-) -> None:
+NAMES = {"bucketConfigs": [{"name": "data"}, {"name": "archive"}]}
+OTHERS = [{"name": "data"}, {"name": "other"}]
+BOTH = ("archive", "data")
+OLD = ("The Quilt stack rejected the query.",)
+TOO_LARGE = "The response is too large."
+ANSWERS: dict[str, tuple[dict[str, Any], list[str], tuple[str, ...], tuple[str, ...] | None]] = {
+    # what the stack answers, what it is asked, the names, and the refusals if there are no collaborators
+    "today": ({"stackBuckets": {"buckets": SHARED, "bucketConfigs": OTHERS}}, ["stackBuckets"], (*BOTH, "other"), None),
+    "administrator": (
+        {"stackBuckets": {"buckets": SHARED[:1], "bucketConfigs": OTHERS}},
+        ["stackBuckets"],
+        ("data", "other"),  # also outside the role
+        None,
+    ),
+    "2022 to 2026": ({"stackBucketConfigs": {"buckets": SHARED}}, ["stackBuckets", "stackBucketConfigs"], BOTH, None),
+    "without collaborators": (
+        {"stackBucketNames": NAMES},
+        ["stackBuckets", "stackBucketConfigs", "stackBucketNames"],
+        BOTH,
+        OLD,
+    ),
+    "the other list fails": (
+        {"stackBuckets": QueryRefused("Not read."), "stackRoleBuckets": {"buckets": SHARED}},
+        ["stackBuckets", "stackRoleBuckets"],
+        BOTH,
+        None,
+    ),
+    "collaborators fail": (
+        {"stackBuckets": Unavailable(TOO_LARGE), "stackBucketNames": NAMES},
+        ["stackBuckets", "stackBucketNames"],
+        BOTH,
+        (TOO_LARGE,),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_names_come_from_a_stack_of_any_age_and_if_a_part_of_it_fails(name: str) -> None:
+    answers, asked, names, refusals = ANSWERS[name]
     stack = Stack(answers)
     found = fetch_buckets(stack)  # type: ignore[arg-type]  # a double: it has only `send_query`
-    assert stack.asked == asked
-    assert {"archive", "data"} <= set(found.names)
-    assert list(found.names) == sorted(found.names)
-    assert (found.collaborators is not None) is has_collaborators
-    assert found.refusals == (() if has_collaborators else ("The Quilt stack rejected the query.",))
-
-
-def test_the_buckets_of_the_role_are_kept_if_the_other_list_fails() -> None:
-    answers = {
-        "stackBuckets": QueryRefused("The Quilt stack could not read the data."),
-        "stackRoleBuckets": {"buckets": SHARED},
-    }
-    stack = Stack(answers)
-    found = fetch_buckets(stack)  # type: ignore[arg-type]  # a double
-    assert stack.asked == ["stackBuckets", "stackRoleBuckets"]
-    assert found.names == ("archive", "data")
-    assert found.collaborators
-
-
-def test_the_names_are_fetched_without_the_collaborators_if_those_cannot_be_read() -> None:
-    names = {"bucketConfigs": [{"name": "data"}, {"name": "archive"}]}
-    stack = Stack({"stackBuckets": Unavailable("The response is too large."), "stackBucketNames": names})
-    found = fetch_buckets(stack)  # type: ignore[arg-type]  # a double
-    assert stack.asked == ["stackBuckets", "stackBucketNames"]
-    assert found == StackBuckets(("archive", "data"), refusals=("The response is too large.",))
+    assert (stack.asked, found.names) == (asked, names)
+    if refusals is None:
+        assert found.collaborators
+    else:
+        assert found == StackBuckets(names, refusals=refusals)
 
 
 @pytest.mark.parametrize("failure", [NotSignedInToQuilt("The login has expired."), RefusedByStack("Not allowed.")])
@@ -121,11 +120,6 @@ def test_a_caller_whom_the_stack_refuses_is_not_asked_about_again(failure: Resou
     with pytest.raises(type(failure)):
         fetch_buckets(stack)  # type: ignore[arg-type]  # a double
     assert stack.asked == ["stackBuckets"]
-
-
-def test_an_administrator_also_sees_the_buckets_outside_the_role() -> None:
-    stack = Stack({"stackBuckets": {"buckets": SHARED[:1], "bucketConfigs": [{"name": "data"}, {"name": "other"}]}})
-    assert fetch_buckets(stack).names == ("data", "other")  # type: ignore[arg-type]  # a double
 
 
 def test_a_stack_that_refuses_the_names_is_a_failure() -> None:

@@ -31,6 +31,7 @@ from quilt_mcp.services.stack.failures import NeedsAdmin, NotSignedInToQuilt
 from quilt_mcp.services.stack.login import Stack
 from quilt_mcp.services.stack.session import open_session
 from quilt_mcp.settings import Settings
+from tests.services.stack_calls import list_calls
 from tests.support import apps
 from tests.worlds.failing_aws import FailingAWS
 
@@ -57,10 +58,6 @@ def as_ann(stack_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     apps.use_settings(Settings(catalog_url=stack_url))
     monkeypatch.setattr(identity, "current", lambda: ANN)
     monkeypatch.setattr(identity, "header_token", lambda _: TOKEN)
-
-
-def list_calls(world: World) -> list[str]:
-    return [call.operation or call.path for call in world.stack.calls]
 
 
 @pytest.mark.usefixtures("as_ann")

@@ -1,10 +1,8 @@
 """How the local user signs in: an API key, the environment, quilt3's login; and addresses that get no token."""
 
-import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from http import HTTPStatus
 from itertools import product
 
@@ -24,10 +22,11 @@ from quilt_mcp.services.auth_metadata import auth_status, catalog_info
 from quilt_mcp.services.governance_service import admin_users_list
 from quilt_mcp.services.stack import login as quilt_files
 from quilt_mcp.services.stack.callers import Callers, current_caller
-from quilt_mcp.services.stack.failures import NoRole, NotSignedInToQuilt, RefusedByStack, RequestRejected, TokenRejected
+from quilt_mcp.services.stack.failures import NoRole, NotSignedInToQuilt, RequestRejected, TokenRejected
 from quilt_mcp.services.stack.login import Stack
 from quilt_mcp.services.stack.sign_in import LocalSignIn
 from quilt_mcp.settings import Settings, describe_setting
+from tests.services.stack_calls import count_calls, find_role, list_calls
 from tests.support import apps
 from tests.support.silent_server import SilentServer
 from tests.support.worlds import enter_stopped
@@ -37,15 +36,6 @@ KEY = "qk_L0CAL"
 THREADS = 10
 SECONDS = 60
 ROLE = "FinanceAudit"
-
-
-def list_calls(world: World) -> list[str]:
-    return [call.operation or call.path for call in world.stack.calls]
-
-
-def find_role() -> str:
-    arn: str = current_caller().aws.call("sts", "get_caller_identity")["Arn"]
-    return arn.split("/")[1].removeprefix("Quilt-")
 
 
 @pytest.fixture
@@ -87,7 +77,7 @@ def test_an_api_key_and_a_catalog_need_nothing_of_quilt3(entered: World) -> None
     assert current_caller().login.stack.registry_url == entered.registry_url
     assert current_caller().login.stack.region == "us-east-1"
     find_role()
-    assert list_calls(entered).count("/config.json") == 1
+    assert count_calls(entered, "/config.json") == 1
     assert not quilt3.util.CONFIG_PATH.exists()
     assert not quilt3.session.AUTH_PATH.exists()
 
@@ -269,11 +259,6 @@ def check_refusal(world: World) -> None:
     assert set(list_calls(world)) <= {"/config.json"}
 
 
-@enter("foreign_registry")
-def test_a_foreign_registry_in_the_configuration_gets_no_token(entered: World) -> None:
-    check_refusal(entered)
-
-
 @pytest.mark.parametrize("change", [("https://", "http://"), (".com", ".com:8443")])
 def test_a_login_to_a_registry_with_another_scheme_or_port_is_not_sent(
     change: tuple[str, str], fresh_world: World
@@ -289,7 +274,8 @@ def test_a_login_to_a_registry_with_another_scheme_or_port_is_not_sent(
 
 
 @enter("foreign_registry")
-def test_a_foreign_registry_of_a_catalog_gets_no_token(entered: World) -> None:
+def test_a_foreign_registry_of_the_configuration_or_the_catalog_gets_no_token(entered: World) -> None:
+    check_refusal(entered)
     apps.use_settings(Settings(api_key=KEY, local_catalog_url=entered.url))
     check_refusal(entered)
 
@@ -329,7 +315,7 @@ REJECTIONS = [
 def test_tokens_that_another_process_stores_later_are_used(rejection: Answer, entered: World) -> None:
     entered.stack.spent_token = rejection
     assert admin_users_list()["count"] > 0
-    assert list_calls(entered).count("/api/token") == 1
+    assert count_calls(entered, "/api/token") == 1
 
 
 @enter("revoked")
@@ -373,34 +359,7 @@ def test_only_readers_of_the_renewed_token_wait_for_it(entered: World) -> None:
         finally:
             may_end.set()
         assert [reader.result(SECONDS)["count"] > 0 for reader in readers] == [True] * 3
-    assert list_calls(entered).count("/api/token") == 1
-
-
-@enter("two_stacks")
-def test_with_two_logins_the_credentials_are_those_of_the_configured_stack(entered: World) -> None:
-    assert entered.user
-    assert find_role() == entered.user.role
-    assert current_caller().login.stack.registry_url == entered.registry_url
-
-
-@enter("role_switched")
-def test_after_a_switch_of_the_role_the_credentials_are_those_of_the_new_one(entered: World) -> None:
-    user = auth_status()["user_info"]
-    assert user
-    assert user["role"] == find_role()
-    assert entered.user
-    entered.stack.grants.update(
-        {key: replace(one, user=replace(one.user, role=ROLE)) for key, one in entered.stack.grants.items()}
-    )
-    assert find_role() == ROLE
-
-
-@enter("no_role")
-def test_a_user_without_a_role_is_signed_in(entered: World) -> None:
-    status = auth_status()
-    assert entered.user
-    assert status["user_info"]
-    assert (status["user_info"]["username"], status["user_info"]["role"]) == (entered.user.name, None)
+    assert count_calls(entered, "/api/token") == 1
 
 
 PAGE = b"<!doctype html><title>Not here</title>"
@@ -442,22 +401,3 @@ def test_a_user_with_a_role_is_not_told_that_there_is_none(fresh_world: World) -
     fresh_world.stack.forced["/api/auth/get_credentials"] = Answer(HTTPStatus.BAD_REQUEST, {"message": "no role"})
     with pytest.raises(RequestRejected, match="rejected the request"):
         find_role()
-
-
-@enter("stack_forbidden")
-def test_a_403_is_refused_by_the_stack_and_keeps_the_login(entered: World) -> None:
-    before = quilt3.session.AUTH_PATH.read_text(encoding="utf-8")
-    with pytest.raises(RefusedByStack):
-        find_role()
-    assert "/api/token" not in list_calls(entered)
-    assert json.loads(before) == json.loads(quilt3.session.AUTH_PATH.read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize(
-    "entered", ["stack_redirects", pytest.param("stack_endless", marks=pytest.mark.soak)], indirect=True
-)
-def test_a_stack_that_redirects_or_never_ends_is_a_failure_of_the_stack(entered: World) -> None:
-    apps.use_settings(Settings(read_timeout_seconds=30))
-    with pytest.raises(ResourceExecutionError):
-        find_role()
-    assert "/api/token" not in list_calls(entered)

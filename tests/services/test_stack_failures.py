@@ -29,6 +29,8 @@ from quilt_mcp.services.stack.failures import (
 )
 from tests.support.aws_operations import find_operations
 
+STS = "https://sts.us-east-1.amazonaws.com"
+
 
 def client_error(code: str, operation: str = "GetWorkGroup", status: int = 400) -> ClientError:
     return ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)
@@ -83,6 +85,8 @@ def test_each_exception_of_the_libraries_has_a_row(cls: type[Exception]) -> None
         ("GlueEncryptionException", ResourceExecutionError, False),
         ("KMS.DisabledException", ResourceExecutionError, False),
         ("PreconditionFailed", ResourceExecutionError, False),
+        ("FederationSourceException", ResourceExecutionError, False),
+        ("RegionDisabledException", ResourceExecutionError, False),
         ("UnknownCode", ResourceExecutionError, False),
     ],
 )
@@ -109,11 +113,6 @@ def test_a_status_is_a_code_in_response_to_head_only(status: int, failure: type[
 def test_a_page_of_a_web_filter_is_not_a_refusal_by_aws(code: str) -> None:
     found = find_failure(client_error(code, "ListObjectsV2", 403), FAILURES)
     assert (type(found), found and found.details) == (Unavailable, "s3:ListBucket: HTTP status 403")
-
-
-def test_a_400_without_a_body_has_several_causes() -> None:
-    """The credentials can have expired, or the object has a key of its owner (SSE-C)."""
-    assert type(find_failure(client_error("400", "HeadObject"), FAILURES)) is UnexplainedByS3
 
 
 NOT_MAPPED = {
@@ -156,6 +155,7 @@ def test_an_operation_without_an_iam_action_is_named_itself() -> None:
     ("error", "failure"),
     [
         (botocore.exceptions.NoCredentialsError(), NotSignedInToQuilt),
+        (botocore.exceptions.UnauthorizedSSOTokenError(), NotSignedInToQuilt),
         (botocore.exceptions.NoRegionError(), ResourceExecutionError),
         (botocore.exceptions.EndpointConnectionError(endpoint_url="https://x"), Unavailable),
         (botocore.exceptions.ConnectTimeoutError(endpoint_url="https://x"), TooSlow),
@@ -221,20 +221,25 @@ def test_a_validation_error_is_the_stacks_fault_only_during_a_call_to_it() -> No
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "variable", "details"),
     [
-        botocore.exceptions.SSLError(endpoint_url="https://sts.us-east-1.amazonaws.com", error="x"),
-        botocore.exceptions.ProxyConnectionError(proxy_url="http://user:S3CRET@proxy", error="x"),
-        requests.exceptions.SSLError(),
-        requests.exceptions.ProxyError(),
+        (
+            botocore.exceptions.SSLError(endpoint_url=STS, error="x"),
+            "AWS_CA_BUNDLE",
+            "SSLError: sts.us-east-1.amazonaws.com",
+        ),
+        (botocore.exceptions.ProxyConnectionError(proxy_url="http://user:S3CRET@proxy", error="x"), "HTTPS_PROXY", ""),
+        (requests.exceptions.SSLError(), "REQUESTS_CA_BUNDLE", ""),
+        (requests.exceptions.ProxyError(), "HTTPS_PROXY", ""),
     ],
-    ids=lambda error: f"{type(error).__module__}.{type(error).__name__}",
+    ids=lambda value: f"{type(value).__module__}.{type(value).__name__}" if isinstance(value, Exception) else "",
 )
-def test_a_wrong_certificate_or_proxy_does_not_pass_by_itself(error: Exception) -> None:
+def test_a_wrong_certificate_or_proxy_does_not_pass_by_itself(error: Exception, variable: str, details: str) -> None:
     failure = find_failure(error, FAILURES)
     assert failure is not None
     assert not failure.transient
-    assert "BUNDLE" in failure.suggested_actions[0] or "HTTPS_PROXY" in failure.suggested_actions[0]
+    assert variable in failure.suggested_actions[0]
+    assert details in str(failure.details)
     assert "S3CRET" not in str(vars(failure))
 
 

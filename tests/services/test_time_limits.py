@@ -149,28 +149,6 @@ async def test_buckets_of_the_stack_are_unknown_if_s3_is_silent(monkeypatch: pyt
         assert Counter(s3.asked) == dict.fromkeys(calls, ATTEMPTS)
 
 
-@pytest.mark.soak
-async def test_a_silent_bucket_affects_its_own_row_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(request: Request) -> Answer | None:
-        _, bucket, *key = request.path.split("/")
-        silent = {"acme-imaging-eu": True, "acme-raw-sequencing": bool(key)}  # the bucket; only its objects
-        return None if silent.get(bucket, not bucket) else Answer(HTTPStatus.OK, b"" if key else ONE_KEY)
-
-    expected = {"acme-imaging-eu", "acme-raw-sequencing"}
-    late: set[str] = set()
-    with SilentServer(answer) as s3:
-        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", s3.url)
-        for seconds in ("1", "3", "6"):  # the other buckets need more on a busy machine
-            monkeypatch.setenv("QUILT_MCP_READ_TIMEOUT_SECONDS", seconds)
-            monkeypatch.setenv("QUILT_MCP_PROBE_SECONDS", "29")
-            rows = (await read("permissions://discover")).get("data", {}).get("bucket_permissions", [])
-            late = {row["name"] for row in rows if row["error_message"] == AWS_LATE}
-            assert late == {row["name"] for row in rows if row["permission_level"] == "unknown"}
-            if len(rows) > len(late) and late <= expected:
-                break
-    assert late == expected
-
-
 def respond_for_workgroups(silent: str) -> Answers:
     """Return Athena's responses for two workgroups. One of them does not respond."""
 
