@@ -163,11 +163,14 @@ def make_contents(*children: object) -> object:
     return {"data": {"package": {"revision": {"hash": NO_HASH, "dir": folder}}}}
 
 
-async def test_a_folder_with_very_many_files_is_paged(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = [{"path": f"{at:05}", "size": 3e9, "physicalKey": f"s3://b/{at}"} for at in range(5_000)]
+@pytest.mark.parametrize("count", [5_000, pytest.param(50_000, marks=pytest.mark.soak)])
+async def test_a_folder_with_very_many_files_is_paged(
+    count: int, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [{"path": f"{at:05}", "size": 3e9, "physicalKey": f"s3://b/{at}"} for at in range(count)]
     answer_queries(monkeypatch, {"packageContents": make_contents(*files)})
     first = await read(f"{RUN}/contents?limit=200")
-    assert (first["count"], first["size"], first["entries"][0]["size"]) == (5_000, 5_000_000_000_000, 3_000_000_000)
+    assert (first["count"], first["size"], first["entries"][0]["size"]) == (count, 5_000_000_000_000, 3_000_000_000)
     second = await read(f"{RUN}/contents?cursor={first['next_cursor']}")
     assert second["entries"][0]["name"] == "00200"
 
