@@ -248,9 +248,6 @@ class FinishRequests:
 
     A request of another version of HTTP, which h11 reads as HTTP/1.1, gets 505. One that is cancelled because it takes
     too long gets 503. A request of a client that has left gets no answer.
-
-    Args:
-        leaving: whether the server shuts down.
     """
 
     app: ASGIApp
@@ -286,7 +283,6 @@ class RequireToken:
     FastMCP protects its MCP endpoint only. Unknown paths, wrong methods and redirects would get their usual answers.
 
     Args:
-        public_routes: the routes that need no token.
         challenge: FastMCP's middleware for the MCP endpoint, which defines the `WWW-Authenticate` header.
     """
 
@@ -373,10 +369,6 @@ class StreamLimit:
     """Returns 429 if a caller has too many streams, so that one caller cannot take all connections.
 
     Callers without sign-in are counted by address. Must run after authentication.
-
-    Args:
-        path: of the streams.
-        max_connections: of the process.
     """
 
     def __init__(self, app: ASGIApp, *, path: str, max_connections: int) -> None:
@@ -418,11 +410,7 @@ class _BodyTimeout(Exception):
 
 @dataclass(eq=False)
 class BodyTimeout:
-    """Returns 408 if the whole body of a request has not arrived in time.
-
-    Args:
-        seconds: the time for all of the body.
-    """
+    """Returns 408 if the whole body of a request has not arrived in time."""
 
     app: ASGIApp
     seconds: float = BODY_SECONDS

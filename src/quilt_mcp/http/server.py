@@ -75,9 +75,6 @@ class JoinedWrites:
 
     uvicorn writes the head of an answer and its body separately, which costs an eighth of a small read. And if the
     process is killed between the two, a proxy has already forwarded the head and cannot repeat the read elsewhere.
-
-    Args:
-        transport: of the connection. It does everything else.
     """
 
     LONG_BYTES = 65_536
@@ -120,7 +117,6 @@ class Connection(H11Protocol):
     """One connection. uvicorn creates it.
 
     Attributes:
-        limits: of each connection.
         idle_since: when the connection was accepted or its last answer ended, as the time of the event loop.
     """
 
@@ -324,16 +320,7 @@ def configure_uvicorn(
     is_factory: bool = False,
     protocol: type[Protocol] = Connection,
 ) -> uvicorn.Config:
-    """Return uvicorn's configuration.
-
-    Args:
-        app: the application, or a factory for worker processes.
-        settings: of HTTP.
-        seconds_to_finish: how long requests may take to finish when the server shuts down.
-        workers: the number of processes.
-        is_factory: whether `app` is a factory.
-        protocol: handles one connection.
-    """
+    """Return uvicorn's configuration for an application, or for a factory of worker processes."""
     return uvicorn.Config(
         app,
         factory=is_factory,
@@ -357,12 +344,7 @@ def configure_uvicorn(
 
 
 class WebServer(uvicorn.Server):
-    """Serves an application until `should_exit` is set.
-
-    Args:
-        config: as `configure_uvicorn` returns it.
-        when_ready: called once, when the server accepts connections.
-    """
+    """Serves an application until `should_exit` is set. It calls `when_ready` when it accepts connections."""
 
     def __init__(self, config: uvicorn.Config, *, when_ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -377,8 +359,6 @@ class Shutdown:
     """Ends a web server that runs in another thread: first `/ready` returns 503, then it finishes its requests.
 
     Args:
-        web: the server.
-        leaving: set at once, so that /ready returns 503.
         pause: how long the server still accepts requests, in seconds.
     """
 
