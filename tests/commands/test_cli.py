@@ -42,7 +42,6 @@ def start(
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the installed command."""
     return start(executable(), *arguments, environment=environment)
 
 
@@ -54,7 +53,6 @@ def imported_by(*imports: str) -> list[set[str]]:
 
 
 def read_refusal(command: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Run a command that is refused, and return the one line that it prints."""
     assert main(command) == 2
     captured = capsys.readouterr()
     [line] = captured.err.splitlines()
@@ -132,8 +130,6 @@ def test_an_invalid_setting_gives_one_line(
 
 
 class ShopSettings(BaseSettings):
-    """The settings of a domain, one of which every test sets."""
-
     log_level: str = "INFO"
 
 
@@ -186,7 +182,6 @@ def test_an_invalid_domain_gives_one_line(
 def test_an_invalid_sign_in_gives_one_line(
     command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """tests/http/test_sign_in.py has the reasons."""
     monkeypatch.setenv("QUILT_MCP_STATIC_TOKENS", "/none")
     expected = "QUILT_MCP_STATIC_TOKENS is neither a valid value nor a readable file."
     assert read_refusal(command, capsys) == expected
@@ -237,7 +232,6 @@ def test_the_options_list_every_world() -> None:
 
 
 def test_the_parser_imports_no_heavy_libraries() -> None:
-    """The next test looks at those of the server."""
     of_command, of_parser = imported_by("quilt_mcp.commands.cli", "quilt_mcp.commands.parser")
     assert not of_command & {*HEAVY, "fastmcp", "pydantic", "cyclopts"}
     assert "cyclopts" in of_parser

@@ -91,8 +91,6 @@ async def echo(a: str, b: str = "") -> dict[str, str]:
 
 @dataclass
 class Gate:
-    """A resource that answers when the test says so, and counts who waits."""
-
     open: asyncio.Event = field(default_factory=asyncio.Event)
     waiting: int = 0
 
@@ -106,8 +104,6 @@ class Gate:
 
 
 class FrozenTime(datetime):
-    """The time of answers, so that they are equal."""
-
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> Self:
         return cls(2026, 11, 21, 1, 2, 3, 456789, tzinfo=tz or UTC)
@@ -124,11 +120,7 @@ class Answer:
 
 @dataclass
 class Twin:
-    """One of the servers.
-
-    Attributes:
-        noted: what it has noted of its requests: reads, lines of the log, and lines of the audit log.
-    """
+    """One of the servers, which notes the reads, the lines of the log, and those of the audit log of its requests."""
 
     mcp: QuiltServer
     app: Starlette
@@ -137,8 +129,6 @@ class Twin:
     noted: list[Any] = field(default_factory=list)
 
     def noting(self) -> AbstractContextManager[None]:
-        """Note the reads until the context ends."""
-
         def note(read: Read) -> None:
             shown = read.surface, read.uri, read.lookup, read.outcome, read.caller, read.is_admitted
             self.noted.append(("read", *shown))
@@ -150,7 +140,6 @@ class Twin:
         self.noted.append({name: value for name, value in asdict(record).items() if name not in ignored})
 
     async def ask(self, sent: Sent, token: str | None = None) -> Answer:
-        """Send a request to the application itself."""
         parts, start = _split(sent), Answer(None)
         path, _, query = sent.path.partition("?")
         headers = [(name.encode(), value.encode("latin-1")) for name, value in _add_headers(sent, token)]
@@ -220,8 +209,6 @@ async def ask_over_http(url: str, sent: Sent, token: str | None = None) -> Answe
 
 
 class _Records(logging.Handler):
-    """Passes the lines of the log on, without numbers that differ."""
-
     def __init__(self, note: Callable[[Any], None]) -> None:
         super().__init__(logging.INFO)
         self._note = note
@@ -233,7 +220,6 @@ class _Records(logging.Handler):
 
 @contextmanager
 def logging_to(note: Callable[[Any], None]) -> Iterator[None]:
-    """Pass all lines of the log on until the context ends."""
     handler = _Records(note)
     roots = [one for one in map(logging.getLogger, (None, "fastmcp")) if one.parent is None or not one.propagate]
     for one in roots:

@@ -56,8 +56,6 @@ NOBODY = {"subject": None, "issuer": None, "client": None}
 
 
 class Lines:
-    """The audit log of a server."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -72,7 +70,6 @@ class Lines:
 
 @asynccontextmanager
 async def audited_shop(directory: Path) -> AsyncIterator[tuple[httpx2.AsyncClient, Shop, Lines]]:
-    """A client of a shop with an audit log."""
     found, lines, settings = Shop(), Lines(directory / "audit.jsonl"), HTTPSettings()
     log = AuditLog(str(lines.path))
     app = create_application(found.server, settings, transport="http", host="127.0.0.1", checks={})

@@ -3,9 +3,8 @@
 import asyncio
 import logging
 import random
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import pytest
 from fastmcp import Client
 from opentelemetry import trace
 
-from quilt_mcp.http import direct
 from tests.http.direct_pair import CALLERS, SHARE, Answer, Twin, ask_over_http, logging_to, pair, served_pair
 from tests.http.direct_requests import Sent, make_request, make_requests
 from tests.support.serving import PROTOCOLS
@@ -35,13 +33,11 @@ def log_level() -> Iterator[None]:
 
 @pytest.fixture
 def twins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Creates two servers in memory."""
     return partial(pair, tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Creates two servers on loopback."""
     return partial(served_pair, tmp_path, monkeypatch)
 
 
@@ -83,17 +79,16 @@ async def find_difference(
     return None
 
 
-@pytest.mark.soak
-async def test_the_answers_are_those_of_the_mcp_library(twins: Any) -> None:
-    for seed in range(100, 120):
-        has_sign_in = seed % 2 == 0
-        async with twins(has_sign_in=has_sign_in) as (one_direct, without):
-            requests = with_callers(make_requests(seed, 2400), has_sign_in=has_sign_in)
-            assert await find_difference(one_direct, without, requests) is None
-            counts = await one_direct.count_messages()
-            assert min(counts.values()) > 250
-            assert (await without.count_messages())["direct"] == 0
-            sys.stdout.write(f"seed {seed}: {counts}\n")
+@pytest.mark.parametrize(
+    ("seed", "count"), [(2, 400), *(pytest.param(seed, 2400, marks=pytest.mark.soak) for seed in range(100, 120))]
+)
+async def test_the_answers_are_those_of_the_mcp_library(seed: int, count: int, twins: Any) -> None:
+    has_sign_in = seed % 2 == 0
+    async with twins(has_sign_in=has_sign_in) as (one_direct, without):
+        requests = with_callers(make_requests(seed, count), has_sign_in=has_sign_in)
+        assert await find_difference(one_direct, without, requests) is None
+        assert min((await one_direct.count_messages()).values()) > count // 10
+        assert (await without.count_messages())["direct"] == 0
 
 
 @pytest.mark.parametrize("count", [50, pytest.param(250, marks=pytest.mark.soak)])
@@ -153,58 +148,6 @@ async def test_a_request_is_cancelled_when_its_client_leaves(*, is_sessionless: 
         if is_sessionless:  # in the older protocol, the MCP library cancels the read after the line is written
             assert one_direct.noted[1] == without.noted[1]
         assert (await one_direct.count_messages())["direct"] == 1
-
-
-def _replace(name: str, make: Callable[[Any], Any]) -> Callable[[pytest.MonkeyPatch], None]:
-    """Return what replaces a function of the direct path with one that is made from it."""
-    return lambda monkeypatch: monkeypatch.setattr(direct, name, make(getattr(direct, name)))
-
-
-def _answer_otherwise(before: bytes, after: bytes) -> Callable[[pytest.MonkeyPatch], None]:
-    return _replace("_send", lambda send: lambda out, status, body: send(out, status, body.replace(before, after)))
-
-
-FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "the status of errors": _replace("_send", lambda send: lambda out, _, body: send(out, 200, body)),
-    "the flag of errors": _answer_otherwise(b'"isError":true', b'"isError":false'),
-    "the type of the content": _answer_otherwise(b'"type":"text"', b'"type":"json"'),
-    "the MIME type": _answer_otherwise(b"application/json", b"text/plain"),
-    "the time to live": _answer_otherwise(b'"ttlMs":0', b'"ttlMs":1'),
-    "the scope of caches": _answer_otherwise(b'"private"', b'"public"'),
-    "the type of the result": _answer_otherwise(b'"resultType":"complete",', b""),
-    "the name of the server": _answer_otherwise(b"quilt-mcp", b"quilt"),
-    "escapes in texts": _answer_otherwise("\u00e4".encode(), b"\\\\u00e4"),
-    "structured content": _answer_otherwise(b'"structuredContent"', b'"structured"'),
-    "the id": _answer_otherwise(b'"id":7', b'"id":"7"'),
-    "any id is accepted": _replace("_is_plain_id", lambda _: lambda value: True),
-    "any content type is accepted": _replace(
-        "_find_form",
-        lambda find: (
-            lambda headers: find(
-                [*(one for one in headers if one[0] != b"content-type"), (b"content-type", direct.JSON)]
-            )
-        ),
-    ),
-    "routing headers are not compared": _replace("_is_routed", lambda _: lambda *given, **more: True),
-    "repeated headers are accepted": _replace("_find_form", lambda find: lambda headers: find(dict(headers).items())),
-    "any client is accepted": _replace("_is_valid", lambda _: lambda *given: True),
-    "unknown arguments are ignored": _replace(
-        "read_request",
-        lambda read: lambda *given: found and found._replace(unknown=frozenset()) if (found := read(*given)) else None,
-    ),
-}
-PROMPT = {"the status of errors", "any client is accepted", "unknown arguments are ignored"}
-"""One of each kind: in the answer, in the request, and between. `make soak` plants the others."""
-
-
-@pytest.mark.parametrize(
-    "fault", [fault if fault in PROMPT else pytest.param(fault, marks=pytest.mark.soak) for fault in FAULTS]
-)
-async def test_a_fault_in_the_direct_path_is_found(fault: str, twins: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with twins(has_sign_in=True) as (one_direct, without):
-        FAULTS[fault](monkeypatch)
-        requests = with_callers(make_requests(1, 1100), has_sign_in=True)
-        assert await find_difference(one_direct, without, requests) is not None
 
 
 @pytest.mark.parametrize("mode", PROTOCOLS)

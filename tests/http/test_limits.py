@@ -23,7 +23,6 @@ from starlette.routing import Route
 from uvicorn.server import ServerState
 
 from quilt_mcp.commands.install import executable
-from quilt_mcp.http.layers import BodyTimeout
 from quilt_mcp.http.server import (
     OTHER_DESCRIPTORS,
     RESERVED_CONNECTIONS,
@@ -295,32 +294,6 @@ async def test_a_client_that_reads_slowly_is_disconnected_only_when_it_stops() -
     protocol.pause_writing()
     await until(transport.is_closing)
     assert transport.sizes == []
-
-
-@pytest.mark.parametrize("length", [b"Content-Length: 500\r\n\r\n{", CHUNKED + b"1\r\n{\r\n"])
-@pytest.mark.parametrize("cut", ["close", "abort"])
-async def test_a_client_that_leaves_in_its_body_leaves_nothing_in_the_log(
-    cut: str, length: bytes, caplog: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun = asyncio.Event()
-
-    class Noting(BodyTimeout):
-        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-            begun.set()
-            try:
-                await super().__call__(scope, receive, send)
-            finally:
-                begun.clear()
-
-    monkeypatch.setattr("quilt_mcp.http.layers.BodyTimeout", Noting)
-    async with shop() as (client, _):
-        async with connected(client.base_url) as (_, writer):
-            writer.write(HEAD + FIELDS + length)
-            await asyncio.wait_for(begun.wait(), SECONDS)
-            getattr(writer.transport, cut)()
-            await until(lambda: not begun.is_set())
-        assert (await client.post(**READ_QUICK)).status_code == HTTPStatus.OK
-    assert problems(caplog) == []
 
 
 async def test_a_client_that_leaves_in_any_phase_leaves_nothing(caplog: Captured) -> None:

@@ -72,13 +72,7 @@ def write_certificate(directory: Path) -> None:
 
 
 def write_configuration(directory: Path, servers: tuple[int, int], changed: Mapping[str, str] | None = None) -> int:
-    """Write the package's configuration with the ports and files of this test, and a certificate. Return the port.
-
-    Args:
-        directory: for the files.
-        servers: their ports.
-        changed: replaces texts of the configuration.
-    """
+    """Write the package's configuration with the ports and files of this test, and a certificate. Return the port."""
     with listen("127.0.0.1", 0) as free:
         port: int = free.getsockname()[1]
     write_certificate(directory)
@@ -122,7 +116,6 @@ async def proxying(
 
 
 def trusting(directory: Path) -> ssl.SSLContext:
-    """Return a context that trusts the certificate."""
     return ssl.create_default_context(cafile=directory / "cert.pem")
 
 

@@ -369,7 +369,6 @@ GROWTH = 0.03
 
 
 def memory(pids: Iterable[int]) -> int:
-    """Return the resident memory of these processes, in KiB."""
     status = [Path(f"/proc/{pid}/status").read_text(encoding="ascii") for pid in pids]
     return sum(int(re.findall(r"VmRSS:\s+(\d+) kB", text)[0]) for text in status)
 

@@ -46,14 +46,12 @@ class Part:
     process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Start it and wait until it serves."""
         log = self.directory / f"{token_hex(4)}.log"
         with log.open("wb") as stderr:
             self.process = await asyncio.create_subprocess_exec(*self.command, env=self.environment, stderr=stderr)
         await self.is_started(HTTPServerProcess(self.process, log))
 
     async def crash(self) -> None:
-        """End it as the kernel does."""
         assert self.process
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGKILL)
@@ -62,19 +60,10 @@ class Part:
 
 @dataclass
 class Visits:
-    """What people did, and what they got.
-
-    Attributes:
-        acknowledged: the workflows of each person with a confirmed creation.
-        attempts: the number of requests.
-        failed: the number of requests without an answer, or with an error.
-        foreign: marks of another person in an answer.
-    """
-
-    acknowledged: dict[int, list[str]] = field(default_factory=dict)
+    acknowledged: dict[int, list[str]] = field(default_factory=dict)  # the workflows of each person
     attempts: int = 0
-    failed: int = 0
-    foreign: list[str] = field(default_factory=list)
+    failed: int = 0  # without an answer, or with an error
+    foreign: list[str] = field(default_factory=list)  # marks of another person in an answer
 
     async def ask(self, web: httpx2.AsyncClient, person: Person, message: dict[str, Any]) -> dict[str, Any] | None:
         """Send a request of a person and check the owner of the data in the answer. Return the result of a success."""
@@ -96,7 +85,6 @@ class Visits:
         return result
 
     async def visit(self, url: str, tls: ssl.SSLContext, person: Person, stop: asyncio.Event) -> None:
-        """Write and read until the event is set."""
         done = self.acknowledged.setdefault(person.number, [])
         async with httpx2.AsyncClient(base_url=url, verify=tls, trust_env=False, timeout=SECONDS) as web:
             number = 0
@@ -128,7 +116,6 @@ def free_port() -> int:
 
 
 def nginx(directory: Path, servers: tuple[int, int]) -> tuple[Part, int]:
-    """nginx with the package's configuration, and its port."""
     port = write_configuration(directory, servers, {"daemon off;": "daemon off;\nmaster_process off;"})
 
     async def is_started(_: HTTPServerProcess) -> None:
@@ -147,7 +134,6 @@ async def can_connect(port: int) -> bool:
 
 
 def server(directory: Path, port: int, environment: dict[str, str]) -> Part:
-    """One of the servers."""
     home = directory / f"home-{port}"
     home.mkdir()
     given = os.environ | {"HOME": str(home), "XDG_DATA_HOME": str(home)} | environment
