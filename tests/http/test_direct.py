@@ -13,7 +13,7 @@ import pytest
 from fastmcp import Client
 from opentelemetry import trace
 
-from tests.http.direct_pair import CALLERS, SHARE, Answer, Twin, ask_over_http, logging_to, pair, served_pair
+from tests.http.direct_pair import CALLERS, SHARE, Answer, Twin, ask_over_http, logging_to, pair
 from tests.http.direct_requests import Sent, make_request, make_requests
 from tests.support.serving import PROTOCOLS
 from tests.support.waiting import SECONDS, until
@@ -34,11 +34,6 @@ def log_level() -> Iterator[None]:
 @pytest.fixture
 def twins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return partial(pair, tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    return partial(served_pair, tmp_path, monkeypatch)
 
 
 def plain(method: str = "resources/read", uri: str = "t://plain", *, is_sessionless: bool = True) -> Sent:
@@ -92,21 +87,21 @@ async def test_the_answers_are_those_of_the_mcp_library(seed: int, count: int, t
 
 
 @pytest.mark.parametrize("count", [50, pytest.param(250, marks=pytest.mark.soak)])
-async def test_the_answers_are_the_same_over_real_connections(count: int, served: Any) -> None:
-    async with served() as ((one_direct, one), (without, other)):
+async def test_the_answers_are_the_same_over_real_connections(count: int, twins: Any) -> None:
+    async with twins() as (one_direct, without):
         for sent in make_requests(3, count):
-            assert await ask_over_http(one, sent) == await ask_over_http(other, sent), sent
+            assert await ask_over_http(one_direct, sent) == await ask_over_http(without, sent), sent
         await until(lambda: len(one_direct.noted) == len(without.noted))
         assert one_direct.noted == without.noted
         assert (await one_direct.count_messages())["direct"] > count // 5
 
 
-async def test_concurrent_requests_get_their_own_answers(served: Any) -> None:
-    async with served() as ((one_direct, one), (without, other)):
+async def test_concurrent_requests_get_their_own_answers(twins: Any) -> None:
+    async with twins() as (one_direct, without):
         requests = make_requests(4, 60) + [plain(uri="t://gate") for _ in range(10)]
         answers = []
-        for twin, url in ((one_direct, one), (without, other)):
-            asked = [asyncio.create_task(ask_over_http(url, sent)) for sent in requests]
+        for twin in (one_direct, without):
+            asked = [asyncio.create_task(ask_over_http(twin, sent)) for sent in requests]
             await until(lambda: twin.gate.waiting == 10)  # noqa: B023 - awaited here
             twin.gate.open.set()
             answers.append(await asyncio.gather(*asked))
@@ -132,16 +127,16 @@ async def test_the_limit_of_concurrent_reads_holds(method: str, *, is_sessionles
 
 
 @pytest.mark.parametrize("is_sessionless", [True, False])
-async def test_a_request_is_cancelled_when_its_client_leaves(*, is_sessionless: bool, served: Any) -> None:
-    async with served(has_sign_in=True) as both:
-        for twin, url in both:
+async def test_a_request_is_cancelled_when_its_client_leaves(*, is_sessionless: bool, twins: Any) -> None:
+    async with twins(has_sign_in=True) as both:
+        for twin in both:
             sent = plain(uri="t://gate", is_sessionless=is_sessionless)
-            asked = asyncio.create_task(ask_over_http(url, sent, "caller-1"))
+            asked = asyncio.create_task(ask_over_http(twin, sent, "caller-1"))
             await until(lambda: twin.gate.waiting == 1)  # noqa: B023 - awaited here
             asked.cancel()
             await until(lambda: twin.gate.waiting == 0 and len(twin.noted) == 2)  # noqa: B023 - awaited here
-        (one_direct, _), (without, _) = both
-        for twin in (one_direct, without):
+        one_direct, without = both
+        for twin in both:
             twin.noted.sort(key=lambda one: isinstance(one, dict))
             assert (twin.noted[0][4], twin.noted[1]["outcome"]) == ("cancelled", "cancelled")
         assert one_direct.noted[0] == without.noted[0]
@@ -151,8 +146,8 @@ async def test_a_request_is_cancelled_when_its_client_leaves(*, is_sessionless: 
 
 
 @pytest.mark.parametrize("mode", PROTOCOLS)
-async def test_the_client_of_fastmcp_is_answered_directly(mode: str, served: Any) -> None:
-    async with served() as ((twin, url), _), Client(f"{url}/mcp", mode=mode, timeout=SECONDS) as client:
+async def test_the_client_of_fastmcp_is_answered_directly(mode: str, twins: Any) -> None:
+    async with twins() as (twin, _), Client(f"{twin.url}/mcp", mode=mode, timeout=SECONDS) as client:
         before = (await twin.count_messages())["direct"]
         await client.read_resource("t://plain")
         await client.call_tool("get_resource", {"uri": "t://plain"})

@@ -148,14 +148,6 @@ async def test_a_request_inherits_nothing_of_an_earlier_one_on_its_connection() 
             assert (await client.get("/")).text == "nobody"
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /hea", HEAD], ids=["nothing", "half a line", "half of the headers"])
-async def test_slow_headers_get_408(sent: bytes) -> None:
-    protocol = with_limits(head_seconds=SHORT)
-    async with shop(protocol=protocol) as (client, _), connected(client.base_url) as (reader, writer):
-        writer.write(sent)
-        assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
-
-
 async def test_the_header_timer_restarts_with_each_request_and_small_packets_are_not_delayed() -> None:
     connections: list[Any] = []
     async with shop(protocol=watching(connections)) as (client, _), connected(client.base_url) as (reader, writer):
@@ -210,13 +202,6 @@ async def test_a_client_that_does_not_read_is_disconnected(at_once: int, times: 
             await until(lambda: connections)
             await until(lambda: not connections)
             asking.cancel()
-
-
-async def test_pipelined_requests_are_answered() -> None:
-    async with shop() as (client, _), connected(client.base_url) as (reader, writer):
-        writer.write(HEALTH * 100)
-        for _ in range(100):
-            assert HEALTHY in await reader.readuntil(b"}")
 
 
 async def test_an_answer_is_sent_as_a_whole() -> None:

@@ -19,7 +19,7 @@ import socket
 import sys
 import time
 from asyncio import Protocol
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -193,7 +193,8 @@ class Connection(H11Protocol):
     def _make_room(self, max_connections: int) -> None:
         """Close the connection that is idle for longest. Without an idle one, this connection uses the reserve."""
         before = self.loop.time() - self.limits.idle_seconds
-        others = [one for one in self._find_others() if not one.transport.is_closing()]
+        known = (one for one in self.connections if isinstance(one, Connection) and one is not self)
+        others = [one for one in known if not one.transport.is_closing()]
         idle = [one for one in others if not one.is_answering and one.idle_since < before]
         if len(others) < max_connections:
             return
@@ -204,9 +205,6 @@ class Connection(H11Protocol):
             self.app = RefuseConnection(self.app)
         else:
             self.transport.abort()
-
-    def _find_others(self) -> Iterable["Connection"]:
-        return (one for one in self.connections if isinstance(one, Connection) and one is not self)
 
     @property
     def is_answering(self) -> bool:
