@@ -148,8 +148,6 @@ GAPS = ["", "", " ", "\t", "\n", "\r\n  ", "/* , } */", "/**/", '// { "\n', " //
 
 
 def write_json(value: object, random: Random) -> str:
-    """Return a value as JSON with comments and trailing commas."""
-
     def gap() -> str:
         return "".join(random.choices(GAPS, k=2))
 

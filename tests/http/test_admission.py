@@ -31,7 +31,6 @@ URI = "metadata://examples"
 
 @contextmanager
 def signed_in(subject: str, issuer: str = "https://issuer.example.com") -> Iterator[None]:
-    """Set the identity that a verified token would set."""
     claims = {"iss": issuer, "sub": subject}
     token = AccessToken(token="x", client_id="app", scopes=[], subject=subject, claims=claims)
     before = auth_context_var.set(AuthenticatedUser(token))

@@ -19,26 +19,11 @@ from pydantic import AnyHttpUrl, SecretStr
 
 from quilt_mcp.commands.logs import Format
 from quilt_mcp.commands.process import configure_logging
-from quilt_mcp.http.app import create_application
-from quilt_mcp.http.audit import FIELDS, AuditLog, audit_requests, auditing
-from quilt_mcp.http.server import Connection, WebServer, configure_uvicorn
-from quilt_mcp.settings import HTTPSettings
+from quilt_mcp.http.audit import FIELDS, AuditLog, auditing
+from quilt_mcp.http.server import Connection
 from tests.contract.canaries import leaks
-from tests.http.web import (
-    HEAD,
-    HEALTH,
-    READ,
-    READ_QUICK,
-    connected,
-    new_client,
-    older,
-    request,
-    serving,
-    whole_server,
-    with_headers,
-    with_limits,
-)
-from tests.support.toys import QUICK, Shop
+from tests.http.web import HEAD, HEALTH, READ, connected, older, request, whole_server, with_headers, with_limits
+from tests.support.toys import Shop
 from tests.support.waiting import SECONDS, until
 
 CANARY = "canary-3f9c"
@@ -66,20 +51,6 @@ class Lines:
     async def wait_for(self, count: int) -> list[dict[str, Any]]:
         await until(lambda: len(self.all()) >= count)
         return self.all()
-
-
-@asynccontextmanager
-async def audited_shop(directory: Path) -> AsyncIterator[tuple[httpx2.AsyncClient, Shop, Lines]]:
-    found, lines, settings = Shop(), Lines(directory / "audit.jsonl"), HTTPSettings()
-    log = AuditLog(str(lines.path))
-    app = create_application(found.server, settings, transport="http", host="127.0.0.1", checks={})
-    audit_requests(app, log, transport="http", has_sign_in=False)
-    config = configure_uvicorn(app, settings, seconds_to_finish=1, protocol=Connection)
-    with auditing(log, found.server, found.manager, "http"):
-        async with serving(lambda when_ready: WebServer(config, when_ready=when_ready)) as url, new_client(url) as web:
-            yield web, found, lines
-            found.gate.set()
-    await log.close()
 
 
 @asynccontextmanager
@@ -201,14 +172,18 @@ async def test_limits_of_a_caller_are_named(tmp_path: Path) -> None:
 
 
 async def test_a_bug_in_a_tool_is_named_by_the_class_of_its_exception(tmp_path: Path) -> None:
-    async with audited_shop(tmp_path) as (client, found, lines):
+    found, lines = Shop(), Lines(tmp_path / "audit.jsonl")
+    log = AuditLog(str(lines.path))
 
-        @found.server.tool
-        def break_down() -> str:
-            raise KeyError(CANARY)
+    @found.server.tool
+    def break_down() -> str:
+        raise KeyError(CANARY)
 
-        await client.post(**tool("break_down"))
-        [line] = await lines.wait_for(1)
+    with auditing(log, found.server, found.manager, "stdio"):
+        async with Client(found.server) as client:
+            await client.call_tool("break_down", raise_on_error=False)
+    await log.close()
+    [line] = [line for line in lines.all() if line["name"]]
     assert (line["name"], line["outcome"], line["error"]) == ("break_down", "error", "ToolError")
     assert CANARY not in lines.path.read_text()
 
@@ -281,10 +256,10 @@ async def test_messages_over_sse_have_one_line_when_they_end(tmp_path: Path) -> 
 
 
 async def test_without_sign_in_the_caller_is_the_local_user(tmp_path: Path) -> None:
-    async with audited_shop(tmp_path) as (client, _, lines):
-        await client.post(**READ_QUICK)
+    async with audited(tmp_path, static_tokens=None, required_scopes=()) as (client, lines):
+        await client.post(**READ)
         [line] = await lines.wait_for(1)
-    assert line == line | ok(subject="local", issuer=None, uri=QUICK)
+    assert line == line | ok(subject="local", issuer=None, uri="metadata://examples")
 
 
 @pytest.mark.soak

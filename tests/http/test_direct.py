@@ -37,7 +37,6 @@ def twins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def plain(method: str = "resources/read", uri: str = "t://plain", *, is_sessionless: bool = True) -> Sent:
-    """Return a request that the direct path answers."""
     rng = random.Random(0)  # noqa: S311 - a reproducible choice
     while True:
         sent = make_request(rng)

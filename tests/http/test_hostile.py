@@ -81,7 +81,6 @@ class Honest:
 
 
 async def run_table(server: HTTPServerProcess, table: list[Row], honest: Mapping[str, str]) -> dict[str, Received]:
-    """Send all rows; return those with a wrong answer."""
     user, free = Honest(server.port, honest), asyncio.Semaphore(AT_ONCE)
 
     async def send_one(row: Row) -> Received:

@@ -86,7 +86,6 @@ def command(directory: Path) -> tuple[str, ...]:
 async def proxying(
     directory: Path, *servers: int, changed: Mapping[str, str] | None = None
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """Run nginx in front of two servers; the value is a client of it."""
     port = write_configuration(directory, (servers[0], servers[-1]), changed)
     process = await asyncio.create_subprocess_exec(*command(directory))
     try:

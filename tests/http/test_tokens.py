@@ -135,7 +135,6 @@ SEGMENTS = st.binary(max_size=20) | VALUES.map(lambda value: json.dumps(value).e
 
 @pytest.fixture
 def verifiers(issuer: Issuer) -> list[StrictJWTVerifier]:
-    """Two verifiers: with a public key, and with published keys."""
     by_key = StrictJWTVerifier(jwks_uri=None, public_key=PAIR.public_key, issuer=ISSUER, audience=AUDIENCE)
     return [by_key, issuer.create_verifier(refresh_seconds=HOUR)]
 

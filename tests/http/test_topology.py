@@ -102,7 +102,6 @@ class Visits:
                 await asyncio.sleep(PAUSE)
 
     async def check(self, url: str, tls: ssl.SSLContext, person: Person) -> list[str]:
-        """Return the confirmed workflows of a person that do not exist."""
         lost = []
         async with httpx2.AsyncClient(base_url=url, verify=tls, trust_env=False, timeout=SECONDS) as web:
             for name in self.acknowledged[person.number]:

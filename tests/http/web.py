@@ -70,7 +70,6 @@ async def running(
     body_seconds: float = BODY_SECONDS,
     direct: ResourceManager | None = None,
 ) -> AsyncIterator[str]:
-    """Serve until the block ends; the value is the URL without a path."""
     given: dict[str, Any] = {"transport": transport, "host": "127.0.0.1", "checks": dict(checks or {})}
     app = create_application(server, settings, **given, body_seconds=body_seconds, direct=direct)
     config = configure_uvicorn(app, settings, seconds_to_finish=1, protocol=protocol)

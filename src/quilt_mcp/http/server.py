@@ -393,10 +393,8 @@ class Workers(Multiprocess):
 
     Args:
         config: of each worker; its application must be a factory that can be pickled.
-        listener: the socket that all workers accept connections from.
         leaving: set on SIGTERM; the workers return 503 for /ready then.
         pause: how long they still accept requests after SIGTERM, in seconds.
-        when_ready: called once, when all workers serve.
     """
 
     def __init__(
