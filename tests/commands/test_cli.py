@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import cycle
 from typing import Any, get_args
 
@@ -13,14 +13,13 @@ from pydantic_settings import BaseSettings
 
 from quilt_mcp import __version__
 from quilt_mcp.app.build import find_commit
-from quilt_mcp.app.domain import Domain, InvalidDomain
+from quilt_mcp.app.domain import Domain
 from quilt_mcp.commands.cli import COMMANDS, complete_demo, main
 from quilt_mcp.commands.demo import world as demo
 from quilt_mcp.commands.demo.command import PEOPLE
 from quilt_mcp.commands.install import executable
 from quilt_mcp.commands.options import World
-from quilt_mcp.core.registry import ResourceDefinition
-from quilt_mcp.server import QuiltServer, create_server
+from quilt_mcp.server import create_server
 from tests.support.toys import toy
 
 HEAVY = {"boto3", "botocore", "quilt3", "moto", "requests"}
@@ -42,7 +41,6 @@ def start(
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the installed command."""
     return start(executable(), *arguments, environment=environment)
 
 
@@ -54,7 +52,6 @@ def imported_by(*imports: str) -> list[set[str]]:
 
 
 def read_refusal(command: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Run a command that is refused, and return the one line that it prints."""
     assert main(command) == 2
     captured = capsys.readouterr()
     [line] = captured.err.splitlines()
@@ -132,61 +129,34 @@ def test_an_invalid_setting_gives_one_line(
 
 
 class ShopSettings(BaseSettings):
-    """The settings of a domain, one of which every test sets."""
-
     log_level: str = "INFO"
 
 
-def shop(*rows: ResourceDefinition, name: str = "shop", **options: Any) -> Domain:
-    return Domain(name=name, resources=rows, **options)
-
-
-def answer() -> dict[str, str]:
-    return {}
-
-
-def answer_by_name(name: str) -> dict[str, str]:
-    return {"name": name}
-
-
-INVALID_DOMAINS: dict[str, tuple[Callable[[], list[Domain]], str]] = {
-    "missing extra": (
-        lambda: [shop(settings=ShopSettings, libraries=("no_such_library",), extra="shopping")],
-        "The setting log_level needs no_such_library: install the extra `shopping`, or unset it.",
-    ),
-    "scheme claimed twice": (
-        lambda: [shop(toy("shop://one", answer)), shop(toy("shop://two", answer), name="market")],
-        "The domains shop and market both claim shop://.",
-    ),
-    "duplicate URI": (lambda: [shop(toy("shop://one", answer), toy("shop://one", answer))], "shop://one"),
-    "missing parameter": (lambda: [shop(toy("shop://{name}", answer))], "shop://{name}"),
-    "unexpected parameter": (lambda: [shop(toy("shop://one", answer_by_name))], "shop://one"),
+INVALID_DOMAINS: dict[str, list[dict[str, Any]]] = {
+    "The setting log_level needs no_such_library: install the extra `shopping`, or unset it.": [
+        {"name": "shop", "settings": ShopSettings, "libraries": ("no_such_library",), "extra": "shopping"}
+    ],
+    "The domains shop and market both claim shop://.": [
+        {"name": name, "resources": [toy(f"shop://{name}", dict)]} for name in ("shop", "market")
+    ],
 }
 
 
-@pytest.mark.parametrize(("command", "case"), [*zip(COMMANDS_WITH_SERVER, cycle(INVALID_DOMAINS))])
+@pytest.mark.parametrize(("command", "line"), [*zip(COMMANDS_WITH_SERVER, cycle(INVALID_DOMAINS))])
 def test_an_invalid_domain_gives_one_line(
-    case: str, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    line: str, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    create_domains, named = INVALID_DOMAINS[case]
-
-    def create() -> QuiltServer:
-        try:
-            domains = create_domains()
-        except ValueError as error:  # as in the module of a domain, when the server's module imports it
-            raise InvalidDomain(str(error)) from error
-        return create_server(domains=domains)
-
+    """tests/app/test_main.py has more of them."""
+    domains = [Domain(**{"resources": []} | one) for one in INVALID_DOMAINS[line]]
     monkeypatch.setenv("QUILT_MCP_LOG_LEVEL", "INFO")
-    monkeypatch.setattr("quilt_mcp.commands.startup.create_server", create)
-    assert named in read_refusal(command, capsys)
+    monkeypatch.setattr("quilt_mcp.commands.startup.create_server", lambda: create_server(domains=domains))
+    assert read_refusal(command, capsys) == line
 
 
 @pytest.mark.parametrize("command", COMMANDS_WITH_SERVER, ids=" ".join)
 def test_an_invalid_sign_in_gives_one_line(
     command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """tests/http/test_sign_in.py has the reasons."""
     monkeypatch.setenv("QUILT_MCP_STATIC_TOKENS", "/none")
     expected = "QUILT_MCP_STATIC_TOKENS is neither a valid value nor a readable file."
     assert read_refusal(command, capsys) == expected
@@ -237,7 +207,6 @@ def test_the_options_list_every_world() -> None:
 
 
 def test_the_parser_imports_no_heavy_libraries() -> None:
-    """The next test looks at those of the server."""
     of_command, of_parser = imported_by("quilt_mcp.commands.cli", "quilt_mcp.commands.parser")
     assert not of_command & {*HEAVY, "fastmcp", "pydantic", "cyclopts"}
     assert "cyclopts" in of_parser

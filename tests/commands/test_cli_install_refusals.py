@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +10,25 @@ import pytest
 
 from quilt_mcp.commands import install
 from quilt_mcp.commands.cli import main
+from tests.commands.test_no_home import LINE
 from tests.support.client_home import home, remove_home, started
 
 __all__ = ["home", "started"]
 pytestmark = pytest.mark.usefixtures("started")
 
-OURS = {"command": "/old/quilt-mcp", "args": ["serve"]}
-OTHERS: dict[str, dict[str, Any]] = {
-    "address": {"url": "https://mcp.example.com/mcp"},
-    "address of Windsurf": {"serverUrl": "https://mcp.example.com/mcp"},
-    "another command": {"command": "uvx", "args": ["other", "serve"]},
-    "a server of this name without arguments": {"command": "quilt-mcp"},
-    "a server of this name with other arguments": {"command": "quilt-mcp", "args": ["--stdio"]},
-    "an address beside a command": {**OURS, "url": "https://mcp.example.com/mcp"},
-    "another transport": {**OURS, "type": "http"},
-}
+OURS: dict[str, Any] = {"command": "/old/quilt-mcp", "args": ["serve"]}
+OTHERS: tuple[dict[str, Any], ...] = (
+    *({name: "https://mcp.example.com/mcp"} for name in ("url", "serverUrl")),  # the second is that of Windsurf
+    {"command": "uvx", "args": ["other", "serve"]},
+    {"command": "quilt-mcp"},
+    {"command": "quilt-mcp", "args": ["--stdio"]},
+    OURS | {"url": "https://mcp.example.com/mcp"},
+    OURS | {"type": "http"},
+)
+
+
+def with_server(entry: dict[str, Any]) -> str:
+    return json.dumps({"mcpServers": {"quilt": entry}})
 
 
 @pytest.fixture
@@ -41,72 +46,70 @@ def list_files(directory: Path) -> dict[Path, bytes | str]:
     }
 
 
-def check_refusal(path: Path, words: str, capsys: pytest.CaptureFixture[str], *, client: str = "cursor") -> None:
-    """Check that each form of the command refuses a file."""
+def check_refusal(path: Path, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     directory = path.parent
     before = list_files(directory)
-    for options in (["--write"], ["--remove"]):
-        assert main(["install", client, *options]) == 1
+    for option in ("--write", "--remove"):
+        assert main(["install", "cursor", option]) == 1
         captured = capsys.readouterr()
-        assert captured.out == ""
+        assert (captured.out, captured.err.count("\n")) == ("", 1)
         assert captured.err.startswith(f"{path} was not changed: {words}"), captured.err
-        assert captured.err.count("\n") == 1
         assert list_files(directory) == before
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("{ // no JSON\n}", "it is not valid JSON (Expecting property name enclosed in double quotes: line 1 column 3"),
-        ('{"a": 1,}', "it is not valid JSON ("),
-        ('{\n  "a": [1 2]\n}', "it is not valid JSON (Expecting ',' delimiter: line 2 column 11"),
-        ('{"a": NaN}', "it is not valid JSON (NaN is not a JSON value"),
-        ('{"a": "\t"}', "it is not valid JSON (Invalid control character at: line 1 column 8"),
-        ('{"a": 1} x', "it is not valid JSON (Extra data: line 1 column 10"),
-        ('{"a" 1}', "it is not valid JSON"),
-        ('{"a": 1', "it is not valid JSON"),
-        ("{a: 1}", "it is not valid JSON"),
-        ("[]", "it is not a JSON object"),
-        ('{"mcpServers": []}', "its mcpServers is not a JSON object"),
-        ('{"mcpServers": {"quilt": "x"}}', "its mcpServers.quilt is not a JSON object"),
-        ('{"a": 1, "a": 2}', 'it has the name "a" twice: remove one of the two'),
-        ('{"mcpServers": {}, "mcpServers": {}}', 'it has the name "mcpServers" twice'),
-        ('{"mcpServers": {"quilt": {}, "\\u0071uilt": {}}}', 'its mcpServers has the name "quilt" twice'),
-        ('{"a": ' + "[" * 200_000 + "]" * 200_000 + "}", "it is not valid JSON (it has too many levels)"),
-        ('{"a": ' * 200_000 + "1" + "}" * 200_000, "it is not valid JSON (it has too many levels)"),
-    ],
-)
-def test_a_file_with_another_content(text: str, words: str, cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cursor.write_text(text)
+TEXTS: dict[str | bytes, str] = {
+    "{ // no JSON\n}": "it is not valid JSON (Expecting property name enclosed in double quotes: line 1 column 3",
+    '{"a": 1,}': "it is not valid JSON (",
+    '{\n  "a": [1 2]\n}': "it is not valid JSON (Expecting ',' delimiter: line 2 column 11",
+    '{"a": NaN}': "it is not valid JSON (NaN is not a JSON value",
+    '{"a": "\t"}': "it is not valid JSON (Invalid control character at: line 1 column 8",
+    '{"a": 1} x': "it is not valid JSON (Extra data: line 1 column 10",
+    **dict.fromkeys(('{"a" 1}', '{"a": 1', "{a: 1}"), "it is not valid JSON"),
+    "[]": "it is not a JSON object",
+    '{"mcpServers": []}': "its mcpServers is not a JSON object",
+    '{"mcpServers": {"quilt": "x"}}': "its mcpServers.quilt is not a JSON object",
+    '{"a": 1, "a": 2}': 'it has the name "a" twice: remove one of the two',
+    '{"mcpServers": {}, "mcpServers": {}}': 'it has the name "mcpServers" twice',
+    '{"mcpServers": {"quilt": {}, "\\u0071uilt": {}}}': 'its mcpServers has the name "quilt" twice',
+    '{"a": ' + "[" * 200_000 + "]" * 200_000 + "}": "it is not valid JSON (it has too many levels)",
+    '{"a": ' * 200_000 + "1" + "}" * 200_000: "it is not valid JSON (it has too many levels)",
+    with_server(OURS | {"env": {"A": "x", "PORT": 1}}): (
+        "its mcpServers.quilt.env.PORT is not a string: put the value in double quotes"
+    ),
+    with_server(OURS | {"env": []}): "its mcpServers.quilt.env is not a JSON object",
+    **dict.fromkeys(map(with_server, OTHERS), "its mcpServers.quilt is another server: rename or remove it, then"),
+    "{}".encode("utf-16"): "it is not UTF-8 (at byte 0): save it as UTF-8",
+    b'{"a": "\xff"}': "it is not UTF-8 (at byte 7): save it as UTF-8",
+}
+
+
+@pytest.mark.parametrize(("text", "words"), TEXTS.items(), ids=lambda value: str(value)[:40])
+def test_a_file_with_another_content(
+    text: str | bytes, words: str, cursor: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cursor.write_bytes(text.encode() if isinstance(text, str) else text)
     check_refusal(cursor, words, capsys)
 
 
-@pytest.mark.parametrize("server", OTHERS.values(), ids=OTHERS)
-def test_another_server_of_the_same_name(
-    server: dict[str, Any], cursor: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cursor.write_text(json.dumps({"mcpServers": {"quilt": server}}))
-    check_refusal(cursor, "its mcpServers.quilt is another server: rename or remove it, then", capsys)
+PLACES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a link without a target": (
+        lambda path: path.symlink_to("missing.json"),
+        "it is a symbolic link to missing.json, which does not exist: create",
+    ),
+    "a link to itself": (
+        lambda path: path.symlink_to(path),
+        "it is a symbolic link that leads to itself: remove the link",
+    ),
+    "a directory": (Path.mkdir, "it is not a file"),
+} | ({"a named pipe": (os.mkfifo, "it is not a file")} if hasattr(os, "mkfifo") else {})
 
 
-@pytest.mark.parametrize(
-    ("environment", "words"),
-    [
-        ({"A": "x", "PORT": 1}, "its mcpServers.quilt.env.PORT is not a string: put the value in double quotes"),
-        ([], "its mcpServers.quilt.env is not a JSON object"),
-    ],
-)
-def test_variables_that_are_not_texts(
-    environment: Any, words: str, cursor: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("create", "words"), PLACES.values(), ids=PLACES)
+def test_something_else_in_the_place_of_the_file(
+    create: Callable[[Path], object], words: str, cursor: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cursor.write_text(json.dumps({"mcpServers": {"quilt": {**OURS, "env": environment}}}))
+    create(cursor)
     check_refusal(cursor, words, capsys)
-
-
-@pytest.mark.parametrize("content", ["{}".encode("utf-16"), b'{"a": "\xff"}'])
-def test_another_encoding(content: bytes, cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cursor.write_bytes(content)
-    check_refusal(cursor, f"it is not UTF-8 (at byte {content.index(0xFF)}): save it as UTF-8", capsys)
 
 
 def test_an_entry_that_is_not_utf_8(cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,30 +119,9 @@ def test_an_entry_that_is_not_utf_8(cursor: Path, capsys: pytest.CaptureFixture[
     assert list_files(cursor.parent) == {cursor: b"{}"}
 
 
-def test_a_link_without_a_target(cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cursor.symlink_to("missing.json")
-    check_refusal(cursor, "it is a symbolic link to missing.json, which does not exist: create", capsys)
-
-
 def test_a_directory_that_is_a_link_without_a_target(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / ".cursor").symlink_to("missing")
     check_refusal(home / ".cursor" / "mcp.json", f"{home / '.cursor'} is a symbolic link to missing, which", capsys)
-
-
-def test_a_link_to_itself(cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cursor.symlink_to(cursor)
-    check_refusal(cursor, "it is a symbolic link that leads to itself: remove the link", capsys)
-
-
-def test_a_directory_in_the_place_of_the_file(cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cursor.mkdir()
-    check_refusal(cursor, "it is not a file", capsys)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_named_pipe_in_the_place_of_the_file(cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    os.mkfifo(cursor)
-    check_refusal(cursor, "it is not a file", capsys)
 
 
 def test_a_read_only_file(cursor: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,32 +143,22 @@ def test_a_file_that_another_program_changes(
     assert list_files(cursor.parent) == {cursor: b'{"a": 1}'}
 
 
-def check_home_is_missing(client: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("client", "path"),
+    [*((client, None) for client in ("cursor", "vscode", "zed")), ("cursor", ""), ("cursor", "relative")],
+)
+def test_no_home_directory_with_an_absolute_path(
+    client: str, path: str | None, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(home)
+    if path is None:
+        remove_home(monkeypatch)
+    else:
+        monkeypatch.setenv("HOME", path)
     for options in ([], ["--write"], ["--remove"]):
         assert main(["install", client, *options]) == 2
-        words = (
-            "quilt-mcp: You have no home directory. Set HOME to the absolute path of a directory that you may write.\n"
-        )
-        assert capsys.readouterr() == ("", words)
+        assert capsys.readouterr() == ("", LINE)
     assert list_files(home) == {}
-
-
-@pytest.mark.parametrize("client", ["cursor", "vscode", "zed"])
-def test_no_home_directory(
-    client: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(home)
-    remove_home(monkeypatch)
-    check_home_is_missing(client, home, capsys)
-
-
-@pytest.mark.parametrize("path", ["", "relative"])
-def test_a_home_directory_without_an_absolute_path(
-    path: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(home)
-    monkeypatch.setenv("HOME", path)
-    check_home_is_missing("cursor", home, capsys)
 
 
 def test_a_path_with_spaces_and_letters_of_other_languages(

@@ -148,8 +148,6 @@ GAPS = ["", "", " ", "\t", "\n", "\r\n  ", "/* , } */", "/**/", '// { "\n', " //
 
 
 def write_json(value: object, random: Random) -> str:
-    """Return a value as JSON with comments and trailing commas."""
-
     def gap() -> str:
         return "".join(random.choices(GAPS, k=2))
 
@@ -193,7 +191,6 @@ def test_more_files_keep_everything_but_the_entry(
 
 
 def check_kept(seed: int, rest: dict[str, Any], others: dict[str, Any] | None) -> None:
-    """Check what `install` and its removal keep of a file."""
     before = rest | ({} if others is None else {"context_servers": others})
     random = Random(seed)  # noqa: S311 - no cryptography
     text = "".join(random.choices(GAPS, k=2)) + write_json(before, random) + "".join(random.choices(GAPS, k=2))

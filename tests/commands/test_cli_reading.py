@@ -14,7 +14,6 @@ from quilt_mcp.tools.resource_access import RESOURCE_REGISTRY, get_resource
 
 
 def read_output(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> str:
-    """Return what the command prints to stdout."""
     assert main(arguments) == status
     return capsys.readouterr().out
 

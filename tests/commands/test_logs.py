@@ -198,8 +198,6 @@ def test_a_record_that_cannot_be_formatted_leaves_none_of_its_text(start: Start)
 
 
 class Stalled(StringIO):
-    """A stream whose reader stalls until the event is set."""
-
     def __init__(self) -> None:
         super().__init__()
         self.is_read = Event()

@@ -5,13 +5,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    asynccontextmanager,
-    contextmanager,
-    suppress,
-)
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, tzinfo
 from pathlib import Path
@@ -91,8 +85,6 @@ async def echo(a: str, b: str = "") -> dict[str, str]:
 
 @dataclass
 class Gate:
-    """A resource that answers when the test says so, and counts who waits."""
-
     open: asyncio.Event = field(default_factory=asyncio.Event)
     waiting: int = 0
 
@@ -106,8 +98,6 @@ class Gate:
 
 
 class FrozenTime(datetime):
-    """The time of answers, so that they are equal."""
-
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> Self:
         return cls(2026, 11, 21, 1, 2, 3, 456789, tzinfo=tz or UTC)
@@ -124,21 +114,16 @@ class Answer:
 
 @dataclass
 class Twin:
-    """One of the servers.
-
-    Attributes:
-        noted: what it has noted of its requests: reads, lines of the log, and lines of the audit log.
-    """
+    """One of the servers, which notes the reads, the lines of the log, and those of the audit log of its requests."""
 
     mcp: QuiltServer
     app: Starlette
     gate: Gate
     settings: Settings
     noted: list[Any] = field(default_factory=list)
+    url: str = ""
 
     def noting(self) -> AbstractContextManager[None]:
-        """Note the reads until the context ends."""
-
         def note(read: Read) -> None:
             shown = read.surface, read.uri, read.lookup, read.outcome, read.caller, read.is_admitted
             self.noted.append(("read", *shown))
@@ -150,7 +135,6 @@ class Twin:
         self.noted.append({name: value for name, value in asdict(record).items() if name not in ignored})
 
     async def ask(self, sent: Sent, token: str | None = None) -> Answer:
-        """Send a request to the application itself."""
         parts, start = _split(sent), Answer(None)
         path, _, query = sent.path.partition("?")
         headers = [(name.encode(), value.encode("latin-1")) for name, value in _add_headers(sent, token)]
@@ -200,12 +184,12 @@ def _normalize(status: int, headers: list[tuple[str, str]], body: bytes) -> Answ
     return Answer(status, shown, _WAITING.sub("", _IDS.sub("", text)))
 
 
-async def ask_over_http(url: str, sent: Sent, token: str | None = None) -> Answer:
+async def ask_over_http(twin: Twin, sent: Sent, token: str | None = None) -> Answer:
     """Send a request as bytes over a connection of its own. A body of several chunks is sent chunk by chunk."""
     is_chunked = sent.chunks > 1
     framing = ("transfer-encoding", "chunked") if is_chunked else ("content-length", str(len(sent.body)))
     head = "".join(f"{name}: {value}\r\n" for name, value in [*_add_headers(sent, token), framing])
-    async with connected(url) as (reader, writer):
+    async with connected(twin.url) as (reader, writer):
         writer.write(f"{sent.method} {sent.path} HTTP/1.1\r\n{head}\r\n".encode("latin-1"))
         for part in filter(None, _split(sent) if is_chunked else ()):
             writer.write(b"%x\r\n%b\r\n" % (len(part), part))
@@ -220,8 +204,6 @@ async def ask_over_http(url: str, sent: Sent, token: str | None = None) -> Answe
 
 
 class _Records(logging.Handler):
-    """Passes the lines of the log on, without numbers that differ."""
-
     def __init__(self, note: Callable[[Any], None]) -> None:
         super().__init__(logging.INFO)
         self._note = note
@@ -233,7 +215,6 @@ class _Records(logging.Handler):
 
 @contextmanager
 def logging_to(note: Callable[[Any], None]) -> Iterator[None]:
-    """Pass all lines of the log on until the context ends."""
     handler = _Records(note)
     roots = [one for one in map(logging.getLogger, (None, "fastmcp")) if one.parent is None or not one.propagate]
     for one in roots:
@@ -274,31 +255,17 @@ def create_twin(directory: Path, *, is_direct: bool, has_sign_in: bool = False, 
 
 @asynccontextmanager
 async def pair(directory: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> AsyncIterator[tuple[Twin, Twin]]:
-    """A server with the direct path, and one without. `Twin.ask` sends requests to them."""
-    one_direct, without = _prepare(directory, monkeypatch, **options)
-    async with one_direct.app.router.lifespan_context(one_direct.app), without.app.router.lifespan_context(without.app):
-        with one_direct.noting(), without.noting():
-            yield one_direct, without
-
-
-@asynccontextmanager
-async def served_pair(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, **options: Any
-) -> AsyncIterator[tuple[tuple[Twin, str], tuple[Twin, str]]]:
-    """The same with their URLs, where `ask_over_http` sends requests."""
-    one_direct, without = _prepare(directory, monkeypatch, **options)
-    async with _serve(one_direct) as one, _serve(without) as other:
-        with one_direct.noting(), without.noting():
-            yield (one_direct, one), (without, other)
-
-
-def _prepare(directory: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> tuple[Twin, Twin]:
+    """A server with the direct path, and one without."""
     monkeypatch.setattr(answers, "datetime", FrozenTime)
     monkeypatch.setattr(http_server, "_prepare_process", lambda: None)  # it is for a process of its own
     one_direct, without = (create_twin(directory, is_direct=is_direct, **options) for is_direct in (True, False))
-    return one_direct, without
+    async with _serving(one_direct), _serving(without):
+        yield one_direct, without
 
 
-def _serve(twin: Twin) -> AbstractAsyncContextManager[str]:
+@asynccontextmanager
+async def _serving(twin: Twin) -> AsyncIterator[None]:
     config = configure_uvicorn(twin.app, twin.settings, seconds_to_finish=1)
-    return serving(lambda when_ready: WebServer(config, when_ready=when_ready))
+    async with serving(lambda when_ready: WebServer(config, when_ready=when_ready)) as twin.url:
+        with twin.noting():
+            yield

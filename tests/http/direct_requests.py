@@ -57,22 +57,15 @@ OTHER_HEADERS = {
 
 @dataclass
 class Sent:
-    """One HTTP request.
-
-    Attributes:
-        chunks: in how many parts the body is sent.
-    """
-
     message: dict[str, Any]
     headers: list[tuple[str, str]]
     method: str = "POST"
     path: str = "/mcp"
-    chunks: int = 1
+    chunks: int = 1  # of the body
     rewrite: Callable[[bytes], bytes] = bytes
     body: bytes = field(default=b"", repr=False)
 
     def write(self, rng: random.Random) -> "Sent":
-        """Set the body."""
         text = json.dumps(self.message, ensure_ascii=rng.random() < 0.5, separators=(",", ":"))
         self.body = self.rewrite(text.encode("utf-8", "surrogatepass"))
         return self
@@ -110,7 +103,6 @@ REWRITES: tuple[Callable[[bytes], bytes], ...] = (
 
 
 def make_request(rng: random.Random) -> Sent:
-    """Return a request of the known form."""
     is_sessionless, is_call = rng.random() < 0.5, rng.random() < 0.5
     uri = rng.choice(GOOD if rng.random() < 0.7 else URIS)
     arguments = {} if rng.random() < 0.05 else {"uri": uri}
@@ -191,7 +183,6 @@ CHANGES = (
 
 
 def make_requests(seed: int, count: int) -> list[Sent]:
-    """Return random requests, which the seed determines."""
     rng, made = random.Random(seed), list[Sent]()  # noqa: S311 - a reproducible choice
     while len(made) < count:
         sent = make_request(rng)

@@ -23,21 +23,13 @@ End = Literal["read", "half-close", "cut"]
 
 @dataclass(frozen=True)
 class Row:
-    """A hostile request.
-
-    Attributes:
-        name: describes it.
-        sent: the bytes of the connection.
-        statuses: those that are right.
-        end: what the client does afterwards: it reads the answer, ends its half of the connection first, or leaves.
-        succeeds: whether a complete answer is right too, because the request is only unusual.
-    """
+    """A hostile request, and the statuses that are right."""
 
     name: str
     sent: bytes
     statuses: tuple[int, ...]
-    end: End = "read"
-    succeeds: bool = False
+    end: End = "read"  # what the client does afterwards: it reads the answer, ends its half first, or leaves
+    succeeds: bool = False  # whether a complete answer is right too, because the request is only unusual
 
 
 def rows(auth: bytes = b"") -> Iterator[Row]:
@@ -119,7 +111,6 @@ def _bodies(auth: bytes) -> Iterator[Row]:
 
 
 def _documents(era: str, auth: bytes) -> Iterator[Row]:
-    """Bodies that are no JSON-RPC message."""
     deep, ping = b"[" * 100_000, b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
     documents = (
         *(b"", b"null", b"1", b'"text"', b"NaN", b"[]", b"{}{}", b" " * 900_000),
@@ -137,7 +128,6 @@ def _documents(era: str, auth: bytes) -> Iterator[Row]:
 
 
 def _messages(era: str, auth: bytes) -> Iterator[Row]:
-    """Messages with wrong parameters."""
     uris: tuple[Any, ...] = (
         *(1, [], {}, None, "x", "quilt://", "auth://status\x00", "auth://\ud800"),
         *("a" * 900_000, "auth://" + "/" * 9999),
@@ -173,7 +163,6 @@ def _messages(era: str, auth: bytes) -> Iterator[Row]:
 
 
 def _headers(era: str, auth: bytes) -> Iterator[Row]:
-    """Headers that contradict the message, or that no client sends."""
     read = {"uri": "metadata://templates"}
     changed = (
         # they contradict the body, or are not Base64

@@ -19,28 +19,17 @@ BROKEN = (ConnectionError, asyncio.IncompleteReadError)
 
 @dataclass
 class Load:
-    """Requests over keep-alive connections. All read one resource, on both surfaces.
-
-    Attributes:
-        port: of 127.0.0.1.
-        repeats: whether a request is sent again if its connection breaks, as HTTP clients do with reads.
-        host: the Host header of the requests.
-        tls: for connections over TLS.
-        answered: the number of correct answers.
-        broken: the number of connections that broke during a request.
-        wrong: other answers, and how often each occurred.
-    """
+    """Requests over keep-alive connections. All read one resource, on both surfaces."""
 
     port: int
-    repeats: bool = True
+    repeats: bool = True  # a request whose connection breaks, as HTTP clients do with reads
     host: str = "127.0.0.1"
     tls: ssl.SSLContext | None = None
-    answered: int = 0
-    broken: int = 0
+    answered: int = 0  # correctly
+    broken: int = 0  # connections, during a request
     wrong: Counter[str] = field(default_factory=Counter)
 
     async def run(self, connections: int, requests: int) -> None:
-        """Send this number of requests over this number of connections."""
         shares = [requests // connections + (place < requests % connections) for place in range(connections)]
         async with asyncio.TaskGroup() as group:
             for place, share in enumerate(shares):
@@ -91,7 +80,6 @@ class Load:
 
 
 async def during(load: Load, connections: int, requests: int, at: int, act: Callable[[], None]) -> None:
-    """Run the load, and call a function when `at` requests have been answered."""
     running = asyncio.create_task(load.run(connections, requests))
     await until(lambda: load.answered >= at or running.done())
     act()

@@ -31,7 +31,6 @@ URI = "metadata://examples"
 
 @contextmanager
 def signed_in(subject: str, issuer: str = "https://issuer.example.com") -> Iterator[None]:
-    """Set the identity that a verified token would set."""
     claims = {"iss": issuer, "sub": subject}
     token = AccessToken(token="x", client_id="app", scopes=[], subject=subject, claims=claims)
     before = auth_context_var.set(AuthenticatedUser(token))
@@ -42,7 +41,6 @@ def signed_in(subject: str, issuer: str = "https://issuer.example.com") -> Itera
 
 
 async def try_read(admission: Admission) -> str:
-    """Return "ok", or the message of the refusal."""
     try:
         async with admission.admit(Read("tool")):
             return "ok"
@@ -100,8 +98,6 @@ async def test_the_local_user_is_never_limited() -> None:
 
 
 class Desk:
-    """A manager with one resource. Its reads end when the desk opens."""
-
     def __init__(self, **limits: Any) -> None:
         self.open = asyncio.Event()
         self.reads: list[asyncio.Task[Any]] = []
@@ -127,7 +123,6 @@ class Desk:
         return task
 
     def refusals(self) -> list[str]:
-        """Return the messages of the refused reads."""
         answers = [read.result() for read in self.reads if read.done() and not read.cancelled()]
         return [answer.message for answer in answers if isinstance(answer, GetResourceError)]
 

@@ -145,8 +145,6 @@ async def test_the_declared_schemas_are_the_listed_ones() -> None:
 
 
 class Dependency:
-    """A system that the server depends on. It fails if `failure` is set."""
-
     def __init__(self, failure: Exception | None = None) -> None:
         self.asked, self.failure = 0, failure
 

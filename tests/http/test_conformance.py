@@ -19,23 +19,12 @@ REVISION = "2026-07-28"
 INSTALL_SECONDS, RUN_SECONDS = 120, 600
 NEEDS_TEST_SERVER = {"sep-2575-server-rejects-undeclared-capability", "sep-2575-missing-capability-http-400"}
 """Checks that call tools which only a test server has."""
+INPUT = ("ignore-extra-params", "missing-input-response", "unsupported-methods", "validate-input")
 SCENARIOS = {
-    "caching",
-    "completion-complete",
-    "dns-rebinding-protection",
-    "http-header-validation",
-    "input-required-result-ignore-extra-params",
-    "input-required-result-missing-input-response",
-    "input-required-result-unsupported-methods",
-    "input-required-result-validate-input",
-    "prompts-list",
-    "resources-list",
-    "sep-2164-resource-not-found",
-    "server-sse-multiple-streams",
-    "server-stateless",
-    "tools-call-error",
-    "tools-call-simple-text",
-    "tools-list",
+    *(f"input-required-result-{name}" for name in INPUT),
+    *("caching", "completion-complete", "dns-rebinding-protection", "http-header-validation", "prompts-list"),
+    *("resources-list", "sep-2164-resource-not-found", "server-sse-multiple-streams", "server-stateless"),
+    *("tools-call-error", "tools-call-simple-text", "tools-list"),
 }
 """The scenarios of the revision that need no tools, prompts or resources of a test server."""
 
@@ -63,7 +52,6 @@ async def run_suite(*arguments: str, directory: Path, seconds: float) -> str | N
 
 
 def checks_of(directory: Path, scenario: str) -> list[dict[str, Any]]:
-    """Return the results of a scenario."""
     [folder] = directory.glob(f"server-{scenario}-2*")
     found: list[dict[str, Any]] = json.loads((folder / "checks.json").read_text(encoding="utf-8"))
     return found

@@ -3,9 +3,8 @@
 import asyncio
 import logging
 import random
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ import pytest
 from fastmcp import Client
 from opentelemetry import trace
 
-from quilt_mcp.http import direct
-from tests.http.direct_pair import CALLERS, SHARE, Answer, Twin, ask_over_http, logging_to, pair, served_pair
+from tests.http.direct_pair import CALLERS, SHARE, Answer, Twin, ask_over_http, logging_to, pair
 from tests.http.direct_requests import Sent, make_request, make_requests
 from tests.support.serving import PROTOCOLS
 from tests.support.waiting import SECONDS, until
@@ -35,18 +33,10 @@ def log_level() -> Iterator[None]:
 
 @pytest.fixture
 def twins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Creates two servers in memory."""
     return partial(pair, tmp_path, monkeypatch)
 
 
-@pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Creates two servers on loopback."""
-    return partial(served_pair, tmp_path, monkeypatch)
-
-
 def plain(method: str = "resources/read", uri: str = "t://plain", *, is_sessionless: bool = True) -> Sent:
-    """Return a request that the direct path answers."""
     rng = random.Random(0)  # noqa: S311 - a reproducible choice
     while True:
         sent = make_request(rng)
@@ -83,35 +73,34 @@ async def find_difference(
     return None
 
 
-@pytest.mark.soak
-async def test_the_answers_are_those_of_the_mcp_library(twins: Any) -> None:
-    for seed in range(100, 120):
-        has_sign_in = seed % 2 == 0
-        async with twins(has_sign_in=has_sign_in) as (one_direct, without):
-            requests = with_callers(make_requests(seed, 2400), has_sign_in=has_sign_in)
-            assert await find_difference(one_direct, without, requests) is None
-            counts = await one_direct.count_messages()
-            assert min(counts.values()) > 250
-            assert (await without.count_messages())["direct"] == 0
-            sys.stdout.write(f"seed {seed}: {counts}\n")
+@pytest.mark.parametrize(
+    ("seed", "count"), [(2, 400), *(pytest.param(seed, 2400, marks=pytest.mark.soak) for seed in range(100, 120))]
+)
+async def test_the_answers_are_those_of_the_mcp_library(seed: int, count: int, twins: Any) -> None:
+    has_sign_in = seed % 2 == 0
+    async with twins(has_sign_in=has_sign_in) as (one_direct, without):
+        requests = with_callers(make_requests(seed, count), has_sign_in=has_sign_in)
+        assert await find_difference(one_direct, without, requests) is None
+        assert min((await one_direct.count_messages()).values()) > count // 10
+        assert (await without.count_messages())["direct"] == 0
 
 
 @pytest.mark.parametrize("count", [50, pytest.param(250, marks=pytest.mark.soak)])
-async def test_the_answers_are_the_same_over_real_connections(count: int, served: Any) -> None:
-    async with served() as ((one_direct, one), (without, other)):
+async def test_the_answers_are_the_same_over_real_connections(count: int, twins: Any) -> None:
+    async with twins() as (one_direct, without):
         for sent in make_requests(3, count):
-            assert await ask_over_http(one, sent) == await ask_over_http(other, sent), sent
+            assert await ask_over_http(one_direct, sent) == await ask_over_http(without, sent), sent
         await until(lambda: len(one_direct.noted) == len(without.noted))
         assert one_direct.noted == without.noted
         assert (await one_direct.count_messages())["direct"] > count // 5
 
 
-async def test_concurrent_requests_get_their_own_answers(served: Any) -> None:
-    async with served() as ((one_direct, one), (without, other)):
+async def test_concurrent_requests_get_their_own_answers(twins: Any) -> None:
+    async with twins() as (one_direct, without):
         requests = make_requests(4, 60) + [plain(uri="t://gate") for _ in range(10)]
         answers = []
-        for twin, url in ((one_direct, one), (without, other)):
-            asked = [asyncio.create_task(ask_over_http(url, sent)) for sent in requests]
+        for twin in (one_direct, without):
+            asked = [asyncio.create_task(ask_over_http(twin, sent)) for sent in requests]
             await until(lambda: twin.gate.waiting == 10)  # noqa: B023 - awaited here
             twin.gate.open.set()
             answers.append(await asyncio.gather(*asked))
@@ -137,16 +126,16 @@ async def test_the_limit_of_concurrent_reads_holds(method: str, *, is_sessionles
 
 
 @pytest.mark.parametrize("is_sessionless", [True, False])
-async def test_a_request_is_cancelled_when_its_client_leaves(*, is_sessionless: bool, served: Any) -> None:
-    async with served(has_sign_in=True) as both:
-        for twin, url in both:
+async def test_a_request_is_cancelled_when_its_client_leaves(*, is_sessionless: bool, twins: Any) -> None:
+    async with twins(has_sign_in=True) as both:
+        for twin in both:
             sent = plain(uri="t://gate", is_sessionless=is_sessionless)
-            asked = asyncio.create_task(ask_over_http(url, sent, "caller-1"))
+            asked = asyncio.create_task(ask_over_http(twin, sent, "caller-1"))
             await until(lambda: twin.gate.waiting == 1)  # noqa: B023 - awaited here
             asked.cancel()
             await until(lambda: twin.gate.waiting == 0 and len(twin.noted) == 2)  # noqa: B023 - awaited here
-        (one_direct, _), (without, _) = both
-        for twin in (one_direct, without):
+        one_direct, without = both
+        for twin in both:
             twin.noted.sort(key=lambda one: isinstance(one, dict))
             assert (twin.noted[0][4], twin.noted[1]["outcome"]) == ("cancelled", "cancelled")
         assert one_direct.noted[0] == without.noted[0]
@@ -155,61 +144,9 @@ async def test_a_request_is_cancelled_when_its_client_leaves(*, is_sessionless: 
         assert (await one_direct.count_messages())["direct"] == 1
 
 
-def _replace(name: str, make: Callable[[Any], Any]) -> Callable[[pytest.MonkeyPatch], None]:
-    """Return what replaces a function of the direct path with one that is made from it."""
-    return lambda monkeypatch: monkeypatch.setattr(direct, name, make(getattr(direct, name)))
-
-
-def _answer_otherwise(before: bytes, after: bytes) -> Callable[[pytest.MonkeyPatch], None]:
-    return _replace("_send", lambda send: lambda out, status, body: send(out, status, body.replace(before, after)))
-
-
-FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "the status of errors": _replace("_send", lambda send: lambda out, _, body: send(out, 200, body)),
-    "the flag of errors": _answer_otherwise(b'"isError":true', b'"isError":false'),
-    "the type of the content": _answer_otherwise(b'"type":"text"', b'"type":"json"'),
-    "the MIME type": _answer_otherwise(b"application/json", b"text/plain"),
-    "the time to live": _answer_otherwise(b'"ttlMs":0', b'"ttlMs":1'),
-    "the scope of caches": _answer_otherwise(b'"private"', b'"public"'),
-    "the type of the result": _answer_otherwise(b'"resultType":"complete",', b""),
-    "the name of the server": _answer_otherwise(b"quilt-mcp", b"quilt"),
-    "escapes in texts": _answer_otherwise("\u00e4".encode(), b"\\\\u00e4"),
-    "structured content": _answer_otherwise(b'"structuredContent"', b'"structured"'),
-    "the id": _answer_otherwise(b'"id":7', b'"id":"7"'),
-    "any id is accepted": _replace("_is_plain_id", lambda _: lambda value: True),
-    "any content type is accepted": _replace(
-        "_find_form",
-        lambda find: (
-            lambda headers: find(
-                [*(one for one in headers if one[0] != b"content-type"), (b"content-type", direct.JSON)]
-            )
-        ),
-    ),
-    "routing headers are not compared": _replace("_is_routed", lambda _: lambda *given, **more: True),
-    "repeated headers are accepted": _replace("_find_form", lambda find: lambda headers: find(dict(headers).items())),
-    "any client is accepted": _replace("_is_valid", lambda _: lambda *given: True),
-    "unknown arguments are ignored": _replace(
-        "read_request",
-        lambda read: lambda *given: found and found._replace(unknown=frozenset()) if (found := read(*given)) else None,
-    ),
-}
-PROMPT = {"the status of errors", "any client is accepted", "unknown arguments are ignored"}
-"""One of each kind: in the answer, in the request, and between. `make soak` plants the others."""
-
-
-@pytest.mark.parametrize(
-    "fault", [fault if fault in PROMPT else pytest.param(fault, marks=pytest.mark.soak) for fault in FAULTS]
-)
-async def test_a_fault_in_the_direct_path_is_found(fault: str, twins: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with twins(has_sign_in=True) as (one_direct, without):
-        FAULTS[fault](monkeypatch)
-        requests = with_callers(make_requests(1, 1100), has_sign_in=True)
-        assert await find_difference(one_direct, without, requests) is not None
-
-
 @pytest.mark.parametrize("mode", PROTOCOLS)
-async def test_the_client_of_fastmcp_is_answered_directly(mode: str, served: Any) -> None:
-    async with served() as ((twin, url), _), Client(f"{url}/mcp", mode=mode, timeout=SECONDS) as client:
+async def test_the_client_of_fastmcp_is_answered_directly(mode: str, twins: Any) -> None:
+    async with twins() as (twin, _), Client(f"{twin.url}/mcp", mode=mode, timeout=SECONDS) as client:
         before = (await twin.count_messages())["direct"]
         await client.read_resource("t://plain")
         await client.call_tool("get_resource", {"uri": "t://plain"})

@@ -20,10 +20,11 @@ from quilt_mcp.http.app import find_checks
 from quilt_mcp.http.auth import MisconfiguredSignIn, check_audience, create_auth
 from quilt_mcp.http.tokens import QUESTIONS, IntrospectionVerifier
 from quilt_mcp.settings import HTTPSettings
-from tests.http.web import READ_QUICK, shop, statuses, with_headers
+from tests.http.web import READ_QUICK, shop, started, statuses, with_headers
 from tests.support.waiting import SECONDS, until
 
 ISSUER, AUDIENCE, PUBLIC = "https://issuer.example.com", "https://mcp.example.com/mcp", "https://mcp.example.com"
+KNOWN: dict[str, Any] = {"issuer": ISSUER, "audience": AUDIENCE, "client_id": "quilt", "client_secret": "zq-secret"}
 GOOD: dict[str, Any] = {"active": True, "sub": "ann", "aud": AUDIENCE, "client_id": "cli", "scope": "read"}
 MISSING: dict[str, Any] = {"active": False}
 
@@ -33,8 +34,6 @@ class Server(LoopbackServer):
 
 
 class Issuer:
-    """Describes the tokens that tests give it."""
-
     def __init__(self) -> None:
         self.known: dict[str, object] = {"good": GOOD}
         self.failure: Answer | None = None
@@ -46,28 +45,13 @@ class Issuer:
         self.connections: set[int] = set()
         self._lock = threading.Lock()
         self.server = Server(self._respond, 0)
-        self.settings = HTTPSettings(
-            introspection_url=AnyHttpUrl(f"http://127.0.0.1:{self.server.port}/introspect"),
-            introspection_client_id="quilt",
-            introspection_client_secret=SecretStr("zq-secret"),
-            introspection_issuer=ISSUER,
-            introspection_audience=AUDIENCE,
-            required_scopes=("read",),
-            public_url=AnyHttpUrl(PUBLIC),
-            allowed_hosts=("127.0.0.1",),
-        )
+        self.url = f"http://127.0.0.1:{self.server.port}/introspect"
+        given: dict[str, Any] = {"introspection_url": self.url, "required_scopes": ("read",), "public_url": PUBLIC}
+        given |= {f"introspection_{name}": value for name, value in KNOWN.items()}
+        self.settings = HTTPSettings(**given, allowed_hosts=("127.0.0.1",))
 
     def create_verifier(self, **options: Any) -> IntrospectionVerifier:
-        """Return the verifier of the settings."""
-        return IntrospectionVerifier(
-            issuer=ISSUER,
-            introspection_url=str(self.settings.introspection_url),
-            client_id="quilt",
-            client_secret="zq-secret",
-            audience=AUDIENCE,
-            required_scopes=["read"],
-            **options,
-        )
+        return IntrospectionVerifier(introspection_url=self.url, required_scopes=["read"], **KNOWN, **options)
 
     def _respond(self, asked: Request) -> Answer:
         token = asked.form["token"]
@@ -86,10 +70,7 @@ class Issuer:
 
 @pytest.fixture
 def issuer() -> Iterator[Issuer]:
-    found = Issuer()
-    found.server.start()
-    yield found
-    found.server.stop()
+    yield from started(Issuer())
 
 
 def asking(token: str) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from starlette.routing import Route
 from uvicorn.server import ServerState
 
 from quilt_mcp.commands.install import executable
-from quilt_mcp.http.layers import BodyTimeout
 from quilt_mcp.http.server import (
     OTHER_DESCRIPTORS,
     RESERVED_CONNECTIONS,
@@ -149,14 +148,6 @@ async def test_a_request_inherits_nothing_of_an_earlier_one_on_its_connection() 
             assert (await client.get("/")).text == "nobody"
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /hea", HEAD], ids=["nothing", "half a line", "half of the headers"])
-async def test_slow_headers_get_408(sent: bytes) -> None:
-    protocol = with_limits(head_seconds=SHORT)
-    async with shop(protocol=protocol) as (client, _), connected(client.base_url) as (reader, writer):
-        writer.write(sent)
-        assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
-
-
 async def test_the_header_timer_restarts_with_each_request_and_small_packets_are_not_delayed() -> None:
     connections: list[Any] = []
     async with shop(protocol=watching(connections)) as (client, _), connected(client.base_url) as (reader, writer):
@@ -211,13 +202,6 @@ async def test_a_client_that_does_not_read_is_disconnected(at_once: int, times: 
             await until(lambda: connections)
             await until(lambda: not connections)
             asking.cancel()
-
-
-async def test_pipelined_requests_are_answered() -> None:
-    async with shop() as (client, _), connected(client.base_url) as (reader, writer):
-        writer.write(HEALTH * 100)
-        for _ in range(100):
-            assert HEALTHY in await reader.readuntil(b"}")
 
 
 async def test_an_answer_is_sent_as_a_whole() -> None:
@@ -295,32 +279,6 @@ async def test_a_client_that_reads_slowly_is_disconnected_only_when_it_stops() -
     protocol.pause_writing()
     await until(transport.is_closing)
     assert transport.sizes == []
-
-
-@pytest.mark.parametrize("length", [b"Content-Length: 500\r\n\r\n{", CHUNKED + b"1\r\n{\r\n"])
-@pytest.mark.parametrize("cut", ["close", "abort"])
-async def test_a_client_that_leaves_in_its_body_leaves_nothing_in_the_log(
-    cut: str, length: bytes, caplog: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun = asyncio.Event()
-
-    class Noting(BodyTimeout):
-        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-            begun.set()
-            try:
-                await super().__call__(scope, receive, send)
-            finally:
-                begun.clear()
-
-    monkeypatch.setattr("quilt_mcp.http.layers.BodyTimeout", Noting)
-    async with shop() as (client, _):
-        async with connected(client.base_url) as (_, writer):
-            writer.write(HEAD + FIELDS + length)
-            await asyncio.wait_for(begun.wait(), SECONDS)
-            getattr(writer.transport, cut)()
-            await until(lambda: not begun.is_set())
-        assert (await client.post(**READ_QUICK)).status_code == HTTPStatus.OK
-    assert problems(caplog) == []
 
 
 async def test_a_client_that_leaves_in_any_phase_leaves_nothing(caplog: Captured) -> None:

@@ -49,7 +49,6 @@ with metrics.watching(reads, admission):
 
 
 def numbers(text: bytes | str) -> dict[tuple[str, ...], float]:
-    """Return the values by name and label values."""
     families = text_string_to_metric_families(text.decode() if isinstance(text, bytes) else text)
     samples = (sample for family in families for sample in family.samples)
     return {(one.name, *(one.labels[name] for name in sorted(one.labels))): one.value for one in samples}
@@ -69,8 +68,6 @@ def missing(name: str) -> dict[str, Any]:
 
 
 class Watched:
-    """Metrics that watch a manager with two resources."""
-
     def __init__(self) -> None:
         self.manager = toy_manager(toy("a://found", found), toy("a://missing/{name}", missing))
         self.metrics = Metrics(self.manager.registry)
@@ -133,8 +130,6 @@ def test_counters_of_problems_start_at_zero(watched: Watched) -> None:
 
 
 class Shelf:
-    """A provider with one row, which can fail."""
-
     def __init__(self, name: str, *, fails: bool = False) -> None:
         self.name, self.prefix, self.fails = name, f"a://{name}/", fails
 
@@ -145,8 +140,6 @@ class Shelf:
 
 
 async def list_often(watched: Watched, *shelves: Shelf, times: int = 1) -> None:
-    """Request the first page of a list so many times."""
-
     async def everyone() -> str:
         return "everyone"
 

@@ -53,7 +53,6 @@ def read_target(target: dict[str, Any]) -> Any:
 
 
 def find_unknown(query: Any) -> list[str]:
-    """Return the metrics, labels and values of a query that do not exist."""
     known = known_metrics() | PROMETHEUS_OWN
     assert query.selectors
     found = [one.metric for one in query.selectors if one.metric not in known]

@@ -9,16 +9,13 @@ import signal
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+import trustme
 
 import quilt_mcp.http
 from quilt_mcp.http.server import listen
@@ -53,32 +50,15 @@ http {{
 
 
 def write_certificate(directory: Path) -> None:
-    """Write a self-signed certificate for HOST and its key to cert.pem and key.pem."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, HOST)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(HOST)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    (directory / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (directory / "key.pem").write_bytes(private)
+    authority = trustme.CA()
+    made = authority.issue_cert(HOST)
+    authority.cert_pem.write_to_path(directory / "authority.pem")
+    made.cert_chain_pems[0].write_to_path(directory / "cert.pem")
+    made.private_key_pem.write_to_path(directory / "key.pem")
 
 
 def write_configuration(directory: Path, servers: tuple[int, int], changed: Mapping[str, str] | None = None) -> int:
-    """Write the package's configuration with the ports and files of this test, and a certificate. Return the port.
-
-    Args:
-        directory: for the files.
-        servers: their ports.
-        changed: replaces texts of the configuration.
-    """
+    """Write the package's configuration with the ports and files of this test, and a certificate. Return the port."""
     with listen("127.0.0.1", 0) as free:
         port: int = free.getsockname()[1]
     write_certificate(directory)
@@ -106,7 +86,6 @@ def command(directory: Path) -> tuple[str, ...]:
 async def proxying(
     directory: Path, *servers: int, changed: Mapping[str, str] | None = None
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """Run nginx in front of two servers; the value is a client of it."""
     port = write_configuration(directory, (servers[0], servers[-1]), changed)
     process = await asyncio.create_subprocess_exec(*command(directory))
     try:
@@ -122,8 +101,7 @@ async def proxying(
 
 
 def trusting(directory: Path) -> ssl.SSLContext:
-    """Return a context that trusts the certificate."""
-    return ssl.create_default_context(cafile=directory / "cert.pem")
+    return ssl.create_default_context(cafile=directory / "authority.pem")
 
 
 def ours(asked: dict[str, Any], **headers: Any) -> dict[str, Any]:

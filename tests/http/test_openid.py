@@ -30,7 +30,7 @@ from quilt_mcp.http.layers import QUERY_BYTES, SIGN_IN_RATES, LimitSignIns
 from quilt_mcp.http.openid import CLIENTS, SignInStore, delete_expired
 from quilt_mcp.http.shared_state import SharedSignIns
 from quilt_mcp.settings import HTTPSettings, Settings
-from tests.http.web import ANN, READ_QUICK, shop, statuses, with_headers
+from tests.http.web import ANN, READ_QUICK, shop, started, statuses, with_headers
 from tests.support.valkey_server import valkey_server
 from tests.support.waiting import until
 
@@ -88,17 +88,13 @@ class Provider:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory in which FastMCP stores sign-ins."""
     monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def provider(home: Path) -> Iterator[Provider]:
-    found = Provider()
-    found.server.start()
-    yield found
-    found.server.stop()
+    yield from started(Provider())
 
 
 def count_files(home: Path) -> int:
@@ -110,7 +106,6 @@ def register(client: httpx2.AsyncClient, name: str = "zq-client") -> Any:
 
 
 async def client_id(client: httpx2.AsyncClient) -> str:
-    """Register a client and return its id."""
     return str((await register(client)).json()["client_id"])
 
 

@@ -131,24 +131,20 @@ async def test_ready_is_503_and_requests_are_still_answered_during_the_pause(
 
 
 @pytest.mark.soak
-async def test_a_read_that_does_not_end_is_given_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "seconds", "status"), [(signal.SIGTERM, "10", 0), (signal.SIGINT, FOREVER, 130)])
+async def test_a_read_that_does_not_end_is_given_up(
+    number: signal.Signals, seconds: str, status: int, tmp_path: Path
+) -> None:
+    limits = {"QUILT_MCP_DEADLINE_SECONDS": seconds, "QUILT_MCP_PROBE_SECONDS": "2"}
     with SilentServer() as aws:
-        limits = {"QUILT_MCP_DEADLINE_SECONDS": "10", "QUILT_MCP_PROBE_SECONDS": "2"}
         async with serving(tmp_path, aws=aws, **limits) as (server, client):
             reading = asyncio.create_task(client.post(**WAITING))
             await until(lambda: aws.asked)
-            assert await server.stop(signal.SIGTERM) == 0
-            assert (await reading).json()["error"]["data"]["transient"] is True
-
-
-@pytest.mark.soak
-async def test_ctrl_c_ends_a_server_during_a_read(tmp_path: Path) -> None:
-    with SilentServer() as aws:
-        async with serving(tmp_path, aws=aws, QUILT_MCP_DEADLINE_SECONDS=FOREVER) as (server, client):
-            reading = asyncio.create_task(client.post(**WAITING))
-            await until(lambda: aws.asked)
-            assert await server.stop(signal.SIGINT) == 130
-            await asyncio.gather(reading, return_exceptions=True)
+            assert await server.stop(number) == status
+            [answer] = await asyncio.gather(reading, return_exceptions=True)
+    if number == signal.SIGTERM:
+        assert isinstance(answer, httpx2.Response)
+        assert answer.json()["error"]["data"]["transient"] is True
 
 
 @pytest.mark.soak
@@ -369,7 +365,6 @@ GROWTH = 0.03
 
 
 def memory(pids: Iterable[int]) -> int:
-    """Return the resident memory of these processes, in KiB."""
     status = [Path(f"/proc/{pid}/status").read_text(encoding="ascii") for pid in pids]
     return sum(int(re.findall(r"VmRSS:\s+(\d+) kB", text)[0]) for text in status)
 

@@ -3,8 +3,6 @@
 import asyncio
 import json
 import logging
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
@@ -36,18 +34,6 @@ TOKENS = SecretStr(json.dumps({f"token-of-{name}": {"client_id": name} for name 
 ANN, BEN = ({"Authorization": f"Bearer token-of-{name}"} for name in ("ann", "ben"))
 ISSUER, LIST = "https://issuer.example.com", request("tools/list")
 MIDNIGHT = datetime(2026, 1, 15, tzinfo=UTC)
-CHILD = """
-import asyncio, sys
-from quilt_mcp.http.rate_limiter import RateLimiter
-from quilt_mcp.http.shared_state import open_pool
-
-async def main():
-    limiter = RateLimiter("10/hour", open_pool(sys.argv[1]))
-    print(sum([await limiter.hit("ann") == 0 for _ in range(10)]))
-    await limiter.close()
-
-asyncio.run(main())
-"""
 
 
 def limited(transport: str = "http", **options: Any) -> AbstractAsyncContextManager[httpx2.AsyncClient]:
@@ -121,7 +107,6 @@ def valkey() -> Iterator[Valkey]:
 
 
 async def count_allowed(limiter: RateLimiter, key: str, times: int) -> int:
-    """Return how many of these requests are admitted."""
     return sum([await limiter.hit(key) == 0 for _ in range(times)])
 
 
@@ -185,13 +170,6 @@ async def test_limiters_share_a_valkey_that_contains_no_names(valkey: Valkey) ->
     assert not [key for key in keys if "ann" in key or "issuer" in key]
     for limiter in (one, other, crowd):
         await limiter.close()
-
-
-@pytest.mark.soak
-def test_processes_share_a_valkey(valkey: Valkey) -> None:
-    command = [sys.executable, "-c", CHILD, valkey.url]
-    children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in "ab"]
-    assert sum(int(child.communicate(timeout=SECONDS)[0]) for child in children) == 10
 
 
 async def test_each_process_counts_by_itself_until_the_valkey_responds_again(caplog: pytest.LogCaptureFixture) -> None:

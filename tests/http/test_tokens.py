@@ -22,7 +22,7 @@ from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.http.tokens import PublishedKeys, StrictJWTVerifier
 from quilt_mcp.settings import HTTPSettings
-from tests.http.web import READ_QUICK, shop, statuses, with_headers
+from tests.http.web import READ_QUICK, shop, started, statuses, with_headers
 from tests.support.examples import count_examples
 
 PAIR = RSAKeyPair.generate()
@@ -33,7 +33,6 @@ HOUR = 3600
 
 
 def sign(payload: bytes | dict[str, Any], **header: Any) -> dict[str, str]:
-    """Return the header of a request with a signed token."""
     head = {"alg": "RS256", "kid": "one"} | header
     if isinstance(payload, dict):
         signed = jwt.encode(head, payload, PRIVATE, algorithms=["RS256"])
@@ -81,8 +80,6 @@ REFUSED = {
 
 
 class Issuer:
-    """Publishes keys, or another answer."""
-
     def __init__(self) -> None:
         key = RSAKey.import_key(PAIR.public_key).as_dict() | {"kid": "one", "alg": "RS256", "use": "sig"}
         self.keys = self.answer = Answer(HTTPStatus.OK, {"keys": [key]})
@@ -106,10 +103,7 @@ class Issuer:
 
 @pytest.fixture
 def issuer() -> Iterator[Issuer]:
-    found = Issuer()
-    found.server.start()
-    yield found
-    found.server.stop()
+    yield from started(Issuer())
 
 
 async def test_a_token_that_is_not_valid_now_gets_401(issuer: Issuer, caplog: pytest.LogCaptureFixture) -> None:
@@ -141,7 +135,6 @@ SEGMENTS = st.binary(max_size=20) | VALUES.map(lambda value: json.dumps(value).e
 
 @pytest.fixture
 def verifiers(issuer: Issuer) -> list[StrictJWTVerifier]:
-    """Two verifiers: with a public key, and with published keys."""
     by_key = StrictJWTVerifier(jwks_uri=None, public_key=PAIR.public_key, issuer=ISSUER, audience=AUDIENCE)
     return [by_key, issuer.create_verifier(refresh_seconds=HOUR)]
 

@@ -5,12 +5,11 @@ import json
 import os
 import signal
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import httpx2
@@ -23,7 +22,6 @@ from tests.contract.crowd import MARK, Crowd, Person
 from tests.http.test_nginx import HOST, NGINX, command, trusting, write_configuration
 from tests.http.web import request
 from tests.support.postgres_server import NoPostgres, postgres_server
-from tests.support.server_process import STARTED, HTTPServerProcess
 from tests.support.valkey_server import valkey_server
 from tests.support.waiting import SECONDS, until_awaited
 
@@ -37,44 +35,40 @@ URIS = ("auth://status", "tabulator://buckets", "workflow://workflows")
 
 @dataclass
 class Part:
-    """A process that can crash and start again at the same address."""
+    """A process that can crash and start again at the same port."""
 
-    command: list[str]
+    command: tuple[str, ...]
     environment: dict[str, str]
-    directory: Path
-    is_started: Callable[[HTTPServerProcess], Awaitable[None]]
+    port: int
     process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Start it and wait until it serves."""
-        log = self.directory / f"{token_hex(4)}.log"
-        with log.open("wb") as stderr:
-            self.process = await asyncio.create_subprocess_exec(*self.command, env=self.environment, stderr=stderr)
-        await self.is_started(HTTPServerProcess(self.process, log))
+        self.process = await asyncio.create_subprocess_exec(*self.command, env=self.environment)
+        await until_awaited(self._can_connect, seconds=RECOVERY_SECONDS)
 
     async def crash(self) -> None:
-        """End it as the kernel does."""
         assert self.process
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGKILL)
             await self.process.wait()
 
+    async def _can_connect(self) -> bool:
+        assert self.process
+        assert self.process.returncode is None
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        except OSError:
+            return False
+        writer.close()
+        return True
+
 
 @dataclass
 class Visits:
-    """What people did, and what they got.
-
-    Attributes:
-        acknowledged: the workflows of each person with a confirmed creation.
-        attempts: the number of requests.
-        failed: the number of requests without an answer, or with an error.
-        foreign: marks of another person in an answer.
-    """
-
-    acknowledged: dict[int, list[str]] = field(default_factory=dict)
+    acknowledged: dict[int, list[str]] = field(default_factory=dict)  # the workflows of each person
     attempts: int = 0
-    failed: int = 0
-    foreign: list[str] = field(default_factory=list)
+    failed: int = 0  # without an answer, or with an error
+    foreign: list[str] = field(default_factory=list)  # marks of another person in an answer
 
     async def ask(self, web: httpx2.AsyncClient, person: Person, message: dict[str, Any]) -> dict[str, Any] | None:
         """Send a request of a person and check the owner of the data in the answer. Return the result of a success."""
@@ -96,7 +90,6 @@ class Visits:
         return result
 
     async def visit(self, url: str, tls: ssl.SSLContext, person: Person, stop: asyncio.Event) -> None:
-        """Write and read until the event is set."""
         done = self.acknowledged.setdefault(person.number, [])
         async with httpx2.AsyncClient(base_url=url, verify=tls, trust_env=False, timeout=SECONDS) as web:
             number = 0
@@ -109,7 +102,6 @@ class Visits:
                 await asyncio.sleep(PAUSE)
 
     async def check(self, url: str, tls: ssl.SSLContext, person: Person) -> list[str]:
-        """Return the confirmed workflows of a person that do not exist."""
         lost = []
         async with httpx2.AsyncClient(base_url=url, verify=tls, trust_env=False, timeout=SECONDS) as web:
             for name in self.acknowledged[person.number]:
@@ -127,40 +119,16 @@ def free_port() -> int:
     return port
 
 
-def nginx(directory: Path, servers: tuple[int, int]) -> tuple[Part, int]:
-    """nginx with the package's configuration, and its port."""
+def nginx(directory: Path, servers: tuple[int, int]) -> Part:
     port = write_configuration(directory, servers, {"daemon off;": "daemon off;\nmaster_process off;"})
-
-    async def is_started(_: HTTPServerProcess) -> None:
-        await until_awaited(lambda: can_connect(port), seconds=RECOVERY_SECONDS)
-
-    return Part([*command(directory)], dict(os.environ), directory, is_started), port
-
-
-async def can_connect(port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-    except OSError:
-        return False
-    writer.close()
-    return True
+    return Part(command(directory), dict(os.environ), port)
 
 
 def server(directory: Path, port: int, environment: dict[str, str]) -> Part:
-    """One of the servers."""
     home = directory / f"home-{port}"
     home.mkdir()
     given = os.environ | {"HOME": str(home), "XDG_DATA_HOME": str(home)} | environment
-    serve = [executable(), "serve", "--transport", "http", "--port", str(port)]
-
-    async def is_started(process: HTTPServerProcess) -> None:
-        async def has_said_so() -> bool:
-            assert process.process.returncode is None, process.log
-            return STARTED.search(process.log) is not None
-
-        await until_awaited(has_said_so, seconds=RECOVERY_SECONDS)
-
-    return Part(serve, given, directory, is_started)
+    return Part((executable(), "serve", "--transport", "http", "--port", str(port)), given, port)
 
 
 @asynccontextmanager
@@ -183,12 +151,12 @@ async def topology(directory: Path, crowd: Crowd) -> AsyncIterator[tuple[int, di
         }
         ports = free_port(), free_port()
         servers = [server(directory, port, environment) for port in ports]
-        proxy, port = nginx(directory, ports)
+        proxy = nginx(directory, ports)
         for part in (*servers, proxy):
             stack.push_async_callback(part.crash)
             await part.start()
         yield (
-            port,
+            proxy.port,
             {
                 "nginx": (proxy.crash, proxy.start),
                 "the first server": (servers[0].crash, servers[0].start),

@@ -2,7 +2,7 @@
 
 import asyncio
 from asyncio import Protocol
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -35,11 +35,7 @@ HEALTHY = b'{"status":"alive"}'
 
 @asynccontextmanager
 async def serving(create: Callable[[Callable[[], None]], WebServer]) -> AsyncIterator[str]:
-    """Run a web server until the block ends; the value is its URL.
-
-    Args:
-        create: creates the web server, given the function that it calls when it is ready.
-    """
+    """Run a web server until the block ends. It is created with the function that it calls when it is ready."""
     is_ready = asyncio.Event()
     web = create(is_ready.set)
     with listen("127.0.0.1", 0) as listener:
@@ -50,6 +46,13 @@ async def serving(create: Callable[[Callable[[], None]], WebServer]) -> AsyncIte
         finally:
             web.should_exit = True
             await running
+
+
+def started(issuer: Any) -> Iterator[Any]:
+    """Serve the answers of an issuer of tokens until the fixture ends."""
+    issuer.server.start()
+    yield issuer
+    issuer.server.stop()
 
 
 def new_client(url: object) -> httpx2.AsyncClient:
@@ -67,7 +70,6 @@ async def running(
     body_seconds: float = BODY_SECONDS,
     direct: ResourceManager | None = None,
 ) -> AsyncIterator[str]:
-    """Serve until the block ends; the value is the URL without a path."""
     given: dict[str, Any] = {"transport": transport, "host": "127.0.0.1", "checks": dict(checks or {})}
     app = create_application(server, settings, **given, body_seconds=body_seconds, direct=direct)
     config = configure_uvicorn(app, settings, seconds_to_finish=1, protocol=protocol)
@@ -83,7 +85,6 @@ async def shop(
     auth: AuthProvider | None = None,
     **options: Any,
 ) -> AsyncIterator[tuple[httpx2.AsyncClient, Shop]]:
-    """A client of a running shop."""
     found = Shop(auth or create_auth(settings or HTTPSettings(), shared_store=shared_store))
     async with (
         running(found.server, settings or HTTPSettings(), **{"direct": found.manager} | options) as url,
@@ -97,7 +98,6 @@ async def shop(
 async def whole_server(
     transport: Any = "http", protocol: Any = Connection, **options: Any
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of the whole server with these settings."""
     settings = Settings(**options)
     given = {"transport": transport, "host": "127.0.0.1", "protocol": protocol}
     create = partial(create_web_server, create_server(settings), settings, **given)
@@ -107,7 +107,6 @@ async def whole_server(
 
 @asynccontextmanager
 async def connected(url: object) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A raw connection to the server of a URL."""
     address = str(url).removeprefix("http://").rstrip("/").split(":")
     reader, writer = await asyncio.open_connection(*address)
     try:
@@ -118,13 +117,10 @@ async def connected(url: object) -> AsyncIterator[tuple[asyncio.StreamReader, as
 
 
 def with_limits(**limits: float) -> type[Protocol]:
-    """The protocol with other limits."""
     return type("WithLimits", (Connection,), {"limits": replace(ConnectionLimits(), **limits)})
 
 
 def watching(connections: list[Any], **attributes: Any) -> type[Protocol]:
-    """The protocol, which adds its open connections to a list."""
-
     class Watched(Connection):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             connections.append(self)
@@ -152,7 +148,6 @@ def request(method: str, **parameters: Any) -> dict[str, Any]:
 
 
 def older(method: str, **parameters: Any) -> dict[str, Any]:
-    """Return the arguments of httpx for a request of the older protocol."""
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
     return {"url": "/mcp", "json": body, "headers": {"Accept": ACCEPT, "MCP-Protocol-Version": HANDSHAKE}}
 
@@ -162,12 +157,10 @@ def with_headers(asked: dict[str, Any], more: Mapping[str, str] | None = None, *
 
 
 async def statuses(client: httpx2.AsyncClient, asked: dict[str, Any], *headers: Mapping[str, str]) -> list[int]:
-    """Send a request with each of these headers, and return the statuses."""
     return [(await client.post(**with_headers(asked, one))).status_code for one in headers]
 
 
 def lines_of(asked: dict[str, Any]) -> bytes:
-    """Return the header lines of a request."""
     return "".join(f"{name}: {value}\r\n" for name, value in asked["headers"].items()).encode()
 
 

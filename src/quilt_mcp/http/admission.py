@@ -32,11 +32,7 @@ COUNTED = "quilt_mcp.counted"
 
 
 class Admission:
-    """Limits the reads and requests of one app.
-
-    Args:
-        settings: of HTTP.
-    """
+    """Limits the reads and requests of one app."""
 
     def __init__(self, settings: HTTPSettings) -> None:
         self._settings = settings

@@ -50,8 +50,6 @@ class Readiness:
     Args:
         checks: by the name of the system.
         leaving: whether this server shuts down. Load balancers then stop to send requests.
-        check_seconds: the time limit of each check.
-        clock: returns seconds.
     """
 
     def __init__(
@@ -170,23 +168,12 @@ def create_application(
     leaving: Flag | None = None,
     direct: ResourceManager | None = None,
 ) -> Starlette:
-    """Create the application that serves this server. It can run once.
+    """Create the application that serves this server, which gets the routes for operators. It can run once.
 
-    Streamable HTTP has no sessions and returns JSON, so any process can answer any request.
-
-    Args:
-        mcp: the server; it gets the routes for operators.
-        settings: of HTTP.
-        transport: streamable HTTP, or SSE.
-        host: the address that the server listens on.
-        checks: of readiness.
-        metrics: for /metrics.
-        watching: a context around the lifetime of the application, in which the metrics count.
-        count: counts each request of an authenticated caller and can refuse it.
-        body_seconds: the time for the body of a request.
-        leaving: whether the server shuts down.
-        direct: answers reads without FastMCP's pipeline. Only for a server that has nothing but what `create_server`
-            adds: this path knows neither other components nor other middleware.
+    Streamable HTTP has no sessions and returns JSON, so any process can answer any request. `watching` is a context
+    around the lifetime of the application, in which the metrics count. `direct` answers reads without FastMCP's
+    pipeline. It is only for a server that has nothing but what `create_server` adds: it knows neither other components
+    nor other middleware.
     """
     leaving, metrics = c_bool() if leaving is None else leaving, metrics or Metrics()
     add_routes(mcp, Readiness({**checks, **find_checks(mcp.auth)}, leaving=leaving), metrics, settings.metrics_token)

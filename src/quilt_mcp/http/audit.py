@@ -143,7 +143,6 @@ class AuditLog:
         target: the path of a file, or "stderr". Nothing is written if it is empty.
 
     Attributes:
-        is_on: whether anything is written.
         failed: called for each line that is lost.
     """
 
@@ -373,8 +372,6 @@ def _begin(scope: Scope, transport: str) -> AuditRecord:
 
 
 class _Exchange:
-    """The ASGI channels of one request, and what passed through them."""
-
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
         self._received = self._sent = 0

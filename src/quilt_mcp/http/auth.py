@@ -51,12 +51,8 @@ class StaticToken(BaseModel):
 def create_auth(settings: HTTPSettings, *, shared_store: SharedStore = lambda _: None) -> AuthProvider | None:
     """Return the provider that verifies callers' tokens; None if the settings configure no sign-in.
 
-    For an OpenID provider, this fetches its configuration, for at most ten seconds.
-
-    Args:
-        settings: of HTTP.
-        shared_store: returns the store for sign-ins through an OpenID provider. If it returns None, they are stored in
-            files on this machine.
+    For an OpenID provider, this fetches its configuration, for at most ten seconds. If `shared_store` returns None, its
+    sign-ins are stored in files on this machine.
 
     Raises:
         MisconfiguredSignIn: a setting is invalid.
@@ -76,11 +72,7 @@ def create_auth(settings: HTTPSettings, *, shared_store: SharedStore = lambda _:
 
 
 class SignIns:
-    """The shared store of sign-ins of one app.
-
-    Args:
-        settings: of HTTP.
-    """
+    """The shared store of sign-ins of one app."""
 
     def __init__(self, settings: HTTPSettings) -> None:
         self._url = settings.state_url
@@ -89,9 +81,7 @@ class SignIns:
     def open(self, secret: str, failed: Callable[[], None]) -> "SharedSignIns | None":
         """Open the shared store; None if sign-ins are stored on this machine.
 
-        Args:
-            secret: to encrypt with.
-            failed: called when the store does not respond.
+        It calls `failed` when it does not respond.
         """
         if self._url is None:
             return None
@@ -115,11 +105,7 @@ class SignIns:
 
 
 class AnyVerifier(TokenVerifier):
-    """Accepts a token that one of several verifiers accepts.
-
-    Args:
-        verifiers: at least one; all require the same scopes.
-    """
+    """Accepts a token that one of several verifiers accepts, which all require the same scopes."""
 
     def __init__(self, verifiers: Sequence[TokenVerifier]) -> None:
         super().__init__(required_scopes=verifiers[0].required_scopes)
@@ -211,7 +197,7 @@ def _proxy_oidc(settings: HTTPSettings, config_url: str, shared_store: SharedSto
         with _without_log("fastmcp.server.auth.oidc_proxy"):  # it would log a traceback; our error has the reason
             return cast(
                 "AuthProvider",
-                import_module("quilt_mcp.http.openid").OpenIDProxy(
+                stores.OpenIDProxy(
                     config_url=config_url,
                     client_id=settings.oidc_client_id or "",
                     client_secret=secret,

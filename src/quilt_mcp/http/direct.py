@@ -67,10 +67,7 @@ class Direct:
     The whole body must be one message, as `RequestBodyLimitMiddleware` passes it on.
 
     Args:
-        app: the application.
         mcp: the server. It is in the context of service functions.
-        manager: reads the resources.
-        path: of the MCP endpoint.
         count: called for each message, with what answers it: `direct` or `pipeline`.
     """
 

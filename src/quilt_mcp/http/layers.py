@@ -45,7 +45,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quilt_mcp.app import identity
 from quilt_mcp.app.identity import Identity
-from quilt_mcp.app.message_text import MAX_DEPTH, InvalidText, find_invalid_text, is_nested_too_deeply
+from quilt_mcp.app.message_text import MAX_DEPTH, find_invalid_text, is_nested_too_deeply
 from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.core.errors import NotSignedIn, TooManyRequests
 from quilt_mcp.core.introduction import APPS, APPS_SESSION
@@ -217,11 +217,9 @@ class ReportSignInFailure:
 
         async def send_or_replace(message: Message) -> None:
             nonlocal is_replaced
-            if (
-                message["type"] == "http.response.start"
-                and _sign_in_failed.get()
-                and _is_sign_in_refusal(message["status"])
-            ):
+            status = message.get("status", HTTPStatus.OK)
+            is_refusal = status == HTTPStatus.UNAUTHORIZED or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+            if message["type"] == "http.response.start" and is_refusal and _sign_in_failed.get():
                 is_replaced = True
                 await _sign_in_unavailable(scope, receive, send)
             elif not is_replaced:
@@ -238,19 +236,12 @@ class ReportSignInFailure:
                 await _sign_in_unavailable(scope, receive, send)
 
 
-def _is_sign_in_refusal(status: int) -> bool:
-    return status == HTTPStatus.UNAUTHORIZED or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-
-
 @dataclass(eq=False)
 class FinishRequests:
     """Closes each connection after its request while the server shuts down, so that clients move to another server.
 
     A request of another version of HTTP, which h11 reads as HTTP/1.1, gets 505. One that is cancelled because it takes
     too long gets 503. A request of a client that has left gets no answer.
-
-    Args:
-        leaving: whether the server shuts down.
     """
 
     app: ASGIApp
@@ -286,7 +277,6 @@ class RequireToken:
     FastMCP protects its MCP endpoint only. Unknown paths, wrong methods and redirects would get their usual answers.
 
     Args:
-        public_routes: the routes that need no token.
         challenge: FastMCP's middleware for the MCP endpoint, which defines the `WWW-Authenticate` header.
     """
 
@@ -373,10 +363,6 @@ class StreamLimit:
     """Returns 429 if a caller has too many streams, so that one caller cannot take all connections.
 
     Callers without sign-in are counted by address. Must run after authentication.
-
-    Args:
-        path: of the streams.
-        max_connections: of the process.
     """
 
     def __init__(self, app: ASGIApp, *, path: str, max_connections: int) -> None:
@@ -418,11 +404,7 @@ class _BodyTimeout(Exception):
 
 @dataclass(eq=False)
 class BodyTimeout:
-    """Returns 408 if the whole body of a request has not arrived in time.
-
-    Args:
-        seconds: the time for all of the body.
-    """
+    """Returns 408 if the whole body of a request has not arrived in time."""
 
     app: ASGIApp
     seconds: float = BODY_SECONDS
@@ -472,29 +454,22 @@ class CheckMessage:
         first = await receive()
         body: bytes = first.get("body", b"")
         if is_nested_too_deeply(body):
-            await _respond(_make_depth_error())(scope, receive, send)
+            message = f"The message is nested too deeply. Send at most {MAX_DEPTH} levels."
+            error = {"jsonrpc": "2.0", "id": None, "error": {"code": PARSE_ERROR, "message": message}}
+            await _respond(json.dumps(error).encode())(scope, receive, send)
             return
         invalid = find_invalid_text(body)
         if invalid and not (self.answers_on_stream and invalid.is_request):
             await _respond(invalid.to_error())(scope, receive, send)
             return
         if invalid:
-            first = {"type": "http.request", "body": _make_invalid_request(invalid), "more_body": False}
+            refused = {"jsonrpc": "2.0", "id": invalid.request_id, "method": "resources/read", "params": {"uri": None}}
+            first = {"type": "http.request", "body": json.dumps(refused).encode(), "more_body": False}
         await self.app(scope, repeat(first, receive), send)
-
-
-def _make_depth_error() -> bytes:
-    message = f"The message is nested too deeply. Send at most {MAX_DEPTH} levels."
-    return json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": PARSE_ERROR, "message": message}}).encode()
 
 
 def _respond(error: bytes) -> Response:
     return Response(error, HTTPStatus.BAD_REQUEST, headers={"Cache-Control": "no-store"}, media_type="application/json")
-
-
-def _make_invalid_request(invalid: InvalidText) -> bytes:
-    request = {"jsonrpc": "2.0", "id": invalid.request_id, "method": "resources/read", "params": {"uri": None}}
-    return json.dumps(request).encode()
 
 
 @dataclass(eq=False)

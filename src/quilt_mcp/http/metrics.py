@@ -67,10 +67,7 @@ class Metrics:
     Args:
         uris: the patterns of the registry, and the names of tools and prompts. All others are counted as `unknown`.
         waiting: returns the number of reads that wait for a thread.
-        commit: the commit of this installation; None if it is not known.
-
-    Attributes:
-        commit: as given.
+        commit: of this installation; None if it is not known.
     """
 
     def __init__(

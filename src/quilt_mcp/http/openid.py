@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import SupportsFloat
+from typing import Any, SupportsFloat
 
 import fastmcp
 import httpx2
@@ -68,12 +68,7 @@ class SignInStore(FernetEncryptionWrapper):
 
 
 class LocalSignIns(SignInStore):
-    """A store in files of this machine. Processes with the same `name` share it.
-
-    Args:
-        name: identifies the provider and the client at it.
-        secret: as for SignInStore.
-    """
+    """A store in files of this machine. Processes with the same `name`, of a provider and a client at it, share it."""
 
     def __init__(self, name: str, secret: str) -> None:
         self._directory = fastmcp.settings.home / "oauth-proxy" / hashlib.sha256(name.encode()).hexdigest()[:12]
@@ -126,37 +121,14 @@ class OpenIDProxy(OIDCProxy):
     """Signs callers in at an OpenID provider.
 
     Args:
-        store: of the sign-ins.
-        client_id: of this server at the provider.
         client_secret: of this server at the provider. It also signs this server's own tokens.
-        config_url, audience, base_url, required_scopes: as for FastMCP's proxy.
-
-    Attributes:
-        sign_ins: the store.
+        options: as for FastMCP's proxy.
     """
 
-    def __init__(
-        self,
-        *,
-        store: SignInStore,
-        client_id: str,
-        client_secret: str,
-        config_url: str,
-        audience: str | None,
-        base_url: str,
-        required_scopes: list[str],
-    ) -> None:
+    def __init__(self, *, store: SignInStore, client_id: str, client_secret: str, **options: Any) -> None:
         self.sign_ins = store
         self._credentials = (client_id, client_secret)
-        super().__init__(
-            client_id=client_id,
-            client_secret=client_secret,
-            client_storage=store,
-            config_url=config_url,
-            audience=audience,
-            base_url=base_url,
-            required_scopes=required_scopes,
-        )
+        super().__init__(client_id=client_id, client_secret=client_secret, client_storage=store, **options)
 
     def get_token_verifier(
         self,

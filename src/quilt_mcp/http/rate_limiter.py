@@ -40,7 +40,6 @@ class RateLimiter:
     Args:
         rate: such as `600/minute`, or several separated by semicolons.
         pool: connections to a Valkey or Redis, as `shared_state.open_pool` returns them; None counts in this process.
-        memory: the counters of this process.
         failed: called when the shared state does not respond.
         pause_seconds: how long the shared state is not used after it did not respond.
     """

@@ -19,7 +19,7 @@ import socket
 import sys
 import time
 from asyncio import Protocol
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -75,9 +75,6 @@ class JoinedWrites:
 
     uvicorn writes the head of an answer and its body separately, which costs an eighth of a small read. And if the
     process is killed between the two, a proxy has already forwarded the head and cannot repeat the read elsewhere.
-
-    Args:
-        transport: of the connection. It does everything else.
     """
 
     LONG_BYTES = 65_536
@@ -120,7 +117,6 @@ class Connection(H11Protocol):
     """One connection. uvicorn creates it.
 
     Attributes:
-        limits: of each connection.
         idle_since: when the connection was accepted or its last answer ended, as the time of the event loop.
     """
 
@@ -197,7 +193,8 @@ class Connection(H11Protocol):
     def _make_room(self, max_connections: int) -> None:
         """Close the connection that is idle for longest. Without an idle one, this connection uses the reserve."""
         before = self.loop.time() - self.limits.idle_seconds
-        others = [one for one in self._find_others() if not one.transport.is_closing()]
+        known = (one for one in self.connections if isinstance(one, Connection) and one is not self)
+        others = [one for one in known if not one.transport.is_closing()]
         idle = [one for one in others if not one.is_answering and one.idle_since < before]
         if len(others) < max_connections:
             return
@@ -208,9 +205,6 @@ class Connection(H11Protocol):
             self.app = RefuseConnection(self.app)
         else:
             self.transport.abort()
-
-    def _find_others(self) -> Iterable["Connection"]:
-        return (one for one in self.connections if isinstance(one, Connection) and one is not self)
 
     @property
     def is_answering(self) -> bool:
@@ -324,16 +318,7 @@ def configure_uvicorn(
     is_factory: bool = False,
     protocol: type[Protocol] = Connection,
 ) -> uvicorn.Config:
-    """Return uvicorn's configuration.
-
-    Args:
-        app: the application, or a factory for worker processes.
-        settings: of HTTP.
-        seconds_to_finish: how long requests may take to finish when the server shuts down.
-        workers: the number of processes.
-        is_factory: whether `app` is a factory.
-        protocol: handles one connection.
-    """
+    """Return uvicorn's configuration for an application, or for a factory of worker processes."""
     return uvicorn.Config(
         app,
         factory=is_factory,
@@ -357,12 +342,7 @@ def configure_uvicorn(
 
 
 class WebServer(uvicorn.Server):
-    """Serves an application until `should_exit` is set.
-
-    Args:
-        config: as `configure_uvicorn` returns it.
-        when_ready: called once, when the server accepts connections.
-    """
+    """Serves an application until `should_exit` is set. It calls `when_ready` when it accepts connections."""
 
     def __init__(self, config: uvicorn.Config, *, when_ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -377,8 +357,6 @@ class Shutdown:
     """Ends a web server that runs in another thread: first `/ready` returns 503, then it finishes its requests.
 
     Args:
-        web: the server.
-        leaving: set at once, so that /ready returns 503.
         pause: how long the server still accepts requests, in seconds.
     """
 
@@ -415,10 +393,8 @@ class Workers(Multiprocess):
 
     Args:
         config: of each worker; its application must be a factory that can be pickled.
-        listener: the socket that all workers accept connections from.
         leaving: set on SIGTERM; the workers return 503 for /ready then.
         pause: how long they still accept requests after SIGTERM, in seconds.
-        when_ready: called once, when all workers serve.
     """
 
     def __init__(

@@ -25,13 +25,10 @@ _REDIS_SCHEMES = {"valkey": "redis", "valkeys": "rediss"}
 def open_pool(
     url: str, *, seconds: float = STATE_SECONDS, connections: int = CONNECTIONS, decode_responses: bool = False
 ) -> BlockingConnectionPool:
-    """Return a pool of connections to the shared state. It connects on first use.
+    """Return a pool of connections to a URL such as valkey://:password@host:6379/0. It connects on first use.
 
-    Args:
-        url: such as valkey://:password@host:6379/0. The client library knows redis://, rediss:// and unix:// only.
-        seconds: how long the shared state may take to connect, or to respond.
-        connections: the maximum number of connections.
-        decode_responses: whether responses are text.
+    The client library knows redis://, rediss:// and unix:// only. The shared state may take so many seconds to connect,
+    or to respond.
     """
     scheme, separator, address = url.partition("://")
     return BlockingConnectionPool.from_url(
@@ -60,14 +57,7 @@ class _ReportingRedis(Redis):
 
 
 class SharedSignIns(SignInStore):
-    """A store in Valkey. All processes that have the same secret share it.
-
-    Args:
-        url: as for `open_pool`.
-        secret: as for SignInStore.
-        failed: called when the shared state does not respond.
-        connections: the maximum number of connections.
-    """
+    """A store in Valkey. All processes with the same secret share it. It calls `failed` if Valkey does not respond."""
 
     def __init__(
         self, url: str, secret: str, failed: Callable[[], None] = lambda: None, *, connections: int = CONNECTIONS

@@ -108,7 +108,6 @@ class PublishedKeys(httpx2.AsyncClient):
     Args:
         refresh_seconds: how long a failure is the answer to further requests. Requests that waited for it would
             otherwise repeat it one after another.
-        max_stale_seconds: the maximum age of the last good response.
     """
 
     def __init__(
@@ -215,15 +214,9 @@ class IntrospectionVerifier(TokenVerifier):
 
     Args:
         issuer: who issues the tokens. Answers need not name it; callers are distinguished by it.
-        introspection_url: where the issuer answers.
-        client_id: of this server at the issuer.
-        client_secret: of this server at the issuer.
-        audience: that the tokens must have.
-        required_scopes: that the tokens must have.
-        cached_tokens: the maximum number of accepted tokens that are remembered, and of refused ones.
-        questions: the maximum number of questions at the same time.
+        client_id, client_secret: of this server at the issuer.
+        audience, required_scopes: that the tokens must have.
         queue_seconds: how long a question waits for others.
-        answer_seconds: how long the issuer may take to answer.
     """
 
     def __init__(
@@ -324,13 +317,6 @@ class IntrospectionVerifier(TokenVerifier):
 
 class _Endpoint:
     """The issuer's endpoint. Its connections are closed when no question is left, so there is nothing to close.
-
-    Args:
-        url: of the endpoint.
-        client_id: of this server.
-        client_secret: of this server.
-        connections: the maximum number of connections.
-        seconds: how long an answer may take.
 
     Attributes:
         answered_at: when it answered, in seconds of the monotonic clock; minus infinity if the last question failed.
