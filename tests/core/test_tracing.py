@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +35,8 @@ async def read(uris):
 
 def entered(world):
     from quilt_mcp.commands.demo.world import demo_world
-    return demo_world(world)
+    from tests.worlds.table import WORLDS
+    return demo_world(world, plans=WORLDS)
 
 for world, uris in json.loads(sys.argv[1]).items():
     with entered(world) if world else nullcontext():
@@ -42,6 +44,7 @@ for world, uris in json.loads(sys.argv[1]).items():
 print(json.dumps([json.loads(span.to_json()) for span in exporter.get_finished_spans()]))
 """
 
+ROOT = Path(__file__).parents[2]
 Span = dict[str, Any]
 
 
@@ -53,6 +56,7 @@ def spans_of(asked: dict[str, list[str]], mode: str = "native") -> list[Span]:
         text=True,
         timeout=2 * SECONDS,
         check=True,
+        cwd=ROOT,
         env=os.environ | {"FASTMCP_TELEMETRY_MODE": mode},
     )
     found: list[Span] = json.loads(done.stdout)
