@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,9 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from quilt_mcp.commands.demo.world import demo_world
 from quilt_mcp.server import create_server
+from tests.worlds.table import WORLDS
 
 exporter = InMemorySpanExporter()
 provider = TracerProvider()
@@ -33,18 +34,12 @@ async def read(uris):
         for uri in uris:
             await client.call_tool("get_resource", {"uri": uri}, raise_on_error=False)
 
-def entered(world):
-    from quilt_mcp.commands.demo.world import demo_world
-    from tests.worlds.table import WORLDS
-    return demo_world(world, plans=WORLDS)
-
 for world, uris in json.loads(sys.argv[1]).items():
-    with entered(world) if world else nullcontext():
+    with demo_world(world, plans=WORLDS) if world else nullcontext():
         asyncio.run(read(uris))
 print(json.dumps([json.loads(span.to_json()) for span in exporter.get_finished_spans()]))
 """
 
-ROOT = Path(__file__).parents[2]
 Span = dict[str, Any]
 
 
@@ -56,7 +51,6 @@ def spans_of(asked: dict[str, list[str]], mode: str = "native") -> list[Span]:
         text=True,
         timeout=2 * SECONDS,
         check=True,
-        cwd=ROOT,
         env=os.environ | {"FASTMCP_TELEMETRY_MODE": mode},
     )
     found: list[Span] = json.loads(done.stdout)

@@ -325,12 +325,17 @@ class Storage:
         Raises:
             ResourceFailure: the database cannot be used; see `DatabaseFailures`.
         """
-        with translate(self.failures), self.engine.connect() as connection:
-            connection.execution_options(writes=writes)
-            self._begin(connection, _WRITE if writes else _READ)
-            with self._interruptible(connection):
-                yield connection
-                connection.commit()
+        pool = self.engine.pool
+        try:
+            with translate(self.failures), self.engine.connect() as connection:
+                connection.execution_options(writes=writes)
+                self._begin(connection, _WRITE if writes else _READ)
+                with self._interruptible(connection):
+                    yield connection
+                    connection.commit()
+        finally:
+            if pool is not self.engine.pool:  # closed meanwhile: nothing else closes the connections that come back
+                pool.dispose()
 
     def close(self) -> None:
         self.engine.dispose()
