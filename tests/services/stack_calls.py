@@ -1,4 +1,4 @@
-"""What a world's stack was asked, and as whom AWS is called."""
+"""What a world's stack was asked, and with which identity AWS is called."""
 
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.services.stack.aws import AWSClients

@@ -148,15 +148,6 @@ def _meaning(cls: type[ResourceFailure]) -> str:
     return " ".join(re.split(r"(?<=\.)\s", cls.__doc__ or "", maxsplit=1)[0].split())
 
 
-def _error_names() -> str:
-    def codes(cls: type[ResourceFailure]) -> str:
-        found = sorted({one.code for one in (cls, *failure_classes(cls))})
-        return ", ".join(str(SESSIONLESS_CODES.get(code, code)) for code in found)
-
-    names = [cls for cls in failure_classes() if ResourceFailure in cls.__bases__]
-    return _table(("`error`", "meaning", "code"), ((f"`{cls.error}`", _meaning(cls), codes(cls)) for cls in names))
-
-
 def _errors() -> str:
     def name(cls: type[ResourceFailure]) -> str:
         return f"`{cls.error}`" + (f" ({cls.reason})" if issubclass(cls, Unauthorized) else "")
@@ -197,7 +188,6 @@ SECTIONS: Mapping[str, Callable[[], str]] = {
     "schemes": _schemes,
     "resources": _resources,
     "settings": settings_tables,
-    "error-names": _error_names,
     "errors": _errors,
 }
 """What generates each section."""

@@ -202,7 +202,7 @@ async def test_the_tool_is_listed_over_http_as_well(mode: str, shows_pages: bool
         (None, False),
     ],
 )
-async def test_only_clients_that_show_pages_get_a_session_id(capabilities: Any, has_id: bool) -> None:  # noqa: FBT001
+async def test_only_clients_that_show_pages_get_a_session_id(capabilities: Any, has_id: bool) -> None:  # noqa: FBT001 - a case
     given = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "a", "version": "1"}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": given}
     async with running(create_server(), HTTPSettings()) as url, new_client(url) as client:

@@ -79,9 +79,9 @@ def _add_check(commands: Any) -> argparse.ArgumentParser:
 
 def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     # only `check` needs FastMCP: `diff` runs where nothing is installed
-    from mcp_parity.check import Checker, write_page, write_text  # noqa: PLC0415
-    from mcp_parity.serving import disconnect, load_server  # noqa: PLC0415
-    from mcp_parity.transports import Command, Remote  # noqa: PLC0415
+    from mcp_parity.check import Checker, write_page, write_text  # noqa: PLC0415 - as the line above says
+    from mcp_parity.serving import disconnect, load_server  # noqa: PLC0415 - as above
+    from mcp_parity.transports import Command, Remote  # noqa: PLC0415 - as above
 
     logging.getLogger("mcp").addHandler(logging.NullHandler())  # the SDK logs with tracebacks what the report names
     named = [one for one in arguments.server if one != "--"]
