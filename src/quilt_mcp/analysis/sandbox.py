@@ -53,7 +53,7 @@ class Chance:
 # Claims, and the status without the claim
 _CLAIMS = {"verified": "unknown", "equivalent": "unknown", "unreachable": "not_found", "complete": "partial"}
 _FINDINGS = frozenset({"counterexample", "different", "found"})
-_LEAST_SECONDS = 0.5
+_LEAST_SECONDS = 0.5  # with less, a call is not started; a repetition has at least as much
 _UNCLAIMED = {"coverage_estimate": None, "confidence": "partial"}
 _NOT_REPEATED = (
     "Every path was explored, but the second process did not repeat the result in time. Raise timeout_seconds, or"
@@ -102,9 +102,7 @@ def _note(answer: Mapping[str, object], *, replayed: bool | None) -> Answer:
 
 PROBE = (sys.executable, "-I", "-B", "-m", "quilt_mcp.analysis.jail.layers")
 _PROBE_SECONDS = 10.0
-# A call that has less than this left is not started, and a shorter wait is not worth a field in the answer
-_LEAST_SECONDS_SANDBOX = 0.5
-_NOTED_WAIT_SECONDS = 0.01
+_NOTED_WAIT_SECONDS = 0.01  # a shorter wait is not worth a field in the answer
 _FIXED = Chance()
 
 
@@ -168,7 +166,7 @@ class Sandbox:
             return invalid
         share = Share("") if caller is None else Share(caller, *self._remote_share)
         try:
-            async with self._queue.place(share, wait=seconds - _LEAST_SECONDS_SANDBOX, hold=seconds) as waited:
+            async with self._queue.place(share, wait=seconds - _LEAST_SECONDS, hold=seconds) as waited:
                 answer = await self._run_child(request, seconds - waited)
         except NoPlace as refusal:
             return _describe_busy(refusal)

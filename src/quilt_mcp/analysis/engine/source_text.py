@@ -21,7 +21,7 @@ from fractions import Fraction
 from inspect import BoundArguments, Parameter
 from itertools import permutations
 from types import FunctionType, MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from crosshair.libimpl.builtinslib import SymbolicCallable
 
@@ -29,10 +29,6 @@ from quilt_mcp.analysis.engine.exploration import read_attributes
 from quilt_mcp.analysis.engine.subjects import Subject
 from quilt_mcp.analysis.messages import MODULE_NAME, Counterexample, Value
 from quilt_mcp.analysis.policy import ALLOWED_MODULES
-
-if TYPE_CHECKING:
-    from quilt_mcp.analysis.engine.subjects import Subject
-
 
 _MOST_OPEN = 2
 
