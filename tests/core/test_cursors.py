@@ -2,6 +2,9 @@
 
 import base64
 import json
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -16,6 +19,25 @@ TAG = cursors.compute_tag("list", "me")
 @given(st.text(alphabet=st.characters(codec="ascii"), max_size=60))
 def test_decoding_returns_the_encoded_value(after: str) -> None:
     assert cursors.decode(cursors.encode(after, TAG), TAG) == after
+
+
+KINDS = {
+    str: st.text(max_size=60),  # the longest sort key, with characters of four bytes
+    int: st.integers(0, 10**9),
+    bytes: st.binary(max_size=16),
+    UUID: st.none() | st.uuids(),
+    datetime: st.none() | st.datetimes(timezones=st.just(UTC)),
+}
+
+
+@given(st.sampled_from([[bytes, int, str], [bytes, int, datetime], [UUID, UUID, int, int]]), st.data())
+def test_decoding_returns_the_encoded_values_and_no_others(types: list[type], data: st.DataObject) -> None:
+    values: list[Any] = [data.draw(KINDS[kind]) for kind in types]
+    cursor = cursors.encode_values(values, TAG)
+    assert len(cursor) <= cursors.MAX_LENGTH
+    assert cursors.decode_values(cursor, TAG, types) == values
+    with pytest.raises(InvalidTemplateVariable):
+        cursors.decode_values(cursor, TAG, [*types, int])
 
 
 def raw(value: object) -> str:

@@ -71,7 +71,7 @@ def encode_values(values: Iterable[Value], tag: str) -> str:
 
 
 def decode_values(cursor: str, tag: str, types: Sequence[type]) -> list[Any]:
-    """Return the values in a cursor, each of its type, or None.
+    """Return the values in a cursor, each of its type. A UUID or a time can also be None.
 
     Raises:
         InvalidTemplateVariable: `encode_values` did not make this cursor, of such values, for a list with this tag.
