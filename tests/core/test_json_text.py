@@ -1,6 +1,7 @@
 """The JSON texts of answers: the same values, and the same refusals, as json.dumps."""
 
 import json
+import struct
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -122,6 +123,18 @@ def test_values_are_those_of_json_dumps(value: object) -> None:
 @given(nest(SCALARS | FOREIGN, KEYS))
 def test_values_of_other_types_are_written_or_refused_as_json_dumps_does(value: object) -> None:
     assert outcome(to_json, value) == outcome(dumps, value)
+
+
+@pytest.mark.parametrize("bits", [0x7FF0 << 48, 0xFFF0 << 48, 0x7FF8 << 48, 0xFFFF_FFFF_FFFF_FFFF, (0x7FF0 << 48) + 1])
+@pytest.mark.parametrize("copies", [1, 2], ids=["one reference", "two references"])
+def test_no_infinity_and_no_nan_becomes_null(bits: int, copies: int) -> None:
+    rows = [{"name": f"row {number}", "ratio": number / 7, "owner": None} for number in range(500)]
+    unusual = [struct.unpack("<d", struct.pack("<Q", bits))[0]] * copies
+    while unusual:
+        rows[250 + len(unusual)]["ratio"] = unusual.pop()
+    for data in (rows, [rows, rows], {"rows": rows, "first": rows[251]}):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            to_json(data)
 
 
 def circular() -> object:
