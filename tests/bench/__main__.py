@@ -22,15 +22,11 @@ from tests.bench.processes import ROOT
 BENCHMARKS = {
     "surfaces": "the tool against the native read, in memory, over stdio and HTTP, in both protocol versions",
     "peers": "processor time beside other servers with the same data, over HTTP",
-    "lookup": "a read among up to 10,000 resources",
     "throughput": "reads a second over HTTP, up to 200 connections, one process and two",
     "start": "the first answer of a server that has just been started",
-    "fan_out": "permissions://discover with up to 500 buckets",
     "byte_counts": "bytes of tools/list and of discovery",
     "listing": "resources/list, reads and searches with up to a million requirements",
     "analysis": "the analysis of code",
-    "beside_analyses": "auth://status beside 32 analyses of endless code",
-    "fairness": "a read of one caller while four others wait for a slow stack",
 }
 FOLDER = ROOT / "bench-results"
 

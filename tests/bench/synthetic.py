@@ -58,34 +58,6 @@ def server_with_resources_as_tools(manager: ResourceManager) -> FastMCP:
     return mcp
 
 
-def numbered(count: int) -> ResourceManager:
-    """Half of them static, n://static/<number>, half templates, n://template/<number>/{key}."""
-    definitions = [define(uri, _async_answer, name=uri) for uri in static_uris(count)]
-    definitions += [define(uri, _async_keyed, name=uri) for uri in template_uris(count)]
-    return ResourceManager({definition["uri"]: definition for definition in definitions})
-
-
-def numbered_fastmcp(count: int) -> FastMCP:
-    """The same resources in FastMCP's local provider, and its ResourcesAsTools."""
-    mcp = FastMCP("local")
-    for uri in static_uris(count):
-        mcp.resource(uri, name=uri, mime_type="application/json")(_text)
-    for uri in template_uris(count):
-        mcp.resource(uri, name=uri, mime_type="application/json")(_keyed_text)
-    mcp.add_transform(ResourcesAsTools(mcp))
-    return mcp
-
-
-def static_uris(count: int) -> list[str]:
-    """The URIs of the static half."""
-    return [f"n://static/{number}" for number in range(count - count // 2)]
-
-
-def template_uris(count: int) -> list[str]:
-    """The patterns of the templates."""
-    return [f"n://template/{number}/{{key}}" for number in range(count // 2)]
-
-
 def rows(size: int) -> dict[str, Any]:
     """Data with about this number of bytes as JSON: rows such as a database answers."""
     made: list[dict[str, Any]] = []
@@ -107,23 +79,3 @@ def _constant(data: dict[str, Any]) -> Callable[[], Any]:
         return data
 
     return answer
-
-
-async def _async_answer() -> dict[str, Any]:
-    """A small object."""
-    return {"answer": 42, "text": "x" * 150}
-
-
-async def _async_keyed(key: str) -> dict[str, Any]:
-    """A small object with a key."""
-    return {"key": key, "text": "x" * 150}
-
-
-async def _text() -> str:
-    """A small object."""
-    return json.dumps(await _async_answer())
-
-
-async def _keyed_text(key: str) -> str:
-    """A small object with a key."""
-    return json.dumps(await _async_keyed(key))

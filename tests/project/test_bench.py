@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.bench import bar_chart, compare, document, estimates, peers, rendering
+from tests.bench import compare, document, estimates, peers, rendering
 from tests.bench.__main__ import BENCHMARKS
 from tests.bench.interleaving import Effort, interleave
 from tests.bench.outcome import Outcome, Target
@@ -189,7 +188,7 @@ def test_the_table_of_peers_has_processor_time_ratio_and_time_of_each_server() -
     assert table.note.endswith("X is skipped: no node.")
 
 
-def test_the_section_of_a_run_has_its_machine_targets_tables_and_plots() -> None:
+def test_the_section_of_a_run_has_its_machine_targets_and_tables() -> None:
     machine = {name: f"<{name}>" for name in document.FACTS}
     results = {"machine": machine, "benchmarks": {"peers": asdict(outcome_of_peers())}}
 
@@ -198,46 +197,6 @@ def test_the_section_of_a_run_has_its_machine_targets_tables_and_plots() -> None
     assert all(f"{name} <{name}>" in text for name in document.FACTS)
     assert "| 1.50 (1.50-1.50) | MISSED |" in text
     assert "**1 KB over HTTP**" in text
-    assert list(document.plots(text)) == ["peers-1kb-light.svg", "peers-1kb-dark.svg"]
-    assert all(name in text for name in document.plots(text))
-
-
-def read_tooltips(svg: str) -> set[str]:
-    root = ET.fromstring(svg)  # noqa: S314 - our own
-    return {str(one.text) for one in root.iter("{http://www.w3.org/2000/svg}title")}
-
-
-def test_the_plots_of_the_documents_show_the_values_of_the_table() -> None:
-    page = document.PAGE.read_text(encoding="utf-8")
-    drawn = document.plots(page)
-    assert sorted(drawn) == sorted(file.name for file in document.PAGE.parent.glob("peers-*.svg"))
-    for name, content in drawn.items():
-        assert (document.PAGE.parent / name).read_text(encoding="utf-8") == content, (
-            "run `python -m tests.bench.document`"
-        )
-        size = {"1kb": "1 KB", "1mb": "1 MB"}[name.split("-")[1]]
-        lines = page.partition(f"**{size} over HTTP**")[2].split("\n\n")[1].splitlines()[2:]
-        expected = set()
-        for line in lines:
-            server, *cells = (cell.strip() for cell in line.strip("|").split("|"))
-            shown = zip(("tool", "read"), cells, strict=False)
-            expected |= {f"{server}, {kind}: {cell.partition(' (')[0]}" for kind, cell in shown if cell}
-        assert read_tooltips(content) == expected
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_bars_are_as_long_as_their_values(theme: str) -> None:
-    bars = {"one": {"tool": 400.0, "read": 100.0}, "a < b": {"tool": 200.0}}
-
-    root = ET.fromstring(bar_chart.svg("title", "µs", bars, bar_chart.THEMES[theme]))  # noqa: S314 - our own
-
-    found = [one for one in root if len(one)]
-    widths = [float(one.attrib["width"]) for one in found]
-    assert [one[0].text for one in found] == ["one, tool: 400 µs", "one, read: 100 µs", "a < b, tool: 200 µs"]
-    assert widths[0] == pytest.approx(4 * widths[1], rel=0.01)
-    assert widths[0] == pytest.approx(2 * widths[2], rel=0.01)
-    assert found[0].attrib["fill"] == found[2].attrib["fill"] != found[1].attrib["fill"]
-    assert max(bar_chart.LEFT + width for width in widths) <= bar_chart.WIDTH - bar_chart.RIGHT
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the benchmarks read the clocks of Linux")
