@@ -9,7 +9,10 @@ CONSTRAINTS := -c .ci/constraints.txt
 WORKERS := $(shell getconf _NPROCESSORS_ONLN)
 PARALLEL := $(BIN)/pytest -n $(WORKERS) --dist worksteal
 # the same order and the same examples in every run for a push; the nightly runs vary them
-FIXED := $(if $(CI),-- --randomly-seed=1 --hypothesis-profile=ci)
+FIXED := $(if $(CI),--randomly-seed=1 --hypothesis-profile=ci)
+FIRST := $(PARALLEL) --cache-clear --durations=10 $(FIXED)
+# each test that passes only here is a defect; more than a few have a common cause, and the first of them ends the run
+AGAIN := $(BIN)/pytest -n 0 -x -v --last-failed --last-failed-no-failures=none $(FIXED)
 # twice as many examples of Hypothesis
 THOROUGH := --hypothesis-profile=thorough
 CONTRACT := $(addprefix tests/contract/test_,parity.py inventory.py discovery.py)
@@ -46,10 +49,10 @@ check: setup ## Lint, format, types and import rules
 	$(BIN)/lint-imports
 	cd mcp-parity && ../$(BIN)/mypy
 	@$(BIN)/python -m tests.project.budgets
-	@$(BIN)/python -m tests.support.second_try --last .
 
 test: setup ## All tests; what fails runs once more, alone
-	$(BIN)/python -m tests.support.second_try --workers $(WORKERS) mcp-parity . $(FIXED)
+	cd mcp-parity && { ../$(FIRST) || ../$(AGAIN); }
+	$(FIRST) || $(AGAIN); status=$$?; times; exit $$status
 
 test-once: setup test-parity ## All tests, without a second try
 	$(PARALLEL) $(THOROUGH) tests
