@@ -197,6 +197,13 @@ async def test_large_metadata_is_cut_and_the_answer_says_so(
     assert answer["user_meta_truncated"] is True
 
 
+async def test_numbers_that_json_does_not_have_are_texts(fresh_world: World) -> None:
+    meta = {"ratios": [float("nan"), float("inf"), float("-inf"), 0.5, -0.0], "count": 10**30}
+    change_bucket(fresh_world, packages=(Package("a/b", (Revision(CREATED, None, {}, meta),)),))
+    shown = (await read(f"{LIST}/a/b"))["user_meta"]
+    assert shown == {"ratios": ["NaN", "Infinity", "-Infinity", 0.5, -0.0], "count": 10**30}
+
+
 @pytest.mark.parametrize("place", ["the whole", "the first page"])
 async def test_a_search_that_fails_can_be_repeated(
     place: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
@@ -348,6 +355,31 @@ async def test_a_broken_configuration_of_workflows_is_shown(
     assert error in answer["config_error"] if error else answer["config_error"] is None
     assert [one["schema"] for one in answer["schemas"]] == ([None] if schema_error else [])
     assert all(schema_error in one["error"] for one in answer["schemas"])
+
+
+NESTED = b'{"a":' * 300 + b"1" + b"}" * 300
+
+
+@pytest.mark.parametrize(
+    ("content", "schema", "error"),
+    [
+        (b'{"default": NaN, "maximum": 1e999, "minimum": -Infinity}', ["NaN", "1e999", "-Infinity"], None),
+        (b'{"default": 1.5, "maximum": 123456789012345678901234567890}', [1.5, 123456789012345678901234567890], None),
+        (b'{"title": "\\ud800"}', ["?"], None),
+        (NESTED, None, "at most 64,000 bytes and 200 levels"),
+        (NESTED.decode().encode("utf-16"), None, "at most 64,000 bytes and 200 levels"),
+        (b"[" * 50_000, None, "at most 64,000 bytes and 200 levels"),
+        (b'{"a": 1' + b"0" * 6000 + b"}", None, "not JSON"),
+    ],
+)
+async def test_a_schema_that_json_readers_disagree_about_is_shown_or_refused(
+    content: bytes, schema: list[object] | None, error: str | None, fresh_world: World
+) -> None:
+    s3_backends[ACCOUNT_ID]["aws"].put_object(RAW, "schema.json", content)
+    store(f"schemas: {{s: {{url: s3://{RAW}/schema.json}}}}")
+    [found] = (await read(WORKFLOWS))["schemas"]
+    assert (found["schema"] and list(found["schema"].values())) == schema
+    assert error in found["error"] if error else found["error"] is None
 
 
 async def test_tables_and_packages_are_linked_both_ways(fresh_world: World) -> None:

@@ -326,7 +326,9 @@ def _read_history(aws: "AWSClients") -> HistoryAnswer:
     covered = [name for name in names if name not in failed]
     if not covered:
         _raise_unless_refused(failed)
-    described.executions.sort(key=_get_age_key)
+    described.executions.sort(
+        key=lambda one: (one.get("Status", {}).get("SubmissionDateTime", NEVER), one["QueryExecutionId"])
+    )
     history = [_query_row(one) for one in reversed(described.executions[-NEWEST:])]
     return {
         "query_history": history,
@@ -426,10 +428,6 @@ def _describe(aws: "AWSClients", batch: Batch) -> _Described:
         "athena", "batch_get_query_execution", QueryExecutionIds=[one for _, one in batch]
     )
     return _Described(answer.get("QueryExecutions", []), len(answer.get("UnprocessedQueryExecutionIds", [])))
-
-
-def _get_age_key(execution: "athena.QueryExecutionTypeDef") -> tuple[datetime, str]:
-    return execution.get("Status", {}).get("SubmissionDateTime", NEVER), execution["QueryExecutionId"]
 
 
 def _query_row(execution: "athena.QueryExecutionTypeDef") -> QueryRow:

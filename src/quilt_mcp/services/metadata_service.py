@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypeVar
 from urllib.parse import unquote, urlsplit
 
+import orjson
 from typing_extensions import TypedDict
 
+from quilt_mcp.app.message_text import MAX_DEPTH, is_nested_too_deeply
 from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.errors import NotFound, ResourceFailure
 from quilt_mcp.services.packages import make_unknown_bucket
 from quilt_mcp.services.permissions_service import check_bucket_name
 from quilt_mcp.services.stack.callers import current_caller
+from quilt_mcp.services.stack.graphql import read_float
 from quilt_mcp.services.tabulator_service import parse_yaml
 
 if TYPE_CHECKING:
@@ -217,7 +220,7 @@ def _read_texts() -> str:
 
 def _load() -> _Texts:
     """Return a new copy of the texts. The placeholder of a text is "unknown", that of a number null."""
-    texts: _Texts = json.loads(_read_texts())
+    texts: _Texts = orjson.loads(_read_texts())
     return texts
 
 
@@ -290,6 +293,7 @@ def _summary(template: _Template) -> TemplateSummary:
 
 CONFIG_KEY = ".quilt/workflows/config.yml"
 MAX_CONFIG, MAX_SCHEMA = 20_000, 64_000
+NO_SCHEMA = f"It is not an object of JSON with at most {MAX_SCHEMA:,} bytes and {MAX_DEPTH} levels."
 MAX_WORKFLOWS, MAX_SCHEMAS = 50, 10
 
 
@@ -321,7 +325,7 @@ class SchemaRow(TypedDict):
     Attributes:
         id: its id in the configuration.
         url: where it is; null if the configuration does not say.
-        schema: the schema; null if it was not read.
+        schema: the schema; null if it was not read. Infinity and NaN, which JSON does not have, are texts.
         error: why it was not read; null if it was.
     """
 
@@ -434,9 +438,10 @@ def _read_schema(aws: "AWSClients", identifier: str, value: object) -> SchemaRow
             error = "It is not in S3."
         else:
             content = aws.read_object(parts.netloc, unquote(parts.path.removeprefix("/")), MAX_SCHEMA + 1)
-            found = json.loads(content) if len(content) <= MAX_SCHEMA else None
+            is_read = len(content) <= MAX_SCHEMA and not is_nested_too_deeply(content)
+            found = json.loads(content, parse_constant=str, parse_float=read_float) if is_read else None
             schema = found if isinstance(found, dict) else None
-            error = None if schema is not None else f"It is not an object of JSON with at most {MAX_SCHEMA:,} bytes."
+            error = None if schema is not None else NO_SCHEMA
     except ResourceFailure as failure:
         error = f"{failure.message} ({failure.details})"
     except (ValueError, RecursionError):

@@ -139,7 +139,8 @@ class Revision(RevisionRow):
 
     Attributes:
         workflow: the workflow that it passed; null if there is none.
-        user_meta: its metadata; null if there is none. Of more than 20,000 characters, only some of the keys.
+        user_meta: its metadata; null if there is none. Of more than 20,000 characters, only some of the keys. Infinity
+            and NaN, which JSON does not have, are texts.
         entries: the number of its files; null if the stack does not know.
         bytes: their size; null if the stack does not know.
     """

@@ -322,7 +322,9 @@ def recommend_buckets(snapshot: Snapshot) -> RecommendationsAnswer:
     return {
         "operation_type": "package_creation",
         "recommendations": {
-            "primary_recommendations": [_recommendation(bucket) for bucket in primary],
+            "primary_recommendations": [
+                {**_alternative(bucket), "score": _score(bucket), "region": bucket.region} for bucket in primary
+            ],
             "alternative_options": [_alternative(bucket) for bucket in others[:MOST_ALTERNATIVES]],
             "alternatives_not_listed": max(0, len(others) - MOST_ALTERNATIVES),
             "write_unknown": [
@@ -395,10 +397,6 @@ def _list_reasons(bucket: BucketAccess) -> list[str]:
 
 def _score(bucket: BucketAccess) -> int:
     return sum(FACTORS[factor] for factor in _list_reasons(bucket))
-
-
-def _recommendation(bucket: BucketAccess) -> Recommendation:
-    return {**_alternative(bucket), "score": _score(bucket), "region": bucket.region}
 
 
 def _alternative(bucket: BucketAccess) -> Alternative:

@@ -77,7 +77,8 @@ def parse_config(text: str) -> tuple[Config | None, str | None]:
         return CONFIG.validate_python(value), None
     except ValidationError as error:
         problems = "; ".join(
-            f"{_name_place(one['loc'])} {PROBLEMS.get(one['type'], 'has another form')}" for one in error.errors()[:3]
+            f"{'.'.join(map(str, one['loc'])) or 'the whole'} {PROBLEMS.get(one['type'], 'has another form')}"
+            for one in error.errors()[:3]
         )
         return None, f"The configuration does not have the documented form: {problems}."
 
@@ -108,10 +109,6 @@ def _find_problem(text: str) -> str | None:
         if depth > MAX_DEPTH:
             return f"The configuration is nested more than {MAX_DEPTH} levels deep, so it is not parsed."
     return None
-
-
-def _name_place(location: tuple[int | str, ...]) -> str:
-    return ".".join(map(str, location)) or "the whole"
 
 
 class _Table(Named):

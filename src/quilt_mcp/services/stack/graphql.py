@@ -38,6 +38,12 @@ def _read_number(value: object) -> object:
     return int(value) if isinstance(value, float) and math.isfinite(value) else value
 
 
+def read_float(text: str) -> float | str:
+    """Return a number of a foreign JSON text; one that is too large stays a text, as infinity and NaN do."""
+    number = float(text)
+    return number if math.isfinite(number) else text
+
+
 Time = Annotated[str, BeforeValidator(_read_time)]
 """A time of the stack, in the form of answers."""
 Size = Annotated[int, BeforeValidator(_read_number)]
@@ -86,7 +92,7 @@ def post_query(
         ResourceExecutionError: the stack returned no errors, and data in another form.
     """
     body = {"query": read_operations()[operation], "operationName": operation, "variables": variables}
-    payload = session.post(f"{registry_url}/graphql", json=body).json()
+    payload = session.post(f"{registry_url}/graphql", json=body).json(parse_constant=str, parse_float=read_float)
     if not isinstance(payload, dict) or not ("data" in payload or payload.get("errors")):
         raise Unavailable("The Quilt stack did not return a valid response.", details=f"GraphQL query {operation}")
     errors, data = payload.get("errors"), _find(payload.get("data"), at.split(".") if at else [])

@@ -155,7 +155,8 @@ def is_registry_of(registry_url: str, catalog_url: str) -> bool:
         return True
     if registry.ip or catalog.ip:
         return False
-    return _is_below(registry.host, catalog.host) or _have_own_parent(registry.host, catalog.host)
+    is_below = _is_own_domain(catalog.host) and registry.host.endswith(f".{catalog.host}")
+    return is_below or _have_own_parent(registry.host, catalog.host)
 
 
 def _normalize_host(host: str) -> str | None:
@@ -165,10 +166,6 @@ def _normalize_host(host: str) -> str | None:
     except ValueError:
         name = host.lower().removesuffix(".")
         return name if len(name) <= MAX_HOST and NAME.fullmatch(name) else None
-
-
-def _is_below(host: str, domain: str) -> bool:
-    return _is_own_domain(domain) and host.endswith(f".{domain}")
 
 
 def _have_own_parent(one: str, other: str) -> bool:
@@ -259,7 +256,9 @@ def read_stack() -> Stack:
     Raises:
         ResourceExecutionError: the file is damaged or not readable, or its addresses can contain secrets.
     """
-    config = _parse_file(quilt3.util.CONFIG_PATH, CONFIGURE, _read_config)
+    config = _parse_file(
+        quilt3.util.CONFIG_PATH, CONFIGURE, lambda: Config.model_validate(dict(quilt3.util.load_config()))
+    )
     for key, url in (("navigator_url", config.navigator_url), ("registryUrl", config.registryUrl)):
         if SECRET_PARTS.intersection(url or ""):
             raise ResourceExecutionError(
@@ -348,10 +347,6 @@ def _read_latest(path: Path, before: dict[str, object]) -> dict[str, object]:
         return _parse_file(path, "quilt3 login", lambda: _read_json(path))
     except ResourceExecutionError:
         return before
-
-
-def _read_config() -> Config:
-    return Config.model_validate(dict(quilt3.util.load_config()))
 
 
 def _read_tokens(registry_url: str | None) -> Tokens | None:
