@@ -235,8 +235,8 @@ class AuditMessages(Middleware):
             try:
                 with record.current():
                     result = await call_next(context)
-            except BaseException as error:
-                record.note_failure(*_describe_exception(error))
+            except Exception as error:  # `note_read` notes that a message was cancelled
+                record.note_failure("error", _name_exception(error))
                 raise
             if getattr(result, "is_error", False):
                 record.note_failure("error", _find_error_name(result) or "tool error")
@@ -285,16 +285,14 @@ async def _find_name(context: Context) -> str | None:
     return name if isinstance(name, str) and await find(name) is not None else "unknown"
 
 
-def _describe_exception(error: BaseException) -> tuple[str, str]:
-    """Return the outcome and the name of the error. The text of an exception can be a client's."""
+def _name_exception(error: Exception) -> str:
+    """Return the name of the error. The text of an exception can be a client's."""
     code = error.error.code if isinstance(error, MCPError) else None
-    if not isinstance(error, Exception):
-        return "cancelled", "cancelled"
     if isinstance(error, NotFoundError):
-        return "error", NotFound.error
+        return NotFound.error
     if isinstance(error, ValidationError) or code == INVALID_PARAMS:
-        return "error", INVALID_ARGUMENTS
-    return "error", type(error).__name__ if code is None else f"JSON-RPC {code}"
+        return INVALID_ARGUMENTS
+    return type(error).__name__ if code is None else f"JSON-RPC {code}"
 
 
 def _find_error_name(result: object) -> str | None:
