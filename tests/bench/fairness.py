@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from fastmcp import Client
 
-from quilt_mcp.commands.process import configure_logging
+from quilt_mcp.commands.logs import configure_logging
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.server import QuiltServer, create_server
 from quilt_mcp.services.stack.caller import RequestCallers

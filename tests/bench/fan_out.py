@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from quilt_mcp.app import App
-from quilt_mcp.commands.process import configure_logging
+from quilt_mcp.commands.logs import configure_logging
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.server import create_manager
 from quilt_mcp.services import lists as threads
@@ -155,10 +155,7 @@ async def _read(manager: ResourceManager, count: int) -> None:
 @contextmanager
 def _stack_of(count: int) -> Iterator[SlowAWS]:
     """A signed-in user of a stack with this number of buckets, and an AWS with a delay."""
-    company, environment = (
-        import_module("quilt_mcp.commands.demo.company"),
-        import_module("quilt_mcp.commands.demo.environment"),
-    )
+    company, world = import_module("quilt_mcp.commands.demo.company"), import_module("quilt_mcp.commands.demo.world")
     records, stacks = import_module("quilt_mcp.commands.demo.records"), import_module("quilt_mcp.commands.demo.stack")
     botocore, quilt3 = import_module("botocore"), import_module("quilt3")
     buckets = tuple(records.Bucket(f"bench-{number}", "", "2025-01-01") for number in range(count))
@@ -170,7 +167,7 @@ def _stack_of(count: int) -> Iterator[SlowAWS]:
     fake = replace(company.ACME, buckets=buckets, users=(replace(user, extra_roles=()),), roles=(role,))
     with (
         tempfile.TemporaryDirectory() as directory,
-        environment.isolate(Path(directory)),
+        world.isolate(Path(directory)),
         stacks.FakeStack(fake, lambda _: keys | {"Expiration": "2099-01-01T00:00:00Z"}) as stack,
     ):
         quilt3.util.configure_from_url(stack.url)

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastmcp import Client
 
-from quilt_mcp.commands.process import configure_logging
+from quilt_mcp.commands.logs import configure_logging
 from quilt_mcp.core.registry import UriIndex
 from quilt_mcp.core.surfaces import TOOL_NAME
 from tests.bench.estimates import estimate, paired_ratio

@@ -18,7 +18,7 @@ from quilt_mcp.commands.cli import COMMANDS, complete_demo, main
 from quilt_mcp.commands.demo import world as demo
 from quilt_mcp.commands.demo.command import PEOPLE
 from quilt_mcp.commands.install import executable
-from quilt_mcp.commands.options import World
+from quilt_mcp.commands.parser import World
 from quilt_mcp.server import create_server
 from tests.support.toys import toy
 

@@ -17,8 +17,7 @@ import httpx2
 import pytest
 
 from quilt_mcp.commands.install import executable
-from quilt_mcp.commands.logs import MAX_WAITING, WHOLE_WRITE, Format, StderrHandler
-from quilt_mcp.commands.process import configure_logging
+from quilt_mcp.commands.logs import MAX_WAITING, WHOLE_WRITE, Format, StderrHandler, configure_logging
 from tests.http.web import READ_QUICK, request, shop
 from tests.support.server_process import STARTED
 from tests.support.toys import toy, toy_manager

@@ -8,8 +8,7 @@ from typing import cast
 from pydantic_core import ValidationError
 
 from quilt_mcp.app.home import NoHomeError, find_data_directory
-from quilt_mcp.commands.entry import INTERRUPTED, discard_stdout, is_of_stdout
-from quilt_mcp.commands.misuse import Misuse
+from quilt_mcp.commands.entry import INTERRUPTED, Misuse, discard_stdout, is_of_stdout
 
 FAILED, MISUSED, PIPE_CLOSED = 1, 2, 141  # exit statuses; the last is 128 plus the signal
 DEFAULT_WORLD = "admin"

@@ -20,8 +20,8 @@ from quilt_mcp import __version__
 from quilt_mcp.app.build import advise_extra
 from quilt_mcp.app.secret_files import Variables, find_file, list_variables, name_variables
 from quilt_mcp.commands.get import Body, ServerClient, call_tool, run_session
-from quilt_mcp.commands.options import AsJSON, Demo
 from quilt_mcp.commands.output import show, show_json, waiting
+from quilt_mcp.commands.parser import AsJSON, Demo
 from quilt_mcp.settings import Settings
 
 State = Literal["ok", "failed", "skipped", "info"]

@@ -22,9 +22,8 @@ from starlette.applications import Starlette
 from quilt_mcp.app import App
 from quilt_mcp.app.build import find_commit
 from quilt_mcp.app.pools import Pools
+from quilt_mcp.commands.entry import Misuse, run_stoppable
 from quilt_mcp.commands.logs import flush_log, log_to_stderr
-from quilt_mcp.commands.misuse import Misuse
-from quilt_mcp.commands.process import run_stoppable
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.app import Check, Transport, create_application
 from quilt_mcp.http.audit import audit_requests, auditing, note_event, open_audit_log

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.progress import DownloadColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID
 from rich.text import Text
 
-from quilt_mcp.commands.output import complain, console_on, show
-from quilt_mcp.commands.tables import VISIBLE
+from quilt_mcp.commands.output import VISIBLE, complain, console_on, show
 
 if TYPE_CHECKING:
     from quilt_mcp.requirements.transfer.importing import Report

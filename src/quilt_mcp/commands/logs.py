@@ -12,7 +12,9 @@ import re
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from pathlib import PurePath
 from queue import Full
@@ -246,6 +248,26 @@ def log_to_stderr(level: str, form: Format = "console") -> StderrHandler:
         logger.propagate = True
         logger.setLevel(lowest)
     return out
+
+
+@contextmanager
+def configure_logging(level: str, form: Format = "console") -> Iterator[None]:
+    """Log to stderr from this level, then restore the log, for programs that call a command."""
+    loggers = [logging.getLogger(name) for name in ("root", "quilt_mcp", "fastmcp")]
+    before = [(logger, logger.level, logger.propagate, logger.handlers) for logger in loggers]
+    for logger in loggers:
+        logger.handlers = []
+    show_warning = warnings.showwarning
+    out = log_to_stderr(level, form)
+    try:
+        yield
+    finally:
+        if warnings.showwarning is not show_warning:  # else a program that logs them calls this
+            logging.captureWarnings(capture=False)
+        for logger, old_level, propagate, handlers in before:
+            logger.handlers, logger.propagate = handlers, propagate
+            logger.setLevel(old_level)
+        out.close()
 
 
 def flush_log() -> None:

@@ -7,8 +7,8 @@ from typing import Annotated, Literal, cast
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from quilt_mcp.commands.misuse import Misuse
-from quilt_mcp.commands.options import Demo
+from quilt_mcp.commands.entry import Misuse
+from quilt_mcp.commands.parser import Demo
 from quilt_mcp.commands.startup import FAILED, start_server
 from quilt_mcp.commands.stdio import serve_stdio
 from quilt_mcp.http.auth import check_audience

@@ -6,12 +6,15 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
+from importlib import import_module
 from types import FrameType
 
+from quilt_mcp.app.build import advise_extra
 from quilt_mcp.app.secret_files import find_exposed_files
-from quilt_mcp.commands.misuse import Misuse
-from quilt_mcp.commands.process import configure_logging, enter_world
+from quilt_mcp.commands.entry import Misuse
+from quilt_mcp.commands.logs import configure_logging
 from quilt_mcp.http.audit import open_audit_log
 from quilt_mcp.server import STARTUP_ERRORS, QuiltServer, create_server
 from quilt_mcp.settings import Settings
@@ -34,6 +37,24 @@ def open_server() -> QuiltServer:
     for problem in find_exposed_files(Settings, os.environ):
         logger.warning(problem)
     return server
+
+
+def enter_world(name: str | None) -> AbstractContextManager[object]:
+    """Return a context in which this process uses a demo world; None stands for the user's own login.
+
+    Raises:
+        Misuse: the demo world is not installed.
+    """
+    if name is None:
+        return nullcontext()
+    try:
+        module = import_module("quilt_mcp.commands.demo.world")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "moto":
+            raise
+        raise Misuse(f"The demo world is not installed: {advise_extra('demo')}.") from error
+    context: AbstractContextManager[object] = module.demo_world(name, now=datetime.now(UTC))
+    return context
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from typing_extensions import Buffer
 
 from quilt_mcp.app.message_text import find_invalid_text
 from quilt_mcp.app.request_guard import Context, Next
-from quilt_mcp.commands.process import run_stoppable
+from quilt_mcp.commands.entry import run_stoppable
 from quilt_mcp.commands.startup import FAILED, start_server
 from quilt_mcp.http.audit import KNOWN_METHODS, AuditLog, AuditRecord, auditing, open_audit_log
 from quilt_mcp.server import QuiltServer

@@ -25,9 +25,10 @@ Not here: bucket policies, organizations, and operators that are not in OPERATOR
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from moto.core.exceptions import AccessDeniedError, JsonRESTError
@@ -36,7 +37,36 @@ from moto.iam.access_control import IAMRequest, IAMRequestBase, S3IAMRequest
 from moto.s3.exceptions import S3ClientError
 from moto.sts.models import sts_backends
 
-from quilt_mcp.commands.demo.moto_gaps.behaviour import Behaving
+
+@dataclass
+class Behaviour:
+    """The behaviour of an account.
+
+    Attributes:
+        missing_key_status: the response to a request for a missing key by a sender who may list only a prefix, and to a
+            conditional put of a missing key by a sender who may not list. AWS documents neither.
+        admits: whether the account may call an operation of Athena now. It counts the call.
+        is_expired: whether an access key has expired. It counts the call with this key.
+        empty_page_tokens: whether the last page has an empty page token. Otherwise it has none.
+        closed_buckets: the names of buckets that refuse everybody.
+    """
+
+    missing_key_status: HTTPStatus = HTTPStatus.FORBIDDEN
+    admits: Callable[[str], bool] = lambda _: True
+    is_expired: Callable[[str], bool] = lambda _: False
+    empty_page_tokens: bool = False
+    closed_buckets: frozenset[str] = field(default_factory=frozenset)
+
+    def make_page_token(self, end: int, total: int) -> str | None:
+        """Return the token of the page that starts at `end`; None for no token."""
+        return str(end) if end < total else "" if self.empty_page_tokens else None
+
+
+class Behaving:
+    """A part of the fake that follows the behaviour of the account. `fill_gaps` replaces it for a time."""
+
+    behaviour: ClassVar[Behaviour] = Behaviour()
+
 
 Statement = Mapping[str, Any]
 
