@@ -38,7 +38,6 @@ class Check(TypedDict):
 
 
 def describe_installation() -> list[Check]:
-    """Return the versions, and whether the demo world is installed."""
     missing = f"not installed; {advise_extra('demo')}"
     return [
         _check("quilt-mcp", "info", __version__),
@@ -61,7 +60,6 @@ def check_directories(body: Body) -> Check:
 
 
 def check_catalog(catalog: Body) -> Check:
-    """Check that a catalog is configured."""
     name = "catalog"
     if not catalog["success"]:
         return _fail(name, catalog)
@@ -72,7 +70,6 @@ def check_catalog(catalog: Body) -> Check:
 
 
 def check_network(catalog: Body) -> Check:
-    """Check that the catalog responds."""
     name = "network"
     if not catalog["success"]:
         return _fail(name, catalog)
@@ -86,7 +83,6 @@ def check_network(catalog: Body) -> Check:
 
 
 def check_sign_in(status: Body, network: Check) -> Check:
-    """Check that the catalog accepts the sign-in."""
     name = "sign-in"
     if not status["success"]:
         return _fail(name, status)
@@ -130,7 +126,6 @@ def check_buckets(access: Body) -> Check:
 
 
 def check_athena(workgroups: Body, access: Body) -> Check:
-    """Check that Athena responds."""
     name = "Athena"
     if not access["success"]:
         return _check(name, "skipped", "needs an AWS identity")

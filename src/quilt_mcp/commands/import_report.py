@@ -72,7 +72,6 @@ def describe_report(file: Path, imported: Imported) -> dict[str, object]:
 
 
 def show_report(file: Path, imported: Imported, *, is_trial: bool) -> None:
-    """Print the result for people."""
     report, skipped, may_be_cut = imported
     _show_skipped(skipped)
     if report.rejected_count:
@@ -122,7 +121,6 @@ def _name_counts(changes: "Changes") -> list[tuple[str, Counter[str]]]:
 
 
 def list_counts(counts: Mapping[str, int]) -> str:
-    """Return the number of records of each kind, for people."""
     return ", ".join(f"{count} {_name_kind(kind, count)}" for kind, count in counts.items())
 
 
@@ -158,7 +156,6 @@ class _Parts:
         self._doing = ""
 
     def show(self, doing: str, done: int, total: int) -> None:
-        """Show how far a part is."""
         known = total or None  # the size of a pipe is 0
         if doing != self._doing or self._task is None:
             if self._task is not None:
@@ -216,7 +213,6 @@ class _Rows(ProgressColumn):
     """The number of rows."""
 
     def render(self, task: Task) -> Text:
-        """Return the text of a task."""
         return Text(f"{task.completed:,.0f} of {task.total or 0:,.0f} rows", style="progress.download")
 
 
@@ -226,7 +222,6 @@ class _Amount(ProgressColumn):
     _bytes, _records, _rows = DownloadColumn(), MofNCompleteColumn(), _Rows()
 
     def render(self, task: Task) -> Text:
-        """Return the text of a task."""
         if task.description == EXPORTING:
             return self._rows.render(task)
         return (self._bytes if task.description == READING else self._records).render(task)

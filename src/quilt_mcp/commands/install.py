@@ -128,7 +128,6 @@ def show_change(client: ClientName, path: Path, before: ConfigText, after: Confi
 
 
 def show_copy(copy: Path | None) -> None:
-    """Print where the copy of a file is."""
     if copy:
         show(f"The previous file: {copy}")
 

@@ -28,12 +28,10 @@ def show(*parts: RenderableType) -> None:
 
 
 def show_json(value: Mapping[str, object]) -> None:
-    """Print an object as JSON."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
 def complain(*lines: str) -> None:
-    """Print lines to stderr."""
     for line in lines:
         console_on(sys.stderr).print(line, soft_wrap=True)
 
@@ -215,7 +213,6 @@ Traced = Mapping[str, Any]
 
 
 def is_trace(data: Traced) -> bool:
-    """Return whether it is the answer of a trace."""
     return {"start", "links", "cycles"} <= data.keys()
 
 

@@ -66,8 +66,10 @@ def import_(
     form = _choose_format(format, file)
     with watch(file, is_quiet=as_json) as shown:
         work = _import_work()
-        order = work.Order(file, form, creator, update, delete_missing, dry_run)
-        result: Imported | None = run_or_complain(lambda: work.import_file(order, shown.progress, shown.announce))
+        mode = work.Mode(updates=update, deletes=delete_missing, is_trial=dry_run)
+        result: Imported | None = run_or_complain(
+            lambda: work.import_file(file, form, mode, shown.progress, shown.announce, creator=creator)
+        )
     if result is None:
         return 1
     if as_json:

@@ -229,12 +229,10 @@ QUERY_ACTIONS = (
 
 
 def make_statement(actions: Sequence[str], resources: Sequence[str], effect: str = "Allow") -> JSON:
-    """Return a statement of a policy."""
     return {"Effect": effect, "Action": list(actions), "Resource": list(resources)}
 
 
 def make_document(*statements: JSON) -> str:
-    """Return a policy, as JSON."""
     return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
 
 

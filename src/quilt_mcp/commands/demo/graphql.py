@@ -53,7 +53,6 @@ class Viewer:
 
     @property
     def role(self) -> Role | None:
-        """The role that the user has now."""
         return self.company.find_role(self.user.role) if self.user.role else None
 
     def list_buckets(self) -> list[Bucket]:
@@ -299,7 +298,6 @@ class _Remover(Visitor):
 
 
 def is_for_administrators(field: FieldDefinitionNode | None) -> bool:
-    """Return whether the schema marks the field."""
     return field is not None and any(mark.name.value == "admin" for mark in field.directives or ())
 
 
@@ -322,7 +320,6 @@ class Query(NamedTuple):
 
     @classmethod
     def parse(cls, body: bytes) -> "Query":
-        """Return the query in the body of a request."""
         try:
             value = json.loads(body)
         except ValueError:

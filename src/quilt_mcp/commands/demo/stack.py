@@ -117,12 +117,10 @@ class FakeStack:
 
     @property
     def url(self) -> str:
-        """The address of the catalog."""
         return self.addresses.catalog
 
     @property
     def registry_url(self) -> str:
-        """The address of the API."""
         return self.addresses.registry
 
     def sign_in(self, user: User) -> str:
@@ -132,7 +130,6 @@ class FakeStack:
         return token
 
     def create_api_key(self, user: User) -> str:
-        """Return an API key for the user."""
         key = f"qk_demo-{user.name}"
         self.grants[key] = Grant(user, user.is_admin, float("inf"))
         return key
@@ -198,7 +195,6 @@ class FakeStack:
         return self.issue_tokens(user)
 
     def describe_catalog(self) -> JSON:
-        """Return the content of config.json."""
         stack = self.company.stack_name
         return {
             "registryUrl": self.addresses.registry,

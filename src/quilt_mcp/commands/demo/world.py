@@ -56,7 +56,6 @@ def isolate(directory: Path) -> Iterator[None]:
 
 
 def _is_theirs(name: str) -> bool:
-    """Return whether a variable says how the user reaches AWS, Quilt or the network."""
     return name.startswith(("AWS_", "QUILT_API", "QUILT_CATALOG", "QUILT_REGISTRY")) or (
         name.lower().endswith("_proxy") or name in TRUST
     )
@@ -76,7 +75,6 @@ def route_to(port: int, certificate: Certificate, directory: Path) -> None:
 
 @contextmanager
 def _move_quilt3(directory: Path) -> Iterator[None]:
-    """Let quilt3 keep its files in a directory until the context ends."""
     with ExitStack() as stack:
         for owner, values in _list_constants(directory):
             for name, value in values.items():
@@ -169,12 +167,10 @@ class World:
 
     @property
     def url(self) -> str:
-        """The address of the catalog."""
         return self.stack.url
 
     @property
     def registry_url(self) -> str:
-        """The address of the stack's API."""
         return self.stack.registry_url
 
 

@@ -94,7 +94,6 @@ def _list_arns(region: str, account: str, action: str, parameters: Mapping[str, 
 
 
 def _find_refusal(sender: Sender, action: str, arns: Sequence[str]) -> str | None:
-    """Return the refusal by the first resource that the sender has no rights on; None if it has them on all."""
     refusals = (sender.explain_refusal(f"glue:{action}", arn) for arn in arns)
     return next((refusal for refusal in refusals if refusal), None)
 
@@ -124,7 +123,6 @@ class RecordedExecution(Execution):
         self.start_time = submitted
 
     def describe(self) -> JSON:
-        """Return the fields `Status` and `Statistics` of the query."""
         status: JSON = {"State": self.record.state, "SubmissionDateTime": self.start_time}
         if self.record.failure:
             status["StateChangeReason"] = self.record.failure

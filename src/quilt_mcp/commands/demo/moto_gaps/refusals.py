@@ -99,14 +99,12 @@ def _find_effects(policy: str, access: Access) -> set[str]:
 
 
 def ignore_conditions(policy: str) -> str:
-    """Return the policy without its conditions."""
     statements = [{key: one[key] for key in one if key != "Condition"} for one in parse_policy(policy)]
     return json.dumps({"Version": "2012-10-17", "Statement": statements})
 
 
 @lru_cache(maxsize=512)
 def parse_policy(document: str) -> tuple[Statement, ...]:
-    """Return the statements of a policy."""
     statements = json.loads(document)["Statement"]
     return tuple(statements) if isinstance(statements, list) else (statements,)
 
@@ -206,7 +204,6 @@ class Sender:
 
 
 def read_document(policy: object) -> str:
-    """Return the JSON document of a policy in one of moto's forms."""
     if isinstance(policy, str):
         return policy
     if isinstance(policy, dict):
@@ -219,14 +216,12 @@ class _StrictRequest(Behaving, IAMRequestBase):
     """Checks a request against the policies of its sender."""
 
     def check_signature(self) -> None:
-        """Raise a refusal if the signature is wrong or the access key has expired."""
         super().check_signature()
         key_id = self._headers["Authorization"].partition("Credential=")[2].partition("/")[0]
         if self.behaviour.is_expired(key_id):
             self._raise_expired()
 
     def check_action_permitted(self, resource: str) -> None:
-        """Raise a refusal if the policies of the sender do not allow the action."""
         if self._service == "sts":  # its actions depend on trust policies, which moto checks
             super().check_action_permitted(resource)
         elif Sender(self._access_key).decide(self._action, resource, self._read_context()) != "allowed":
