@@ -19,6 +19,14 @@ T = TypeVar("T")
 class Misuse(Exception):
     """A command cannot run with these arguments or settings. The message says what to change."""
 
+    status = 2
+
+
+class Unable(Misuse):
+    """A command cannot do its work here. The message says why."""
+
+    status = 1
+
 
 def open_closed_streams() -> None:
     """Discard the output to streams that the caller has closed. For Python they do not exist."""
@@ -81,7 +89,6 @@ def run_stoppable(call: Callable[[], T], *, check: Callable[[], None] = lambda: 
     return results[0]
 
 
-MISUSED = 2
 INTERRUPTED = 130  # 128 plus the signal
 
 
@@ -93,7 +100,7 @@ def main() -> int:
         if sys.flags.optimize > 1:
             sys.stderr.write("quilt-mcp: Python runs without docstrings, which describe the resources: unset -OO or ")
             sys.stderr.write("PYTHONOPTIMIZE=2.\n")
-            return MISUSED
+            return Misuse.status
         _ignore_early_reload(arguments)
         if arguments[:1] == ["serve"]:
             gc.disable()  # until the server is created: hardly anything that the imports create is garbage

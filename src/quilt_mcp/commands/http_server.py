@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 from quilt_mcp.app import App
 from quilt_mcp.app.build import find_commit
 from quilt_mcp.app.pools import Pools
-from quilt_mcp.commands.entry import Misuse, run_stoppable
+from quilt_mcp.commands.entry import run_stoppable
 from quilt_mcp.commands.logs import flush_log, log_to_stderr
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.app import Check, Transport, create_application
@@ -33,29 +33,15 @@ from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
 from quilt_mcp.http.server import (
     Connection,
     Shutdown,
-    TooFewDescriptors,
     WebServer,
     Workers,
     configure_uvicorn,
     exit_with_parent,
-    raise_descriptor_limit,
 )
 from quilt_mcp.server import DOMAINS, STARTUP_ERRORS, QuiltServer, create_server
 from quilt_mcp.settings import Settings, describe_setting
 
 logger = logging.getLogger(__name__)
-
-
-def check_descriptors(settings: Settings) -> None:
-    """Raise the limit of file descriptors of this process and its workers.
-
-    Raises:
-        Misuse: it stays too small for the connections. The message says what to change.
-    """
-    try:
-        raise_descriptor_limit(settings.max_connections)
-    except TooFewDescriptors as error:
-        raise Misuse(str(error)) from error
 
 
 def run_alone(mcp: QuiltServer, settings: Settings, transport: Transport, host: str, listener: socket.socket) -> int:

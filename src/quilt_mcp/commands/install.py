@@ -20,7 +20,6 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from quilt_mcp.app.build import advise_permanent_install
-from quilt_mcp.commands.cli import MISUSED
 from quilt_mcp.commands.client_config import (
     BLANK,
     CLIENTS,
@@ -158,7 +157,7 @@ def check_start(command: Sequence[str], variables: Mapping[str, str]) -> None:
             timeout=START_SECONDS,
             check=False,
         )
-        if done.returncode == MISUSED:
+        if done.returncode == Misuse.status:
             problem = done.stderr.decode(errors="replace").strip().rpartition("\n")[2].removeprefix("quilt-mcp: ")
             raise ConfigError(f"the server does not start with this entry: {problem}")
 

@@ -13,13 +13,11 @@ from types import FrameType
 
 from quilt_mcp.app.build import advise_extra
 from quilt_mcp.app.secret_files import find_exposed_files
-from quilt_mcp.commands.entry import Misuse
+from quilt_mcp.commands.entry import Misuse, Unable
 from quilt_mcp.commands.logs import configure_logging
 from quilt_mcp.http.audit import open_audit_log
 from quilt_mcp.server import STARTUP_ERRORS, QuiltServer, create_server
 from quilt_mcp.settings import Settings
-
-FAILED = 1
 
 logger = logging.getLogger(__name__)
 
@@ -58,11 +56,11 @@ def enter_world(name: str | None) -> AbstractContextManager[object]:
 
 
 @contextmanager
-def start_server(settings: Settings, demo: str | None) -> Iterator[QuiltServer | None]:
-    """Create the server of this process, in a demo world if one is named; None if it cannot write its audit log.
+def start_server(settings: Settings, demo: str | None) -> Iterator[QuiltServer]:
+    """Create the server of this process, in a demo world if one is named.
 
     Raises:
-        Misuse: the server cannot start. The message names the cause.
+        Misuse: the server cannot start, or cannot write its audit log. The message names the cause.
     """
     signal.signal(signal.SIGTERM, _exit_on_signal)
     with configure_logging(settings.log_level, settings.log_format), enter_world(demo):
@@ -73,10 +71,8 @@ def start_server(settings: Settings, demo: str | None) -> Iterator[QuiltServer |
         try:
             mcp.app.part(open_audit_log).check()
         except OSError as error:
-            sys.stderr.write(f"quilt-mcp: cannot write QUILT_MCP_AUDIT_LOG {settings.audit_log}: {error.strerror}.\n")
-            yield None
-        else:
-            yield mcp
+            raise Unable(f"cannot write QUILT_MCP_AUDIT_LOG {settings.audit_log}: {error.strerror}.") from error
+        yield mcp
 
 
 def _exit_on_signal(number: int, _: FrameType | None) -> None:
