@@ -170,7 +170,8 @@ def describe_settings(settings: Settings, environment: Mapping[str, str]) -> lis
         environment: the environment variables.
     """
     given = list_variables(environment)
-    return sorted((_describe(settings, name, given) for name in Settings.model_fields), key=_by_variable)
+    described = [_describe(settings, name, given) for name in Settings.model_fields]
+    return sorted(described, key=lambda setting: setting["variable"])
 
 
 def _describe(settings: Settings, name: str, variables: Variables) -> EffectiveSetting:
@@ -200,10 +201,6 @@ def _mask(value: object) -> str | None:
             return ", ".join(map(str, value))
         case _:
             return LOGIN.sub(f"{MASK}@", str(value)) if urlsplit(str(value)).netloc else str(value)
-
-
-def _by_variable(setting: EffectiveSetting) -> str:
-    return setting["variable"]
 
 
 STYLES = {"ok": "green", "failed": "bold red", "skipped": "dim", "info": "dim"}
@@ -277,9 +274,6 @@ def _list_settings(settings: list[EffectiveSetting]) -> Table:
     grid = Table.grid(padding=(0, 2))
     for one in settings:
         source = one["source"] if one["file"] is None else f"file {one['file']}"
-        grid.add_row(one["variable"], _shorten(one["value"]), Text(source, "dim"))
+        value = "-" if one["value"] is None else " ".join(one["value"].split())
+        grid.add_row(one["variable"], value, Text(source, "dim"))
     return grid
-
-
-def _shorten(value: str | None) -> str:
-    return "-" if value is None else " ".join(value.split())

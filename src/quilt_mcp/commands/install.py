@@ -97,10 +97,7 @@ def _add(client: ClientName, path: Path, entry: Entry, *, is_written: bool) -> N
     if text == file.text:
         show(f"{path} already has this server.")
         return
-    show_change(client, path, before, after)
-    copy = file.replace(text)
-    show(f"Added the server {SERVER_NAME} to {path}. Restart {client}.")
-    show_copy(copy)
+    _replace(client, file, before, text, f"Added the server {SERVER_NAME} to {path}.")
 
 
 def _remove(client: ClientName, path: Path) -> None:
@@ -111,24 +108,19 @@ def _remove(client: ClientName, path: Path) -> None:
         return
     file.check_writable()
     text = before.remove(file.read_copies())
-    show_change(client, path, before, ConfigText(text or "", CLIENTS[client], executable()))
-    copy = file.replace(text)
-    show(f"Removed the server {SERVER_NAME} from {path}. Restart {client}.")
-    show_copy(copy)
+    _replace(client, file, before, text, f"Removed the server {SERVER_NAME} from {path}.")
 
 
-def show_change(client: ClientName, path: Path, before: ConfigText, after: ConfigText) -> None:
-    """Print the change of the entry as a unified diff. The rest of the file can contain secrets of other servers."""
+def _replace(client: ClientName, file: "ClientFile", before: ConfigText, text: str | None, done: str) -> None:
+    """Print the change of the entry as a unified diff, and write the file. Its rest can contain other secrets."""
+    after, path = ConfigText(text or "", CLIENTS[client], executable()), str(file.path)
     old, new = (
         json.dumps(_nest(client, config), ensure_ascii=False, indent=2).splitlines() if config.entry else []
         for config in (before, after)
     )
-    show(*difflib.unified_diff(old, new, str(path), str(path), n=max(len(old), len(new)), lineterm=""))
-
-
-def show_copy(copy: Path | None) -> None:
-    if copy:
-        show(f"The previous file: {copy}")
+    show(*difflib.unified_diff(old, new, path, path, n=max(len(old), len(new)), lineterm=""))
+    copy = file.replace(text)
+    show(f"{done} Restart {client}.", *([f"The previous file: {copy}"] if copy else []))
 
 
 def _nest(client: ClientName, config: ConfigText) -> dict[str, object]:
@@ -196,6 +188,7 @@ class ClientFile:
     """
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._is_link = path.is_symlink()
         self._target = _follow_links(path)
         self._content = _read(self._target)

@@ -10,7 +10,6 @@ import linecache
 import logging
 import re
 import sys
-import time
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
@@ -130,25 +129,10 @@ _ENCODER = json.JSONEncoder(ensure_ascii=True, default=str)
 Format = Literal["console", "json"]
 
 
-class _Formatter(logging.Formatter):
-    """Formats the time of the records of one second once."""
-
-    decimal_mark = ","
-    _second = -1
-    _text = ""
-
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - the name there
-        second = int(record.created)
-        if second != self._second:
-            self._text = time.strftime(datefmt or self.default_time_format, time.localtime(second))
-            self._second = second
-        return f"{self._text}{self.decimal_mark}{int(record.msecs):03}"
-
-
-class JSONFormatter(_Formatter):
+class JSONFormatter(logging.Formatter):
     """One JSON object per line: time, level, logger, message, and the record's own `fields`."""
 
-    decimal_mark = "."
+    default_msec_format = "%s.%03d"
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -165,7 +149,7 @@ class JSONFormatter(_Formatter):
         return _ENCODER.encode(line)
 
 
-class ConsoleFormatter(_Formatter):
+class ConsoleFormatter(logging.Formatter):
     """One line for people, followed by the traceback if there is one."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name in the standard library
