@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from ctypes import c_bool
 from functools import partial
@@ -26,7 +26,7 @@ from quilt_mcp.commands.entry import run_stoppable
 from quilt_mcp.commands.logs import flush_log, log_to_stderr
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.app import Check, Transport, create_application
-from quilt_mcp.http.audit import audit_requests, auditing, note_event, open_audit_log
+from quilt_mcp.http.audit import AUDIT_LOG, audit_requests, auditing, note_event, open_audit_log
 from quilt_mcp.http.auth import SignIns
 from quilt_mcp.http.layers import Flag
 from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
@@ -155,7 +155,7 @@ def create_http_application(
     log.failed = partial(admission.note, "audit_failure")
 
     @contextmanager
-    def watch() -> Iterator[None]:
+    def watch() -> Iterator[Mapping[str, object]]:
         _prepare_process()
         with ExitStack() as watching:
             watching.callback(flush_log)  # uvicorn ends a worker by a signal afterwards
@@ -163,7 +163,7 @@ def create_http_application(
             if log.is_on:
                 watching.enter_context(admission.observe(note_event))
                 watching.enter_context(auditing(log, mcp, manager, transport))
-            yield
+            yield {AUDIT_LOG: log} if log.is_on else {}
 
     app = create_application(
         mcp,

@@ -7,10 +7,10 @@ Each process counts concurrent reads by itself.
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 from weakref import WeakKeyDictionary
 
 from fastmcp.server.dependencies import get_http_request
@@ -73,7 +73,7 @@ class Admission:
             yield
             return
         read.caller = short_hash(who)
-        if not _is_counted():
+        if COUNTED not in current_scope():
             await self.count(who)
         with self._reading.hold(who.key) as is_free:
             if is_free:
@@ -136,8 +136,9 @@ def short_hash(who: Identity) -> str:
     return hashlib.sha256(who.key.encode()).hexdigest()[:12]
 
 
-def _is_counted() -> bool:
+def current_scope() -> Mapping[str, Any]:
+    """Return the ASGI scope of the current request; nothing outside of HTTP."""
     try:
-        return COUNTED in get_http_request().scope
-    except RuntimeError:  # not over HTTP
-        return False
+        return get_http_request().scope
+    except RuntimeError:
+        return {}

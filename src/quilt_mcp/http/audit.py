@@ -10,8 +10,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -25,7 +25,6 @@ from pathlib import Path
 from anyio import to_thread
 from fastmcp import FastMCP
 from fastmcp.exceptions import NotFoundError
-from fastmcp.server.dependencies import get_http_request
 from fastmcp.server.middleware import Middleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.shared.exceptions import MCPError
@@ -47,6 +46,7 @@ from quilt_mcp.core.errors import INVALID_PARAMS, NotFound
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.surfaces import TOOL_NAME
 from quilt_mcp.core.tracing import DONE, Read, milliseconds_since
+from quilt_mcp.http.admission import current_scope
 from quilt_mcp.settings import Settings
 
 STDERR = "stderr"
@@ -244,10 +244,7 @@ class AuditMessages(Middleware):
 
     @contextmanager
     def _recording(self) -> Iterator[AuditRecord]:
-        try:
-            scope: Mapping[str, object] = get_http_request().scope
-        except RuntimeError:  # stdio
-            scope = {}
+        scope = current_scope()  # over stdio, there is none
         found = scope.get(RECORD)
         if isinstance(found, AuditRecord) and self.transport == "http":
             yield found
@@ -335,14 +332,6 @@ class AuditRequests:
 def audit_requests(app: Starlette, log: AuditLog, *, transport: str, has_sign_in: bool) -> None:
     """Audit all requests of an application that is complete: nothing can be added to it afterwards."""
     app.middleware_stack = AuditRequests(app.build_middleware_stack(), log, app.routes, transport, has_sign_in)
-    inner = app.router.lifespan_context
-
-    @asynccontextmanager
-    async def share(app: Starlette) -> AsyncIterator[Mapping[str, object]]:
-        async with inner(app) as state:
-            yield {**(state or {}), AUDIT_LOG: log}
-
-    app.router.lifespan_context = share
 
 
 def describe_message(scope: Scope, method: str, name: str | None) -> AbstractContextManager[None]:

@@ -36,7 +36,6 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -188,7 +187,7 @@ class LimitSignIns(Layer):
         if len(scope["query_string"]) > QUERY_BYTES:
             reason = f"The query is longer than {QUERY_BYTES} bytes."
             return JSONResponse({"error": "invalid_request", "error_description": reason}, HTTPStatus.BAD_REQUEST)
-        wait = await self._limiters[path].hit(f"{path} {find_network(Request(scope))}")
+        wait = await self._limiters[path].hit(f"{path} {find_network(scope)}")
         if not wait:
             return None
         reason = f"At most {SIGN_IN_RATES[path].replace('/', ' requests per ')} to {path} from one address."
@@ -382,7 +381,7 @@ class StreamLimit(Layer):
 def _find_caller(scope: Scope) -> str:
     if (token := get_access_token()) is not None:
         return find_counted(token).key
-    return scope["client"][0] if scope.get("client") else ""
+    return (scope.get("client") or ("",))[0]
 
 
 class _BodyTimeout(Exception):
