@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp.server.transport_security import RequestBodyLimitMiddleware
 from mcp_types import PARSE_ERROR
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -20,7 +21,7 @@ from starlette.routing import Route
 from quilt_mcp.app.message_text import MAX_DEPTH, find_invalid_text, is_nested_too_deeply
 from quilt_mcp.commands.demo.http_server import Answer
 from quilt_mcp.core.errors import Unavailable
-from quilt_mcp.http.layers import CheckMessage
+from quilt_mcp.http.layers import HandleMessage
 from quilt_mcp.services.stack.session import open_session
 from tests.support.silent_server import SilentServer
 
@@ -151,7 +152,7 @@ async def test_a_deep_message_gets_400(depth: int, status: int) -> None:
     async def answer(request: Request) -> Response:
         return Response(await request.body())
 
-    app = CheckMessage(Starlette(routes=[Route("/mcp", answer, methods=["POST"])]))
+    app = RequestBodyLimitMiddleware(HandleMessage(Starlette(routes=[Route("/mcp", answer, methods=["POST"])])), 10**6)
     body = b"[" * depth + b"]" * depth
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://server") as client:
         response = await client.post("/mcp", content=body)

@@ -16,8 +16,7 @@ from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.exceptions import ToolError
 from pydantic import SecretStr
 
-from quilt_mcp.commands.demo.company import NORTHWIND
-from quilt_mcp.commands.demo.people import ADMIN
+from quilt_mcp.commands.demo.company import ADMIN, NORTHWIND
 from quilt_mcp.commands.demo.samples import write_sample
 from quilt_mcp.commands.demo.stack import FakeStack
 from quilt_mcp.commands.demo.world import World

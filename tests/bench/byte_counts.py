@@ -9,7 +9,7 @@ from typing import Any
 
 from fastmcp import Client
 
-from quilt_mcp.commands.process import configure_logging
+from quilt_mcp.commands.logs import configure_logging
 from quilt_mcp.core.answers import to_json
 from quilt_mcp.core.surfaces import TOOL_NAME
 from quilt_mcp.server import create_server

@@ -10,7 +10,8 @@ from pathlib import Path
 from fastmcp import Client, FastMCP
 
 from quilt_mcp.app import App
-from quilt_mcp.commands.process import configure_logging, enter_world
+from quilt_mcp.commands.logs import configure_logging
+from quilt_mcp.commands.startup import enter_world
 from quilt_mcp.core.surfaces import TOOL_NAME
 from quilt_mcp.server import create_manager, create_server
 from quilt_mcp.settings import Settings

@@ -18,7 +18,7 @@ from quilt_mcp.commands.cli import COMMANDS, complete_demo, main
 from quilt_mcp.commands.demo import world as demo
 from quilt_mcp.commands.demo.command import PEOPLE
 from quilt_mcp.commands.install import executable
-from quilt_mcp.commands.options import World
+from quilt_mcp.commands.parser import World
 from quilt_mcp.server import create_server
 from tests.support.toys import toy
 
@@ -132,6 +132,7 @@ class ShopSettings(BaseSettings):
     log_level: str = "INFO"
 
 
+NO_FILE = "QUILT_MCP_STATIC_TOKENS is neither a valid value nor a readable file."
 INVALID_DOMAINS: dict[str, list[dict[str, Any]]] = {
     "The setting log_level needs no_such_library: install the extra `shopping`, or unset it.": [
         {"name": "shop", "settings": ShopSettings, "libraries": ("no_such_library",), "extra": "shopping"}
@@ -142,24 +143,18 @@ INVALID_DOMAINS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("command", "line"), [*zip(COMMANDS_WITH_SERVER, cycle(INVALID_DOMAINS))])
-def test_an_invalid_domain_gives_one_line(
+@pytest.mark.parametrize(("command", "line"), [*zip(COMMANDS_WITH_SERVER, cycle((*INVALID_DOMAINS, NO_FILE)))])
+def test_an_invalid_domain_or_sign_in_gives_one_line(
     line: str, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """tests/app/test_main.py has more of them."""
-    domains = [Domain(**{"resources": []} | one) for one in INVALID_DOMAINS[line]]
+    """tests/app/test_main.py has more of the domains."""
     monkeypatch.setenv("QUILT_MCP_LOG_LEVEL", "INFO")
-    monkeypatch.setattr("quilt_mcp.commands.startup.create_server", lambda: create_server(domains=domains))
+    if line == NO_FILE:
+        monkeypatch.setenv("QUILT_MCP_STATIC_TOKENS", "/none")
+    else:
+        domains = [Domain(**{"resources": []} | one) for one in INVALID_DOMAINS[line]]
+        monkeypatch.setattr("quilt_mcp.commands.startup.create_server", lambda: create_server(domains=domains))
     assert read_refusal(command, capsys) == line
-
-
-@pytest.mark.parametrize("command", COMMANDS_WITH_SERVER, ids=" ".join)
-def test_an_invalid_sign_in_gives_one_line(
-    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("QUILT_MCP_STATIC_TOKENS", "/none")
-    expected = "QUILT_MCP_STATIC_TOKENS is neither a valid value nor a readable file."
-    assert read_refusal(command, capsys) == expected
 
 
 def test_an_invalid_setting_of_fastmcp_gives_one_line() -> None:

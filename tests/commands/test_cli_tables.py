@@ -3,8 +3,7 @@
 from io import StringIO
 from typing import Any
 
-from quilt_mcp.commands.output import console_on
-from quilt_mcp.commands.tables import document
+from quilt_mcp.commands.output import console_on, document
 
 
 def drawn(data: dict[str, Any], width: int = 80) -> list[str]:

@@ -27,9 +27,3 @@ def test_both_clients_get_a_command_that_starts_the_server() -> None:
     assert (cursor, of_cursor) == ("https://cursor.com/install-mcp", {"name": "quilt"})
     assert (vs_code, of_vs_code) == ("https://vscode.dev/redirect/mcp/install", {"name": "quilt"})
     create_app().parse_args(ENTRY["args"])
-
-
-def test_the_links_are_one_line() -> None:
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    [line] = [line for line in lines if "Add to Cursor" in line]
-    assert "Add to VS Code" in line

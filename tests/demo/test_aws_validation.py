@@ -151,83 +151,43 @@ S3_ERROR = b"<Error><Code>NoSuchKey</Code><Message>m</Message></Error>"
 OBJECTS = b"<ListBucketResult><Contents><Key>k</Key>%s</Contents></ListBucketResult>"
 
 
-@pytest.mark.parametrize(
-    ("service", "operation", "response", "fault"),
-    [
-        ("glue", "GetDatabases", answer(200, {}), "GetDatabases.DatabaseList is missing"),
-        ("glue", "GetDatabases", answer(200, {"DatabaseList": [{}]}), "GetDatabases.DatabaseList[0].Name is missing"),
-        ("glue", "GetTable", answer(200, {"Tabel": {}}), "GetTable.Tabel is not in the model"),
-        (
-            "athena",
-            "ListWorkGroups",
-            answer(200, {"NextToken": None}),
-            "ListWorkGroups.NextToken is None, not a string",
-        ),
-        (
-            "athena",
-            "ListWorkGroups",
-            answer(200, {"WorkGroups": [{"Name": "a", "State": "ON"}]}),
-            "ListWorkGroups.WorkGroups[0].State is 'ON', not one of ENABLED, DISABLED",
-        ),
-        (
-            "athena",
-            "ListWorkGroups",
-            answer(200, {"WorkGroups": [{"Name": "a", "CreationTime": "2024-01-01"}]}),
-            "ListWorkGroups.WorkGroups[0].CreationTime is '2024-01-01', not a timestamp",
-        ),
-        (
-            "athena",
-            "ListWorkGroups",
-            answer(400, {"__type": "Oops", "message": "m"}),
-            "the code Oops is not documented",
-        ),
-        (
-            "glue",
-            "GetDatabases",
-            answer(200, {"__type": "ThrottlingException", "message": "m"}),
-            "GetDatabases.__type is not in the model",
-        ),
-        (
-            "glue",
-            "GetTables",
-            answer(500, {"__type": "ThrottlingException", "message": "m"}),
-            "ThrottlingException has the status 500",
-        ),
-        ("glue", "GetTables", answer(400, {"__type": "ThrottlingException"}), "ThrottlingException has no message"),
-        (
-            "athena",
-            "GetWorkGroup",
-            answer(400, {"__type": "EntityNotFoundException", "message": "m"}),
-            "not documented",
-        ),
-        ("s3", "ListObjectsV2", answer(200, OBJECTS % b"<Size>big</Size>"), "Size is 'big', not a long"),
-        ("s3", "ListObjectsV2", answer(200, OBJECTS % b"<Colour/>"), "Colour is not in the model"),
-        ("s3", "ListObjectsV2", answer(200, OBJECTS % b"<StorageClass>BIG</StorageClass>"), "is 'BIG', not one of"),
-        (
-            "s3",
-            "ListObjectsV2",
-            answer(200, OBJECTS % b"<LastModified>today</LastModified>"),
-            "LastModified is 'today', not a timestamp",
-        ),
-        (
-            "s3",
-            "HeadObject",
-            answer(200, b"", **{"x-amz-colour": "red"}),
-            "the header x-amz-colour is not in the model",
-        ),
-        ("s3", "HeadObject", answer(200, b"", **{"Last-Modified": "today"}), "is 'today', not a http date"),
-        ("s3", "HeadObject", answer(403, b"<Error/>"), "the response to a HEAD has a body"),
-        ("s3", "HeadBucket", answer(418, b""), "the status 418 is not documented"),
-        (
-            "s3",
-            "GetObject",
-            answer(400, b"<Error><Code>NoSuchKey</Code><Message>m</Message></Error>"),
-            "has the status 400",
-        ),
-        ("sts", "GetCallerIdentity", answer(200, b"<GetCallerIdentityResponse/>"), "there is no result"),
-    ],
-)
-def test_a_wrong_response_is_found(service: str, operation: str, response: dict[str, Any], fault: str) -> None:
+def coded(status: int, code: str, **more: str) -> dict[str, Any]:
+    return answer(status, {"__type": code} | more)
+
+
+def with_group(**fields: str) -> dict[str, Any]:
+    return answer(200, {"WorkGroups": [{"Name": "a"} | fields]})
+
+
+M, FAULTY = {"message": "m"}, "ThrottlingException"
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("glue:GetDatabases", answer(200, {}), "GetDatabases.DatabaseList is missing"),
+    ("glue:GetDatabases", answer(200, {"DatabaseList": [{}]}), "GetDatabases.DatabaseList[0].Name is missing"),
+    ("glue:GetTable", answer(200, {"Tabel": {}}), "GetTable.Tabel is not in the model"),
+    ("glue:GetDatabases", coded(200, FAULTY, **M), "GetDatabases.__type is not in the model"),
+    ("glue:GetTables", coded(500, FAULTY, **M), "ThrottlingException has the status 500"),
+    ("glue:GetTables", coded(400, FAULTY), "ThrottlingException has no message"),
+    ("athena:ListWorkGroups", answer(200, {"NextToken": None}), "ListWorkGroups.NextToken is None, not a string"),
+    ("athena:ListWorkGroups", with_group(State="ON"), "[0].State is 'ON', not one of ENABLED, DISABLED"),
+    ("athena:ListWorkGroups", with_group(CreationTime="2024-01-01"), "CreationTime is '2024-01-01', not a timestamp"),
+    ("athena:ListWorkGroups", coded(400, "Oops", **M), "the code Oops is not documented"),
+    ("athena:GetWorkGroup", coded(400, "EntityNotFoundException", **M), "not documented"),
+    ("s3:ListObjectsV2", answer(200, OBJECTS % b"<Size>big</Size>"), "Size is 'big', not a long"),
+    ("s3:ListObjectsV2", answer(200, OBJECTS % b"<Colour/>"), "Colour is not in the model"),
+    ("s3:ListObjectsV2", answer(200, OBJECTS % b"<StorageClass>BIG</StorageClass>"), "is 'BIG', not one of"),
+    ("s3:ListObjectsV2", answer(200, OBJECTS % b"<LastModified>today</LastModified>"), "is 'today', not a timestamp"),
+    ("s3:HeadObject", answer(200, b"", **{"x-amz-colour": "red"}), "the header x-amz-colour is not in the model"),
+    ("s3:HeadObject", answer(200, b"", **{"Last-Modified": "today"}), "is 'today', not a http date"),
+    ("s3:HeadObject", answer(403, b"<Error/>"), "the response to a HEAD has a body"),
+    ("s3:HeadBucket", answer(418, b""), "the status 418 is not documented"),
+    ("s3:GetObject", answer(400, S3_ERROR), "has the status 400"),
+    ("sts:GetCallerIdentity", answer(200, b"<GetCallerIdentityResponse/>"), "there is no result"),
+]
+
+
+@pytest.mark.parametrize(("name", "response", "fault"), WRONG)
+def test_a_wrong_response_is_found(name: str, response: dict[str, Any], fault: str) -> None:
+    service, operation = name.split(":")
     assert [found for found in find_faults(service, operation, response) if fault in found]
 
 

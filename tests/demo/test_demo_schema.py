@@ -26,8 +26,8 @@ from graphql import (
 )
 from pydantic import BaseModel
 
+from quilt_mcp.commands.demo.company import ADMIN, MEMBER, NEWCOMER
 from quilt_mcp.commands.demo.graphql import Age, Endpoint, load_schema
-from quilt_mcp.commands.demo.people import ADMIN, MEMBER, NEWCOMER
 from quilt_mcp.commands.demo.stack import Grant
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.services.stack import graphql as ours

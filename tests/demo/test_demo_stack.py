@@ -16,8 +16,8 @@ import quilt3.admin
 import quilt3.util
 import requests
 
+from quilt_mcp.commands.demo.company import ADMIN
 from quilt_mcp.commands.demo.http_server import FOREIGN
-from quilt_mcp.commands.demo.people import ADMIN
 from quilt_mcp.commands.demo.stack import FOREIGN_PAGE, Call, Grant
 from quilt_mcp.commands.demo.world import World
 from tests.support.worlds import enter_stopped

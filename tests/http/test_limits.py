@@ -1,6 +1,7 @@
 """Limits on what one client can cost: bodies, heads, time, connections and streams."""
 
 import asyncio
+import gc
 import json
 import os
 import resource
@@ -13,6 +14,7 @@ from contextvars import ContextVar
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import pytest
 from pydantic import SecretStr
@@ -125,6 +127,16 @@ async def test_the_status_of_unusual_heads(sent: bytes, status: int) -> None:
     async with shop() as (client, _), connected(client.base_url) as (reader, writer):
         writer.write(sent)
         assert (await reader.readline()).startswith(b"HTTP/1.1 %d " % status)
+
+
+async def test_a_body_that_is_not_http_after_the_answer_closes_the_connection(caplog: Captured) -> None:
+    settings = HTTPSettings(static_tokens=SecretStr(TOKENS))
+    async with shop(settings) as (client, _), connected(client.base_url) as (reader, writer):
+        writer.write(HEAD + CHUNKED)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 401 ")
+        writer.write(b"zz\r\n")
+        assert await is_closed(reader)
+    assert [one.getMessage() for one in caplog.records if one.exc_info] == []
 
 
 CALLER: ContextVar[str] = ContextVar("caller", default="nobody")
@@ -279,6 +291,19 @@ async def test_a_client_that_reads_slowly_is_disconnected_only_when_it_stops() -
     protocol.pause_writing()
     await until(transport.is_closing)
     assert transport.sizes == []
+
+
+async def test_no_timer_holds_a_connection_that_is_lost() -> None:
+    config = configure_uvicorn(PlainTextResponse(""), HTTPSettings(), seconds_to_finish=1)
+    protocol: Connection | None = Connection(config, ServerState(), {})
+    assert protocol
+    known = ref(protocol)
+    protocol.connection_made(SlowlyRead([1]))
+    protocol.pause_writing()
+    protocol.connection_lost(ConnectionResetError())
+    protocol = None
+    gc.collect()
+    assert known() is None
 
 
 async def test_a_client_that_leaves_in_any_phase_leaves_nothing(caplog: Captured) -> None:

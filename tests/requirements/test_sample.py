@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from quilt_mcp.commands.demo.people import ADMIN, MEMBER
+from quilt_mcp.commands.demo.company import ADMIN, MEMBER
 from quilt_mcp.commands.demo.samples import PREBUILT, write_sample
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import Database

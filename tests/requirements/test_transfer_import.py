@@ -23,7 +23,7 @@ from quilt_mcp.requirements.model import TABLES
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.transfer import importing
 from quilt_mcp.requirements.transfer.files import COLUMNS, Numbered, RecordReader, Refused
-from quilt_mcp.requirements.transfer.importing import import_records
+from quilt_mcp.requirements.transfer.importing import Mode, import_records
 from quilt_mcp.requirements.transfer.records import InvalidRecord, Rejection, Rejections, parse_record
 from quilt_mcp.requirements.transfer.spool import BATCH, open_spool
 from quilt_mcp.settings import Settings
@@ -347,8 +347,7 @@ def test_the_progress_starts_with_bytes(
     write(file, ADA, *epics)
     size = file.stat().st_size
     seen: list[tuple[str, int, int]] = []
-    order = requirements_work.Order(file, "jsonl")
-    report, _, _ = requirements_work.import_file(order, lambda *one: seen.append(one), print)
+    report, _, _ = requirements_work.import_file(file, "jsonl", Mode(), lambda *one: seen.append(one), print)
     assert report.imported == {"user": 1, "epic": 1200}
     assert seen[0] == ("Reading", 0, size)
     assert sorted({doing for doing, _, _ in seen}, key=[one[0] for one in seen].index) == [

@@ -13,8 +13,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from quilt_mcp.commands.demo.aws import Account
-from quilt_mcp.commands.demo.company import ACME
-from quilt_mcp.commands.demo.people import ADMIN, MEMBER, QUERY_RESULTS
+from quilt_mcp.commands.demo.company import ACME, ADMIN, MEMBER, QUERY_RESULTS
 from quilt_mcp.commands.demo.records import (
     ACCOUNT_ID,
     REGION,

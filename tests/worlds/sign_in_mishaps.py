@@ -9,9 +9,8 @@ import quilt3.session
 import quilt3.util
 
 from quilt_mcp.commands.demo.aws import Account
-from quilt_mcp.commands.demo.company import ACME, NORTHWIND
+from quilt_mcp.commands.demo.company import ACME, ADMIN, NORTHWIND
 from quilt_mcp.commands.demo.http_server import FOREIGN, NORTHWIND_REGISTRY, Answer
-from quilt_mcp.commands.demo.people import ADMIN
 from quilt_mcp.commands.demo.records import User
 from quilt_mcp.commands.demo.stack import FakeStack
 

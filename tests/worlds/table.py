@@ -6,9 +6,8 @@ A world is one row of WORLDS. Add a world here; the contract's tests then read e
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from quilt_mcp.commands.demo.company import NEW_ROLE_TYPE, SWITCHED
+from quilt_mcp.commands.demo.company import MEMBER, NEW_ROLE_TYPE, NEWCOMER, SWITCHED
 from quilt_mcp.commands.demo.graphql import Endpoint
-from quilt_mcp.commands.demo.people import MEMBER, NEWCOMER
 from quilt_mcp.commands.demo.world import PEOPLE, Mishap, Plan
 from tests.worlds import aws_worlds, mishaps, sign_in_mishaps, stack_mishaps
 

@@ -8,10 +8,9 @@ from typing import cast
 from pydantic_core import ValidationError
 
 from quilt_mcp.app.home import NoHomeError, find_data_directory
-from quilt_mcp.commands.entry import INTERRUPTED, discard_stdout, is_of_stdout
-from quilt_mcp.commands.misuse import Misuse
+from quilt_mcp.commands.entry import INTERRUPTED, Misuse, Unable, discard_stdout, is_of_stdout
 
-FAILED, MISUSED, PIPE_CLOSED = 1, 2, 141  # exit statuses; the last is 128 plus the signal
+PIPE_CLOSED = 141  # the exit status: 128 plus the signal
 DEFAULT_WORLD = "admin"
 
 COMMANDS = {
@@ -41,11 +40,11 @@ def main(tokens: Sequence[str] | None = None) -> int:
         status = _run(words)
         sys.stdout.flush()
     except (Misuse, NoHomeError) as error:
-        return _report_misuse(str(error))
+        return _report(str(error), getattr(error, "status", Misuse.status))
     except ValidationError as error:
         if error.title != "Settings":  # not a setting, so a bug
             raise
-        return _report_misuse(import_module("quilt_mcp.settings").describe_setting(error))
+        return _report(import_module("quilt_mcp.settings").describe_setting(error))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -56,7 +55,7 @@ def main(tokens: Sequence[str] | None = None) -> int:
             raise
         discard_stdout()
         sys.stderr.write(f"stdout: {error.strerror}.\n")
-        return FAILED
+        return Unable.status
     return status or 0
 
 
@@ -75,6 +74,6 @@ def complete_demo(tokens: Sequence[str]) -> Iterator[str]:
         yield word if word != "--demo" or has_world else f"--demo={DEFAULT_WORLD}"
 
 
-def _report_misuse(message: str) -> int:
+def _report(message: str, status: int = Misuse.status) -> int:
     sys.stderr.write(f"quilt-mcp: {' '.join(message.split())}\n")
-    return MISUSED
+    return status

@@ -18,7 +18,11 @@ from typing import Literal, NamedTuple, NotRequired, TypedDict, cast
 import platformdirs
 
 from quilt_mcp.app.home import ask_for_directory, find_home
-from quilt_mcp.commands.client_file import ConfigError
+
+
+class ConfigError(Exception):
+    """A file cannot be read or changed as the configuration of an MCP client."""
+
 
 ClientName = Literal["claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "zed", "gemini-cli"]
 

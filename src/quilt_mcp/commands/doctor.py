@@ -20,8 +20,8 @@ from quilt_mcp import __version__
 from quilt_mcp.app.build import advise_extra
 from quilt_mcp.app.secret_files import Variables, find_file, list_variables, name_variables
 from quilt_mcp.commands.get import Body, ServerClient, call_tool, run_session
-from quilt_mcp.commands.options import AsJSON, Demo
 from quilt_mcp.commands.output import show, show_json, waiting
+from quilt_mcp.commands.parser import AsJSON, Demo
 from quilt_mcp.settings import Settings
 
 State = Literal["ok", "failed", "skipped", "info"]
@@ -38,7 +38,6 @@ class Check(TypedDict):
 
 
 def describe_installation() -> list[Check]:
-    """Return the versions, and whether the demo world is installed."""
     missing = f"not installed; {advise_extra('demo')}"
     return [
         _check("quilt-mcp", "info", __version__),
@@ -61,7 +60,6 @@ def check_directories(body: Body) -> Check:
 
 
 def check_catalog(catalog: Body) -> Check:
-    """Check that a catalog is configured."""
     name = "catalog"
     if not catalog["success"]:
         return _fail(name, catalog)
@@ -72,7 +70,6 @@ def check_catalog(catalog: Body) -> Check:
 
 
 def check_network(catalog: Body) -> Check:
-    """Check that the catalog responds."""
     name = "network"
     if not catalog["success"]:
         return _fail(name, catalog)
@@ -86,7 +83,6 @@ def check_network(catalog: Body) -> Check:
 
 
 def check_sign_in(status: Body, network: Check) -> Check:
-    """Check that the catalog accepts the sign-in."""
     name = "sign-in"
     if not status["success"]:
         return _fail(name, status)
@@ -130,7 +126,6 @@ def check_buckets(access: Body) -> Check:
 
 
 def check_athena(workgroups: Body, access: Body) -> Check:
-    """Check that Athena responds."""
     name = "Athena"
     if not access["success"]:
         return _check(name, "skipped", "needs an AWS identity")
@@ -175,7 +170,8 @@ def describe_settings(settings: Settings, environment: Mapping[str, str]) -> lis
         environment: the environment variables.
     """
     given = list_variables(environment)
-    return sorted((_describe(settings, name, given) for name in Settings.model_fields), key=_by_variable)
+    described = [_describe(settings, name, given) for name in Settings.model_fields]
+    return sorted(described, key=lambda setting: setting["variable"])
 
 
 def _describe(settings: Settings, name: str, variables: Variables) -> EffectiveSetting:
@@ -205,10 +201,6 @@ def _mask(value: object) -> str | None:
             return ", ".join(map(str, value))
         case _:
             return LOGIN.sub(f"{MASK}@", str(value)) if urlsplit(str(value)).netloc else str(value)
-
-
-def _by_variable(setting: EffectiveSetting) -> str:
-    return setting["variable"]
 
 
 STYLES = {"ok": "green", "failed": "bold red", "skipped": "dim", "info": "dim"}
@@ -282,9 +274,6 @@ def _list_settings(settings: list[EffectiveSetting]) -> Table:
     grid = Table.grid(padding=(0, 2))
     for one in settings:
         source = one["source"] if one["file"] is None else f"file {one['file']}"
-        grid.add_row(one["variable"], _shorten(one["value"]), Text(source, "dim"))
+        value = "-" if one["value"] is None else " ".join(one["value"].split())
+        grid.add_row(one["variable"], value, Text(source, "dim"))
     return grid
-
-
-def _shorten(value: str | None) -> str:
-    return "-" if value is None else " ".join(value.split())

@@ -1,14 +1,31 @@
-"""The console script `quilt-mcp`, and the standard streams: closed ones, their encoding, and failures of stdout."""
+"""The console script `quilt-mcp`: the standard streams, work that a signal can end, and the error of misuse."""
 
 import gc
 import io
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import cast
+from threading import Thread
+from typing import TypeVar, cast
+
+POLL_SECONDS = 0.5
+
+T = TypeVar("T")
+
+
+class Misuse(Exception):
+    """A command cannot run with these arguments or settings. The message says what to change."""
+
+    status = 2
+
+
+class Unable(Misuse):
+    """A command cannot do its work here. The message says why."""
+
+    status = 1
 
 
 def open_closed_streams() -> None:
@@ -43,7 +60,35 @@ def discard_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-MISUSED = 2
+def run_stoppable(call: Callable[[], T], *, check: Callable[[], None] = lambda: None) -> T:
+    """Return the result of a call that a signal can end at any time.
+
+    The call runs in a daemon thread, and so do all threads that it starts. Otherwise a read from stdin, or from a
+    service that does not respond, would keep the process alive.
+
+    Args:
+        call: what runs in the thread.
+        check: called from time to time; it can end the wait by an exception.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
+            errors.append(error)
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(POLL_SECONDS)  # Windows handles Ctrl-C only between two waits
+        check()
+    for error in errors:
+        raise error
+    return results[0]
+
+
 INTERRUPTED = 130  # 128 plus the signal
 
 
@@ -55,7 +100,7 @@ def main() -> int:
         if sys.flags.optimize > 1:
             sys.stderr.write("quilt-mcp: Python runs without docstrings, which describe the resources: unset -OO or ")
             sys.stderr.write("PYTHONOPTIMIZE=2.\n")
-            return MISUSED
+            return Misuse.status
         _ignore_early_reload(arguments)
         if arguments[:1] == ["serve"]:
             gc.disable()  # until the server is created: hardly anything that the imports create is garbage

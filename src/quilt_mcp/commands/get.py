@@ -9,11 +9,11 @@ from fastmcp import Client
 from fastmcp.client.transports import FastMCPTransport
 from rich.table import Table
 
-from quilt_mcp.commands.options import AsJSON, Demo
-from quilt_mcp.commands.output import complain, show, show_json, waiting
-from quilt_mcp.commands.process import configure_logging, enter_world, run_stoppable
-from quilt_mcp.commands.startup import open_server
-from quilt_mcp.commands.tables import document, is_trace, table_of, trace_tree
+from quilt_mcp.commands.entry import run_stoppable
+from quilt_mcp.commands.logs import configure_logging
+from quilt_mcp.commands.output import complain, document, is_trace, show, show_json, table_of, trace_tree, waiting
+from quilt_mcp.commands.parser import AsJSON, Demo
+from quilt_mcp.commands.startup import enter_world, open_server
 from quilt_mcp.core.registry import path_variables
 from quilt_mcp.core.surfaces import TOOL_NAME
 

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from ctypes import c_bool
 from functools import partial
@@ -22,41 +22,26 @@ from starlette.applications import Starlette
 from quilt_mcp.app import App
 from quilt_mcp.app.build import find_commit
 from quilt_mcp.app.pools import Pools
+from quilt_mcp.commands.entry import run_stoppable
 from quilt_mcp.commands.logs import flush_log, log_to_stderr
-from quilt_mcp.commands.misuse import Misuse
-from quilt_mcp.commands.process import run_stoppable
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.app import Check, Transport, create_application
-from quilt_mcp.http.audit import audit_requests, auditing, note_event, open_audit_log
+from quilt_mcp.http.audit import AUDIT_LOG, audit_requests, auditing, note_event, open_audit_log
 from quilt_mcp.http.auth import SignIns
 from quilt_mcp.http.layers import Flag
 from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
 from quilt_mcp.http.server import (
     Connection,
     Shutdown,
-    TooFewDescriptors,
     WebServer,
     Workers,
     configure_uvicorn,
     exit_with_parent,
-    raise_descriptor_limit,
 )
 from quilt_mcp.server import DOMAINS, STARTUP_ERRORS, QuiltServer, create_server
 from quilt_mcp.settings import Settings, describe_setting
 
 logger = logging.getLogger(__name__)
-
-
-def check_descriptors(settings: Settings) -> None:
-    """Raise the limit of file descriptors of this process and its workers.
-
-    Raises:
-        Misuse: it stays too small for the connections. The message says what to change.
-    """
-    try:
-        raise_descriptor_limit(settings.max_connections)
-    except TooFewDescriptors as error:
-        raise Misuse(str(error)) from error
 
 
 def run_alone(mcp: QuiltServer, settings: Settings, transport: Transport, host: str, listener: socket.socket) -> int:
@@ -170,7 +155,7 @@ def create_http_application(
     log.failed = partial(admission.note, "audit_failure")
 
     @contextmanager
-    def watch() -> Iterator[None]:
+    def watch() -> Iterator[Mapping[str, object]]:
         _prepare_process()
         with ExitStack() as watching:
             watching.callback(flush_log)  # uvicorn ends a worker by a signal afterwards
@@ -178,7 +163,7 @@ def create_http_application(
             if log.is_on:
                 watching.enter_context(admission.observe(note_event))
                 watching.enter_context(auditing(log, mcp, manager, transport))
-            yield
+            yield {AUDIT_LOG: log} if log.is_on else {}
 
     app = create_application(
         mcp,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.progress import DownloadColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID
 from rich.text import Text
 
-from quilt_mcp.commands.output import complain, console_on, show
-from quilt_mcp.commands.tables import VISIBLE
+from quilt_mcp.commands.output import VISIBLE, complain, console_on, show
 
 if TYPE_CHECKING:
     from quilt_mcp.requirements.transfer.importing import Report
@@ -73,7 +72,6 @@ def describe_report(file: Path, imported: Imported) -> dict[str, object]:
 
 
 def show_report(file: Path, imported: Imported, *, is_trial: bool) -> None:
-    """Print the result for people."""
     report, skipped, may_be_cut = imported
     _show_skipped(skipped)
     if report.rejected_count:
@@ -123,7 +121,6 @@ def _name_counts(changes: "Changes") -> list[tuple[str, Counter[str]]]:
 
 
 def list_counts(counts: Mapping[str, int]) -> str:
-    """Return the number of records of each kind, for people."""
     return ", ".join(f"{count} {_name_kind(kind, count)}" for kind, count in counts.items())
 
 
@@ -159,7 +156,6 @@ class _Parts:
         self._doing = ""
 
     def show(self, doing: str, done: int, total: int) -> None:
-        """Show how far a part is."""
         known = total or None  # the size of a pipe is 0
         if doing != self._doing or self._task is None:
             if self._task is not None:
@@ -217,7 +213,6 @@ class _Rows(ProgressColumn):
     """The number of rows."""
 
     def render(self, task: Task) -> Text:
-        """Return the text of a task."""
         return Text(f"{task.completed:,.0f} of {task.total or 0:,.0f} rows", style="progress.download")
 
 
@@ -227,7 +222,6 @@ class _Amount(ProgressColumn):
     _bytes, _records, _rows = DownloadColumn(), MofNCompleteColumn(), _Rows()
 
     def render(self, task: Task) -> Text:
-        """Return the text of a task."""
         if task.description == EXPORTING:
             return self._rows.render(task)
         return (self._bytes if task.description == READING else self._records).render(task)

@@ -1,26 +1,38 @@
-"""`quilt-mcp install`: the entry for this server in the configuration file of an MCP client."""
+"""`quilt-mcp install`: read the configuration file of an MCP client, keep a copy, and replace it with a new entry."""
 
 import difflib
+import errno
+import glob
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from quilt_mcp.app.build import advise_permanent_install
-from quilt_mcp.commands.cli import MISUSED
-from quilt_mcp.commands.client_config import CLIENTS, COMMAND, SERVER_NAME, ClientName, ConfigText, Entry
-from quilt_mcp.commands.client_file import ClientFile, ConfigError
-from quilt_mcp.commands.misuse import Misuse
-from quilt_mcp.commands.options import Demo
+from quilt_mcp.commands.client_config import (
+    BLANK,
+    CLIENTS,
+    COMMAND,
+    SERVER_NAME,
+    ClientName,
+    ConfigError,
+    ConfigText,
+    Entry,
+)
+from quilt_mcp.commands.entry import Misuse
 from quilt_mcp.commands.output import complain, show, show_json
+from quilt_mcp.commands.parser import Demo
 
 START_SECONDS = 60
 SETTINGS = ("QUILT_", "FASTMCP_", "MCP_", "SYMBOLIC_")
@@ -85,10 +97,7 @@ def _add(client: ClientName, path: Path, entry: Entry, *, is_written: bool) -> N
     if text == file.text:
         show(f"{path} already has this server.")
         return
-    show_change(client, path, before, after)
-    copy = file.replace(text)
-    show(f"Added the server {SERVER_NAME} to {path}. Restart {client}.")
-    show_copy(copy)
+    _replace(client, file, before, text, f"Added the server {SERVER_NAME} to {path}.")
 
 
 def _remove(client: ClientName, path: Path) -> None:
@@ -99,25 +108,19 @@ def _remove(client: ClientName, path: Path) -> None:
         return
     file.check_writable()
     text = before.remove(file.read_copies())
-    show_change(client, path, before, ConfigText(text or "", CLIENTS[client], executable()))
-    copy = file.replace(text)
-    show(f"Removed the server {SERVER_NAME} from {path}. Restart {client}.")
-    show_copy(copy)
+    _replace(client, file, before, text, f"Removed the server {SERVER_NAME} from {path}.")
 
 
-def show_change(client: ClientName, path: Path, before: ConfigText, after: ConfigText) -> None:
-    """Print the change of the entry as a unified diff. The rest of the file can contain secrets of other servers."""
+def _replace(client: ClientName, file: "ClientFile", before: ConfigText, text: str | None, done: str) -> None:
+    """Print the change of the entry as a unified diff, and write the file. Its rest can contain other secrets."""
+    after, path = ConfigText(text or "", CLIENTS[client], executable()), str(file.path)
     old, new = (
         json.dumps(_nest(client, config), ensure_ascii=False, indent=2).splitlines() if config.entry else []
         for config in (before, after)
     )
-    show(*difflib.unified_diff(old, new, str(path), str(path), n=max(len(old), len(new)), lineterm=""))
-
-
-def show_copy(copy: Path | None) -> None:
-    """Print where the copy of a file is."""
-    if copy:
-        show(f"The previous file: {copy}")
+    show(*difflib.unified_diff(old, new, path, path, n=max(len(old), len(new)), lineterm=""))
+    copy = file.replace(text)
+    show(f"{done} Restart {client}.", *([f"The previous file: {copy}"] if copy else []))
 
 
 def _nest(client: ClientName, config: ConfigText) -> dict[str, object]:
@@ -146,7 +149,7 @@ def check_start(command: Sequence[str], variables: Mapping[str, str]) -> None:
             timeout=START_SECONDS,
             check=False,
         )
-        if done.returncode == MISUSED:
+        if done.returncode == Misuse.status:
             problem = done.stderr.decode(errors="replace").strip().rpartition("\n")[2].removeprefix("quilt-mcp: ")
             raise ConfigError(f"the server does not start with this entry: {problem}")
 
@@ -165,3 +168,124 @@ def _parse_variables(pairs: list[str]) -> dict[str, str]:
             raise Misuse(f"--env needs KEY=VALUE, not {pair!r}.")
         variables[key] = value
     return variables
+
+
+WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+
+
+class ClientFile:
+    """A configuration file, as it is now.
+
+    Args:
+        path: where the client reads it. A symbolic link to the file stays one.
+
+    Attributes:
+        text: its content, with its byte order mark; empty if there is no file.
+
+    Raises:
+        ConfigError: the path leads to no file, or to one that is not UTF-8.
+        OSError: the file cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._is_link = path.is_symlink()
+        self._target = _follow_links(path)
+        self._content = _read(self._target)
+        try:
+            self.text = (self._content or b"").decode()
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"it is not UTF-8 (at byte {error.start}): save it as UTF-8") from error
+
+    def check_writable(self) -> None:
+        """Check that the file is not write-protected: renaming another file to its name needs no right to write it.
+
+        Raises:
+            ConfigError: the file is write-protected.
+        """
+        if self._content is not None and not (
+            self._target.stat().st_mode & WRITABLE and os.access(self._target, os.W_OK)
+        ):
+            raise ConfigError("it is read-only: make it writable, then run this command again")
+
+    def read_copies(self) -> Iterator[str]:
+        """Yield the texts of the copies that `replace` made, and of other files with such names."""
+        pattern = f"{glob.escape(self._target.name)}.bak*"
+        for path in sorted(filter(Path.is_file, self._target.parent.glob(pattern))):
+            with suppress(OSError, UnicodeDecodeError):  # not a copy
+                yield path.read_bytes().decode()
+
+    def replace(self, text: str | None) -> Path | None:
+        """Write the file, or delete it if the text is None. A symbolic link keeps its target, with an empty object.
+
+        Returns:
+            A copy of the previous file; None if there was none.
+
+        Raises:
+            ConfigError: the file has changed since it was read.
+            OSError: the file cannot be written.
+        """
+        if _read(self._target) != self._content:
+            raise ConfigError("another program changed it at the same time: run this command again")
+        copy = self._copy()
+        if text is None and not self._is_link:
+            self._target.unlink()
+        else:
+            _write(self._target, (BLANK if text is None else text).encode())
+        return copy
+
+    def _copy(self) -> Path | None:
+        """Copy the file to a new name, unless there is such a copy. The first copy is the user's own file."""
+        if self._content is None:
+            return None
+        names = (f"{self._target.name}.bak{f'-{number}' if number > 1 else ''}" for number in count(1))
+        for copy in map(self._target.with_name, names):
+            if not os.path.lexists(copy):
+                shutil.copy(self._target, copy)
+                return copy
+            if copy.is_file() and copy.read_bytes() == self._content:
+                return copy
+        raise AssertionError("the names have no end")
+
+
+def _follow_links(path: Path) -> Path:
+    try:
+        return Path(os.path.realpath(path, strict=True))
+    except FileNotFoundError:
+        for place in (path, *path.parents):
+            if place.is_symlink() and not place.exists():
+                where = "it" if place == path else str(place)
+                raise ConfigError(
+                    f"{where} is a symbolic link to {place.readlink()}, which does not exist: "
+                    "create that file or directory, or remove the link"
+                ) from None
+        return path
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise ConfigError("it is a symbolic link that leads to itself: remove the link") from error
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        raise ConfigError("it is not a file")
+    return path.read_bytes()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a temporary file and rename it, so that clients never read an incomplete file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        if path.exists():
+            shutil.copymode(path, temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

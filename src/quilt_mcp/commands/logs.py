@@ -10,9 +10,10 @@ import linecache
 import logging
 import re
 import sys
-import time
 import traceback
+import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from pathlib import PurePath
 from queue import Full
@@ -128,25 +129,10 @@ _ENCODER = json.JSONEncoder(ensure_ascii=True, default=str)
 Format = Literal["console", "json"]
 
 
-class _Formatter(logging.Formatter):
-    """Formats the time of the records of one second once."""
-
-    decimal_mark = ","
-    _second = -1
-    _text = ""
-
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 - the name there
-        second = int(record.created)
-        if second != self._second:
-            self._text = time.strftime(datefmt or self.default_time_format, time.localtime(second))
-            self._second = second
-        return f"{self._text}{self.decimal_mark}{int(record.msecs):03}"
-
-
-class JSONFormatter(_Formatter):
+class JSONFormatter(logging.Formatter):
     """One JSON object per line: time, level, logger, message, and the record's own `fields`."""
 
-    decimal_mark = "."
+    default_msec_format = "%s.%03d"
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -163,7 +149,7 @@ class JSONFormatter(_Formatter):
         return _ENCODER.encode(line)
 
 
-class ConsoleFormatter(_Formatter):
+class ConsoleFormatter(logging.Formatter):
     """One line for people, followed by the traceback if there is one."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name in the standard library
@@ -246,6 +232,26 @@ def log_to_stderr(level: str, form: Format = "console") -> StderrHandler:
         logger.propagate = True
         logger.setLevel(lowest)
     return out
+
+
+@contextmanager
+def configure_logging(level: str, form: Format = "console") -> Iterator[None]:
+    """Log to stderr from this level, then restore the log, for programs that call a command."""
+    loggers = [logging.getLogger(name) for name in ("root", "quilt_mcp", "fastmcp")]
+    before = [(logger, logger.level, logger.propagate, logger.handlers) for logger in loggers]
+    for logger in loggers:
+        logger.handlers = []
+    show_warning = warnings.showwarning
+    out = log_to_stderr(level, form)
+    try:
+        yield
+    finally:
+        if warnings.showwarning is not show_warning:  # else a program that logs them calls this
+            logging.captureWarnings(capture=False)
+        for logger, old_level, propagate, handlers in before:
+            logger.handlers, logger.propagate = handlers, propagate
+            logger.setLevel(old_level)
+        out.close()
 
 
 def flush_log() -> None:

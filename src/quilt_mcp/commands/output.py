@@ -1,14 +1,21 @@
-"""The output of commands: tables for people or JSON for programs to stdout, and problems to stderr."""
+"""The output of commands: for people or as JSON to stdout, and problems to stderr.
+
+People get tables for JSON objects of any shape, and trees for what contains more of them. Data must not control the
+terminal.
+"""
 
 import json
 import sys
-from collections.abc import Mapping
-from typing import IO
+from collections.abc import Collection, Iterable, Mapping
+from typing import IO, Any, Literal, TypeGuard
 
-from rich.console import Console, RenderableType
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.status import Status
-
-from quilt_mcp.commands.tables import UNLIMITED
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
 
 
 def show(*parts: RenderableType) -> None:
@@ -21,12 +28,10 @@ def show(*parts: RenderableType) -> None:
 
 
 def show_json(value: Mapping[str, object]) -> None:
-    """Print an object as JSON."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
 def complain(*lines: str) -> None:
-    """Print lines to stderr."""
     for line in lines:
         console_on(sys.stderr).print(line, soft_wrap=True)
 
@@ -42,3 +47,208 @@ def console_on(stream: IO[str]) -> Console:
     if not console.is_terminal:
         console.width = UNLIMITED
     return console
+
+
+EMPTY: tuple[object, ...] = (None, "", [], {})
+# Data must not control the terminal: control characters become symbols, except for tab and newline.
+VISIBLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | dict.fromkeys(
+    range(127, 160), "\ufffd"
+)
+
+
+def cell(value: object) -> Text:
+    """Return a value as text. A list has one line per element."""
+    return Text(_format(value).translate(VISIBLE), overflow="fold")
+
+
+def _format(value: object) -> str:
+    if value in EMPTY:
+        return "-"
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case dict():
+            return ", ".join(f"{key}: {_format(one)}" for key, one in value.items())
+        case list():
+            return "\n".join(_format(one) for one in value)
+    return str(value)
+
+
+MAX_LABEL = 120
+"""Maximum length of a text in a label. `--json` prints all of it."""
+_NAMES = ("reference_id", "title", "name", "description")
+"""The fields of a label, in this order: a description only if there is no title or name."""
+
+
+def is_tree(value: object) -> TypeGuard[list[object]]:
+    """Return whether it is a list of objects that have reference IDs, and some of them contain lists of objects."""
+    rows = _objects(value)
+    return all("reference_id" in row for row in rows) and any(map(_branches, rows))
+
+
+def tree_of(rows: list[object]) -> Tree:
+    """Return a tree with a node for each object, and below it a branch for each of its lists of objects."""
+    root = Tree("", hide_root=True, guide_style="dim")
+    _grow(root, rows)
+    return root
+
+
+def _grow(parent: Tree, rows: object) -> None:
+    for row in _objects(rows):
+        node = parent.add(_label(row))
+        for key, below in _branches(row).items():
+            _grow(node.add(Text(_heading(key, below, row.get(f"{key}_count")), "bold")), below)
+
+
+def _objects(value: object) -> list[Mapping[str, object]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _branches(row: Mapping[str, object]) -> dict[str, list[Mapping[str, object]]]:
+    return {key: objects for key, value in row.items() if (objects := _objects(value))}
+
+
+def _heading(key: str, below: list[Mapping[str, object]], total: object) -> str:
+    return f"{key}: {len(below)} of {total}" if isinstance(total, int) and total > len(below) else key
+
+
+def _label(row: Mapping[str, object]) -> Text:
+    named = [str(row[key]) for key in _NAMES if row.get(key)][:2] or [f"{key}: {row[key]}" for key in row]
+    text = "  ".join(" ".join(one.split()) for one in named)
+    label = cell(text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…")
+    return label.append(f"  {row['status']}", "dim") if row.get("status") else label
+
+
+UNLIMITED = 10_000  # columns if the output is not a terminal: nothing is wrapped
+MAX_TABLE = 200  # columns; wider tables are hard to read even if they fit
+JSONObject = Mapping[str, object]
+
+INDENT = (0, 0, 0, 2)
+
+
+def document(data: JSONObject) -> RenderableType:
+    """Return an object's plain fields, followed by a section for each field that contains objects."""
+    plain = {key: value for key, value in data.items() if not _contains_objects(value)}
+    parts: list[RenderableType] = [_fields(plain)] if plain else []
+    for key, value in data.items():
+        if _contains_objects(value):
+            parts += ["", Text(key, "bold"), Padding(_section(value), INDENT)]
+    return Group(*parts)
+
+
+def table_of(*headings: str, numbers: Collection[str] = ()) -> Table:
+    """Return an empty table. The columns in `numbers` are right-aligned.
+
+    The first column, which identifies the rows, is not wrapped.
+    """
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for place, heading in enumerate(headings):
+        justify: Literal["left", "right"] = "right" if heading in numbers else "left"
+        table.add_column(Text(heading), overflow="fold", no_wrap=place == 0, justify=justify)
+    return table
+
+
+class Rows:
+    """Objects of one kind: a table with one row each, or one block each if the table would be too wide.
+
+    Args:
+        rows: the objects. The key "" is for the name of an object.
+    """
+
+    def __init__(self, rows: Iterable[JSONObject]) -> None:
+        self._rows = list(rows)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = self._table()
+        natural = console.measure(table, options=options.update(max_width=UNLIMITED)).maximum
+        if natural <= min(options.max_width, MAX_TABLE):
+            yield table
+        else:
+            yield from self._blocks()
+
+    def _blocks(self) -> Iterable[RenderableType]:
+        for place, row in enumerate(self._rows):
+            if place:
+                yield ""
+            fields = _fields({key: value for key, value in row.items() if key})
+            if "" in row:
+                yield cell(row[""])
+            yield Padding(fields, INDENT) if "" in row else fields
+
+    def _table(self) -> Table:
+        headings = list(dict.fromkeys(key for row in self._rows for key in row))
+        table = table_of(*headings)
+        for row in self._rows:
+            table.add_row(*(cell(row.get(heading)) for heading in headings))
+        return table
+
+
+def _contains_objects(value: object) -> TypeGuard[dict[str, object] | list[object]]:
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return bool(value) and (isinstance(value, dict) or any(isinstance(one, dict) for one in values))
+
+
+def _section(value: dict[str, object] | list[object]) -> RenderableType:
+    if is_tree(value):
+        return tree_of(value)
+    if isinstance(value, list):
+        return Rows(one if isinstance(one, dict) else {"": one} for one in value)
+    named = [{"": key} | one for key, one in value.items() if isinstance(one, dict)]
+    return Rows(named) if len(named) == len(value) else document(value)
+
+
+def _fields(fields: JSONObject) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for key, value in fields.items():
+        grid.add_row(Text(key), cell(value))
+    return grid
+
+
+_ARROWS = {"outgoing": "→", "incoming": "←"}
+
+
+Traced = Mapping[str, Any]
+
+
+def is_trace(data: Traced) -> bool:
+    return {"start", "links", "cycles"} <= data.keys()
+
+
+def trace_tree(data: Traced) -> RenderableType:
+    """Return the links of a page of a trace as a tree, followed by its cycles and its other fields."""
+    start = data["start"]
+    tree = Tree(_name(start), guide_style="dim")
+    nodes = {start["reference_id"]: tree}
+    for link in data["links"]:
+        source = link["from_reference_id"]
+        if source not in nodes:  # it is on an earlier page
+            nodes[source] = tree.add(cell(source))
+        node = nodes[source].add(_label_link(link))
+        if not link.get("is_repeated"):
+            nodes[link["entity"]["reference_id"]] = node
+    rest = {key: value for key, value in data.items() if key not in {"start", "links", "cycles"}}
+    return Group(tree, "", *map(_cycle, data["cycles"]), document(rest))
+
+
+def _label_link(link: Traced) -> Text:
+    kind = f"{link['relationship_type']} {_ARROWS[link['direction']]}" if "direction" in link else link["link"]
+    label = cell(kind)
+    label.stylize("dim")
+    return label.append(" ").append_text(_name(link["entity"], is_repeated=link.get("is_repeated", False)))
+
+
+def _name(entity: Traced, *, is_repeated: bool = False) -> Text:
+    label = cell(f"{entity['reference_id']} {' '.join(entity['title'].split())}")
+    if is_repeated:
+        label.append("  (see above)", "dim")
+    elif "continue_at" in entity:
+        label.append(f"  … {entity['continue_at']}", "dim")
+    return label
+
+
+def _cycle(cycle: Traced) -> Text:
+    steps = zip(cycle["relationship_types"], cycle["path"][1:], strict=True)
+    rest = "" if cycle["is_complete"] else f" … ({cycle['length']} relationships)"
+    return cell(f"cycle: {cycle['path'][0]}{''.join(f' {name} → {target}' for name, target in steps)}{rest}")

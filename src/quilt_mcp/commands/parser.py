@@ -1,13 +1,23 @@
-"""The parser of the command line. Each subcommand is a module that is imported when it is called."""
+"""The parser of the command line, and what several commands take. A command is imported when it is called."""
 
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Annotated, Literal
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, Parameter
 
 from quilt_mcp import __version__
 from quilt_mcp.commands.cli import COMMANDS
-from quilt_mcp.commands.misuse import Misuse
+from quilt_mcp.commands.entry import Misuse
+
+World = Literal["admin", "member", "signed_out", "empty"]
+"""The worlds of quilt_mcp.commands.demo.world, which is too expensive to import for their names."""
+
+Demo = Annotated[
+    World | None,
+    Parameter(name="--demo", help="Use a demo world instead of your Quilt login; without a value, admin."),
+]
+AsJSON = Annotated[bool, Parameter(name="--json", negative="", show_default=False, help="Print JSON.")]
 
 
 def create_app() -> App:

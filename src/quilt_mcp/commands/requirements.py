@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 from cyclopts import App, Parameter
 from rich.table import Table
 
+from quilt_mcp.commands.entry import Misuse
 from quilt_mcp.commands.import_report import Imported, describe_report, list_counts, show_report, watch, watch_export
-from quilt_mcp.commands.misuse import Misuse
-from quilt_mcp.commands.options import AsJSON
 from quilt_mcp.commands.output import show, show_json, waiting
-from quilt_mcp.commands.running import run_or_complain
+from quilt_mcp.commands.parser import AsJSON
 from quilt_mcp.requirements.failures import CHECK_STATUS
 
 if TYPE_CHECKING:
     from quilt_mcp.app.database.engines import Schema
     from quilt_mcp.commands.requirements_work import Status
+from collections.abc import Callable
+
+from quilt_mcp.commands.entry import is_of_stdout, run_stoppable
+from quilt_mcp.commands.logs import configure_logging
+from quilt_mcp.commands.output import complain
+from quilt_mcp.core.errors import ResourceFailure
 
 _DEFAULT = "Default: csv or reqif for files that end in .csv or .reqif, otherwise jsonl."
 _ARCHIVE = ".reqifz"
@@ -61,8 +66,10 @@ def import_(
     form = _choose_format(format, file)
     with watch(file, is_quiet=as_json) as shown:
         work = _import_work()
-        order = work.Order(file, form, creator, update, delete_missing, dry_run)
-        result: Imported | None = run_or_complain(lambda: work.import_file(order, shown.progress, shown.announce))
+        mode = work.Mode(updates=update, deletes=delete_missing, is_trial=dry_run)
+        result: Imported | None = run_or_complain(
+            lambda: work.import_file(file, form, mode, shown.progress, shown.announce, creator=creator)
+        )
     if result is None:
         return 1
     if as_json:
@@ -156,3 +163,24 @@ def _choose_format(given: Format, file: Path | None) -> Literal["jsonl", "csv", 
         return given
     suffix = file.suffix.lower() if file else ""
     return "csv" if suffix == ".csv" else "reqif" if suffix in {".reqif", _ARCHIVE} else "jsonl"
+
+
+def run_or_complain(call: Callable[[], T], *, left_out: str | None = None) -> T | None:
+    """Return the result of a call, or None after printing why it failed.
+
+    Args:
+        call: the work.
+        left_out: a suggested action that is not printed.
+    """
+    try:
+        with configure_logging("WARNING"):
+            return run_stoppable(call)
+    except ResourceFailure as failure:
+        details = [f"  {failure.details}"] if failure.details else []
+        actions = [f"  - {action}" for action in failure.suggested_actions if action != left_out]
+        complain(failure.message, *details, *actions)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) or is_of_stdout(error):  # which ends the command
+            raise
+        complain(f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}.")
+    return None

@@ -7,12 +7,11 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO, Literal, Protocol, TextIO, TypedDict
+from typing import Literal, TextIO, TypedDict
 
 from sqlalchemy import Connection, func, select
 
@@ -30,6 +29,8 @@ from quilt_mcp.requirements.transfer.importing import Mode, Progress, import_rec
 from quilt_mcp.requirements.transfer.records import Rejection, parse_change, parse_record
 from quilt_mcp.requirements.transfer.reqif_reader import ReqifReader
 from quilt_mcp.requirements.transfer.reqif_writer import ReqifWriter
+
+AnyFormat = Format | Literal["reqif"]
 
 _SHOWN_BYTES = 100_000
 _OPEN_END = (
@@ -57,54 +58,28 @@ class Status(TypedDict):
     """The number of rows by table, null for a table that the login may not read; empty if no table can be read."""
 
 
-@dataclass(frozen=True)
-class Order:
-    """What an import should do: the arguments of the command."""
-
-    path: Path
-    form: Format | Literal["reqif"]
-    creator: str | None = None
-    updates: bool = False
-    deletes: bool = False
-    is_trial: bool = False
-
-
-class Source(Protocol):
-    """A reader of a file."""
-
-    @property
-    def bytes_read(self) -> int:
-        """The number of bytes of the file that were read so far."""
-
-    @property
-    def may_be_cut(self) -> bool:
-        """Whether the file, which was read, ends where it could also have been cut off."""
-
-    def __iter__(self) -> Iterator[Numbered | Refused]:
-        """Read the records."""
-
-
-def import_file(order: Order, progress: Progress, announce: Callable[[Rejection], object]) -> Imported:
+def import_file(
+    path: Path,
+    form: AnyFormat,
+    mode: Mode,
+    progress: Progress,
+    announce: Callable[[Rejection], object],
+    *,
+    creator: str | None = None,
+) -> Imported:
     """Import a file into the database; see `import_records`. While it reads, the progress is in bytes."""
     skipped: Counter[str] = Counter()
-    with _open(is_trial=order.is_trial) as database, order.path.open("rb") as file:
-        source = _open_source(file, order, skipped)
-        mode = Mode(updates=order.updates, deletes=order.deletes, is_trial=order.is_trial)
-        records = _read(source, os.fstat(file.fileno()).st_size, progress, must_end=order.deletes)
-        report = import_records(
-            database, records, creator=order.creator, mode=mode, progress=progress, announce=announce
-        )
+    with _open(is_trial=mode.is_trial) as database, path.open("rb") as file:
+        parse = parse_change if mode.updates else parse_record
+        source = ReqifReader(file, skipped, parse=parse) if form == "reqif" else RecordReader(file, form, parse=parse)
+        records = _read(source, os.fstat(file.fileno()).st_size, progress, must_end=mode.deletes)
+        report = import_records(database, records, creator=creator, mode=mode, progress=progress, announce=announce)
     return Imported(report, skipped, source.may_be_cut)
 
 
-def _open_source(file: BinaryIO, order: Order, skipped: Counter[str]) -> Source:
-    parse = parse_change if order.updates else parse_record
-    if order.form == "reqif":
-        return ReqifReader(file, skipped, parse=parse)
-    return RecordReader(file, order.form, parse=parse)
-
-
-def _read(reader: Source, size: int, progress: Progress, *, must_end: bool) -> Iterator[Numbered | Refused]:
+def _read(
+    reader: RecordReader | ReqifReader, size: int, progress: Progress, *, must_end: bool
+) -> Iterator[Numbered | Refused]:
     progress(READING, 0, size)
     shown = 0
     for record in reader:
@@ -118,7 +93,7 @@ def _read(reader: Source, size: int, progress: Progress, *, must_end: bool) -> I
 
 def export_file(
     path: Path | None,
-    form: Format | Literal["reqif"],
+    form: AnyFormat,
     progress: Progress,
     part: Part = EVERYTHING,
     *,
@@ -215,7 +190,6 @@ def _open(*, is_trial: bool = False) -> Iterator[Database]:
 
 
 def _describe_address(database: Database) -> str:
-    """Return the file or the address, without user and password."""
     url = database.storage.engine.url
     if database.dialect == "sqlite":
         return str(url.database)

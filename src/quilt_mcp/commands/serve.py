@@ -7,12 +7,12 @@ from typing import Annotated, Literal, cast
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from quilt_mcp.commands.misuse import Misuse
-from quilt_mcp.commands.options import Demo
-from quilt_mcp.commands.startup import FAILED, start_server
+from quilt_mcp.commands.entry import Misuse, Unable
+from quilt_mcp.commands.parser import Demo
+from quilt_mcp.commands.startup import start_server
 from quilt_mcp.commands.stdio import serve_stdio
 from quilt_mcp.http.auth import check_audience
-from quilt_mcp.http.server import is_loopback, listen
+from quilt_mcp.http.server import TooFewDescriptors, is_loopback, listen, raise_descriptor_limit
 from quilt_mcp.settings import HTTPSettings, Settings
 
 ALLOW_ANYONE = "--allow-anyone-who-reaches-this-address"
@@ -52,18 +52,17 @@ def serve(
         return serve_stdio(demo)
     settings = Settings()
     with start_server(settings, demo) as mcp:
-        if mcp is None:
-            return FAILED
         try:
             _check_exposure(settings, host, allow_anyone=allow_anyone, allow_static_tokens=allow_static_tokens)
             check_audience(settings, transport)
+            raise_descriptor_limit(settings.max_connections)  # of this process and its workers
             listener = listen(host, port)
+        except TooFewDescriptors as error:
+            raise Misuse(str(error)) from error
         except OSError as error:
-            sys.stderr.write(f"quilt-mcp: cannot listen on {host} port {port}: {error.strerror}.\n")
-            return FAILED
+            raise Unable(f"cannot listen on {host} port {port}: {error.strerror}.") from error
         http_server = import_module("quilt_mcp.commands.http_server")  # imported here, so that stdio starts faster
         with listener:
-            http_server.check_descriptors(settings)
             if workers is not None:
                 return cast("int", http_server.run_workers(settings, host, listener, workers))
             return cast("int", http_server.run_alone(mcp, settings, transport, host, listener))

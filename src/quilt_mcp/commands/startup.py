@@ -6,17 +6,18 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
+from importlib import import_module
 from types import FrameType
 
+from quilt_mcp.app.build import advise_extra
 from quilt_mcp.app.secret_files import find_exposed_files
-from quilt_mcp.commands.misuse import Misuse
-from quilt_mcp.commands.process import configure_logging, enter_world
+from quilt_mcp.commands.entry import Misuse, Unable
+from quilt_mcp.commands.logs import configure_logging
 from quilt_mcp.http.audit import open_audit_log
 from quilt_mcp.server import STARTUP_ERRORS, QuiltServer, create_server
 from quilt_mcp.settings import Settings
-
-FAILED = 1
 
 logger = logging.getLogger(__name__)
 
@@ -36,12 +37,30 @@ def open_server() -> QuiltServer:
     return server
 
 
-@contextmanager
-def start_server(settings: Settings, demo: str | None) -> Iterator[QuiltServer | None]:
-    """Create the server of this process, in a demo world if one is named; None if it cannot write its audit log.
+def enter_world(name: str | None) -> AbstractContextManager[object]:
+    """Return a context in which this process uses a demo world; None stands for the user's own login.
 
     Raises:
-        Misuse: the server cannot start. The message names the cause.
+        Misuse: the demo world is not installed.
+    """
+    if name is None:
+        return nullcontext()
+    try:
+        module = import_module("quilt_mcp.commands.demo.world")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "moto":
+            raise
+        raise Misuse(f"The demo world is not installed: {advise_extra('demo')}.") from error
+    context: AbstractContextManager[object] = module.demo_world(name, now=datetime.now(UTC))
+    return context
+
+
+@contextmanager
+def start_server(settings: Settings, demo: str | None) -> Iterator[QuiltServer]:
+    """Create the server of this process, in a demo world if one is named.
+
+    Raises:
+        Misuse: the server cannot start, or cannot write its audit log. The message names the cause.
     """
     signal.signal(signal.SIGTERM, _exit_on_signal)
     with configure_logging(settings.log_level, settings.log_format), enter_world(demo):
@@ -52,10 +71,8 @@ def start_server(settings: Settings, demo: str | None) -> Iterator[QuiltServer |
         try:
             mcp.app.part(open_audit_log).check()
         except OSError as error:
-            sys.stderr.write(f"quilt-mcp: cannot write QUILT_MCP_AUDIT_LOG {settings.audit_log}: {error.strerror}.\n")
-            yield None
-        else:
-            yield mcp
+            raise Unable(f"cannot write QUILT_MCP_AUDIT_LOG {settings.audit_log}: {error.strerror}.") from error
+        yield mcp
 
 
 def _exit_on_signal(number: int, _: FrameType | None) -> None:

@@ -31,8 +31,8 @@ from typing_extensions import Buffer
 
 from quilt_mcp.app.message_text import find_invalid_text
 from quilt_mcp.app.request_guard import Context, Next
-from quilt_mcp.commands.process import run_stoppable
-from quilt_mcp.commands.startup import FAILED, start_server
+from quilt_mcp.commands.entry import run_stoppable
+from quilt_mcp.commands.startup import start_server
 from quilt_mcp.http.audit import KNOWN_METHODS, AuditLog, AuditRecord, auditing, open_audit_log
 from quilt_mcp.server import QuiltServer
 from quilt_mcp.settings import Settings
@@ -49,8 +49,6 @@ def serve_stdio(demo: str | None = None) -> int:
     settings = Settings()
     client = take_client()
     with start_server(settings, demo) as mcp:
-        if mcp is None:
-            return FAILED
         with audit_stdio(mcp) as requests:
             run_stdio(mcp, client, requests, seconds_to_finish=settings.deadline_seconds)
         return 0

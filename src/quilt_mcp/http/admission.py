@@ -7,10 +7,10 @@ Each process counts concurrent reads by itself.
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 from weakref import WeakKeyDictionary
 
 from fastmcp.server.dependencies import get_http_request
@@ -31,12 +31,32 @@ COUNTED = "quilt_mcp.counted"
 """The key in the ASGI scope of a request that has been counted."""
 
 
+class Places:
+    """Limits what each caller has at the same time. Only callers that have something are remembered."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._taken: Counter[str] = Counter()
+
+    @contextmanager
+    def hold(self, caller: str) -> Iterator[bool]:
+        """Hold a place until the context ends; False if all are taken. The limit 0 is none."""
+        is_free = not self.limit or self._taken[caller] < self.limit
+        self._taken[caller] += is_free
+        try:
+            yield is_free
+        finally:
+            self._taken[caller] -= is_free
+            if not self._taken[caller]:
+                del self._taken[caller]
+
+
 class Admission:
     """Limits the reads and requests of one app."""
 
     def __init__(self, settings: HTTPSettings) -> None:
         self._settings = settings
-        self._reading: Counter[str] = Counter()  # only identities with a read in progress
+        self._reading = Places(settings.concurrent_reads)
         self._limiters: WeakKeyDictionary[asyncio.AbstractEventLoop, RateLimiter] = WeakKeyDictionary()
         self._observers: list[Callable[[Event], None]] = []
 
@@ -53,10 +73,15 @@ class Admission:
             yield
             return
         read.caller = short_hash(who)
-        if not _is_counted():
+        if COUNTED not in current_scope():
             await self.count(who)
-        with self._hold_read(who):
-            yield
+        with self._reading.hold(who.key) as is_free:
+            if is_free:
+                yield
+                return
+        self.note("concurrency_limit")
+        details = f"at most {self._reading.limit} reads"
+        raise TooManyRequests("Too many concurrent reads.", retry_after_seconds=1, details=details)
 
     async def count(self, who: Identity) -> None:
         """Count a request of this identity.
@@ -102,20 +127,6 @@ class Admission:
             )
         return self._limiters[loop]
 
-    @contextmanager
-    def _hold_read(self, who: Identity) -> Iterator[None]:
-        limit = self._settings.concurrent_reads
-        if limit and self._reading[who.key] >= limit:
-            self.note("concurrency_limit")
-            raise TooManyRequests("Too many concurrent reads.", retry_after_seconds=1, details=f"at most {limit} reads")
-        self._reading[who.key] += 1
-        try:
-            yield
-        finally:
-            self._reading[who.key] -= 1
-            if not self._reading[who.key]:
-                del self._reading[who.key]
-
 
 def short_hash(who: Identity) -> str:
     """Return the hash that stands for an identity in the log.
@@ -125,8 +136,9 @@ def short_hash(who: Identity) -> str:
     return hashlib.sha256(who.key.encode()).hexdigest()[:12]
 
 
-def _is_counted() -> bool:
+def current_scope() -> Mapping[str, Any]:
+    """Return the ASGI scope of the current request; nothing outside of HTTP."""
     try:
-        return COUNTED in get_http_request().scope
-    except RuntimeError:  # not over HTTP
-        return False
+        return get_http_request().scope
+    except RuntimeError:
+        return {}

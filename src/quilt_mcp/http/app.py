@@ -152,6 +152,7 @@ def _is_from_here(request: Request) -> bool:
 
 
 Transport = Literal["http", "sse"]
+Shared = Mapping[str, object] | None
 
 
 def create_application(
@@ -162,7 +163,7 @@ def create_application(
     host: str,
     checks: Mapping[str, Check],
     metrics: Metrics | None = None,
-    watching: Callable[[], AbstractContextManager[None]] = nullcontext,
+    watching: Callable[[], AbstractContextManager[Shared]] = nullcontext,
     count: CountRequest | None = None,
     body_seconds: float = BODY_SECONDS,
     leaving: Flag | None = None,
@@ -171,9 +172,9 @@ def create_application(
     """Create the application that serves this server, which gets the routes for operators. It can run once.
 
     Streamable HTTP has no sessions and returns JSON, so any process can answer any request. `watching` is a context
-    around the lifetime of the application, in which the metrics count. `direct` answers reads without FastMCP's
-    pipeline. It is only for a server that has nothing but what `create_server` adds: it knows neither other components
-    nor other middleware.
+    around the lifetime of the application, in which the metrics count. What it yields is shared with the protocol.
+    `direct` answers reads without FastMCP's pipeline. It is only for a server that has nothing but what `create_server`
+    adds: it knows neither other components nor other middleware.
     """
     leaving, metrics = c_bool() if leaving is None else leaving, metrics or Metrics()
     add_routes(mcp, Readiness({**checks, **find_checks(mcp.auth)}, leaving=leaving), metrics, settings.metrics_token)
@@ -202,11 +203,11 @@ def create_application(
     return app
 
 
-def _watch(lifespan: Lifespan[Any], watching: Callable[[], AbstractContextManager[None]]) -> Lifespan[Any]:
+def _watch(lifespan: Lifespan[Any], watching: Callable[[], AbstractContextManager[Shared]]) -> Lifespan[Any]:
     @asynccontextmanager
     async def watched(app: Starlette) -> AsyncIterator[Any]:
-        with watching():
+        with watching() as shared:
             async with lifespan(app) as state:
-                yield state
+                yield {**(state or {}), **(shared or {})}
 
     return watched

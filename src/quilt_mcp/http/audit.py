@@ -10,8 +10,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -25,7 +25,6 @@ from pathlib import Path
 from anyio import to_thread
 from fastmcp import FastMCP
 from fastmcp.exceptions import NotFoundError
-from fastmcp.server.dependencies import get_http_request
 from fastmcp.server.middleware import Middleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.shared.exceptions import MCPError
@@ -47,6 +46,7 @@ from quilt_mcp.core.errors import INVALID_PARAMS, NotFound
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.surfaces import TOOL_NAME
 from quilt_mcp.core.tracing import DONE, Read, milliseconds_since
+from quilt_mcp.http.admission import current_scope
 from quilt_mcp.settings import Settings
 
 STDERR = "stderr"
@@ -235,8 +235,8 @@ class AuditMessages(Middleware):
             try:
                 with record.current():
                     result = await call_next(context)
-            except BaseException as error:
-                record.note_failure(*_describe_exception(error))
+            except Exception as error:  # `note_read` notes that a message was cancelled
+                record.note_failure("error", _name_exception(error))
                 raise
             if getattr(result, "is_error", False):
                 record.note_failure("error", _find_error_name(result) or "tool error")
@@ -244,10 +244,7 @@ class AuditMessages(Middleware):
 
     @contextmanager
     def _recording(self) -> Iterator[AuditRecord]:
-        try:
-            scope: Mapping[str, object] = get_http_request().scope
-        except RuntimeError:  # stdio
-            scope = {}
+        scope = current_scope()  # over stdio, there is none
         found = scope.get(RECORD)
         if isinstance(found, AuditRecord) and self.transport == "http":
             yield found
@@ -285,16 +282,14 @@ async def _find_name(context: Context) -> str | None:
     return name if isinstance(name, str) and await find(name) is not None else "unknown"
 
 
-def _describe_exception(error: BaseException) -> tuple[str, str]:
-    """Return the outcome and the name of the error. The text of an exception can be a client's."""
+def _name_exception(error: Exception) -> str:
+    """Return the name of the error. The text of an exception can be a client's."""
     code = error.error.code if isinstance(error, MCPError) else None
-    if not isinstance(error, Exception):
-        return "cancelled", "cancelled"
     if isinstance(error, NotFoundError):
-        return "error", NotFound.error
+        return NotFound.error
     if isinstance(error, ValidationError) or code == INVALID_PARAMS:
-        return "error", INVALID_ARGUMENTS
-    return "error", type(error).__name__ if code is None else f"JSON-RPC {code}"
+        return INVALID_ARGUMENTS
+    return type(error).__name__ if code is None else f"JSON-RPC {code}"
 
 
 def _find_error_name(result: object) -> str | None:
@@ -337,14 +332,6 @@ class AuditRequests:
 def audit_requests(app: Starlette, log: AuditLog, *, transport: str, has_sign_in: bool) -> None:
     """Audit all requests of an application that is complete: nothing can be added to it afterwards."""
     app.middleware_stack = AuditRequests(app.build_middleware_stack(), log, app.routes, transport, has_sign_in)
-    inner = app.router.lifespan_context
-
-    @asynccontextmanager
-    async def share(app: Starlette) -> AsyncIterator[Mapping[str, object]]:
-        async with inner(app) as state:
-            yield {**(state or {}), AUDIT_LOG: log}
-
-    app.router.lifespan_context = share
 
 
 def describe_message(scope: Scope, method: str, name: str | None) -> AbstractContextManager[None]:

@@ -36,7 +36,6 @@ PARAMETERS = {CALL: {"name", "arguments", "_meta"}, READ: {"uri", "_meta"}}
 """With others, a request wants more than an answer: to run as a task, or to continue another request."""
 FOR_FASTMCP = {"fastmcp", "traceparent"}
 LONGEST_ID = 128
-LARGEST_ID = 2**53
 JSON = b"application/json"
 ACCEPTED = {JSON, b"text/event-stream"}
 VERSION, METHOD, NAME = b"mcp-protocol-version", b"mcp-method", b"mcp-name"
@@ -176,9 +175,7 @@ def _is_valid(method: str, version: str, params: JSONObject) -> bool:
 
 
 def _is_plain_id(value: object) -> bool:
-    if type(value) is int:
-        return -LARGEST_ID < value < LARGEST_ID
-    return type(value) is str and len(value) <= LONGEST_ID
+    return type(value) is int or (type(value) is str and len(value) <= LONGEST_ID)
 
 
 def _make_result(request: _Request, response: GetResourceSuccess | GetResourceError) -> JSONObject:

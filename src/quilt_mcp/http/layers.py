@@ -12,15 +12,13 @@ RateLimit               429 for a caller that sends too many requests
 StreamLimit             429 for a caller that has too many streams (SSE)
 BodyTimeout             408 for a body that does not arrive
 RequestBodyLimit...     of the MCP library: 413 for a body that is too long; the whole body is one message from here on
-CheckMessage            400 for a message that is nested too deeply, or that is not Unicode
-RememberApps            a session id for a client that shows MCP Apps
-CancelOnDisconnect      ends the work for a client that has left
+HandleMessage           400 for a message that is nested too deeply or is not Unicode, a session id for a client that
+                        shows MCP Apps, and the end of the work for a client that has left
 Direct                  answers reads (direct.py); the rest is FastMCP's
 """
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -38,7 +36,6 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -50,7 +47,7 @@ from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.core.errors import NotSignedIn, TooManyRequests
 from quilt_mcp.core.introduction import APPS, APPS_SESSION
 from quilt_mcp.core.surfaces import ResourceRefused
-from quilt_mcp.http.admission import COUNTED
+from quilt_mcp.http.admission import COUNTED, Places
 from quilt_mcp.http.audit import audit_refusal
 from quilt_mcp.http.rate_limiter import BoundedMemory, RateLimiter, find_network
 from quilt_mcp.settings import HTTPSettings
@@ -135,10 +132,21 @@ def add_layers(
     app.user_middleware += [
         Middleware(BodyTimeout, seconds=body_seconds),
         Middleware(RequestBodyLimitMiddleware, max_body_size=settings.max_request_bytes),
-        Middleware(CheckMessage, answers_on_stream=is_sse),
-        *([] if is_sse else [Middleware(RememberApps)]),
-        Middleware(CancelOnDisconnect),
+        Middleware(HandleMessage, is_sse=is_sse),
     ]
+
+
+@dataclass(eq=False)
+class Layer:
+    """Responds to requests. The start and the end of the server are passed on."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (self.respond if scope["type"] == "http" else self.app)(scope, receive, send)
+
+    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raise NotImplementedError
 
 
 @dataclass(eq=False)
@@ -159,27 +167,27 @@ class RefuseConnection:
         audit_refusal(scope, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-class LimitSignIns:
+class LimitSignIns(Layer):
     """Returns 429 with `Retry-After` to addresses that begin too many sign-ins, and 400 if a query is too long.
 
     Each process counts by itself.
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+        super().__init__(app)
         memory = BoundedMemory()
         self._limiters = {path: RateLimiter(rate, memory=memory) for path, rate in SIGN_IN_RATES.items()}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope["path"].rstrip("/") if scope["type"] == "http" and scope["method"] != "OPTIONS" else ""
-        app = await self._find_refusal(path, scope) if path in SIGN_IN_RATES else None
-        await (app or self._app)(scope, receive, send)
+    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"].rstrip("/") if scope["method"] != "OPTIONS" else ""
+        refusal = await self._find_refusal(path, scope) if path in SIGN_IN_RATES else None
+        await (refusal or self.app)(scope, receive, send)
 
     async def _find_refusal(self, path: str, scope: Scope) -> JSONResponse | None:
         if len(scope["query_string"]) > QUERY_BYTES:
             reason = f"The query is longer than {QUERY_BYTES} bytes."
             return JSONResponse({"error": "invalid_request", "error_description": reason}, HTTPStatus.BAD_REQUEST)
-        wait = await self._limiters[path].hit(f"{path} {find_network(Request(scope))}")
+        wait = await self._limiters[path].hit(f"{path} {find_network(scope)}")
         if not wait:
             return None
         reason = f"At most {SIGN_IN_RATES[path].replace('/', ' requests per ')} to {path} from one address."
@@ -202,17 +210,14 @@ def note_sign_in_failure() -> None:
     _sign_in_failed.set(True)
 
 
-@dataclass(eq=False)
-class ReportSignInFailure:
+class ReportSignInFailure(Layer):
     """Returns 503 with `Retry-After` instead of 401 or a server error if the store of sign-ins or the issuer failed.
 
     FastMCP treats a store that fails like one that does not contain the token, and a token without a known key like an
     invalid one. After its 401, clients would discard a valid token and register again.
     """
 
-    app: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_replaced = False
 
         async def send_or_replace(message: Message) -> None:
@@ -225,9 +230,6 @@ class ReportSignInFailure:
             elif not is_replaced:
                 await send(message)
 
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
         _sign_in_failed.set(False)  # it could be that of an earlier request on the same connection
         try:
             await self.app(scope, receive, send_or_replace)
@@ -237,17 +239,16 @@ class ReportSignInFailure:
 
 
 @dataclass(eq=False)
-class FinishRequests:
+class FinishRequests(Layer):
     """Closes each connection after its request while the server shuts down, so that clients move to another server.
 
     A request of another version of HTTP, which h11 reads as HTTP/1.1, gets 505. One that is cancelled because it takes
-    too long gets 503. A request of a client that has left gets no answer.
+    too long gets 503.
     """
 
-    app: ASGIApp
     leaving: Flag
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_started = False
 
         async def send_closing(message: Message) -> None:
@@ -255,23 +256,18 @@ class FinishRequests:
             is_started = True
             await (_closing(send) if self.leaving.value else send)(message)
 
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
         if scope.get("http_version", "1.1") not in VERSIONS:
             await _unsupported(scope, receive, _closing(send))
             return
         try:
             await self.app(scope, receive, send_closing)
-        except ClientDisconnect:  # in the middle of the body: no client is left to receive an answer
-            return
         except asyncio.CancelledError:  # by uvicorn, at the end of its time
             if is_started:
                 raise
             await _unavailable(scope, receive, _closing(send))
 
 
-class RequireToken:
+class RequireToken(Layer):
     """Returns 401 to requests without a valid token, except for the public routes.
 
     FastMCP protects its MCP endpoint only. Unknown paths, wrong methods and redirects would get their usual answers.
@@ -281,16 +277,15 @@ class RequireToken:
     """
 
     def __init__(self, app: ASGIApp, *, public_routes: Sequence[BaseRoute], challenge: RequireAuthMiddleware) -> None:
+        super().__init__(app)
         self._public = BodyTimeout(RequestBodyLimitMiddleware(app, UNAUTHENTICATED_BODY_BYTES))
         self._public_routes = public_routes
         self._protected = RequireAuthMiddleware(
             app, challenge.required_scopes, challenge.resource_metadata_url, challenge.challenge_scopes
         )
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_public = scope["type"] != "http" or any(
-            route.matches(scope)[0] is Match.FULL for route in self._public_routes
-        )
+    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_public = any(route.matches(scope)[0] is Match.FULL for route in self._public_routes)
         await (self._public if is_public else self._protected)(scope, receive, send)
 
 
@@ -312,17 +307,16 @@ def _find_protection(route: BaseRoute) -> RequireAuthMiddleware | None:
 
 
 @dataclass(eq=False)
-class RateLimit:
+class RateLimit(Layer):
     """Returns 429 with `Retry-After` if a caller exceeds its rate limit. Must run after authentication.
 
     The body is a JSON-RPC error without an id. MCP clients treat it as the answer to their request.
     """
 
-    app: ASGIApp
     count: CountRequest
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and (token := get_access_token()) is not None:
+    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if (token := get_access_token()) is not None:
             try:
                 await self.count(find_counted(token))
                 scope[COUNTED] = True
@@ -359,43 +353,35 @@ def too_many_requests(refusal: TooManyRequests, scope: Scope) -> JSONResponse:
     )
 
 
-class StreamLimit:
+class StreamLimit(Layer):
     """Returns 429 if a caller has too many streams, so that one caller cannot take all connections.
 
     Callers without sign-in are counted by address. Must run after authentication.
     """
 
     def __init__(self, app: ASGIApp, *, path: str, max_connections: int) -> None:
-        self._app = app
+        super().__init__(app)
         self._path = path
-        self._limit = max(1, max_connections // STREAM_SHARE)
-        self._open: Counter[str] = Counter()  # only callers with a stream
+        self._open = Places(max(1, max_connections // STREAM_SHARE))
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] != self._path:
-            await self._app(scope, receive, send)
+    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] != self._path:
+            await self.app(scope, receive, send)
             return
-        caller = _find_caller(scope)
-        if self._open[caller] >= self._limit:
-            refusal = TooManyRequests(
-                "Too many streams.", retry_after_seconds=STREAM_SECONDS, details=f"at most {self._limit} streams"
-            )
-            await too_many_requests(refusal, scope)(scope, receive, send)
-            return
-        scope[IS_STREAM] = True
-        self._open[caller] += 1
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._open[caller] -= 1
-            if not self._open[caller]:
-                del self._open[caller]
+        with self._open.hold(_find_caller(scope)) as is_free:
+            if is_free:
+                scope[IS_STREAM] = True
+                await self.app(scope, receive, send)
+                return
+        details = f"at most {self._open.limit} streams"
+        refusal = TooManyRequests("Too many streams.", retry_after_seconds=STREAM_SECONDS, details=details)
+        await too_many_requests(refusal, scope)(scope, receive, send)
 
 
 def _find_caller(scope: Scope) -> str:
     if (token := get_access_token()) is not None:
         return find_counted(token).key
-    return scope["client"][0] if scope.get("client") else ""
+    return (scope.get("client") or ("",))[0]
 
 
 class _BodyTimeout(Exception):
@@ -403,13 +389,12 @@ class _BodyTimeout(Exception):
 
 
 @dataclass(eq=False)
-class BodyTimeout:
+class BodyTimeout(Layer):
     """Returns 408 if the whole body of a request has not arrived in time."""
 
-    app: ASGIApp
     seconds: float = BODY_SECONDS
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         until = asyncio.get_running_loop().time() + self.seconds
         is_complete = False
 
@@ -426,75 +411,65 @@ class BodyTimeout:
             return message
 
         try:
-            await self.app(scope, receive_in_time if scope["type"] == "http" else receive, send)
+            await self.app(scope, receive_in_time, send)
         except _BodyTimeout:
             refusal = PlainTextResponse("", HTTPStatus.REQUEST_TIMEOUT, headers={"Connection": "close"})
             await refusal(scope, receive, send)
 
 
 @dataclass(eq=False)
-class CheckMessage:
-    """Returns 400 and a JSON-RPC error if the message is nested too deeply, or its text is not valid Unicode.
+class HandleMessage(Layer):
+    """Refuses a message that cannot be read, remembers MCP Apps, and cancels the work for a client that leaves.
 
-    The error about text has the id of the request.
     The whole body must be one message, as `RequestBodyLimitMiddleware` passes it on.
 
-    Args:
-        answers_on_stream: whether clients receive answers on the stream of their session, as with SSE. Then the
-            request is replaced by one that the MCP library refuses with the same code.
+    With SSE, clients receive answers on the stream of their session: a request that is not Unicode is replaced by one
+    that the MCP library refuses with the same code.
     """
 
-    app: ASGIApp
-    answers_on_stream: bool = False
+    is_sse: bool = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST":
+    async def respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":  # the handlers of GET detect a disconnect
             await self.app(scope, receive, send)
             return
         first = await receive()
+        if first["type"] != "http.request" or first.get("more_body", False):  # the client has left
+            return
         body: bytes = first.get("body", b"")
         if is_nested_too_deeply(body):
             message = f"The message is nested too deeply. Send at most {MAX_DEPTH} levels."
             error = {"jsonrpc": "2.0", "id": None, "error": {"code": PARSE_ERROR, "message": message}}
-            await _respond(json.dumps(error).encode())(scope, receive, send)
+            await _refuse(json.dumps(error).encode())(scope, receive, send)
             return
-        invalid = find_invalid_text(body)
-        if invalid and not (self.answers_on_stream and invalid.is_request):
-            await _respond(invalid.to_error())(scope, receive, send)
-            return
-        if invalid:
-            refused = {"jsonrpc": "2.0", "id": invalid.request_id, "method": "resources/read", "params": {"uri": None}}
-            first = {"type": "http.request", "body": json.dumps(refused).encode(), "more_body": False}
-        await self.app(scope, repeat(first, receive), send)
+        if invalid := find_invalid_text(body):
+            if not (self.is_sse and invalid.is_request):
+                await _refuse(invalid.to_error())(scope, receive, send)
+                return
+            asked = {"jsonrpc": "2.0", "id": invalid.request_id, "method": "resources/read", "params": {"uri": None}}
+            first = {"type": "http.request", "body": json.dumps(asked).encode(), "more_body": False}
+        if not self.is_sse and _declares_apps(body):
+            send = _naming_session(send)
+        await self._work(_WatchedRequest(first, receive, send), scope)
+
+    async def _work(self, request: "_WatchedRequest", scope: Scope) -> None:
+        """Cancel the work when the client closes the connection, as the sessionless protocol requires."""
+        # Most reads are answered before that, and need no task of their own for the watch.
+        work = cast("asyncio.Task[object]", asyncio.current_task())
+        starting = asyncio.get_running_loop().call_later(WATCH_SECONDS, request.watch, work)
+        try:
+            await self.app(scope, request.receive, request.send)
+        except asyncio.CancelledError:
+            if not request.is_cancelled:  # by the server
+                raise
+            work.uncancel()
+        finally:
+            starting.cancel()
+            request.end()
 
 
-def _respond(error: bytes) -> Response:
+def _refuse(error: bytes) -> Response:
     return Response(error, HTTPStatus.BAD_REQUEST, headers={"Cache-Control": "no-store"}, media_type="application/json")
-
-
-@dataclass(eq=False)
-class RememberApps:
-    """Gives a session id to a client that declares MCP Apps when it connects. The client sends it with each request.
-
-    Before 2026-07-28, only `initialize` says what a client can, and any process answers the next request. The id says
-    it again; there is no session, and nothing to protect. Other clients get no id.
-    """
-
-    app: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST":
-            await self.app(scope, receive, send)
-            return
-        first = await receive()
-        is_declared = _declares_apps(first.get("body", b""))
-
-        async def send_with_id(message: Message) -> None:
-            if is_declared and message["type"] == "http.response.start" and message["status"] == HTTPStatus.OK:
-                MutableHeaders(scope=message)["Mcp-Session-Id"] = f"{APPS_SESSION}{uuid4().hex}"
-            await send(message)
-
-        await self.app(scope, repeat(first, receive), send_with_id)
 
 
 def _declares_apps(body: bytes) -> bool:
@@ -509,32 +484,19 @@ def _declares_apps(body: bytes) -> bool:
         return False
 
 
-@dataclass(eq=False)
-class CancelOnDisconnect:
-    """Cancels a request when its client closes the connection, as the sessionless protocol requires.
+def _naming_session(send: Send) -> Send:
+    """Give a session id to a client that shows MCP Apps. The client sends it with each request.
 
-    The whole body must be one message, as `RequestBodyLimitMiddleware` passes it on.
+    Before 2026-07-28, only `initialize` says what a client can, and any process answers the next request. The id says
+    it again; there is no session, and nothing to protect. Other clients get no id.
     """
 
-    app: ASGIApp
+    async def send_with_id(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] == HTTPStatus.OK:
+            MutableHeaders(scope=message)["Mcp-Session-Id"] = f"{APPS_SESSION}{uuid4().hex}"
+        await send(message)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST":  # the handlers of GET detect a disconnect
-            await self.app(scope, receive, send)
-            return
-        request = _WatchedRequest(await receive(), receive, send)
-        # Most reads are answered before that, and need no task of their own for the watch.
-        work = cast("asyncio.Task[object]", asyncio.current_task())
-        starting = asyncio.get_running_loop().call_later(WATCH_SECONDS, request.watch, work)
-        try:
-            await self.app(scope, request.receive, request.send)
-        except asyncio.CancelledError:
-            if not request.is_cancelled:  # by the server
-                raise
-            work.uncancel()
-        finally:
-            starting.cancel()
-            request.end()
+    return send_with_id
 
 
 class _WatchedRequest:

@@ -10,16 +10,15 @@ import hashlib
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_address, ip_network
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cachetools import TLRUCache
 from limits import RateLimitItem, parse_many
 from limits.aio.storage import MemoryStorage, RedisStorage
 from limits.aio.strategies import SlidingWindowCounterRateLimiter
 from limits.errors import StorageError
-from starlette.requests import Request
 
 if TYPE_CHECKING:
     from redis.asyncio import BlockingConnectionPool
@@ -153,9 +152,9 @@ def _shared_storage(pool: "BlockingConnectionPool") -> RedisStorage:
     )
 
 
-def find_network(request: Request) -> str:
-    """Return the address that a request comes from; for IPv6 its network."""
-    host = request.client.host if request.client else ""
+def find_network(scope: Mapping[str, Any]) -> str:
+    """Return the address that a request comes from; for IPv6 its network. Empty if there is none."""
+    host: str = (scope.get("client") or ("",))[0]
     try:
         address = ip_address(host)
     except ValueError:  # a trusted proxy can forward something that is not an address

@@ -225,7 +225,7 @@ class Connection(H11Protocol):
 
     def _end_head(self) -> None:
         """Close the connection: the head of a request, or the rest of a refused one, is not complete in time."""
-        if self.transport.is_closing() or self.is_answering:
+        if self.transport.is_closing():
             return
         if self.conn.our_state is h11.IDLE:
             status = HTTPStatus.REQUEST_TIMEOUT
@@ -378,12 +378,21 @@ class Shutdown:
     def begin(self) -> None:
         self._leaving.value = True
         self._end = time.monotonic() + self._pause + (self._web.config.timeout_graceful_shutdown or 0) + SPARE_SECONDS
-        Thread(target=self._stop_later, daemon=True, name="shutdown").start()
+        _call_after(self._pause, self._stop)
 
-    def _stop_later(self) -> None:
-        logger.info("shutting down: /ready returns 503; in %g s, new connections are refused", self._pause)
-        time.sleep(self._pause)
+    def _stop(self) -> None:
         self._web.should_exit = True
+
+
+def _call_after(pause: float, stop: Callable[[], object]) -> None:
+    """Stop to accept requests after a pause. In a thread: the main one handles a signal, and can hold any lock."""
+
+    def wait() -> None:
+        logger.info("shutting down: /ready returns 503; in %g s, new connections are refused", pause)
+        time.sleep(pause)
+        stop()
+
+    Thread(target=wait, daemon=True, name="shutdown").start()
 
 
 class Workers(Multiprocess):
@@ -477,13 +486,7 @@ class Workers(Multiprocess):
             self._status = 0 if number == signal.SIGTERM else 128 + number
         pause = self._pause if number == signal.SIGTERM and not self._leaving.value else 0
         self._leaving.value = True
-        # In a thread of its own: the interrupted main thread can hold the lock of the event.
-        Thread(target=self._exit_after, args=(pause,), daemon=True).start()
-
-    def _exit_after(self, pause: float) -> None:
-        logger.info("shutting down: /ready returns 503; in %g s, new connections are refused", pause)
-        time.sleep(pause)
-        self.should_exit.set()
+        _call_after(pause, self.should_exit.set)
 
 
 def exit_with_parent() -> None:

@@ -22,7 +22,6 @@ import httpx2
 from cachetools import TTLCache
 from fastmcp.server.auth import AccessToken, TokenVerifier
 from fastmcp.server.auth.providers.jwt import JWTVerifier
-from fastmcp.server.dependencies import get_http_request
 from fastmcp.utilities.auth import decode_jwt_header
 from fastmcp.utilities.token_cache import TokenCache
 from pydantic import BaseModel, ConfigDict, FiniteFloat, TypeAdapter, ValidationError
@@ -31,6 +30,7 @@ from typing_extensions import TypedDict
 from quilt_mcp.app.fair_queue import FairQueue, NoPlace, Share
 from quilt_mcp.app.message_text import is_nested_too_deeply
 from quilt_mcp.core.errors import Unavailable
+from quilt_mcp.http.admission import current_scope
 from quilt_mcp.http.layers import note_sign_in_failure
 from quilt_mcp.http.rate_limiter import find_network
 
@@ -253,7 +253,7 @@ class IntrospectionVerifier(TokenVerifier):
             return found
         if key not in self._questions:
             # In a task of its own: another request may wait for the answer when this one is cancelled.
-            asked = asyncio.create_task(self._ask(token, key, Share(_find_caller())), context=Context())
+            asked = asyncio.create_task(self._ask(token, key, Share(find_network(current_scope()))), context=Context())
             self._questions[key] = asked
             asked.add_done_callback(lambda _: self._questions.pop(key))
         try:
@@ -422,11 +422,3 @@ def _check_answer(content: bytes) -> None:
         raise NoAnswer("no JSON") from None
     if not isinstance(answer, dict) or not isinstance(answer.get("active"), bool):
         raise NoAnswer("`active` is not a boolean")
-
-
-def _find_caller() -> str:
-    """Return the network address that a request comes from; empty if there is no request."""
-    try:
-        return find_network(get_http_request())
-    except RuntimeError:
-        return ""

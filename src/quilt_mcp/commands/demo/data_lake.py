@@ -1,7 +1,6 @@
 """The company's data in S3, in the Glue data catalog with the tables of its databases, and in Athena."""
 
 from quilt_mcp.commands.demo.packages import CREATED
-from quilt_mcp.commands.demo.people import NON_MANAGED, RESEARCHER
 from quilt_mcp.commands.demo.records import Bucket, Column, Database, Package, Query, Revision, Table, WorkGroup
 
 READS = (
@@ -240,6 +239,9 @@ DATABASES = (
     Database("default", "2023-01-09T08:00:00Z", "Default Hive database"),
     Database("quilt-acme-icebergdatabase", "2026-07-01T00:00:00Z", tables=PACKAGE_TABLES),
 )
+
+NON_MANAGED = "QuiltUserAthena-acme-NonManagedRoleWorkgroup"
+RESEARCHER = "QuiltUserAthena-acme-Researcher"
 
 PRIMARY = WorkGroup("primary", "2023-01-09T08:00:00Z", enforced=False)
 

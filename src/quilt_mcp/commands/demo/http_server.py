@@ -30,12 +30,10 @@ class Addresses(NamedTuple):
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The names of the hosts, without ports."""
         return frozenset(get_host(url) for url in self)
 
 
 def get_host(url: str) -> str:
-    """Return the name of the host in a URL, without the port."""
     return urlsplit(url).hostname or ""
 
 
@@ -94,7 +92,6 @@ class Request(NamedTuple):
 
     @property
     def form(self) -> dict[str, str]:
-        """The body, as a form."""
         return dict(parse_qsl(self.body.decode()))
 
 
@@ -122,7 +119,6 @@ class LoopbackServer(ThreadingHTTPServer):
         self._loop = threading.Thread(target=self._serve, name="demo-stack", daemon=True)
 
     def start(self) -> None:
-        """Start serving in a thread."""
         self._loop.start()
 
     def _serve(self) -> None:
@@ -154,7 +150,6 @@ class LoopbackServer(ThreadingHTTPServer):
         thread.start()
 
     def shutdown_request(self, request: Connection) -> None:
-        """Close a connection."""
         with self._lock:
             self._connections.pop(cast("socket.socket", request), None)
         super().shutdown_request(request)

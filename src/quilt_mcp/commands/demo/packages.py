@@ -40,7 +40,6 @@ def write_manifest(bucket: Bucket, revision: Revision) -> str:
 
 
 def compute_hash(bucket: Bucket, revision: Revision) -> str:
-    """Return the top hash of a revision."""
     return hashlib.sha256(write_manifest(bucket, revision).encode()).hexdigest()
 
 
@@ -57,7 +56,6 @@ def store_packages(bucket: Bucket) -> dict[str, str]:
 
 
 def describe_packages(bucket: Bucket, filter_: str | None) -> JSON:
-    """Return the value of a PackageList."""
     found = [one for one in bucket.packages if (filter_ or "").lower() in one.name.lower()]
 
     def page(_: object, number: int, perPage: int, order: str) -> list[JSON]:  # noqa: N803 - the schema's name
@@ -69,7 +67,6 @@ def describe_packages(bucket: Bucket, filter_: str | None) -> JSON:
 
 
 def describe_package(bucket: Bucket, package: Package) -> JSON:
-    """Return the value of a Package."""
     newest = package.revisions[::-1]
 
     def page(_: object, number: int, perPage: int) -> list[JSON]:  # noqa: N803 - the schema's name

@@ -207,7 +207,6 @@ class Query:
 
     @property
     def state(self) -> str:
-        """The state, as Athena names it."""
         if self.seconds is None:
             return "RUNNING"
         return "FAILED" if self.failure else "SUCCEEDED"
@@ -252,11 +251,9 @@ class Company:
     open_query: bool = False
 
     def find_user(self, name: str) -> User:
-        """Return the user with a name; KeyError if there is none."""
         return {user.name: user for user in self.users}[name]
 
     def find_role(self, name: str) -> Role:
-        """Return the role with a name; KeyError if there is none."""
         return {role.name: role for role in self.roles}[name]
 
     def make_role_arn(self, role: Role) -> str:

@@ -14,10 +14,9 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from quilt_mcp.commands.demo.graphql import TODAY, VERSIONS, Endpoint, Query
+from quilt_mcp.commands.demo.graphql import TODAY, VERSIONS, Endpoint, Query, Viewer
 from quilt_mcp.commands.demo.http_server import Addresses, Answer, Certificate, LoopbackServer, Request, get_host
 from quilt_mcp.commands.demo.records import REGION, Company, User
-from quilt_mcp.commands.demo.stack_data import Viewer
 
 ACCESS_SECONDS = 12 * 3600
 FOREIGN_PAGE = b"<!doctype html><title>Sign in to continue</title>"
@@ -118,12 +117,10 @@ class FakeStack:
 
     @property
     def url(self) -> str:
-        """The address of the catalog."""
         return self.addresses.catalog
 
     @property
     def registry_url(self) -> str:
-        """The address of the API."""
         return self.addresses.registry
 
     def sign_in(self, user: User) -> str:
@@ -133,7 +130,6 @@ class FakeStack:
         return token
 
     def create_api_key(self, user: User) -> str:
-        """Return an API key for the user."""
         key = f"qk_demo-{user.name}"
         self.grants[key] = Grant(user, user.is_admin, float("inf"))
         return key
@@ -199,7 +195,6 @@ class FakeStack:
         return self.issue_tokens(user)
 
     def describe_catalog(self) -> JSON:
-        """Return the content of config.json."""
         stack = self.company.stack_name
         return {
             "registryUrl": self.addresses.registry,

@@ -1,4 +1,4 @@
-"""Athena.
+"""Athena and Glue.
 
 | request                         | moto                            | AWS, and here                             |
 |---------------------------------|---------------------------------|-------------------------------------------|
@@ -16,27 +16,91 @@
 
 If Glue refuses or does not know something, Athena's error is MetadataException, with Glue's message and code as its
 text. The form is taken from logs in metabase#74092 and dbeaver#18786.
+
+| request            | moto                | AWS, and here                                                      |
+|--------------------|---------------------|--------------------------------------------------------------------|
+| any action of Glue | needs rights on `*` | needs rights on the data catalog, on the database and on the table |
+| Glue's lists       | one page            | pages of up to 100                                                 |
+
+AWS lists the resource types of each action in its service authorization reference. A list needs rights on all that
+it can return, here `database/*` or `table/<database>/*`. Unknown: whether a policy that names only some tables is
+enough for it.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moto.athena.models import Execution, WorkGroup
 from moto.athena.responses import AthenaResponse
 from moto.core.exceptions import JsonRESTError
+from moto.core.responses import ActionResult
 from moto.glue.exceptions import EntityNotFoundException
 from moto.glue.models import FakeTable, GlueBackend, glue_backends
+from moto.glue.responses import GlueResponse
 
-from quilt_mcp.commands.demo.moto_gaps.behaviour import Behaving
-from quilt_mcp.commands.demo.moto_gaps.glue import find_refusal, list_arns
-from quilt_mcp.commands.demo.moto_gaps.refusals import REQUEST_ID, Sender
+from quilt_mcp.commands.demo.moto_gaps.refusals import REQUEST_ID, Behaving, Sender
 from quilt_mcp.commands.demo.records import Query
+
+JSON = dict[str, object]
+MAX_GLUE_PAGE = 100
+
+
+class GlueAnswers(Behaving, GlueResponse):
+    """Glue, with the responses of AWS."""
+
+    def get_databases(self) -> ActionResult:
+        return self._page("DatabaseList", [one.as_dict() for one in self.glue_backend.get_databases()])
+
+    def get_tables(self) -> ActionResult:
+        expression = self.parameters.get("Expression")
+        tables = self.glue_backend.get_tables(self.parameters["DatabaseName"], expression)
+        return self._page("TableList", [one.as_dict() for one in tables])
+
+    def _determine_resource(self) -> str:
+        return self._list_arns()[0]
+
+    def _authenticate_and_authorize_normal_action(self, resource: str = "*") -> None:
+        super()._authenticate_and_authorize_normal_action(resource)
+        sender = Sender.of_request(self.current_account, self.headers)
+        if refusal := _find_refusal(sender, self._get_action(), self._list_arns()[1:]):
+            raise JsonRESTError("AccessDeniedException", refusal)
+
+    def _list_arns(self) -> list[str]:
+        return _list_arns(self.region, self.current_account, self._get_action(), self.parameters)
+
+    def _page(self, key: str, items: Sequence[JSON]) -> ActionResult:
+        size = int(self.parameters.get("MaxResults") or MAX_GLUE_PAGE)
+        start = int(self.parameters.get("NextToken") or 0)
+        if size > MAX_GLUE_PAGE:
+            raise JsonRESTError("InvalidInputException", f"MaxResults is more than {MAX_GLUE_PAGE}")
+        end = start + size
+        page: JSON = {key: sorted(items, key=lambda item: str(item["Name"]))[start:end]}
+        token = self.behaviour.make_page_token(end, len(items))
+        return ActionResult(page if token is None else {**page, "NextToken": token})
+
+
+def _list_arns(region: str, account: str, action: str, parameters: Mapping[str, object]) -> list[str]:
+    """Return the resources that an action needs rights on: the data catalog first."""
+    start = f"arn:aws:glue:{region}:{account}"
+    database = parameters.get("DatabaseName") or parameters.get("Name")
+    databases = {"GetDatabases": "*", "GetDatabase": database, "GetTables": database, "GetTable": database}
+    tables = {"GetTables": "*", "GetTable": parameters.get("Name")}
+    return [
+        f"{start}:catalog",
+        *([f"{start}:database/{databases[action]}"] if action in databases else []),
+        *([f"{start}:table/{database}/{tables[action]}"] if action in tables else []),
+    ]
+
+
+def _find_refusal(sender: Sender, action: str, arns: Sequence[str]) -> str | None:
+    refusals = (sender.explain_refusal(f"glue:{action}", arn) for arn in arns)
+    return next((refusal for refusal in refusals if refusal), None)
+
 
 MAX_PAGE = 50
 GLUE_CATALOG = "AwsDataCatalog"
 ON_EVERYTHING = {"ListWorkGroups", "ListDataCatalogs"}
-JSON = dict[str, object]
 
 DDL = ("ALTER", "CREATE", "DESCRIBE", "DROP", "MSCK", "SHOW")
 
@@ -59,7 +123,6 @@ class RecordedExecution(Execution):
         self.start_time = submitted
 
     def describe(self) -> JSON:
-        """Return the fields `Status` and `Statistics` of the query."""
         status: JSON = {"State": self.record.state, "SubmissionDateTime": self.start_time}
         if self.record.failure:
             status["StateChangeReason"] = self.record.failure
@@ -75,29 +138,24 @@ class AthenaAnswers(Behaving, AthenaResponse):
     """Athena, with the responses of AWS."""
 
     def list_work_groups(self) -> str:
-        """Respond to ListWorkGroups."""
         return self._page("WorkGroups", [self._add_date(group) for group in self.athena_backend.list_work_groups()])
 
     def get_work_group(self) -> str:
-        """Respond to GetWorkGroup."""
         group = self.athena_backend.get_work_group(self._require_work_group()) or {}
         return json.dumps({"WorkGroup": self._add_date(group)})
 
     def list_query_executions(self) -> str:
-        """Respond to ListQueryExecutions."""
         executions = self.athena_backend.list_query_executions(self._require_work_group()).values()
         newest_first = sorted(executions, key=lambda execution: execution.start_time, reverse=True)
         return self._page("QueryExecutionIds", [execution.id for execution in newest_first])
 
     def get_query_execution(self) -> str:
-        """Respond to GetQueryExecution."""
         query_id = self._get_param("QueryExecutionId")
         if query_id not in self.athena_backend.executions:
             raise _invalid_request(f"QueryExecution {query_id} was not found")
         return json.dumps({"QueryExecution": self._describe(query_id)})
 
     def batch_get_query_execution(self) -> str:
-        """Respond to BatchGetQueryExecution."""
         ids = self._get_param("QueryExecutionIds")
         if len(ids) > MAX_PAGE:
             raise _invalid_request(f"More than {MAX_PAGE} QueryExecutionIds")
@@ -113,12 +171,10 @@ class AthenaAnswers(Behaving, AthenaResponse):
         )
 
     def list_data_catalogs(self) -> str:
-        """Respond to ListDataCatalogs."""
         others = self.athena_backend.list_data_catalogs()
         return self._page("DataCatalogsSummary", [{"CatalogName": GLUE_CATALOG, "Type": "GLUE"}, *others])
 
     def get_data_catalog(self) -> str:
-        """Respond to GetDataCatalog."""
         name = self._get_param("Name")
         of_glue = {"Name": GLUE_CATALOG, "Type": "GLUE"}
         catalog = of_glue if name == GLUE_CATALOG else self.athena_backend.get_data_catalog(name)
@@ -127,7 +183,6 @@ class AthenaAnswers(Behaving, AthenaResponse):
         return json.dumps({"DataCatalog": catalog})
 
     def list_databases(self) -> str:
-        """Respond to ListDatabases."""
         catalog = self._get_param("CatalogName")
         if catalog != GLUE_CATALOG:
             databases = self.athena_backend.databases.values()
@@ -142,7 +197,6 @@ class AthenaAnswers(Behaving, AthenaResponse):
         return self._page("DatabaseList", described)
 
     def list_table_metadata(self) -> str:
-        """Respond to ListTableMetadata."""
         if self._get_param("CatalogName") != GLUE_CATALOG:
             raise NotImplementedError("The fake knows the tables of Glue only.")
         database = self._get_param("DatabaseName")
@@ -160,8 +214,8 @@ class AthenaAnswers(Behaving, AthenaResponse):
 
     def _require_glue(self, action: str, **parameters: str) -> None:
         sender = Sender.of_request(self.current_account, self.headers)
-        arns = list_arns(self.region, self.current_account, action, parameters)
-        if refusal := find_refusal(sender, action, arns):
+        arns = _list_arns(self.region, self.current_account, action, parameters)
+        if refusal := _find_refusal(sender, action, arns):
             raise _metadata_error(refusal, "AccessDeniedException")
 
     def _authenticate_and_authorize_normal_action(self, resource: str = "*") -> None:

@@ -25,9 +25,10 @@ Not here: bucket policies, organizations, and operators that are not in OPERATOR
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from moto.core.exceptions import AccessDeniedError, JsonRESTError
@@ -36,7 +37,36 @@ from moto.iam.access_control import IAMRequest, IAMRequestBase, S3IAMRequest
 from moto.s3.exceptions import S3ClientError
 from moto.sts.models import sts_backends
 
-from quilt_mcp.commands.demo.moto_gaps.behaviour import Behaving
+
+@dataclass
+class Behaviour:
+    """The behaviour of an account.
+
+    Attributes:
+        missing_key_status: the response to a request for a missing key by a sender who may list only a prefix, and to a
+            conditional put of a missing key by a sender who may not list. AWS documents neither.
+        admits: whether the account may call an operation of Athena now. It counts the call.
+        is_expired: whether an access key has expired. It counts the call with this key.
+        empty_page_tokens: whether the last page has an empty page token. Otherwise it has none.
+        closed_buckets: the names of buckets that refuse everybody.
+    """
+
+    missing_key_status: HTTPStatus = HTTPStatus.FORBIDDEN
+    admits: Callable[[str], bool] = lambda _: True
+    is_expired: Callable[[str], bool] = lambda _: False
+    empty_page_tokens: bool = False
+    closed_buckets: frozenset[str] = field(default_factory=frozenset)
+
+    def make_page_token(self, end: int, total: int) -> str | None:
+        """Return the token of the page that starts at `end`; None for no token."""
+        return str(end) if end < total else "" if self.empty_page_tokens else None
+
+
+class Behaving:
+    """A part of the fake that follows the behaviour of the account. `fill_gaps` replaces it for a time."""
+
+    behaviour: ClassVar[Behaviour] = Behaviour()
+
 
 Statement = Mapping[str, Any]
 
@@ -69,14 +99,12 @@ def _find_effects(policy: str, access: Access) -> set[str]:
 
 
 def ignore_conditions(policy: str) -> str:
-    """Return the policy without its conditions."""
     statements = [{key: one[key] for key in one if key != "Condition"} for one in parse_policy(policy)]
     return json.dumps({"Version": "2012-10-17", "Statement": statements})
 
 
 @lru_cache(maxsize=512)
 def parse_policy(document: str) -> tuple[Statement, ...]:
-    """Return the statements of a policy."""
     statements = json.loads(document)["Statement"]
     return tuple(statements) if isinstance(statements, list) else (statements,)
 
@@ -176,7 +204,6 @@ class Sender:
 
 
 def read_document(policy: object) -> str:
-    """Return the JSON document of a policy in one of moto's forms."""
     if isinstance(policy, str):
         return policy
     if isinstance(policy, dict):
@@ -189,14 +216,12 @@ class _StrictRequest(Behaving, IAMRequestBase):
     """Checks a request against the policies of its sender."""
 
     def check_signature(self) -> None:
-        """Raise a refusal if the signature is wrong or the access key has expired."""
         super().check_signature()
         key_id = self._headers["Authorization"].partition("Credential=")[2].partition("/")[0]
         if self.behaviour.is_expired(key_id):
             self._raise_expired()
 
     def check_action_permitted(self, resource: str) -> None:
-        """Raise a refusal if the policies of the sender do not allow the action."""
         if self._service == "sts":  # its actions depend on trust policies, which moto checks
             super().check_action_permitted(resource)
         elif Sender(self._access_key).decide(self._action, resource, self._read_context()) != "allowed":

@@ -34,8 +34,7 @@ from moto.s3.exceptions import BucketAccessDeniedError, MissingBucket, MissingKe
 from moto.s3.models import FakeBucket
 from moto.s3.responses import S3Response
 
-from quilt_mcp.commands.demo.moto_gaps.behaviour import Behaving
-from quilt_mcp.commands.demo.moto_gaps.refusals import Sender
+from quilt_mcp.commands.demo.moto_gaps.refusals import Behaving, Sender
 from quilt_mcp.commands.demo.records import REGION
 
 ACCESS_DENIED = "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
@@ -77,18 +76,15 @@ class S3Answers(Behaving, S3Response):
     """S3, with the responses of AWS."""
 
     def bucket_response(self, request: Any, full_url: str, headers: Any) -> TYPE_RESPONSE:
-        """Respond to a request about a bucket."""
         status, given, body = self._drop_body(request, super().bucket_response(request, full_url, headers))
         region = self._find_region()
         return status, {**given, **({REGION_HEADER: region} if region else {})}, body
 
     def key_response(self, request: Any, full_url: str, headers: Any) -> TYPE_RESPONSE:
-        """Respond to a request about an object."""
         status, given, body = self._drop_body(request, super().key_response(request, full_url, headers))
         return status, {name: given[name] for name in given if name.lower() != INTERNAL_HEADER}, body
 
     def all_buckets(self) -> TYPE_RESPONSE:
-        """Respond to ListBuckets."""
         self.data["Action"] = "ListAllMyBuckets"
         self._authenticate_and_authorize_s3_action()
         self.data["Action"] = "ListBuckets"
@@ -112,7 +108,6 @@ class S3Answers(Behaving, S3Response):
         return self.serialized(ActionResult(answer))
 
     def head_object(self, bucket_name: str, query: dict[str, Any], key_name: str, headers: Any) -> TYPE_RESPONSE:
-        """Respond to HeadObject."""
         answer = super().head_object(bucket_name, query, key_name, headers)
         if answer[0] == HTTPStatus.NOT_FOUND:
             self._refuse_missing_key(key_name)
@@ -121,7 +116,6 @@ class S3Answers(Behaving, S3Response):
         return answer
 
     def get_object(self) -> TYPE_RESPONSE:
-        """Respond to GetObject."""
         key = self.parse_key_name()
         if self.backend.get_object(self.bucket_name, key) is None:
             self._refuse_missing_key(key)
