@@ -16,7 +16,7 @@ from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.exceptions import ToolError
 from pydantic import SecretStr
 
-from quilt_mcp.commands.demo.company import ADMIN, NORTHWIND
+from quilt_mcp.commands.demo.company import ADMIN
 from quilt_mcp.commands.demo.samples import write_sample
 from quilt_mcp.commands.demo.stack import FakeStack
 from quilt_mcp.commands.demo.world import World
@@ -26,6 +26,7 @@ from quilt_mcp.server import QuiltServer, create_server
 from quilt_mcp.settings import Settings
 from tests.contract.cases import read_rows
 from tests.support.waiting import SECONDS
+from tests.worlds.sign_in_mishaps import NORTHWIND
 
 BUCKET, DATABASE, TABLE, WORKFLOW = "acme-partner-exchange", "acme_sequencing", "run_metrics", "same-id"
 VALUES = {"template": "standard", "workflow_id": WORKFLOW, "bucket": BUCKET, "database": DATABASE, "table": TABLE}
@@ -41,15 +42,8 @@ def make_uri(pattern: str) -> str:
 
 URIS = [make_uri(pattern) for pattern in sorted(RESOURCE_REGISTRY)]
 FEW = [
-    "admin://users",
-    "athena://workgroups",
-    "auth://status",
-    "config://server",
-    f"permissions://buckets/{BUCKET}/access",
-    "quilt://buckets",
-    "requirements://epics",
-    "tabulator://buckets",
-    "workflow://workflows",
+    *("admin://users", "athena://workgroups", "auth://status", "config://server", "quilt://buckets"),
+    *(f"permissions://buckets/{BUCKET}/access", "requirements://epics", "tabulator://buckets", "workflow://workflows"),
 ]
 """For each scheme a resource whose answer depends on the stack or the settings. `metadata` and `info` have none."""
 TOKENS = '{"token": {"client_id": "cli", "sub": "emma_johansson"}}'

@@ -143,11 +143,6 @@ class TestThrottled:
         assert caught.value.response["Error"] == {"Code": "ThrottlingException", "Message": "Rate exceeded"}
         assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
 
-    def test_each_workgroup_has_a_query(self, athena: Any, world: World) -> None:
-        world.account.behaviour.admits = Throttle().admit
-        for group in world.company.work_groups[:10]:
-            assert len(athena.list_query_executions(WorkGroup=group.name)["QueryExecutionIds"]) == 1
-
     @pytest.mark.soak
     def test_adaptive_retries_go_on_although_the_clock_stands_still(self, world: World) -> None:
         del world

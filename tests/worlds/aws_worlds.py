@@ -10,7 +10,11 @@ token; after how many calls keys expire.
 from contextlib import ExitStack
 from dataclasses import replace
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from unittest.mock import patch
+from urllib.parse import urlsplit
+
+from moto.core.botocore_stubber import BotocoreStubber
 
 from quilt_mcp.commands.demo.aws import Account
 from quilt_mcp.commands.demo.company import ACME, ADMIN, MEMBER, QUERY_RESULTS
@@ -31,6 +35,7 @@ from quilt_mcp.commands.demo.world import Mishap
 from tests.worlds.limits import Expiry, Throttle
 
 RAW, RESULTS = "acme-raw-sequencing", "acme-analysis-results"
+ACCESS_DENIED = "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
 CALLS_UNTIL_EXPIRY = 3
 CLOSED_BUCKETS, STACK_BUCKETS = 1460, 40
 THROTTLED_WORK_GROUPS = 60
@@ -206,8 +211,19 @@ def _send_empty_page_tokens(_stack: FakeStack, account: Account, _undo: ExitStac
     account.behaviour.empty_page_tokens = True
 
 
-def _close_archives(_stack: FakeStack, account: Account, _undo: ExitStack) -> None:
-    account.behaviour.closed_buckets = frozenset(CLOSED)
+def _close_archives(_stack: FakeStack, _account: Account, undo: ExitStack) -> None:
+    """Refuse everybody: moto takes more than a millisecond to find that a bucket grants no rights."""
+    process, closed = BotocoreStubber.process_request, frozenset(CLOSED)
+
+    def refuse(stubber: BotocoreStubber, request: Any) -> object:
+        host, path = urlsplit(request.url)[1:3]
+        name, _, service = host.partition(".")
+        if (name if service.startswith("s3.") else path.split("/")[1] if name == "s3" else "") not in closed:
+            return process(stubber, request)
+        headers = {"x-amz-bucket-region": REGION, "content-type": "application/xml"}
+        return HTTPStatus.FORBIDDEN, headers, "" if request.method == "HEAD" else ACCESS_DENIED
+
+    undo.enter_context(patch.object(BotocoreStubber, "process_request", refuse))
 
 
 def _expire_keys(_stack: FakeStack, account: Account, _undo: ExitStack) -> None:

@@ -3,18 +3,34 @@
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from http import HTTPStatus
 
 import quilt3.session
 import quilt3.util
 
 from quilt_mcp.commands.demo.aws import Account
-from quilt_mcp.commands.demo.company import ACME, ADMIN, NORTHWIND
+from quilt_mcp.commands.demo.company import ACME, ADMIN
 from quilt_mcp.commands.demo.http_server import FOREIGN, NORTHWIND_REGISTRY, Answer
-from quilt_mcp.commands.demo.records import User
+from quilt_mcp.commands.demo.records import Company, Policy, Role, User
 from quilt_mcp.commands.demo.stack import FakeStack
 
 FAR_FUTURE = 4_102_444_800  # 2100, in seconds since 1970
+SWITCHED = replace(
+    ACME,
+    users=tuple(
+        replace(one, role="FinanceAudit", extra_roles=("DataPlatform",)) if one.name == ADMIN else one
+        for one in ACME.users
+    ),
+)
+"""The company after the administrator has switched to another of their roles in the catalog."""
+NORTHWIND = Company(
+    "northwind",
+    (User(ADMIN, "2024-03-04T10:00:00Z", "2025-05-20T09:00:00Z", "Analyst"),),
+    (Role("Analyst", (Policy("Exchange", {"acme-partner-exchange": "READ_WRITE"}),), runs_queries_in=("primary",)),),
+    "Analyst",
+)
+"""Another company. The administrator also uses its stack. Its roles are in the same AWS account."""
 NAMES_OF_KEYS = {
     "AccessKeyId": "access_key",
     "SecretAccessKey": "secret_key",

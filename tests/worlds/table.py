@@ -4,10 +4,13 @@ A world is one row of WORLDS. Add a world here; the contract's tests then read e
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from http import HTTPStatus
+from typing import get_args
 
-from quilt_mcp.commands.demo.company import MEMBER, NEW_ROLE_TYPE, NEWCOMER, SWITCHED
-from quilt_mcp.commands.demo.graphql import Endpoint
+from quilt_mcp.commands.demo import graphql
+from quilt_mcp.commands.demo.company import ACME, ADMIN, MEMBER, NEWCOMER
+from quilt_mcp.commands.demo.graphql import Age, Endpoint
 from quilt_mcp.commands.demo.world import PEOPLE, Mishap, Plan
 from tests.worlds import aws_worlds, mishaps, sign_in_mishaps, stack_mishaps
 
@@ -23,26 +26,28 @@ SIGN_INS: Mapping[str, Plan] = {
     "expired": _fail(mishaps.expire),
     "revoked": _fail(mishaps.revoke),
     "two_stacks": _fail(sign_in_mishaps.sign_in_to_two_stacks),
-    "role_switched": Plan(company=SWITCHED, mishap=sign_in_mishaps.switch_role),
+    "role_switched": Plan(company=sign_in_mishaps.SWITCHED, mishap=sign_in_mishaps.switch_role),
     "no_role": Plan(user=NEWCOMER),
     "api_key": _fail(sign_in_mishaps.use_api_key),
     "renewal_race": _fail(sign_in_mishaps.lose_renewal_race),
     "foreign_registry": _fail(sign_in_mishaps.name_foreign_registry),
 }
 
+NEW_ROLE_TYPE = replace(
+    ACME,
+    roles=tuple(
+        replace(role, kind=graphql.NEW_ROLE_TYPE) if role.name == ACME.find_user(ADMIN).role else role
+        for role in ACME.roles
+    ),
+)
+"""The company with a stack that describes the role of the administrator in a new way. Its rights are the same."""
+
 STACKS: Mapping[str, Plan] = {
-    "stack_2022": Plan(endpoint=Endpoint("2022")),
-    "stack_2022_400": Plan(endpoint=Endpoint("2022", _BAD_REQUEST)),
-    "stack_2023": Plan(endpoint=Endpoint("2023")),
-    "stack_2023_400": Plan(endpoint=Endpoint("2023", _BAD_REQUEST)),
-    "stack_2024_06": Plan(endpoint=Endpoint("2024-06")),
-    "stack_2024_06_400": Plan(endpoint=Endpoint("2024-06", _BAD_REQUEST)),
-    "stack_2024_10": Plan(endpoint=Endpoint("2024-10")),
-    "stack_2024_10_400": Plan(endpoint=Endpoint("2024-10", _BAD_REQUEST)),
-    "stack_2024_12": Plan(endpoint=Endpoint("2024-12")),
-    "stack_2024_12_400": Plan(endpoint=Endpoint("2024-12", _BAD_REQUEST)),
-    "stack_2026_06": Plan(endpoint=Endpoint("2026-06")),
-    "stack_2026_06_400": Plan(endpoint=Endpoint("2026-06", _BAD_REQUEST)),
+    **{
+        f"stack_{age.replace('-', '_')}{end}": Plan(endpoint=Endpoint(age, status))
+        for age in get_args(Age)[:-1]
+        for end, status in (("", HTTPStatus.OK), ("_400", _BAD_REQUEST))
+    },
     "graphql_400": Plan(endpoint=Endpoint(invalid_status=_BAD_REQUEST)),
     "collaborators_without_caller": Plan(user=MEMBER, endpoint=Endpoint(names_caller=False)),
     "new_role_type": Plan(company=NEW_ROLE_TYPE, endpoint=Endpoint(has_new_role_type=True)),

@@ -1,8 +1,5 @@
-"""The companies of the demo worlds: one that uses Quilt every day, one that has just installed it, and another one."""
+"""The companies of the demo worlds: one that uses Quilt every day, and one that has just installed it."""
 
-from dataclasses import replace
-
-from quilt_mcp.commands.demo import graphql
 from quilt_mcp.commands.demo.data_lake import BUCKETS, DATABASES, NON_MANAGED, PRIMARY, QUERIES, RESEARCHER, WORK_GROUPS
 from quilt_mcp.commands.demo.records import Company, Policy, Role, Step, User, Workflow
 
@@ -77,10 +74,6 @@ USERS = (
     User("svc_retired_etl", "2023-01-10T00:00:02Z", "2024-06-30T23:59:59Z", None, is_active=False, is_service=True),
 )
 
-SWITCHED_USERS = tuple(
-    replace(user, role="FinanceAudit", extra_roles=("DataPlatform",)) if user.name == ADMIN else user for user in USERS
-)
-
 SSO = """\
 version: "1.0"
 default_role: Researcher
@@ -149,23 +142,3 @@ EMPTY = Company(
     "Administrators",
     work_groups=(PRIMARY,),
 )
-
-SWITCHED = replace(ACME, users=SWITCHED_USERS)
-"""The company after the administrator has switched to another of their roles in the catalog."""
-
-NEW_ROLE_TYPE = replace(
-    ACME,
-    roles=tuple(
-        replace(role, kind=graphql.NEW_ROLE_TYPE) if role.name == ACME.find_user(ADMIN).role else role
-        for role in ACME.roles
-    ),
-)
-"""The company with a stack that describes the role of the administrator in a new way. Its rights are the same."""
-
-NORTHWIND = Company(
-    "northwind",
-    (User(ADMIN, "2024-03-04T10:00:00Z", "2025-05-20T09:00:00Z", "Analyst"),),
-    (Role("Analyst", (Policy("Exchange", {"acme-partner-exchange": "READ_WRITE"}),), runs_queries_in=("primary",)),),
-    "Analyst",
-)
-"""Another company. The administrator also uses its stack. Its roles are in the same AWS account."""

@@ -12,7 +12,6 @@ import moto.athena.urls
 import moto.glue.urls
 import moto.s3.responses
 from moto.core.base_backend import BaseBackend
-from moto.core.botocore_stubber import BotocoreStubber
 from moto.iam import access_control
 
 # Private, but the only way to seed the identifiers that moto generates, such as those of roles.
@@ -20,7 +19,7 @@ from moto.moto_api._internal import mock_random
 
 from quilt_mcp.commands.demo.moto_gaps.athena import AthenaAnswers, GlueAnswers
 from quilt_mcp.commands.demo.moto_gaps.refusals import Behaving, Behaviour, StrictIAMRequest, StrictS3Request
-from quilt_mcp.commands.demo.moto_gaps.s3 import S3Answers, refuse_closed_buckets
+from quilt_mcp.commands.demo.moto_gaps.s3 import S3Answers
 
 SEED = 250_519
 
@@ -40,7 +39,6 @@ def fill_gaps(behaviour: Behaviour | None = None) -> Iterator[None]:
         patch.object(BaseBackend, "urls", _remember_urls()),
         patch.object(access_control, "IAMRequest", StrictIAMRequest),
         patch.object(access_control, "S3IAMRequest", StrictS3Request),
-        patch.object(BotocoreStubber, "process_request", refuse_closed_buckets(BotocoreStubber.process_request)),
         patch.object(Behaving, "behaviour", behaviour or Behaviour()),
     ):
         mock_random.seed(SEED)

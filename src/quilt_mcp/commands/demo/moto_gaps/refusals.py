@@ -25,7 +25,7 @@ Not here: bucket policies, organizations, and operators that are not in OPERATOR
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -48,14 +48,12 @@ class Behaviour:
         admits: whether the account may call an operation of Athena now. It counts the call.
         is_expired: whether an access key has expired. It counts the call with this key.
         empty_page_tokens: whether the last page has an empty page token. Otherwise it has none.
-        closed_buckets: the names of buckets that refuse everybody.
     """
 
     missing_key_status: HTTPStatus = HTTPStatus.FORBIDDEN
     admits: Callable[[str], bool] = lambda _: True
     is_expired: Callable[[str], bool] = lambda _: False
     empty_page_tokens: bool = False
-    closed_buckets: frozenset[str] = field(default_factory=frozenset)
 
     def make_page_token(self, end: int, total: int) -> str | None:
         """Return the token of the page that starts at `end`; None for no token."""

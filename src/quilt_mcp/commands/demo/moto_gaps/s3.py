@@ -14,19 +14,11 @@
 | HeadObject with ChecksumMode, KMS key  | allowed                    | needs `kms:Decrypt` on the key             |
 | ListBuckets                            | one page, without regions  | pages; regions if there is any parameter   |
 | a bucket in another region             | processed                  | 301 with the region, which clients follow  |
-
-Buckets that refuse everybody, without the cost of moto.
-
-A world with very many buckets needs them: moto takes more than a millisecond to find that a bucket grants no rights.
-The access key of the sender is not checked.
 """
 
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
 
-from moto.core.botocore_stubber import BotocoreStubber
 from moto.core.common_types import TYPE_RESPONSE
 from moto.core.responses import ActionResult
 from moto.core.utils import extract_region_from_aws_authorization
@@ -35,34 +27,6 @@ from moto.s3.models import FakeBucket
 from moto.s3.responses import S3Response
 
 from quilt_mcp.commands.demo.moto_gaps.refusals import Behaving, Sender
-from quilt_mcp.commands.demo.records import REGION
-
-ACCESS_DENIED = "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
-
-Process = Callable[[BotocoreStubber, Any], TYPE_RESPONSE | None]
-
-
-def refuse_closed_buckets(process: Process) -> Process:
-    """Return moto's function that processes a request, preceded by the refusal of closed buckets."""
-
-    def process_request(stubber: BotocoreStubber, request: Any) -> TYPE_RESPONSE | None:
-        closed = Behaving.behaviour.closed_buckets
-        if not closed or _find_bucket(request.url) not in closed:
-            return process(stubber, request)
-        headers = {"x-amz-bucket-region": REGION, "content-type": "application/xml"}
-        return HTTPStatus.FORBIDDEN, headers, "" if request.method == "HEAD" else ACCESS_DENIED
-
-    return process_request
-
-
-def _find_bucket(url: str) -> str:
-    """Return the bucket in the host, or in the path of a URL; "" for other requests."""
-    parts = urlsplit(url)
-    bucket, _, service = parts.netloc.partition(".")
-    if service.startswith("s3."):
-        return bucket
-    return parts.path.split("/")[1] if bucket == "s3" else ""
-
 
 REGION_HEADER = "x-amz-bucket-region"
 REDIRECT = "<Error><Code>PermanentRedirect</Code><Message>The bucket must be addressed in its region.</Message></Error>"
