@@ -42,7 +42,7 @@ def test_a_setting_with_another_scheme_is_refused_without_its_password(url: str)
 
 
 def test_a_setting_that_needs_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quilt_mcp.app.database.settings.find_spec", lambda _: None)
+    monkeypatch.setattr("quilt_mcp.app.database.find_spec", lambda _: None)
     for setting in ("database_url", "workflows_url"):
         with pytest.raises(ValueError, match="install the extra `postgres`"):
             Settings.model_validate({setting: "postgresql://user@host/db"})

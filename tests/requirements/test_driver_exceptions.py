@@ -10,7 +10,6 @@ from typing import NoReturn
 import psycopg
 import pytest
 import sqlalchemy.exc
-from alembic.util.exc import CommandError
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -184,8 +183,3 @@ def test_exceptions_of_psycopg_become_failures(cls: type[Exception], message: st
     found = find(wrap("postgresql+psycopg://", cls("x")))
     assert type(found) is Unavailable
     assert message in found.message
-
-
-def test_alembic_raises_only_for_its_command_line() -> None:
-    """Our migrations run in code. A CommandError means that a script is missing or wrong, which is a bug."""
-    assert find(CommandError("x")) is None

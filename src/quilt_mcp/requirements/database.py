@@ -4,7 +4,6 @@ import logging
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import Context
-from pathlib import Path
 from threading import Lock
 
 from sqlalchemy import Connection, Inspector, column, func, inspect, select, table, update
@@ -16,11 +15,7 @@ from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.failures import FAILURES
 from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 
-MIGRATIONS = Migrations(
-    folder=Path(__file__).parent / "migrations",
-    version_table="requirements_schema_version",
-    revisions=("0001",),
-)
+MIGRATIONS = Migrations(version_table="requirements_schema_version", steps={"0001": tables.create_tables})
 MIGRATE = "Run `quilt-mcp requirements migrate` in a terminal, with the same QUILT_MCP_DATABASE_URL."
 CREATED_BY_USE = "Nothing: the first read or import creates the tables."
 """The next step for an SQLite file without tables, or without a file."""

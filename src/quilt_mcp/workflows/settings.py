@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from quilt_mcp.app.database.settings import StorageSettings, check_url
+from quilt_mcp.app.database import StorageSettings, check_url
 
 FILE_NAME = "workflows.sqlite3"
 """The workflow file, in the data directory."""

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from threading import Lock
 from typing import Any, TypedDict, cast
 
@@ -350,11 +349,12 @@ FAILURES = DatabaseFailures(
 )
 
 
-MIGRATIONS = Migrations(
-    folder=Path(__file__).parent / "migrations",
-    version_table="workflows_schema_version",
-    revisions=("0001",),
-)
+def _create_tables(connection: Connection) -> None:
+    # Nothing is released yet. The first release copies the tables here: a later migration starts from what users have.
+    metadata.create_all(connection)
+
+
+MIGRATIONS = Migrations(version_table="workflows_schema_version", steps={"0001": _create_tables})
 _COLUMNS = {table.name: set(table.columns.keys()) for table in metadata.sorted_tables}
 
 
