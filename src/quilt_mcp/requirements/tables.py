@@ -237,21 +237,6 @@ LETTERS = {"project_id": "p", "status": "s", "priority": "r", "assignee_id": "a"
 """The first letter of the facet of each column in the index of the search."""
 
 _TYPES_NAMESPACE = uuid.UUID("6f0b7a52-3c1d-5e8e-9d43-0a5b1f1c7e10")
-_REQUIREMENT_TYPES = {
-    "Functional": "What the system does.",
-    "Non-Functional": "How well the system does it: speed, security, availability.",
-    "Business Rule": "A business rule that the system must follow.",
-    "Interface": "How people and other systems interact with the system.",
-    "Data": "What data the system keeps, and in which form.",
-}
-_RELATIONSHIP_TYPES = {
-    "depends_on": "The target must be fulfilled before the source.",
-    "blocks": "The target cannot be fulfilled until the source is.",
-    "relates_to": "The two are related.",
-    "conflicts_with": "The two cannot both be fulfilled.",
-    "derives_from": "The source was derived from the target.",
-}
-
 _OF_DEFAULT_PROJECT = "The project of everything that has no other project."
 _SQLITE = (
     """
@@ -363,7 +348,8 @@ def _first_rows() -> dict[str, list[Values]]:
         "generation": [{"number": 0}],
         "projects": [project],
     }
-    for name, types in (("requirement_types", _REQUIREMENT_TYPES), ("relationship_types", _RELATIONSHIP_TYPES)):
+    of_types = {"requirement_types": model.REQUIREMENT_TYPES, "relationship_types": model.RELATIONSHIP_TYPES}
+    for name, types in of_types.items():
         rows[name] = [
             {"id": str(uuid.uuid5(_TYPES_NAMESPACE, f"{name}/{one}")), "name": one, "description": text, **times}
             for one, text in types.items()

@@ -6,12 +6,18 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from difflib import get_close_matches
 from typing import BinaryIO, Literal, NamedTuple, TextIO
 
 from quilt_mcp.requirements.model import FIELDS
-from quilt_mcp.requirements.transfer.records import FieldValues, InvalidRecord, Rejection, parse_record, shorten
+from quilt_mcp.requirements.transfer.records import (
+    FieldValues,
+    InvalidRecord,
+    Rejection,
+    parse_record,
+    shorten,
+    show_time,
+)
 
 RECORD_BYTES = 1_000_000
 """Maximum length of a line or CSV row: more than the longest record needs, with every character escaped."""
@@ -156,7 +162,7 @@ class Writer:
 
     def write(self, values: Mapping[str, object]) -> None:
         """Write one record without the values that are None."""
-        given = {name: _format(values[name]) for name in COLUMNS if values.get(name) is not None}
+        given = {name: show_time(values[name]) for name in COLUMNS if values.get(name) is not None}
         if self._csv:
             self._csv.writerow({name: protect(cell) for name, cell in given.items()})
         else:
@@ -174,10 +180,6 @@ def protect(cell: object) -> object:
 def unprotect(cell: str) -> str:
     """Return the value of a cell; the inverse of `protect`. Other cells stay as they are."""
     return cell[1:] if _PROTECTED.match(cell) else cell
-
-
-def _format(value: object) -> object:
-    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
 
 
 Format = Literal["jsonl", "csv"]
