@@ -17,7 +17,7 @@ from quilt_mcp.core.errors import ResourceExecutionError, ResourceFailure, Unava
 from quilt_mcp.core.tracing import ReadIsOver
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import Database, open_database
-from quilt_mcp.requirements.settings import FAILURES
+from quilt_mcp.requirements.failures import FAILURES
 from quilt_mcp.settings import Settings
 from tests.requirements.changing import END_CONNECTIONS, create_project
 from tests.requirements.conftest import opened

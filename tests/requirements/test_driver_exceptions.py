@@ -14,7 +14,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from quilt_mcp.core.errors import ResourceFailure, Unavailable, find_failure
-from quilt_mcp.requirements.settings import FAILURES
+from quilt_mcp.requirements.failures import FAILURES
 
 NOT_USED = ("sqlalchemy.orm",)
 

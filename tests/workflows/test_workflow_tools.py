@@ -15,6 +15,7 @@ from fastmcp.client.client import CallToolResult
 from fastmcp.client.transports import FastMCPTransport
 
 from quilt_mcp.app import App, default_app
+from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.settings import Settings
 from quilt_mcp.workflows import service as workflow_service
 from quilt_mcp.workflows.tools import add_workflow_tools
@@ -227,11 +228,11 @@ async def test_the_tools_are_described_and_annotated(client: Connected) -> None:
 async def test_the_tools_run_in_threads(client: Connected, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
 
-    def create(*_: object) -> dict[str, Any]:
+    def note(_: object) -> None:
         threads.append(threading.current_thread())
-        return {}
+        raise Unavailable("The workflow database does not respond.")
 
-    monkeypatch.setattr(workflow_service, "workflow_create", create)
+    monkeypatch.setattr(workflow_service.Workflows, "writing", note)
     await call(client, "workflow_create", workflow_id="w", name="Title")
     assert len(threads) == 1
     assert threads[0] is not threading.current_thread()

@@ -14,7 +14,7 @@ from quilt_mcp.commands.misuse import Misuse
 from quilt_mcp.commands.options import AsJSON
 from quilt_mcp.commands.output import show, show_json, waiting
 from quilt_mcp.commands.running import run_or_complain
-from quilt_mcp.requirements.settings import CHECK_STATUS
+from quilt_mcp.requirements.failures import CHECK_STATUS
 
 if TYPE_CHECKING:
     from quilt_mcp.app.database.engines import Schema

@@ -22,9 +22,9 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.sql.operators import custom_op
 
 from quilt_mcp.core.tracing import calling
+from quilt_mcp.requirements.failures import UnknownUser
 from quilt_mcp.requirements.model import ADMINISTRATOR, Kind
 from quilt_mcp.requirements.parameters import Sort, SortKey
-from quilt_mcp.requirements.settings import UnknownUser
 from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, AnyRow, project_members, users
 
 

@@ -12,7 +12,8 @@ from sqlalchemy.exc import DBAPIError
 from quilt_mcp.app.database.engines import Migrations, Schema, Storage, make_file, missing_columns, translate
 from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
 from quilt_mcp.requirements import tables
-from quilt_mcp.requirements.settings import FAILURES, FILE_NAME, RequirementsSettings
+from quilt_mcp.requirements.failures import FAILURES
+from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 
 MIGRATIONS = Migrations(version_table="requirements_schema_version", steps={"0001": tables.create_tables})
 MIGRATE = "Run `quilt-mcp requirements migrate` in a terminal, with the same QUILT_MCP_DATABASE_URL."

@@ -14,10 +14,11 @@ from quilt_mcp.core.listing import ListSource
 from quilt_mcp.core.registry import ResourceDefinition, Values, define
 from quilt_mcp.requirements import answers, service
 from quilt_mcp.requirements.answers import COLLECTIONS, EPICS, USER_STORIES, Entities
+from quilt_mcp.requirements.failures import UnknownUser
 from quilt_mcp.requirements.model import BY_NAME, EPIC, KINDS, REQUIREMENT, Kind
 from quilt_mcp.requirements.parameters import CATEGORIES, MAX_DEPTH, SEARCH_FILTERS, describe_filters, list_parameters
 from quilt_mcp.requirements.service import current_store
-from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings, UnknownUser
+from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 
 if TYPE_CHECKING:
     from quilt_mcp.requirements.conditions import Scope

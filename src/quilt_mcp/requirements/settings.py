@@ -1,12 +1,10 @@
-"""Settings of the requirements domain, and the failures that name them."""
+"""Settings of the requirements domain."""
 
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr
 
 from quilt_mcp.app.database import StorageSettings, check_url
-from quilt_mcp.app.database.failures import DatabaseFailures
-from quilt_mcp.core.errors import Unauthorized
 
 FILE_NAME = "requirements.sqlite3"
 """The embedded database, in the data directory."""
@@ -41,21 +39,3 @@ class RequirementsSettings(StorageSettings):
     search_candidates: int = Field(
         2000, ge=1, le=100_000, description="Maximum number of search matches that are ranked and paged through."
     )
-
-
-class UnknownUser(Unauthorized):
-    """The caller is signed in but is not a user of the requirements database."""
-
-    reason = "unknown user"
-    default_actions = ("Ask an administrator of the requirements database to add you as a user and to a project.",)
-
-
-CHECK_STATUS = "Run `quilt-mcp requirements status` in a terminal to check the connection."
-
-FAILURES = DatabaseFailures(
-    name="requirements database",
-    setting="QUILT_MCP_DATABASE_URL",
-    file_name=FILE_NAME,
-    check=CHECK_STATUS,
-    grant="Grant the user SELECT on its tables. Imports and migrations need all privileges.",
-)
