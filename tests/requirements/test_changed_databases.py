@@ -314,7 +314,11 @@ async def test_tables_of_a_newer_version_are_refused_by_the_next_read(settings_w
         assert await count(client) == SAMPLE
         set_revision(settings_with_sample, "0999")
         for path in ("epics", "epics/EP-001", "search/catalog"):
-            assert "does not know" in (await read_failure(client, path)).body["message"]
+            failure = (await read_failure(client, path)).body
+            assert "does not know" in failure["message"]
+            assert "0999" in failure["details"]
+        with opened(settings_with_sample) as other, pytest.raises(ResourceExecutionError, match="does not know"):
+            other.upgrade()
         set_revision(settings_with_sample, MIGRATIONS.newest)
         assert await count(client) == SAMPLE
 

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from quilt_mcp.app import App
 from quilt_mcp.commands import requirements_work
+from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.search import select_existing
 from quilt_mcp.requirements.search_text import parse_query
 from quilt_mcp.settings import Settings
@@ -143,7 +144,7 @@ def create_indexes() -> list[str]:
 def explain(settings: Settings, query: str) -> str:
     """Return the plan of the search in the epics."""
     with opened(settings) as database, database.reading() as connection:
-        selects = select_existing(parse_query(query), most=2001)
+        selects = select_existing(parse_query(query), Scope("test"), Selection(), most=2001)
         statement = str(selects[0].compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True}))
         rows: Any = connection.exec_driver_sql(f"EXPLAIN {statement}")
         return "\n".join(row[0] for row in rows)

@@ -10,7 +10,7 @@ from sqlalchemy import update
 
 from quilt_mcp.core import cursors
 from quilt_mcp.requirements import model
-from quilt_mcp.requirements.conditions import Selection, sort_columns
+from quilt_mcp.requirements.conditions import Scope, Selection, sort_columns
 from quilt_mcp.requirements.model import Kind
 from quilt_mcp.requirements.resources import RESOURCES
 from quilt_mcp.requirements.tables import users
@@ -374,8 +374,8 @@ def test_a_kind_without_a_column_matches_no_filter_of_it_and_has_no_key_of_it(di
         Selection(type_ids=("a",)),
     ):
         assert selection
-        assert selection.limit(model.ACCEPTANCE_CRITERIA, dialect) is None
+        assert selection.limit(model.ACCEPTANCE_CRITERIA, Scope("test"), dialect) is None
     assert not Selection()
-    assert Selection().limit(model.ACCEPTANCE_CRITERIA, dialect) == []
+    assert Selection().limit(model.ACCEPTANCE_CRITERIA, Scope("test"), dialect) == []
     assert sort_columns(model.ACCEPTANCE_CRITERIA, "title", dialect) == []
     assert sort_columns(model.ACCEPTANCE_CRITERIA, "priority", dialect) == []

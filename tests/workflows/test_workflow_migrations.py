@@ -201,6 +201,8 @@ def test_a_file_of_a_newer_version_is_refused_and_not_changed(file: Path) -> Non
         assert "supports up to" in str(failure.value.details)
         assert failure.value.suggested_actions[0] == "Upgrade quilt-mcp, if a newer version wrote it."
     assert file.read_bytes() == before
+    execute(file, f"UPDATE {MIGRATIONS.version_table} SET version_num = '0001'")  # noqa: S608 - a constant
+    assert workflow_ids() == ["w"]
 
 
 @pytest.mark.parametrize("script", FOREIGN)

@@ -40,7 +40,6 @@ from quilt_mcp.requirements.conditions import (
     SORTED_LENGTH,
     Conditions,
     Selection,
-    hide,
     match_any,
     restrict,
     sort_columns,
@@ -372,13 +371,8 @@ class SelectedPages(Generic[A]):
     def _limit(self, selection: Selection, indexed: Collection[str | None]) -> Conditions:
         """Return all conditions. SQLite uses only the indexes of these columns."""
         shown = {*indexed, "priority"} if "status" in indexed else set(indexed)
-        hidden = {column.name for column in self._table.c} - shown
-        limited = selection.limit(self._collection.kind, self._dialect, hidden=hidden)
+        limited = selection.limit(self._collection.kind, self._reader.scope, self._dialect, indexed=shown)
         conditions: Conditions = [false()] if limited is None else limited
-        if self._reader.scope.projects is not None:
-            column = self._table.c.project_id
-            visible = hide(column, self._dialect) if "project_id" in hidden else column
-            conditions += restrict(visible, self._reader.scope, self._dialect)
         if self._parent:
             conditions.append(self._table.c[str(self._collection.kind.parent_column)] == self._parent)
         return conditions
