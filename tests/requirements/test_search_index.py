@@ -1,13 +1,27 @@
 """The search index changes with the entities in the same transaction: on writes, deletes and moves."""
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from quilt_mcp.requirements import tables
+from quilt_mcp.requirements.conditions import Scope
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import EPIC, USER_STORY
-from tests.requirements.changing import create_entity, delete_entity, update_entity
+from tests.requirements.changing import create_entity, create_project, delete_entity, update_entity
 from tests.requirements.searching import find_references, search_connection, write_epics
+
+
+def test_entries_move_with_their_entities_to_another_project(empty_database: Database) -> None:
+    with empty_database.writing() as connection:
+        one, two = [create_project(connection, name) for name in ("One", "Two")]
+    epic = (write_epics(empty_database, [("word", "")], project_id=one))[0]
+    with empty_database.writing() as connection:
+        create_entity(connection, USER_STORY, title="word", creator_id=epic["creator_id"], epic_id=epic["id"])
+    with empty_database.writing() as connection:  # without writing.py: the user story moves by cascade
+        moved = update(tables.epics).where(tables.epics.c.id == epic["id"]).values(project_id=two)
+        connection.execute(moved)
+    assert find_references(empty_database, "word", Scope("test", (one,))) == []
+    assert sorted(find_references(empty_database, "word", Scope("test", (two,)))) == ["EP-001", "US-001"]
 
 
 def test_updates_and_deletes_change_the_index(empty_database: Database) -> None:

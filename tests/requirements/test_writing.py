@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import IntegrityError
 
 from quilt_mcp.requirements import tables, writing
@@ -74,13 +74,6 @@ def create_family(connection: Connection) -> dict[str, Any]:
 def made(empty_database: Database) -> dict[str, Any]:
     with empty_database.writing() as connection:
         return create_family(connection)
-
-
-def read_entries(database: Database) -> set[tuple[str, str]]:
-    """Return the kind and project of each search entry."""
-    with database.reading() as connection:
-        found = connection.execute(text("SELECT kind, project_id FROM search_entries").columns(project_id=tables.Id))
-        return {(kind, project) for kind, project in found}
 
 
 def test_an_entity_has_defaults(empty_database: Database, made: dict[str, Any]) -> None:
@@ -156,7 +149,6 @@ def test_deleting_an_epic_deletes_its_descendants(empty_database: Database, made
         delete_entity(connection, EPIC, made["epic"])
     assert [count(empty_database, tables.BY_KIND[kind.name]) for kind in KINDS] == [1, 0, 0, 0]
     assert (row(empty_database, EPIC, other["id"]))["title"] == "Stays"
-    assert read_entries(empty_database) == {("epic", DEFAULT_PROJECT_ID)}
 
 
 def test_deleting_an_acceptance_criterion_keeps_its_requirement(empty_database: Database, made: dict[str, Any]) -> None:
@@ -208,7 +200,6 @@ def test_descendants_move_with_their_epic_to_another_project(empty_database: Dat
         project = create_project(connection, "Other")
         update_entity(connection, EPIC, made["epic"], project_id=project)
     assert {(row(empty_database, kind, made[kind.name]))["project_id"] for kind in KINDS} == {project}
-    assert read_entries(empty_database) == {(kind.name, project) for kind in KINDS}
 
 
 def test_a_story_cannot_leave_the_project_of_its_epic(empty_database: Database, made: dict[str, Any]) -> None:
