@@ -539,18 +539,6 @@ def test_a_pipe_is_refused() -> None:
     assert refused.rejections[0].reason == "ReqIF is read twice, so it cannot be read from a pipe. Save it to a file."
 
 
-@pytest.mark.usefixtures("tables")
-def test_a_bad_file_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = export(capsys)
-    file = tmp_path / "bomb.reqif"
-    file.write_bytes(START + b"\n" + BOMB + REST)
-    assert main(["requirements", "import", str(file)]) == 1
-    found = capsys.readouterr().err
-    assert found.startswith(f"{file}:2: Document types and entities are not allowed.")
-    assert found.endswith("Nothing was imported: 1 problem.\n")
-    assert export(capsys) == before
-
-
 def test_a_damaged_packed_text_is_reported(exported: Path) -> None:
     text = exported.read_text()
     assert "exact_texts" in text

@@ -247,22 +247,6 @@ def test_a_spreadsheet_evaluates_no_cell(
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "out.csv").read_bytes()
 
 
-def test_an_import_takes_a_formula_as_text(
-    make_settings: Callable[..., Settings], set_settings: Callable[[Settings], None], tmp_path: Path
-) -> None:
-    set_settings(make_settings("sqlite", "tables"))
-    formulas = ["=1+1", '=HYPERLINK("http://x")', "+2", "-2", "@SUM(1)", "\uff1d1", "'=3", "''=3"]
-    source, target = tmp_path / "in.csv", tmp_path / "out.jsonl"
-    with source.open("w", newline="") as file:
-        csv.writer(file).writerows([["kind", "title"], *(["epic", formula] for formula in formulas)])
-    assert main(["requirements", "import", str(source)]) == 0
-    assert main(["requirements", "export", str(target)]) == 0
-    records = [json.loads(line) for line in target.read_text().splitlines()]
-    titles = sorted(record["title"] for record in records if record["kind"] == "epic")
-    # an apostrophe before a formula is that of an export
-    assert titles == sorted(formula.removeprefix("'") for formula in formulas)
-
-
 def test_the_status_names_tables_that_the_login_may_not_read(
     existing_settings: Settings,
     set_settings: Callable[[Settings], None],

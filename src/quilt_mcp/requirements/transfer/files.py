@@ -147,10 +147,8 @@ class RecordReader:
         bytes_read: the number of bytes of the file that were read so far.
     """
 
-    def __init__(
-        self, file: BinaryIO, form: Format, *, parse: Parse = parse_record, most_bytes: int = RECORD_BYTES
-    ) -> None:
-        self._file, self._form, self._parse, self._most_bytes = file, form, parse, most_bytes
+    def __init__(self, file: BinaryIO, form: Format, *, parse: Parse = parse_record) -> None:
+        self._file, self._form, self._parse = file, form, parse
         self._row_start = 0
         self._has_open_end = False  # the last line has no line break: the file ends there, or was cut off there
         self.bytes_read = 0
@@ -210,16 +208,16 @@ class RecordReader:
     def _read_raw(self) -> Iterator[tuple[int, bytes]]:
         self._row_start = self.bytes_read
         for number in itertools.count(1):
-            raw = self._file.readline(self._most_bytes + 1)
+            raw = self._file.readline(RECORD_BYTES + 1)
             if not raw:
                 return
             if number == 1:
                 _check_encoding(raw)
             self.bytes_read += len(raw)
             self._has_open_end = not raw.endswith(b"\n")
-            if self.bytes_read - self._row_start > self._most_bytes:
+            if self.bytes_read - self._row_start > RECORD_BYTES:
                 raise UnreadableFile(
-                    number, f"The line or row has more than {self._most_bytes:,} bytes. Shorten it. {_NOT_READ}"
+                    number, f"The line or row has more than {RECORD_BYTES:,} bytes. Shorten it. {_NOT_READ}"
                 )
             yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
 
