@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Inspector, column, func, inspect, select, tab
 from sqlalchemy.exc import DBAPIError
 
 from quilt_mcp.app.database.engines import Migrations, Schema, Storage, make_file, missing_columns, translate
+from quilt_mcp.app.database.failures import FOREIGN, NEWER
 from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.failures import FAILURES
@@ -76,7 +77,7 @@ def require_readable(schema: Schema) -> None:
     if schema.state == "empty":
         raise ResourceExecutionError("The requirements database has no tables yet.", suggested_actions=[MIGRATE])
     if schema.state == "unknown":
-        raise FAILURES.make_foreign(schema.problem)
+        raise FAILURES.make(FOREIGN, schema.problem and f"missing: {schema.problem}")
     if schema.state == "too_early":
         raise ResourceExecutionError(
             "The requirements database belongs to the earlier requirements system, before its migration 4.",
@@ -87,7 +88,7 @@ def require_readable(schema: Schema) -> None:
             ],
         )
     if schema.state == "newer":
-        raise FAILURES.make_newer(str(schema.revision), MIGRATIONS.newest)
+        raise FAILURES.make(NEWER, f"schema {schema.revision}; this version supports up to {MIGRATIONS.newest}")
     raise ResourceExecutionError(
         "The requirements database was written by an older version of quilt-mcp.",
         details=f"schema {schema.revision}; this version needs {MIGRATIONS.newest}",

@@ -51,7 +51,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
 
 from quilt_mcp.app.database.engines import Migrations, Schema, Storage, make_file, missing_columns, translate
-from quilt_mcp.app.database.failures import DatabaseFailures
+from quilt_mcp.app.database.failures import FOREIGN, NEWER, DatabaseFailures
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.core.tracing import calling
@@ -366,12 +366,12 @@ def examine(connection: Connection) -> Schema:
     tables = inspector.get_table_names(schema)
     if found := MIGRATIONS.find_schema(connection, tables, schema):
         if found.state == "newer":
-            raise FAILURES.make_newer(str(found.revision), MIGRATIONS.newest)
+            raise FAILURES.make(NEWER, f"schema {found.revision}; this version supports up to {MIGRATIONS.newest}")
         return found
     if not set(tables) - {MIGRATIONS.version_table}:
         return Schema("empty")
     missing = missing_columns(inspector, _COLUMNS, schema)
-    raise FAILURES.make_foreign(", ".join(missing) or "the schema version")
+    raise FAILURES.make(FOREIGN, f"missing: {', '.join(missing) or 'the schema version'}")
 
 
 BATCH = 100
