@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from mcp_types import ResourceTemplateReference
-from pydantic import SecretStr
 from sqlalchemy import update
 
 from quilt_mcp.core import cursors
@@ -17,8 +16,6 @@ from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.client import connect, read, read_failure, read_pages
 from tests.requirements.conftest import opened
-from tests.requirements.test_existing_databases import SEVEN, name_of
-from tests.support.postgres_server import PostgresServer
 
 MEMBER, STRANGER = "emma_johansson", "peter_van_dijk"
 """Users without a project in common."""
@@ -263,28 +260,6 @@ async def test_the_earlier_system_has_statuses_of_its_own_and_no_projects(existi
     assert body["message"].endswith("Backlog, Draft, In Progress, Done, Cancelled, On Hold.")
     assert body["suggested_actions"][0] == "Did you mean On Hold?"
     assert "no projects" in no_project["message"]
-
-
-async def test_without_the_names_of_users_ids_are_accepted(
-    existing_settings: Settings, postgres: PostgresServer
-) -> None:
-    name = name_of(existing_settings)
-    postgres.sql("DROP ROLE IF EXISTS nameless")
-    postgres.sql("CREATE ROLE nameless LOGIN")
-    postgres.sql(f"GRANT SELECT ON {SEVEN} TO nameless", database=name)
-    assert existing_settings.database_url
-    url = existing_settings.database_url.get_secret_value().replace("//tests@", "//nameless@")
-    settings = existing_settings.model_copy(update={"database_url": SecretStr(url)})
-    try:
-        async with connect(settings, "ada") as client:
-            assert (await read(client, "epics?assignee=11111111-1111-4111-8111-111111111111,none"))["count"] == 1
-            for value in ("ada", "me"):
-                body = await refuse(client, f"epics?assignee={value}")
-                assert "must be the ID of a user" in body["message"]
-            assert await complete(client, "requirements://epics", "assignee", "") == ["none"]
-    finally:
-        postgres.sql("DROP OWNED BY nameless", database=name)
-        postgres.sql("DROP ROLE nameless")
 
 
 async def complete(client: AnyClient, path: str, name: str, prefix: str) -> list[str]:

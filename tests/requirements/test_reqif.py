@@ -28,6 +28,7 @@ from quilt_mcp.settings import Settings
 from tests.distribution.building import create_environment, run_or_skip
 from tests.requirements import generated
 from tests.requirements.generated import Size
+from tests.requirements.reading import name_of
 from tests.requirements.test_transfer_exact import UNUSUAL, export_to, place_of
 from tests.requirements.transferring import ADA, FAMILY, export, export_kind, requirement, write
 from tests.support.postgres_server import PostgresServer
@@ -400,8 +401,6 @@ def test_rows_of_the_earlier_system_without_a_time_are_exported(
     set_settings: Callable[[Settings], None],
     tmp_path: Path,
 ) -> None:
-    assert existing_settings.database_url
-    name = existing_settings.database_url.get_secret_value().partition("?")[0].rpartition("/")[2]
     postgres.sql(
         """
         INSERT INTO requirements
@@ -415,7 +414,7 @@ def test_rows_of_the_earlier_system_without_a_time_are_exported(
         FROM requirements source, requirements target
         WHERE source.reference_id = 'REQ-001' AND target.reference_id = 'REQ-002';
         """,
-        database=name,
+        database=name_of(existing_settings),
     )
     set_settings(existing_settings)
     assert main(["requirements", "export", str(tmp_path / "all.reqif")]) == 0
