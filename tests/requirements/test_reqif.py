@@ -30,7 +30,7 @@ from tests.requirements import generated
 from tests.requirements.generated import Size
 from tests.requirements.reading import name_of
 from tests.requirements.test_transfer_exact import UNUSUAL, export_to, place_of
-from tests.requirements.transferring import ADA, FAMILY, export, export_kind, requirement, write
+from tests.requirements.transferring import ADA, FAMILY, export, export_kind, related, requirement, write
 from tests.support.postgres_server import PostgresServer
 
 SCHEMA = Path(reqif.__file__).parent / "reqif_schema" / "reqif.xsd"
@@ -581,7 +581,8 @@ LONG = requirement(3, description="One.\n\nSecond \\n paragraph: café, 数 & <b
 def test_a_file_in_which_a_tool_renamed_everything_is_what_it_was(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(write(tmp_path / "a.jsonl", *OTHER_PROJECT, *FAMILY, OTHER_EPIC, LONG)) == 0
+    own_type = [{"kind": "relationship_type", "name": "Proves it"}, related(3, 1, "Proves it")]
+    assert main(write(tmp_path / "a.jsonl", *OTHER_PROJECT, *FAMILY, OTHER_EPIC, LONG, *own_type)) == 0
     file = tmp_path / "a.reqif"
     assert main(["requirements", "export", str(file), "--with-users"]) == 0
     text = rename(file.read_text())

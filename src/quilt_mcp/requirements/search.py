@@ -176,7 +176,7 @@ def select_candidates(
     """
     if selection.project_ids:
         scope = Scope(scope.caller, selection.project_ids)
-    if (selection.includes_unassigned and not selection.assignee_ids) or scope.projects == ():
+    if selection.includes_unassigned and not selection.assignee_ids:
         return []  # every entity with a status has an assignee
     facets = make_facets(scope, selection, most_projects)
     # Facets only make a search faster as far as the scope is concerned: what a caller may see is compared again.
