@@ -23,7 +23,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from quilt_mcp.analysis.settings import AnalysisSettings
 from quilt_mcp.app import secret_files
 from quilt_mcp.app.build import advise_extra
-from quilt_mcp.app.database.settings import Seconds
+from quilt_mcp.app.database import Seconds
 from quilt_mcp.app.secret_files import SecretFiles
 from quilt_mcp.requirements.settings import RequirementsSettings
 from quilt_mcp.services.settings import QuiltSettings

@@ -1,31 +1,27 @@
 """Migrations of a domain: from nothing, and from an older revision."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, NullPool, create_engine, inspect
+from sqlalchemy import Connection, Engine, NullPool, create_engine, inspect
 
 from quilt_mcp.app.database.engines import Migrations
-from quilt_mcp.app.database.migrating import upgrade
 
-MODULE = """
-revision = "{revision}"
-down_revision = {before!r}
-
-
-def upgrade(op):
-    op.execute("{statement}")
-"""
 STATEMENTS = {"0001": "CREATE TABLE poems (id INTEGER)", "0002": "ALTER TABLE poems ADD COLUMN title TEXT"}
 
 
-def write(folder: Path, *revisions: str) -> Migrations:
-    """Write the modules of some revisions."""
-    folder.mkdir(exist_ok=True)
-    for before, revision in zip((None, *revisions), revisions, strict=False):
-        text = MODULE.format(revision=revision, before=before, statement=STATEMENTS[revision])
-        (folder / f"v{revision}.py").write_text(text)
-    return Migrations(folder=folder, version_table="poems_version", revisions=revisions)
+def make_step(statement: str) -> Callable[[Connection], None]:
+    def execute(connection: Connection) -> None:
+        connection.exec_driver_sql(statement)
+
+    return execute
+
+
+def know(*revisions: str) -> Migrations:
+    """Return the migrations of a version that knows some revisions."""
+    steps = {revision: make_step(STATEMENTS[revision]) for revision in revisions}
+    return Migrations(version_table="poems_version", steps=steps)
 
 
 def examine(engine: Engine, migrations: Migrations) -> tuple[str, str | None] | None:
@@ -39,17 +35,16 @@ def engine(tmp_path: Path) -> Engine:
     return create_engine(f"sqlite:///{tmp_path / 'poems.sqlite3'}", poolclass=NullPool)
 
 
-def test_an_older_revision_is_migrated_to_the_newest(engine: Engine, tmp_path: Path) -> None:
-    first = write(tmp_path / "migrations", "0001")
+def test_an_older_revision_is_migrated_to_the_newest(engine: Engine) -> None:
+    first, both = know("0001"), know("0001", "0002")
     assert examine(engine, first) is None
-    with engine.begin() as connection:
-        upgrade(connection, first)
-    assert examine(engine, first) == ("current", "0001")
-    both = write(tmp_path / "migrations", "0001", "0002")
-    assert examine(engine, both) == ("outdated", "0001")
-    with engine.begin() as connection:
-        upgrade(connection, both)
-    assert examine(engine, both) == ("current", "0002")
+    for known, state in ((first, ("current", "0001")), (both, ("current", "0002"))):
+        if known is both:
+            assert examine(engine, both) == ("outdated", "0001")
+        for _ in range(2):  # the second time does nothing
+            with engine.begin() as connection:
+                known.upgrade(connection)
+            assert examine(engine, known) == state
     assert examine(engine, first) == ("newer", "0002")
     with engine.connect() as connection:
         assert {one["name"] for one in inspect(connection).get_columns("poems")} == {"id", "title"}

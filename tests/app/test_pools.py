@@ -21,7 +21,7 @@ from quilt_mcp.requirements.store import RequirementsStore
 from quilt_mcp.server import QuiltServer, create_manager, create_server
 from quilt_mcp.services.resources import check_catalog
 from quilt_mcp.settings import HTTPSettings, Settings
-from quilt_mcp.workflows import service as workflow_service
+from quilt_mcp.workflows.service import Workflows
 from tests.http.test_admission import signed_in
 from tests.support.silent_server import SilentServer
 from tests.support.toys import toy, toy_manager
@@ -284,7 +284,7 @@ async def test_readiness_checks_have_their_own_threads_and_leave_few_behind() ->
 
 async def test_a_blocking_tool_runs_in_a_thread_of_its_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stall = Stall()
-    monkeypatch.setattr(workflow_service, "workflow_create", lambda *_: stall())
+    monkeypatch.setattr(Workflows, "writing", lambda _: stall())
     mcp = create_server(Settings(data_dir=tmp_path, rate_limit="none"))
     share = PLACES["database"] // SHARES
     async with Client(mcp) as client:

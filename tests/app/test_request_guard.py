@@ -26,7 +26,7 @@ from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.metrics import Metrics
 from quilt_mcp.server import QuiltServer, create_server
 from quilt_mcp.settings import Settings
-from quilt_mcp.workflows import service as workflow_service
+from quilt_mcp.workflows.service import Workflows
 from tests.http.test_admission import signed_in
 from tests.http.test_metrics import numbers
 from tests.support.low_level import low_level
@@ -252,7 +252,7 @@ async def test_a_failure_of_the_database_is_the_outcome_of_the_tool(
     def fail(*_: object) -> None:
         raise Unavailable("The workflow database does not respond.")
 
-    monkeypatch.setattr(workflow_service, "workflow_create", fail)
+    monkeypatch.setattr(Workflows, "writing", fail)
     async with serving(tmp_path) as (mcp, client):
         ended: list[Read] = []
         with mcp.manager.reads.observe(ended.append):

@@ -27,8 +27,6 @@ def test_the_wheel_has_every_file_of_the_package_and_nothing_else(wheel: Path) -
         "quilt_mcp/http/nginx.conf",
         "quilt_mcp/commands/demo/stack_schema.graphql",
         "quilt_mcp/commands/demo/requirements_sample.sqlite3.zlib",
-        "quilt_mcp/requirements/migrations/v0001_tables.py",
-        "quilt_mcp/workflows/migrations/v0001_tables.py",
     } <= names
 
 

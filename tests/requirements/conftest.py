@@ -19,6 +19,7 @@ from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.settings import Settings
 from tests.requirements.generated import Form
+from tests.requirements.reading import name_of
 from tests.support import apps
 from tests.support.compiled_statements import statements_compiled_once  # noqa: F401 - a fixture
 from tests.support.demo_data import create_sample
@@ -105,9 +106,7 @@ def database(settings_with_sample: Settings) -> Iterator[Database]:
 def existing_settings(make_settings: Callable[[str, Contents], Settings], postgres: PostgresServer) -> Settings:
     """A database of the earlier system."""
     settings = make_settings("postgresql", "nothing")
-    assert settings.database_url
-    name = settings.database_url.get_secret_value().partition("?")[0].rpartition("/")[2]
-    postgres.sql(Path(__file__).with_name("existing_system.sql").read_text(), database=name)
+    postgres.sql(Path(__file__).with_name("existing_system.sql").read_text(), database=name_of(settings))
     return settings
 
 

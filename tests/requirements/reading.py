@@ -28,5 +28,11 @@ def failure_of(database: Database) -> ResourceFailure:
     return failed.value
 
 
+def name_of(settings: Settings) -> str:
+    """Return the name of a database of PostgreSQL."""
+    assert settings.database_url
+    return settings.database_url.get_secret_value().partition("?")[0].rpartition("/")[2]
+
+
 def file_of(settings: Settings) -> Path:
     return settings.data_dir / "requirements.sqlite3"

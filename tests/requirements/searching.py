@@ -8,7 +8,7 @@ from quilt_mcp.requirements import tables, writing
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import EPIC
-from quilt_mcp.requirements.search import Found, make_limits, rank, select_candidates
+from quilt_mcp.requirements.search import Found, rank, select_candidates
 from quilt_mcp.requirements.search_text import parse_query
 from quilt_mcp.requirements.tables import Values
 from tests.requirements.changing import create_user
@@ -28,9 +28,7 @@ def search_connection(
     cap: int = 2000,
 ) -> Found:
     """Search over a connection."""
-    limits = make_limits(scope, selection)
-    dialect = connection.dialect.name
-    candidates = select_candidates(parse_query(query), limits, dialect, most=cap + 1) if limits else []
+    candidates = select_candidates(parse_query(query), scope, selection, connection.dialect.name, most=cap + 1)
     return rank(connection, candidates, limit=limit, offset=offset, cap=cap)
 
 

@@ -18,7 +18,7 @@ from tests.contract.surfaces import AnyClient
 from tests.requirements.changing import create_project, remove_tables
 from tests.requirements.client import connect, read, read_failure
 from tests.requirements.conftest import Contents, opened
-from tests.requirements.reading import epics, failure_of, file_of
+from tests.requirements.reading import epics, failure_of, file_of, name_of
 from tests.support.postgres_server import PostgresServer
 
 SAMPLE, NOBODY = 9, 65534
@@ -314,7 +314,11 @@ async def test_tables_of_a_newer_version_are_refused_by_the_next_read(settings_w
         assert await count(client) == SAMPLE
         set_revision(settings_with_sample, "0999")
         for path in ("epics", "epics/EP-001", "search/catalog"):
-            assert "does not know" in (await read_failure(client, path)).body["message"]
+            failure = (await read_failure(client, path)).body
+            assert "does not know" in failure["message"]
+            assert "0999" in failure["details"]
+        with opened(settings_with_sample) as other, pytest.raises(ResourceExecutionError, match="does not know"):
+            other.upgrade()
         set_revision(settings_with_sample, MIGRATIONS.newest)
         assert await count(client) == SAMPLE
 
@@ -334,8 +338,7 @@ async def test_tables_that_are_removed_and_created_again(settings_with_sample: S
 async def test_a_migration_of_the_earlier_system_is_noticed(
     existing_settings: Settings, postgres: PostgresServer
 ) -> None:
-    assert existing_settings.database_url
-    name = existing_settings.database_url.get_secret_value().partition("?")[0].rpartition("/")[2]
+    name = name_of(existing_settings)
     async with connect(existing_settings) as client:
         assert await count(client) == 1
         postgres.sql("ALTER TABLE epics RENAME updated_at TO changed_at", database=name)

@@ -2,9 +2,8 @@
 
 import asyncio
 import socket
-import sqlite3
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from quilt_mcp.requirements.failures import FAILURES
 from quilt_mcp.settings import Settings
 from tests.requirements.changing import END_CONNECTIONS, create_project
 from tests.requirements.conftest import opened
-from tests.requirements.reading import PASSWORD, epics, failure_of, file_of
+from tests.requirements.reading import PASSWORD, epics, failure_of
 from tests.support.postgres_server import PostgresServer, postgres_server
 from tests.support.waiting import SECONDS, until
 
@@ -42,7 +41,7 @@ def test_a_setting_with_another_scheme_is_refused_without_its_password(url: str)
 
 
 def test_a_setting_that_needs_a_missing_driver_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quilt_mcp.app.database.settings.find_spec", lambda _: None)
+    monkeypatch.setattr("quilt_mcp.app.database.find_spec", lambda _: None)
     for setting in ("database_url", "workflows_url"):
         with pytest.raises(ValueError, match="install the extra `postgres`"):
             Settings.model_validate({setting: "postgresql://user@host/db"})
@@ -184,49 +183,12 @@ async def test_a_statement_ends_when_nothing_waits_for_its_thread(settings_with_
         assert epics(database) == 0
 
 
-def test_a_damaged_file(tmp_path: Path) -> None:
-    settings = Settings(data_dir=tmp_path)
-    file_of(settings).write_bytes(b"no database at all" * 1000)
-    with opened(settings) as database:
-        failure = failure_of(database)
-    assert "damaged" in failure.message
-    assert not failure.transient
-    assert file_of(settings).read_bytes().startswith(b"no database")
-
-
 def test_a_directory_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with opened(Settings(data_dir=tmp_path / "file" / "data")) as database:
         failure = failure_of(database)
     assert "cannot be opened or written" in failure.message
     assert failure.details == "ENOTDIR"
-
-
-def test_a_full_disk_leaves_no_partial_write(make_settings: Callable[..., Settings]) -> None:
-    settings = make_settings("sqlite", "tables")
-
-    def write_much(database: Database) -> None:
-        with database.writing() as connection:
-            pages = connection.scalar(text("PRAGMA page_count"))
-            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
-            for number in range(200):
-                create_project(connection, f"{number}", "x" * 1000)
-
-    with opened(settings) as database, pytest.raises(ResourceExecutionError, match="full"):
-        write_much(database)
-    with closing(sqlite3.connect(file_of(settings))) as connection:
-        assert connection.execute("SELECT count(*) FROM projects").fetchone() == (1,)
-
-
-def test_a_read_only_file(make_settings: Callable[..., Settings]) -> None:
-    def write(database: Database) -> None:
-        with database.reading() as connection:
-            connection.exec_driver_sql("PRAGMA query_only = ON")  # has the same error code as a read-only file
-            connection.execute(tables.generation.update().values(number=1))
-
-    refused = pytest.raises(ResourceExecutionError, match="cannot be opened or written")
-    with opened(make_settings("sqlite", "tables")) as database, refused:
-        write(database)
 
 
 @pytest.mark.soak
@@ -319,26 +281,31 @@ class DriverError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("state", "failure", "transient"),
+    ("state", "failure", "message"),
     [
-        ("08006", Unavailable, True),  # connection failure
-        ("57P01", Unavailable, True),  # admin shutdown
-        ("57P03", Unavailable, True),  # cannot connect now
-        ("57014", Unavailable, True),  # query cancelled, by a time limit
-        ("53300", Unavailable, True),  # too many connections
-        ("40001", Unavailable, True),  # serialization failure
-        ("55P03", Unavailable, True),  # lock not available
-        ("53100", ResourceExecutionError, False),  # disk full
-        ("28P01", ResourceExecutionError, False),  # invalid password
-        ("3D000", ResourceExecutionError, False),  # unknown database
-        ("42501", ResourceExecutionError, False),  # insufficient privilege
-        ("25006", ResourceExecutionError, False),  # read-only transaction
+        ("08006", Unavailable, "cannot be reached"),  # connection failure
+        ("57P01", Unavailable, "cannot be reached"),  # admin shutdown
+        ("57P03", Unavailable, "cannot be reached"),  # cannot connect now
+        ("57014", Unavailable, "did not respond in time"),  # query cancelled, by a time limit
+        ("25P04", Unavailable, "did not respond in time"),  # transaction timeout
+        ("53300", Unavailable, "is busy"),  # too many connections
+        ("40001", Unavailable, "is busy"),  # serialization failure
+        ("72000", Unavailable, "is busy"),  # snapshot too old
+        ("55P03", Unavailable, "did not finish in time"),  # lock not available
+        ("58030", Unavailable, "The server of the requirements database failed."),  # input or output error
+        ("XX000", Unavailable, "The server of the requirements database failed."),  # internal error
+        ("53100", ResourceExecutionError, "is full"),  # disk full
+        ("28P01", ResourceExecutionError, "refuses the login"),  # invalid password
+        ("3D000", ResourceExecutionError, "refuses the login"),  # unknown database
+        ("42501", ResourceExecutionError, "is not allowed to do this"),  # insufficient privilege
+        ("25006", ResourceExecutionError, "is not allowed to do this"),  # read-only transaction
     ],
 )
-def test_postgresql_codes_become_failures(state: str, failure: type[ResourceFailure], transient: bool) -> None:  # noqa: FBT001 - a table's column
+def test_postgresql_codes_become_failures(state: str, failure: type[ResourceFailure], message: str) -> None:
     translated = find_failure(DBAPIError("SELECT 1", None, DriverError(state)), FAILURES.rows)
     assert type(translated) is failure
-    assert translated.transient is transient
+    assert message in translated.message
+    assert translated.transient is (failure is Unavailable)
     assert PASSWORD not in f"{translated.message} {translated.details} {translated.suggested_actions}"
 
 

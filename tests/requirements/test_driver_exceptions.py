@@ -10,11 +10,10 @@ from typing import NoReturn
 import psycopg
 import pytest
 import sqlalchemy.exc
-from alembic.util.exc import CommandError
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from quilt_mcp.core.errors import ResourceFailure, Unavailable, find_failure
+from quilt_mcp.core.errors import ResourceFailure, find_failure
 from quilt_mcp.requirements.failures import FAILURES
 
 NOT_USED = ("sqlalchemy.orm",)
@@ -168,24 +167,3 @@ def test_each_reason_is_needed() -> None:
     states = {str(getattr(cls, "sqlstate", None))[:2] for cls in classes}
     assert NOT_MAPPED_STATES.keys() <= states
     assert NOT_MAPPED_DRIVER_CLASSES.keys() <= {cls.__name__ for cls in classes}
-
-
-@pytest.mark.parametrize(
-    ("cls", "message"),
-    [
-        (psycopg.errors.IoError, "The server of the requirements database failed."),
-        (psycopg.errors.InternalError_, "The server of the requirements database failed."),
-        (psycopg.errors.TransactionTimeout, "did not respond in time"),
-        (psycopg.errors.SnapshotTooOld, "is busy"),
-        (psycopg.errors.TooManyConnections, "is busy"),
-    ],
-)
-def test_exceptions_of_psycopg_become_failures(cls: type[Exception], message: str) -> None:
-    found = find(wrap("postgresql+psycopg://", cls("x")))
-    assert type(found) is Unavailable
-    assert message in found.message
-
-
-def test_alembic_raises_only_for_its_command_line() -> None:
-    """Our migrations run in code. A CommandError means that a script is missing or wrong, which is a bug."""
-    assert find(CommandError("x")) is None

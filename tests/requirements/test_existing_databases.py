@@ -1,7 +1,9 @@
 """Databases of the earlier requirements system: their migrations, collations, grants and extensions."""
 
 import asyncio
-from collections.abc import Callable
+import json
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +11,16 @@ import pytest
 from mcp_types import ResourceTemplateReference
 from pydantic import SecretStr
 
-from quilt_mcp.app import App
-from quilt_mcp.commands import requirements_work
+from quilt_mcp.commands.cli import main
+from quilt_mcp.requirements.conditions import Scope, Selection
+from quilt_mcp.requirements.resources import RESOURCES
 from quilt_mcp.requirements.search import select_existing
 from quilt_mcp.requirements.search_text import parse_query
 from quilt_mcp.settings import Settings
 from tests.requirements.changing import END_CONNECTIONS
 from tests.requirements.client import connect, list_uris, read, read_failure
 from tests.requirements.conftest import Contents, opened
-from tests.requirements.reading import epics, failure_of
+from tests.requirements.reading import epics, failure_of, name_of
 from tests.support.postgres_server import PostgresServer
 
 SCRIPT = Path(__file__).with_name("existing_system.sql")
@@ -27,11 +30,6 @@ SEVEN = (
 )
 RENAMED = [table for table in SEVEN.split(", ") if table != "requirement_relationships"]
 USER = "11111111-1111-4111-8111-111111111111"
-
-
-def name_of(settings: Settings) -> str:
-    assert settings.database_url
-    return settings.database_url.get_secret_value().partition("?")[0].rpartition("/")[2]
 
 
 def write_epics(number: int) -> str:
@@ -89,30 +87,57 @@ async def test_prefixes_are_completed_under_a_collation_of_a_language(
         postgres.drop(name)
 
 
-async def test_a_role_needs_to_read_only_seven_tables(existing_settings: Settings, postgres: PostgresServer) -> None:
-    name = name_of(existing_settings)
-    postgres.sql("DROP ROLE IF EXISTS minimal")
-    postgres.sql("CREATE ROLE minimal LOGIN")
-    postgres.sql(f"GRANT SELECT ON {SEVEN} TO minimal", database=name)
+@pytest.fixture
+def limited_settings(existing_settings: Settings, postgres: PostgresServer) -> Iterator[Settings]:
+    """Of a login that may read only seven tables."""
+    name, role = name_of(existing_settings), f"reader_{os.getpid()}"
+    postgres.sql(f"CREATE ROLE {role} LOGIN")
+    postgres.sql(f"GRANT SELECT ON {SEVEN} TO {role}", database=name)
     assert existing_settings.database_url
-    url = existing_settings.database_url.get_secret_value().replace("//tests@", "//minimal@")
-    settings = existing_settings.model_copy(update={"database_url": SecretStr(url)})
-    try:
-        async with connect(settings) as client:
-            uris = [uri for uri in await list_uris(client) if uri.count("/") > 2]
-            assert len(uris) == 4
-            for uri in uris:
-                await read(client, uri.removeprefix("requirements://"))
-            for path in ("epics/EP-204/hierarchy", "requirements/REQ-001/relationships", "search/page", "epics"):
-                await read(client, path)
-        with App(settings).active():
-            status = requirements_work.read_status()
-    finally:
-        postgres.sql("DROP OWNED BY minimal", database=name)
-        postgres.sql("DROP ROLE minimal")
+    url = existing_settings.database_url.get_secret_value().replace("//tests@", f"//{role}@")
+    yield existing_settings.model_copy(update={"database_url": SecretStr(url)})
+    postgres.sql(f"DROP OWNED BY {role}", database=name)
+    postgres.sql(f"DROP ROLE {role}")
+
+
+async def test_a_login_needs_to_read_only_seven_tables(limited_settings: Settings) -> None:
+    async with connect(limited_settings, "ada") as client:
+        uris = [uri for uri in await list_uris(client) if uri.count("/") > 2]
+        assert len(uris) == 4
+        parts = ("epics/EP-204/hierarchy", "requirements/REQ-001/relationships", "epics/EP-204/trace")
+        for path in (
+            *(uri.removeprefix("requirements://") for uri in uris),
+            *parts,
+            "search/page",
+            "epics",
+            "coverage",
+        ):
+            await read(client, path)
+        requirement = await read(client, "requirements/REQ-001")
+        assert (await read(client, f"epics?assignee={USER},none"))["count"] == 1
+        for value in ("ada", "me"):
+            body = (await read_failure(client, f"epics?assignee={value}")).body
+            assert "must be the ID of a user" in body["message"]
+        [uri] = [
+            definition["uri"] for definition in RESOURCES if definition["uri"].startswith("requirements://epics{?")
+        ]
+        reference = ResourceTemplateReference(type="ref/resource", uri=uri)
+        assert (await client.complete(reference, {"name": "assignee", "value": ""})).values == ["none"]
+    assert (requirement["creator_id"], requirement["type_name"]) == (USER, "Functional")
+    assert requirement["creator_name"] is requirement["assignee_name"] is None
+
+
+def test_the_status_names_tables_that_the_login_may_not_read(
+    limited_settings: Settings, set_settings: Callable[[Settings], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    set_settings(limited_settings)
+    assert main(["requirements", "status", "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
     assert status["state"] == "existing"
     assert {table for table, count in status["rows"].items() if count is None} == {"users"}
     assert status["rows"]["epics"] == 1
+    assert main(["requirements", "status"]) == 0
+    assert "users                      may not be read" in capsys.readouterr().out
 
 
 async def test_a_search_says_which_differences_do_not_count(
@@ -143,7 +168,7 @@ def create_indexes() -> list[str]:
 def explain(settings: Settings, query: str) -> str:
     """Return the plan of the search in the epics."""
     with opened(settings) as database, database.reading() as connection:
-        selects = select_existing(parse_query(query), most=2001)
+        selects = select_existing(parse_query(query), Scope("test"), Selection(), most=2001)
         statement = str(selects[0].compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True}))
         rows: Any = connection.exec_driver_sql(f"EXPLAIN {statement}")
         return "\n".join(row[0] for row in rows)

@@ -5,12 +5,10 @@ from typing import Any
 
 import pytest
 from mcp_types import ResourceTemplateReference
-from pydantic import SecretStr
 from sqlalchemy import update
 
 from quilt_mcp.core import cursors
 from quilt_mcp.requirements import model
-from quilt_mcp.requirements.conditions import Selection, sort_columns
 from quilt_mcp.requirements.model import Kind
 from quilt_mcp.requirements.resources import RESOURCES
 from quilt_mcp.requirements.tables import users
@@ -18,8 +16,6 @@ from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.client import connect, read, read_failure, read_pages
 from tests.requirements.conftest import opened
-from tests.requirements.test_existing_databases import SEVEN, name_of
-from tests.support.postgres_server import PostgresServer
 
 MEMBER, STRANGER = "emma_johansson", "peter_van_dijk"
 """Users without a project in common."""
@@ -55,22 +51,6 @@ async def refuse(client: AnyClient, path: str) -> dict[str, Any]:
 
 async def list_all(client: AnyClient, path: str) -> list[dict[str, Any]]:
     return [row for page in await read_pages(client, path, "requirements", 200) for row in page]
-
-
-async def test_my_open_critical_requirements(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample, MEMBER) as client:
-        everything = await list_all(client, "requirements")
-        mine = await read(client, "requirements?assignee=me&status=Draft,Active&priority=critical,high&limit=200")
-        names = await read(client, f"requirements?assignee={MEMBER}&status=Active,Draft&priority=1,2&limit=200")
-    expected = [
-        row
-        for row in everything
-        if row["assignee_name"] == MEMBER and row["status"] in {"Draft", "Active"} and row["priority"] <= 2
-    ]
-    assert 0 < len(expected) < len([row for row in everything if row["assignee_name"] == MEMBER])
-    assert mine["requirements"] == expected
-    assert mine["count"] == len(expected)
-    assert names == mine
 
 
 UNKNOWN = [
@@ -166,20 +146,6 @@ async def test_values_with_control_characters_and_long_values_are_refused(settin
         for value in ("%00", "%0A", "Draft%07", "%ED%A0%80", "%FF", "a" * 513):
             for name in ("status", "assignee", "sort", "cursor"):
                 await refuse(client, f"requirements?{name}={value}")
-
-
-async def test_ten_thousand_values_are_refused_by_their_length(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
-        body = (await read_failure(client, f"requirements?priority={','.join(['1'] * 10_000)}")).body
-    assert body["error"] == "InvalidURI"
-    assert "at most 1024" in body["message"]
-
-
-async def test_a_parameter_that_occurs_twice_is_refused(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
-        body = (await read_failure(client, "requirements?status=Draft&status=Active")).body
-    assert body["error"] == "InvalidURI"
-    assert "each once" in body["details"]
 
 
 async def test_a_cursor_is_valid_only_with_its_own_filters(settings_with_sample: Settings) -> None:
@@ -296,28 +262,6 @@ async def test_the_earlier_system_has_statuses_of_its_own_and_no_projects(existi
     assert "no projects" in no_project["message"]
 
 
-async def test_without_the_names_of_users_ids_are_accepted(
-    existing_settings: Settings, postgres: PostgresServer
-) -> None:
-    name = name_of(existing_settings)
-    postgres.sql("DROP ROLE IF EXISTS nameless")
-    postgres.sql("CREATE ROLE nameless LOGIN")
-    postgres.sql(f"GRANT SELECT ON {SEVEN} TO nameless", database=name)
-    assert existing_settings.database_url
-    url = existing_settings.database_url.get_secret_value().replace("//tests@", "//nameless@")
-    settings = existing_settings.model_copy(update={"database_url": SecretStr(url)})
-    try:
-        async with connect(settings, "ada") as client:
-            assert (await read(client, "epics?assignee=11111111-1111-4111-8111-111111111111,none"))["count"] == 1
-            for value in ("ada", "me"):
-                body = await refuse(client, f"epics?assignee={value}")
-                assert "must be the ID of a user" in body["message"]
-            assert await complete(client, "requirements://epics", "assignee", "") == ["none"]
-    finally:
-        postgres.sql("DROP OWNED BY nameless", database=name)
-        postgres.sql("DROP ROLE nameless")
-
-
 async def complete(client: AnyClient, path: str, name: str, prefix: str) -> list[str]:
     reference = ResourceTemplateReference(type="ref/resource", uri=LISTS[path]["uri"])
     found: list[str] = (await client.complete(reference, {"name": name, "value": prefix})).values
@@ -362,20 +306,3 @@ async def test_a_filtered_page_needs_few_statements(
         uri = f"requirements://requirements?status=Draft&limit=2&cursor={page['next_cursor']}"
         await client.call_tool("get_resource", {"uri": uri})
         assert len(statements) - before == 1
-
-
-@pytest.mark.parametrize("dialect", ["sqlite", "postgresql"])
-def test_a_kind_without_a_column_matches_no_filter_of_it_and_has_no_key_of_it(dialect: str) -> None:
-    for selection in (
-        Selection(status=("Draft",)),
-        Selection(priority=(1,)),
-        Selection(assignee_ids=("a",)),
-        Selection(includes_unassigned=True),
-        Selection(type_ids=("a",)),
-    ):
-        assert selection
-        assert selection.limit(model.ACCEPTANCE_CRITERIA, dialect) is None
-    assert not Selection()
-    assert Selection().limit(model.ACCEPTANCE_CRITERIA, dialect) == []
-    assert sort_columns(model.ACCEPTANCE_CRITERIA, "title", dialect) == []
-    assert sort_columns(model.ACCEPTANCE_CRITERIA, "priority", dialect) == []

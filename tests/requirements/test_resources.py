@@ -124,19 +124,6 @@ async def test_invalid_input_is_refused_with_suggested_actions(settings_with_sam
     assert not any(body["transient"] for body in found.values())
 
 
-HOSTILE = ["' OR '1'='1", '"a" NEAR "b"', "title:a", "a & b | !c", "*", "foo:*", "<->", "a^2", "\\", "%_", "(beta)"]
-
-
-async def test_the_query_syntax_of_a_database_has_no_meaning_in_a_search(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
-        for text in HOSTILE:
-            quoted = "".join(f"%{byte:02X}" for byte in text.encode())
-            uri = f"requirements://search/{quoted}"
-            body = (await client.call_tool_mcp("get_resource", {"uri": uri})).structured_content
-            assert body is not None, text
-            assert body.get("error") in (None, "InvalidTemplateVariable"), text
-
-
 async def test_the_pages_of_a_search_contain_each_hit_once(settings_with_sample: Settings) -> None:
     async with connect(settings_with_sample) as client:
         pages = await read_pages(client, "search/catalog", "results", 5)

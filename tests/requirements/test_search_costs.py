@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.database import Database
-from quilt_mcp.requirements.search import make_limits, select_candidates
+from quilt_mcp.requirements.search import make_facets, select_candidates
 from quilt_mcp.requirements.search_text import parse_query
 from quilt_mcp.requirements.selecting import DEFAULT
 from quilt_mcp.settings import Settings
@@ -69,15 +69,13 @@ def test_entries_of_others_cost_a_search_in_sqlite_nothing(file: Database) -> No
     assert all(late < 1.5 * early for early, late in zip(before, after, strict=True)), (before, after)
 
 
-def explain(database: Database, query: str, limits: Scope, selection: Selection, *without: str) -> list[str]:
+def explain(database: Database, query: str, scope: Scope, selection: Selection, *without: str) -> list[str]:
     """Return the plans of the selects of a query, if PostgreSQL may not scan in some ways."""
-    found = make_limits(limits, selection)
-    assert found
     plans = []
     with database.reading() as connection:
         for name in without:
             connection.exec_driver_sql(f"SET LOCAL enable_{name} = off")
-        for statement in select_candidates(parse_query(query), found, "postgresql", most=2001):
+        for statement in select_candidates(parse_query(query), scope, selection, "postgresql", most=2001):
             sql = statement.compile(dialect=database.storage.engine.dialect, compile_kwargs={"literal_binds": True})
             rows: Any = connection.exec_driver_sql(f"EXPLAIN {sql}")
             plans.append("\n".join(row[0] for row in rows))
@@ -101,11 +99,9 @@ def test_postgresql_looks_up_words_and_facets_in_one_index(server: Database, mon
 
 def test_the_projects_of_a_member_of_many_are_compared() -> None:
     ids = tuple(f"00000000-0000-4000-8000-{number:012x}" for number in range(DEFAULT.most_projects + 1))
-    few, many = make_limits(Scope("test", ids[1:])), make_limits(Scope("test", ids))
-    assert few
-    assert many
-    assert [len(several) for several in few.facets] == [DEFAULT.most_projects]
-    assert many.facets == []
+    few, many = (make_facets(Scope("test", some), Selection(), DEFAULT.most_projects) for some in (ids[1:], ids))
+    assert [len(several) for several in few] == [DEFAULT.most_projects]
+    assert many == []
 
 
 @pytest.mark.soak

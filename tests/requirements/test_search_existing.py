@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Connection, create_engine
 
+from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.search import ANYWHERE, EXACT_REFERENCE, IN_TITLE, Found, rank, select_existing
 from quilt_mcp.requirements.search_text import parse_query
 from tests.requirements.test_search import HOSTILE
@@ -52,7 +53,7 @@ def connection(postgres: PostgresServer, request: pytest.FixtureRequest) -> Iter
 
 
 def search(connection: Connection, query: str, *, cap: int = 2000, limit: int = 50, offset: int = 0) -> Found:
-    candidates = select_existing(parse_query(query), most=cap + 1)
+    candidates = select_existing(parse_query(query), Scope("test"), Selection(), most=cap + 1)
     return rank(connection, candidates, limit=limit, offset=offset, cap=cap)
 
 

@@ -1,4 +1,4 @@
-"""Traces have exactly the links that a brute force over all rows, and a recursive query, find."""
+"""Traces have exactly the links that a brute force over all rows finds."""
 
 from collections.abc import Callable, Iterable
 from graphlib import CycleError, TopologicalSorter
@@ -9,7 +9,6 @@ from uuid import uuid4
 
 import pytest
 from mcp_types import ResourceTemplateReference
-from sqlalchemy import text
 
 from quilt_mcp.requirements import tables, trace
 from quilt_mcp.requirements.conditions import load_scope
@@ -83,13 +82,6 @@ def check_rest(result: Walk, may_follow: Any) -> None:
     assert told <= unlisted <= told | unknown
 
 
-def as_stored(graph: Graph, settings: Settings, *, is_existing: bool) -> Graph:
-    """The graph as the database stores it: the earlier system has no projects, so everyone sees everything."""
-    if is_existing:
-        graph.members = []
-    return graph
-
-
 @pytest.mark.soak
 def test_a_trace_has_the_links_that_brute_force_finds(settings: Settings) -> None:
     graph = make_graph(7)
@@ -108,8 +100,7 @@ def test_a_trace_has_the_links_that_brute_force_finds(settings: Settings) -> Non
                             check(result, graph, start, depth, user)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", range(1, 13))
+@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 13))])
 def test_random_graphs(seed: int, make_settings: Callable[..., Settings]) -> None:
     graph = make_graph(seed, size=1 + seed % 5)
     random_ = Random(seed)  # noqa: S311 - for tests
@@ -121,67 +112,6 @@ def test_random_graphs(seed: int, make_settings: Callable[..., Settings]) -> Non
                     for start in graph.visible(kind.name, user):
                         depth = random_.randrange(1, 6)
                         check(walk_from(connection, graph, kind, start, depth, user), graph, start, depth, user)
-
-
-REACHED = """
-WITH RECURSIVE
-visible AS (SELECT id FROM ({entities}) AS every {scope}),
-down AS (
-    SELECT epic_id AS source, id AS target FROM user_stories
-    UNION ALL SELECT user_story_id, id FROM acceptance_criteria
-    UNION ALL SELECT user_story_id, id FROM requirements
-    UNION ALL SELECT acceptance_criteria_id, id FROM requirements WHERE acceptance_criteria_id IS NOT NULL
-),
-below(id) AS (
-    SELECT id FROM visible WHERE id = {start}
-    UNION SELECT down.target FROM below JOIN down ON down.source = below.id JOIN visible ON visible.id = down.target
-),
-moves AS (
-    SELECT target AS source, source AS target FROM down
-    UNION SELECT source, target FROM down WHERE source IN (SELECT id FROM below)
-    UNION SELECT source_requirement_id, target_requirement_id FROM requirement_relationships
-    UNION SELECT target_requirement_id, source_requirement_id FROM requirement_relationships
-),
-reached(id, distance) AS (
-    SELECT id, 0 FROM visible WHERE id = {start}
-    UNION SELECT moves.target, distance + 1 FROM reached JOIN moves ON moves.source = reached.id
-    JOIN visible ON visible.id = moves.target WHERE distance < {depth}
-)
-SELECT id, min(distance) FROM reached GROUP BY id
-"""
-
-
-def reach_by_query(connection: Any, start: str, depth: int, user: str | None, *, has_projects: bool) -> Any:
-    """Return the distance of each entity, by one recursive query."""
-    is_sqlite = connection.dialect.name == "sqlite"
-    column = ", project_id" if has_projects else ""
-    entities = " UNION ALL ".join(f"SELECT id{column} FROM {kind.table}" for kind in KINDS)  # noqa: S608 - constants
-    scope = "WHERE project_id IN (SELECT project_id FROM project_members WHERE user_id IN ({users}))" if user else ""
-    users = f"SELECT id FROM users WHERE username = '{user}'"  # noqa: S608 - constants
-    literal = f"'{start.replace('-', '')}'" if is_sqlite else f"CAST('{start}' AS uuid)"
-    query = REACHED.format(entities=entities, scope=scope.format(users=users), start=literal, depth=depth)
-    return {str(one).replace("-", ""): distance for one, distance in connection.execute(text(query))}
-
-
-def test_a_recursive_query_reaches_the_same_entities(settings: Settings) -> None:
-    graph = make_graph(5)
-    random_ = Random(5)  # noqa: S311 - for tests
-    with opened(settings) as database:
-        write_graph(database, graph)
-        users = (None,) if database.is_existing else USERS
-        with database.reading() as connection:
-            for user in users:
-                for kind in KINDS:
-                    for start in sorted(graph.visible(kind.name, user))[:2]:
-                        depth = random_.randrange(1, 6)
-                        result = walk_from(connection, graph, kind, start, depth, user)
-                        found = {start.replace("-", ""): 0} | {
-                            step.link.target.id.replace("-", ""): step.distance
-                            for step in result.steps
-                            if not step.is_repeated
-                        }
-                        has_projects = not database.is_existing
-                        assert found == reach_by_query(connection, start, depth, user, has_projects=has_projects)
 
 
 @pytest.mark.soak

@@ -50,25 +50,6 @@ def check_reasons(found: dict[int, str], reasons: Iterable[str | None]) -> None:
     assert all(len(reason) < 500 for reason in found.values())
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", pytest.param("csv", marks=pytest.mark.soak)])
-def test_an_imported_export_exports_the_same_bytes(
-    settings_with_sample: Settings,
-    settings_with_tables: Settings,
-    set_settings: Callable[[Settings], None],
-    tmp_path: Path,
-    suffix: str,
-) -> None:
-    first, second = tmp_path / f"first.{suffix}", tmp_path / f"second.{suffix}"
-    set_settings(settings_with_sample)
-    assert main(["requirements", "export", str(first), "--with-users"]) == 0
-    set_settings(settings_with_tables)
-    assert main(["requirements", "import", str(first)]) == 0
-    assert main(["requirements", "export", str(second), "--with-users"]) == 0
-    assert first.read_bytes() == second.read_bytes()
-    assert len(first.read_bytes().splitlines()) >= 452
-    assert sorted(path.name for path in tmp_path.glob("*.*")) == [first.name, second.name]
-
-
 @pytest.mark.usefixtures("tables")
 def test_records_can_refer_to_each_other_by_name_in_any_order(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*write(file, *reversed(FAMILY)), "--json"]) == 0
@@ -104,15 +85,6 @@ def test_records_can_refer_to_the_database(file: Path, capsys: pytest.CaptureFix
     assert main(write(file, {**ADA, "role": "Administrator"})) == 0
     assert {one["reference_id"] for one in export_kind(capsys, "requirement")} == {"REQ-001", "REQ-002", "REQ-003"}
     assert [one["role"] for one in export_kind(capsys, "user")] == ["Administrator"]
-
-
-@pytest.mark.usefixtures("tables")
-def test_the_creator_option_sets_missing_creators(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(write(file, ADA)) == 0
-    anonymous = {"kind": "epic", "title": "Epic"}
-    assert "creator_id: Missing" in import_rejected(capsys, write(file, anonymous))[1]
-    assert main([*write(file, anonymous), "--creator", "ada"]) == 0
-    assert len(export_kind(capsys, "epic")) == 1
 
 
 @pytest.mark.usefixtures("tables")
@@ -157,16 +129,6 @@ def test_invalid_lines_are_rejected(file: Path, capsys: pytest.CaptureFixture[st
     check_reasons(import_rejected(capsys, command), [None, *(reason for _, reason in WRONG_LINES)])
 
 
-@pytest.mark.usefixtures("data_dir_with_tables")
-def test_reading_stops_at_a_line_that_is_too_long(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file.write_bytes(b'"' + b"x" * 1_000_001 + b'"\nnull\n')
-    command = ["requirements", "import", str(file)]
-    check_reasons(
-        import_rejected(capsys, command),
-        ["The line or row has more than 1,000,000 bytes. Shorten it. The rest of the file was not read."],
-    )
-
-
 @pytest.mark.usefixtures("tables")
 def test_a_workbook_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "records.xlsx"
@@ -199,7 +161,6 @@ WRONG_VALUES: list[tuple[dict[str, Any], str]] = [
     ({"reference_id": "EP-001001"}, "reference_id: 'EP-001001' is not a reference ID. Write EP-1001."),
     ({"reference_id": "ep-0001"}, "reference_id: 'ep-0001' is not a reference ID. Write EP-001."),
     ({"reference_id": "EP-000"}, f"reference_id: {REFERENCE_RULE}"),
-    ({"reference_id": "EP-0000000"}, f"reference_id: {REFERENCE_RULE}"),
     ({"reference_id": "EP-01234567890"}, f"reference_id: {REFERENCE_RULE}"),
     ({"reference_id": "US-0001"}, f"reference_id: {REFERENCE_RULE}"),
     ({"reference_id": "EP-001\n"}, "reference_id: "),
@@ -394,7 +355,7 @@ def test_a_file_of_zero_bytes_is_rejected_as_damaged(form: str, file: Path, caps
 @pytest.mark.parametrize(
     ("form", "start", "line"),
     [
-        ("csv", "kind,title\nepic,x", 2),
+        ("csv", "kind,title,parent\nuser_story,in the part that is not read,EP-009\nepic,x", 3),
         pytest.param("csv", 'kind,title\nepic,"x', 2, marks=pytest.mark.soak),
         pytest.param("csv", "kind,", 1, marks=pytest.mark.soak),
         ("jsonl", '{"kind": "epic", "title": "x', 1),

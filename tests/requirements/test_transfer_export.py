@@ -16,7 +16,6 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from pydantic import SecretStr
 from sqlalchemy import delete, update
 
 from quilt_mcp.commands import requirements_work
@@ -39,7 +38,6 @@ from tests.requirements.transferring import (
     requirement,
     write,
 )
-from tests.support.postgres_server import PostgresServer
 
 
 class Terminal(io.StringIO):
@@ -245,51 +243,6 @@ def test_a_spreadsheet_evaluates_no_cell(
     assert main(["requirements", "import", str(tmp_path / "out.csv")]) == 0
     assert main(["requirements", "export", str(tmp_path / "again.csv")]) == 0
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "out.csv").read_bytes()
-
-
-def test_an_import_takes_a_formula_as_text(
-    make_settings: Callable[..., Settings], set_settings: Callable[[Settings], None], tmp_path: Path
-) -> None:
-    set_settings(make_settings("sqlite", "tables"))
-    formulas = ["=1+1", '=HYPERLINK("http://x")', "+2", "-2", "@SUM(1)", "\uff1d1", "'=3", "''=3"]
-    source, target = tmp_path / "in.csv", tmp_path / "out.jsonl"
-    with source.open("w", newline="") as file:
-        csv.writer(file).writerows([["kind", "title"], *(["epic", formula] for formula in formulas)])
-    assert main(["requirements", "import", str(source)]) == 0
-    assert main(["requirements", "export", str(target)]) == 0
-    records = [json.loads(line) for line in target.read_text().splitlines()]
-    titles = sorted(record["title"] for record in records if record["kind"] == "epic")
-    # an apostrophe before a formula is that of an export
-    assert titles == sorted(formula.removeprefix("'") for formula in formulas)
-
-
-def test_the_status_names_tables_that_the_login_may_not_read(
-    existing_settings: Settings,
-    set_settings: Callable[[Settings], None],
-    postgres: PostgresServer,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert existing_settings.database_url
-    url = existing_settings.database_url.get_secret_value()
-    name = url.partition("?")[0].rpartition("/")[2]
-    reader = f"reader_{os.getpid()}"
-    postgres.sql(f"CREATE ROLE {reader} LOGIN")
-    try:
-        tables_of_answers = "epics, user_stories, acceptance_criteria, requirements, requirement_types"
-        granted = f"{tables_of_answers}, relationship_types, requirement_relationships"
-        postgres.sql(f"GRANT SELECT ON {granted} TO {reader}", database=name)
-        set_settings(
-            existing_settings.model_copy(update={"database_url": SecretStr(url.replace("tests@", f"{reader}@"))})
-        )
-        assert main(["requirements", "status", "--json"]) == 0
-        status = json.loads(capsys.readouterr().out)
-        assert status["rows"]["users"] is None
-        assert status["rows"]["requirements"] == 1
-        assert main(["requirements", "status"]) == 0
-        assert "users                      may not be read" in capsys.readouterr().out
-    finally:
-        postgres.sql(f"DROP OWNED BY {reader}", database=name)
-        postgres.sql(f"DROP ROLE {reader}")
 
 
 IN_PUMPS = [

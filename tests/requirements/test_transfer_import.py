@@ -250,38 +250,6 @@ def test_a_byte_order_mark_is_ignored(form: Any, text: str) -> None:
     assert all("valid JSON" not in str(one) and "unknown" not in str(one) for one in found)
 
 
-class Endless(io.RawIOBase):
-    """A line without an end."""
-
-    def __init__(self, start: bytes, most: int) -> None:
-        self._start = start
-        self._left = most
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        part = self._start[: len(buffer)] or b"x" * min(len(buffer), 1000)
-        self._start = self._start[len(part) :]
-        self._left -= len(part)
-        assert self._left > 0, "the reader reads far more than its limit"
-        buffer[: len(part)] = part
-        return len(part)
-
-
-@pytest.mark.parametrize(
-    ("form", "start", "line"),
-    [("jsonl", b'{"kind": "user"}\n{"kind": "', 2), ("csv", b"kind,title\nepic,a\n", 3), ("csv", b'kind\n"a\nb\n', 4)],
-)
-def test_a_line_has_a_maximum_length(form: Any, start: bytes, line: int) -> None:
-    reader = RecordReader(io.BufferedReader(Endless(start, 50_000)), form, most_bytes=5000)
-    *_, last = reader
-    assert isinstance(last, Refused)
-    assert last.ends_file
-    reason = "The line or row has more than 5,000 bytes. Shorten it. The rest of the file was not read."
-    assert last.rejections == [Rejection(line, None, reason)]
-
-
 def make_epics(count: int) -> Iterator[Numbered | Refused]:
     for line in range(1, count + 1):
         yield Numbered(

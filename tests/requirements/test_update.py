@@ -31,7 +31,6 @@ from tests.requirements.transferring import (
     export_kind,
     import_family,
     import_rejected,
-    read_contents,
     related,
     requirement,
     write,
@@ -188,14 +187,6 @@ def test_a_trial_shows_the_changes_and_writes_nothing(file: Path, capsys: pytest
     found = {record["reference_id"]: record for record in export_kind(capsys, "requirement")}
     assert found["REQ-001"]["title"] == "New"
     assert "REQ-009" in found
-
-
-@pytest.mark.usefixtures("tables")
-def test_a_trial_of_new_records_writes_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = read_contents(capsys)
-    assert main([*write(file, *FAMILY), "--dry-run"]) == 0
-    assert capsys.readouterr().out.startswith("Dry run, nothing was written. It would import: 1 user, 1 epic")
-    assert read_contents(capsys) == before
 
 
 @pytest.mark.usefixtures("tables")
@@ -515,31 +506,3 @@ def test_many_changes_are_counted(file: Path, capsys: pytest.CaptureFixture[str]
         "name": "EP-001",
         "fields": {"title": {"before": "Epic", "after": "New\x1b[31m"}},
     }
-
-
-@pytest.mark.usefixtures("tables")
-def test_a_bad_file_updates_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import_family(tmp_path / "a.jsonl")
-    before = read_contents(capsys)
-    header = b"kind,reference_id,title,priority\n"
-    good = b"epic,EP-001,New,1\n"
-    for raw, line, reason in (
-        (header + good + b"epic,EP-001,Again,2\n", 3, "reference_id: Duplicate of line 2."),
-        (header + good + b"epic,EP-00", 3, "The row has 2 cells; the first line has 4 columns."),
-        (header + good + b'epic,EP-001,"cut', 3, "The row is not valid CSV"),
-        (header + good + b"epic,EP-002,a\0b,1\n", 3, "title: Must not contain the character U+0000"),
-        (header + good + b"user_story,US-001,\xff,1\n", 3, "The line is not valid UTF-8 at byte 19."),
-        (
-            header + good + b"requirement,REQ-001,=1+1,=2\n",
-            3,
-            f"priority: {PRIORITY}",
-        ),
-        ("kind;title\n".encode("utf-16"), 1, "The file is in UTF-16. Save it in UTF-8."),
-    ):
-        file = tmp_path / "b.csv"
-        file.write_bytes(raw)
-        assert main(run(file, "--delete-missing")) == 1
-        place, _, rest = capsys.readouterr().err.partition(": ")
-        assert place == f"{file}:{line}"
-        assert rest.startswith(reason)
-        assert read_contents(capsys) == before

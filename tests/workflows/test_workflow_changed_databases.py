@@ -54,18 +54,6 @@ def test_a_deleted_file_is_empty_and_can_be_written_again(file: Path) -> None:
     assert names() == ["new"]
 
 
-def test_tables_of_a_newer_version_are_refused_until_they_are_back(file: Path) -> None:
-    def set_revision(revision: str) -> None:
-        with closing(sqlite3.connect(file, isolation_level=None)) as connection:
-            connection.execute("UPDATE workflows_schema_version SET version_num = ?", (revision,))
-
-    set_revision("0999")
-    with pytest.raises(ResourceExecutionError, match="does not know"):
-        names()
-    set_revision("0001")
-    assert names() == ["old"]
-
-
 def test_a_copy_that_sqlite_restores_into_the_open_file_is_read_next(file: Path, tmp_path: Path) -> None:
     """As `sqlite3 workflows.sqlite3 ".restore copy"` does, which the documentation names."""
     copy = copy_of(file, tmp_path)

@@ -8,7 +8,7 @@ import pytest
 import time_machine
 
 from quilt_mcp.core.errors import NotFound
-from quilt_mcp.workflows.model import Step, WorkflowRuleError
+from quilt_mcp.workflows.model import Step, StepStatus, WorkflowRuleError
 from quilt_mcp.workflows.service import (
     WorkflowReport,
     workflow_add_step,
@@ -38,7 +38,7 @@ def create(*steps: str, workflow_id: str = "w", **dependencies: list[str]) -> No
         workflow_add_step(workflow_id, step, f"Do {step}", dependencies=dependencies.get(step))
 
 
-def update(step: str, *statuses: str) -> WorkflowReport:
+def update(step: str, *statuses: StepStatus) -> WorkflowReport:
     *_, answer = [workflow_update_step("w", step, status) for status in statuses]
     return answer
 
@@ -195,7 +195,7 @@ def test_a_new_step_reopens_a_completed_workflow(clock: time_machine.Traveller) 
 
 
 @pytest.mark.parametrize("status", ["in_progress", "completed", "failed"])
-def test_a_step_waits_for_its_dependencies(status: str) -> None:
+def test_a_step_waits_for_its_dependencies(status: StepStatus) -> None:
     create("a", "b", "c", c=["a", "b"])
     update("a", "skipped")
     before = workflow_get_status("w")
@@ -207,7 +207,7 @@ def test_a_step_waits_for_its_dependencies(status: str) -> None:
 
 
 @pytest.mark.parametrize("status", ["pending", "in_progress", "failed"])
-def test_a_step_that_others_need_stays_done(status: str) -> None:
+def test_a_step_that_others_need_stays_done(status: StepStatus) -> None:
     create("a", "b", b=["a"])
     update("a", "completed")
     update("b", "in_progress")
@@ -335,7 +335,8 @@ def test_the_list_has_the_latest_update_first_then_the_id(clock: time_machine.Tr
 
 
 def test_the_list_counts_all_by_status() -> None:
-    for workflow_id, status in [("a", "completed"), ("b", "failed"), ("c", "in_progress"), ("d", "pending")]:
+    statuses: list[StepStatus] = ["completed", "failed", "in_progress", "pending"]
+    for workflow_id, status in zip("abcd", statuses, strict=True):
         create("one", workflow_id=workflow_id)
         workflow_update_step(workflow_id, "one", status)
     answer = workflow_list_all()

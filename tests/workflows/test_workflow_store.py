@@ -119,13 +119,6 @@ def test_an_existing_directory_keeps_its_mode(data_dir: Path) -> None:
     assert mode(data_dir) == 0o750
 
 
-def test_the_directory_can_have_any_name(tmp_path: Path) -> None:
-    apps.use_settings(Settings(data_dir=tmp_path / "a b?mode=ro#%41" / "ü"))
-    workflow_create("w", "Title")
-    assert workflow_ids() == ["w"]
-    assert (tmp_path / "a b?mode=ro#%41" / "ü" / "workflows.sqlite3").is_file()
-
-
 def test_a_file_without_schema_reads_as_empty_and_is_filled_by_the_next_write(data_dir: Path) -> None:
     data_dir.mkdir()
     (data_dir / "workflows.sqlite3").touch()
@@ -133,10 +126,6 @@ def test_a_file_without_schema_reads_as_empty_and_is_filled_by_the_next_write(da
     assert (data_dir / "workflows.sqlite3").stat().st_size == 0
     workflow_create("w", "Title")
     assert workflow_ids() == ["w"]
-
-
-def test_the_file_is_in_write_ahead_mode(file: Path) -> None:
-    assert execute(file, "PRAGMA journal_mode") == [("wal",)]
 
 
 def test_every_owner_has_workflows_of_its_own(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,13 +181,6 @@ def test_a_write_that_raises_is_rolled_back(file: Path) -> None:
         interrupted_write()
     assert workflow_ids() == ["w"]
     assert execute(file, "SELECT count(*) FROM workflows") == [(1,)]
-
-
-def test_readers_see_the_last_commit_while_another_process_writes(file: Path) -> None:
-    with closing(sqlite3.connect(file, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        other.execute("UPDATE workflows SET name = 'half done'")
-        assert workflow_get_status("w")["workflow"]["name"] == "Title"
 
 
 WRITER = """
@@ -357,16 +339,6 @@ def test_a_full_or_read_only_disk(
     assert not isinstance(failure.value, Unavailable)
     assert failure.value.suggested_actions
     assert execute(file, "SELECT id FROM workflows") == [("w",)]
-
-
-@pytest.mark.parametrize("call", [workflow_list_all, lambda: workflow_create("x", "Title")])
-def test_a_file_that_is_not_a_database(call: Callable[[], object], data_dir: Path) -> None:
-    data_dir.mkdir()
-    (data_dir / "workflows.sqlite3").write_text("no database" * 100, encoding="utf-8")
-    with pytest.raises(ResourceExecutionError, match="damaged") as failure:
-        call()
-    assert failure.value.details == "SQLITE_NOTADB"
-    assert str(data_dir) not in failure.value.message + "".join(failure.value.suggested_actions)
 
 
 def test_a_file_that_cannot_be_opened(data_dir: Path) -> None:

@@ -51,9 +51,7 @@ def restrict(
     """
     if scope.projects is None:
         return []
-    if dialect == "sqlite" and not by_index:
-        project_id = UnaryExpression(project_id, operator=custom_op("+"), type_=project_id.type)
-    return [match_any(project_id, scope.projects, dialect)]
+    return [match_any(project_id if by_index else hide(project_id, dialect), scope.projects, dialect)]
 
 
 def match_any(column: ColumnElement[str], ids: Iterable[str], dialect: str) -> ColumnElement[bool]:
@@ -110,10 +108,12 @@ class Selection:
         """Return whether it filters or sorts at all."""
         return any(getattr(self, one.name) for one in fields(self))
 
-    def limit(self, kind: Kind, dialect: str, *, hidden: Collection[str] = ()) -> Conditions | None:
+    def limit(
+        self, kind: Kind, scope: Scope, dialect: str, *, indexed: Collection[str | None] | None = None
+    ) -> Conditions | None:
         """Return the WHERE conditions on the table of a kind; None if no entity of the kind can match.
 
-        They do not contain what the caller may see: add `Reader.restrict`. SQLite uses no index of `hidden` columns.
+        SQLite uses only the indexes of these columns, if any are given.
         """
         columns = BY_KIND[kind.name].c
         conditions: Conditions = []
@@ -123,26 +123,26 @@ class Selection:
             ("assignee_id", self.assignee_ids or self.includes_unassigned),
             ("type_id", self.type_ids),
         )
-        if any(values and name not in columns for name, values in wanted):
+        if any(value and name not in columns for name, value in wanted):
             return None
 
         def find(name: str) -> AnyColumn:
-            return hide(columns[name], dialect) if name in hidden else columns[name]
+            return columns[name] if indexed is None or name in indexed else hide(columns[name], dialect)
 
-        if self.status:
-            conditions.append(_match(find("status"), self.status))
-        if self.priority:
-            conditions.append(_match(find("priority"), self.priority))
+        for name, values in (("status", self.status), ("priority", self.priority)):
+            if values:
+                conditions.append(_match(find(name), values))
         if self.assignee_ids or self.includes_unassigned:
             assignee = find("assignee_id")
             of_users = [match_any(assignee, self.assignee_ids, dialect)] if self.assignee_ids else []
             conditions.append(or_(*of_users, *([assignee.is_(None)] if self.includes_unassigned else [])))
-        if self.type_ids:
-            conditions.append(match_any(find("type_id"), self.type_ids, dialect))
-        if self.project_ids:
-            conditions.append(match_any(find("project_id"), self.project_ids, dialect))
+        for name, ids in (("type_id", self.type_ids), ("project_id", self.project_ids)):
+            if ids:
+                conditions.append(match_any(find(name), ids, dialect))
         if self.updated_since:
             conditions.append(find("updated_at") >= self.updated_since)
+        if scope.projects is not None:  # as in a database of the earlier system, where tables have no project_id
+            conditions += restrict(find("project_id"), scope, dialect)
         return conditions
 
 

@@ -4,23 +4,19 @@ import logging
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import Context
-from pathlib import Path
 from threading import Lock
 
 from sqlalchemy import Connection, Inspector, column, func, inspect, select, table, update
 from sqlalchemy.exc import DBAPIError
 
 from quilt_mcp.app.database.engines import Migrations, Schema, Storage, make_file, missing_columns, translate
+from quilt_mcp.app.database.failures import FOREIGN, NEWER
 from quilt_mcp.core.errors import ResourceExecutionError, Unavailable
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.failures import FAILURES
 from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 
-MIGRATIONS = Migrations(
-    folder=Path(__file__).parent / "migrations",
-    version_table="requirements_schema_version",
-    revisions=("0001",),
-)
+MIGRATIONS = Migrations(version_table="requirements_schema_version", steps={"0001": tables.create_tables})
 MIGRATE = "Run `quilt-mcp requirements migrate` in a terminal, with the same QUILT_MCP_DATABASE_URL."
 CREATED_BY_USE = "Nothing: the first read or import creates the tables."
 """The next step for an SQLite file without tables, or without a file."""
@@ -81,7 +77,7 @@ def require_readable(schema: Schema) -> None:
     if schema.state == "empty":
         raise ResourceExecutionError("The requirements database has no tables yet.", suggested_actions=[MIGRATE])
     if schema.state == "unknown":
-        raise FAILURES.make_foreign(schema.problem)
+        raise FAILURES.make(FOREIGN, schema.problem and f"missing: {schema.problem}")
     if schema.state == "too_early":
         raise ResourceExecutionError(
             "The requirements database belongs to the earlier requirements system, before its migration 4.",
@@ -92,7 +88,7 @@ def require_readable(schema: Schema) -> None:
             ],
         )
     if schema.state == "newer":
-        raise FAILURES.make_newer(str(schema.revision), MIGRATIONS.newest)
+        raise FAILURES.make(NEWER, f"schema {schema.revision}; this version supports up to {MIGRATIONS.newest}")
     raise ResourceExecutionError(
         "The requirements database was written by an older version of quilt-mcp.",
         details=f"schema {schema.revision}; this version needs {MIGRATIONS.newest}",

@@ -30,6 +30,21 @@ ADMINISTRATOR = "Administrator"
 USER_ROLES = (ADMINISTRATOR, "User", "Commenter")
 """The roles of users. An administrator sees every project."""
 
+REQUIREMENT_TYPES = {
+    "Functional": "What the system does.",
+    "Non-Functional": "How well the system does it: speed, security, availability.",
+    "Business Rule": "A business rule that the system must follow.",
+    "Interface": "How people and other systems interact with the system.",
+    "Data": "What data the system keeps, and in which form.",
+}
+RELATIONSHIP_TYPES = {
+    "depends_on": "The target must be fulfilled before the source.",
+    "blocks": "The target cannot be fulfilled until the source is.",
+    "relates_to": "The two are related.",
+    "conflicts_with": "The two cannot both be fulfilled.",
+    "derives_from": "The source was derived from the target.",
+}
+"""The types that every database starts with, with their descriptions."""
 ORDERING_RELATIONSHIPS = ("depends_on", "blocks", "derives_from")
 """The relationship types that order requirements. Relationships of one of these types must not form a cycle."""
 DEFAULT_PROJECT_ID = "00000000-0000-4000-8000-000000000001"

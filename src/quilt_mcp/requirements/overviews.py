@@ -4,20 +4,20 @@ Each count and each page is an anti-join over an index: of the children's parent
 `acceptance_criteria_id`, or of the primary key. An entity that the caller may not see counts as absent.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from sqlalchemy import ColumnElement, Table, exists, literal, literal_column, select, tuple_, union_all
+from sqlalchemy import ColumnElement, exists, literal, literal_column, select, tuple_, union_all
 
 from quilt_mcp.core import cursors
 from quilt_mcp.core.answers import iso
 from quilt_mcp.core.cursors import Page
 from quilt_mcp.core.errors import NotFound
 from quilt_mcp.requirements.answers import BriefEntity, Change, Coverage, Gap, ProjectName
-from quilt_mcp.requirements.conditions import Conditions, Selection, hide, restrict
+from quilt_mcp.requirements.conditions import Conditions, Selection, restrict
 from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, EPIC, KINDS, REQUIREMENT, USER_STORY, Kind
-from quilt_mcp.requirements.parameters import CATEGORIES, EntityId
+from quilt_mcp.requirements.parameters import EntityId
 from quilt_mcp.requirements.reads import Reader, brief_columns, build_brief, find_project, make_unknown_project
 from quilt_mcp.requirements.selecting import DEFAULT, Mark, decode_mark, encode_mark
 from quilt_mcp.requirements.tables import (
@@ -56,37 +56,26 @@ class Filter:
         return [*conditions, of_epic]
 
 
-def _lack_criteria(_: Reader) -> dict[Kind, ColumnElement[bool]]:
-    # The children of a visible story are visible: they are in its project.
-    return {USER_STORY: ~exists().where(acceptance_criteria.c.user_story_id == user_stories.c.id)}
-
-
-def _lack_requirements(reader: Reader) -> dict[Kind, ColumnElement[bool]]:
+def _find_lacks(reader: Reader, category: str) -> dict[Kind, ColumnElement[bool]]:
+    """Return the condition for each kind that a category contains."""
     refers = requirements.c.acceptance_criteria_id == acceptance_criteria.c.id
-    # SQLite reads only the index if the column is in it. It would look up each project of the caller on its own.
-    visible = restrict(requirements.c.project_id, reader.scope, reader.dialect, by_index=False)
-    return {ACCEPTANCE_CRITERIA: ~exists(requirements.c.acceptance_criteria_id).where(refers, *visible)}
-
-
-def _lack_criterion(reader: Reader) -> dict[Kind, ColumnElement[bool]]:
-    refers = acceptance_criteria.c.id == requirements.c.acceptance_criteria_id
-    return {REQUIREMENT: ~exists().where(refers, *reader.restrict(acceptance_criteria))}
-
-
-def _lack_parents(_: Reader) -> dict[Kind, ColumnElement[bool]]:
+    if category == "stories_without_criteria":
+        # The children of a visible story are visible: they are in its project.
+        return {USER_STORY: ~exists().where(acceptance_criteria.c.user_story_id == user_stories.c.id)}
+    if category == "criteria_without_requirements":
+        # SQLite reads only the index if the column is in it. It would look up each project of the caller on its own.
+        visible = restrict(requirements.c.project_id, reader.scope, reader.dialect, by_index=False)
+        return {ACCEPTANCE_CRITERIA: ~exists(requirements.c.acceptance_criteria_id).where(refers, *visible)}
+    if category == "requirements_without_criterion":
+        return {REQUIREMENT: ~exists().where(refers, *reader.restrict(acceptance_criteria))}
     # Foreign keys prevent orphans. SQLite enforces them only for programs that ask for it.
-    return {kind: _lacks_parent(BY_KIND[kind.name], kind) for kind in KINDS if kind is not EPIC}
+    return {
+        kind: ~exists().where(BY_KIND[kind.parent].c.id == BY_KIND[kind.name].c[str(kind.parent_column)])
+        for kind in KINDS
+        if kind.parent
+    }
 
 
-def _lacks_parent(table: Table, kind: Kind) -> ColumnElement[bool]:
-    parent = BY_KIND[str(kind.parent)]
-    return ~exists().where(parent.c.id == table.c[str(kind.parent_column)])
-
-
-_CONDITIONS: Mapping[str, Callable[[Reader], dict[Kind, ColumnElement[bool]]]] = dict(
-    zip(CATEGORIES, (_lack_criteria, _lack_requirements, _lack_criterion, _lack_parents), strict=True)
-)
-"""For each category, the function that returns the condition for each kind that it contains."""
 _NEEDS_ROWS = {"requirements_without_criterion", "orphans"}
 """The categories with conditions on columns that are not in the index of a project's entities."""
 
@@ -166,7 +155,7 @@ def _read_gap(  # noqa: PLR0917 - one caller
     totals: dict[Kind, int],
 ) -> tuple[Gap, _Position | None]:
     """Return the gaps of one category, and the position of the next page; None if this is the last page."""
-    conditions = {kind: [*limited.limit(kind), lacks] for kind, lacks in _CONDITIONS[category](reader).items()}
+    conditions = {kind: [*limited.limit(kind), lacks] for kind, lacks in _find_lacks(reader, category).items()}
     if position:
         count, total = position.count, position.total
     else:
@@ -278,11 +267,7 @@ def _select_changes(  # noqa: PLR0917 - one caller
 def _limit(reader: Reader, selection: Selection, kind: Kind, lead: str) -> Conditions:
     """Return the conditions for the entities of a kind. SQLite uses only the indexes that start with `lead`."""
     table = BY_KIND[kind.name]
-    hidden = {column.name for column in table.c} - {lead}
-    conditions = selection.limit(kind, reader.dialect, hidden=hidden) or []
-    if reader.scope.projects is not None:
-        project = hide(table.c.project_id, reader.dialect) if "project_id" in hidden else table.c.project_id
-        conditions += restrict(project, reader.scope, reader.dialect)
+    conditions = selection.limit(kind, reader.scope, reader.dialect, indexed={lead}) or []
     # without a time, which only the earlier system allows, nothing is known about a change
     return [*conditions, *([table.c.updated_at.is_not(None)] if reader.is_existing else [])]
 

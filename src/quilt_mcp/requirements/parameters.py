@@ -26,9 +26,13 @@ class EntityId(NamedTuple):
     value: str
 
 
+def is_id(text: str) -> bool:
+    return bool(_UUID.fullmatch(text))
+
+
 def parse_id(kind: Kind, text: str) -> EntityId:
     """Parse the ID of an entity of this kind: a UUID, or a reference ID such as EP-001."""
-    if _UUID.fullmatch(text):
+    if is_id(text):
         return EntityId("id", text)
     reference = _REFERENCE.fullmatch(text)
     if reference and reference[1] == kind.prefix:

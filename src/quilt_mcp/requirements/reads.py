@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
-from uuid import UUID
 
 from sqlalchemy import (
     ColumnElement,
@@ -48,7 +47,7 @@ from quilt_mcp.requirements.answers import (
 )
 from quilt_mcp.requirements.conditions import Scope, match_any, restrict
 from quilt_mcp.requirements.model import REQUIREMENT, Kind
-from quilt_mcp.requirements.parameters import EntityId, advise_list, decode_position, encode_position
+from quilt_mcp.requirements.parameters import EntityId, advise_list, decode_position, encode_position, is_id
 from quilt_mcp.requirements.tables import (
     BY_KIND,
     AnyRow,
@@ -447,7 +446,7 @@ def read_projects(reader: Reader, cursor: str | None, limit: int) -> Page[Projec
         return Page([], 0, None)
     numbered = select(func.count()).where(epics.c.project_id == projects.c.id).correlate(projects)
     columns = [*projects.c, numbered.scalar_subquery().label("number")]
-    return reader.list_rows(projects, columns, _restrict(reader), _build_project, tag, cursor, limit)
+    return reader.list_rows(projects, columns, restrict_projects(reader), _build_project, tag, cursor, limit)
 
 
 def _build_project(row: AnyRow) -> Project:
@@ -462,17 +461,10 @@ def _build_project(row: AnyRow) -> Project:
 
 
 def find_project(reader: Reader, text: str) -> ProjectName:
-    for row in reader.execute(_select_names(reader).where(_matches(text))):
+    column = projects.c.id if is_id(text) else projects.c.name
+    for row in reader.execute(select(projects.c.id, projects.c.name).where(column == text, *restrict_projects(reader))):
         return {"id": row.id, "name": row.name}
     raise make_unknown_project(text)
-
-
-def list_names(reader: Reader, prefix: str, limit: int) -> list[str]:
-    # not LIKE and not the default order, in which the two databases differ
-    starts = func.substr(projects.c.name, 1, len(prefix)) == prefix
-    order = projects.c.name.collate("C" if reader.dialect == "postgresql" else "BINARY")
-    rows = reader.execute(_select_names(reader).where(starts).order_by(order).limit(limit))
-    return [row.name for row in rows]
 
 
 def make_unknown_project(text: str) -> NotFound:
@@ -483,17 +475,5 @@ def make_unknown_project(text: str) -> NotFound:
     )
 
 
-def _select_names(reader: Reader) -> Statement:
-    return select(projects.c.id, projects.c.name).where(*_restrict(reader))
-
-
-def _restrict(reader: Reader) -> list[ColumnElement[bool]]:
+def restrict_projects(reader: Reader) -> list[ColumnElement[bool]]:
     return restrict(projects.c.id, reader.scope, reader.dialect)
-
-
-def _matches(text: str) -> ColumnElement[bool]:
-    try:
-        is_id = str(UUID(text)) == text
-    except ValueError:
-        is_id = False
-    return projects.c.id == text if is_id else projects.c.name == text

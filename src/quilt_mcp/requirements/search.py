@@ -7,8 +7,6 @@ Scores of SQLite and PostgreSQL cannot be compared; tiers can. The database of t
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal, NamedTuple
 
 from sqlalchemy import (
@@ -127,24 +125,8 @@ def _coalesce(name: str) -> ColumnElement[object]:
 _COALESCED = [_coalesce(name) for name in _SHOWN]
 
 
-UNFILTERED = Selection()
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The filters of a search, apart from the words."""
-
-    scope: Scope
-    facets: Sequence[Sequence[str]] = ()
-    updated_since: datetime | None = None
-
-
-def make_limits(
-    scope: Scope, selection: Selection = UNFILTERED, *, most_projects: int = DEFAULT.most_projects
-) -> Limits | None:
-    """Return the limits of a search by a caller; None if no entity is within them."""
-    if selection.project_ids:
-        scope = Scope(scope.caller, selection.project_ids)
+def make_facets(scope: Scope, selection: Selection, most_projects: int) -> list[list[str]]:
+    """Return lists of facets. An entity within the filters has one of each list."""
     wanted: list[tuple[str, Iterable[object]]] = [
         ("status", selection.status),
         ("priority", selection.priority),
@@ -153,10 +135,7 @@ def make_limits(
     ]
     if scope.projects and len(scope.projects) <= most_projects:
         wanted.append(("project_id", scope.projects))
-    if (selection.includes_unassigned and not selection.assignee_ids) or scope.projects == ():
-        return None  # every entity with a status has an assignee
-    facets = [[make_facet(column, value) for value in values] for column, values in wanted if values]
-    return Limits(scope, facets, selection.updated_since)
+    return [[make_facet(column, value) for value in values] for column, values in wanted if values]
 
 
 _entries = table(
@@ -182,18 +161,31 @@ _words = table(
 _title_words: ColumnElement[str] = func.ts_filter(_entries.c.words, literal_column("'{a}'"))
 
 
-def select_candidates(query: ParsedQuery, limits: Limits, dialect: str, *, most: int) -> list[Statement]:
-    """Return selects of kind, entity_id, reference_id, tier and score, for the entities that match within limits.
+def select_candidates(
+    query: ParsedQuery,
+    scope: Scope,
+    selection: Selection,
+    dialect: str,
+    *,
+    most: int,
+    most_projects: int = DEFAULT.most_projects,
+) -> list[Statement]:
+    """Return selects of kind, entity_id, reference_id, tier and score, for the entities that match within the filters.
 
     An entity can be in several selects; its first tier counts. A higher score is better.
     """
+    if selection.project_ids:
+        scope = Scope(scope.caller, selection.project_ids)
+    if selection.includes_unassigned and not selection.assignee_ids:
+        return []  # every entity with a status has an assignee
+    facets = make_facets(scope, selection, most_projects)
     # Facets only make a search faster as far as the scope is concerned: what a caller may see is compared again.
-    conditions = restrict(_entries.c.project_id, limits.scope, dialect)
-    if limits.updated_since:
-        conditions.append(_entries.c.updated_at >= limits.updated_since)
+    conditions = restrict(_entries.c.project_id, scope, dialect)
+    if selection.updated_since:
+        conditions.append(_entries.c.updated_at >= selection.updated_since)
     if dialect == "sqlite":
-        return _select_in_sqlite(query, limits.facets, conditions, most)
-    conditions += [_entries.c.facets.overlap(list(several)) for several in limits.facets]
+        return _select_in_sqlite(query, facets, conditions, most)
+    conditions += [_entries.c.facets.overlap(several) for several in facets]
     return _select_in_postgresql(query, conditions, most)
 
 
@@ -289,9 +281,9 @@ _OTHER = "[^[:alnum:]]"
 _HAS_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
-def select_existing(query: ParsedQuery, *, most: int, selection: Selection = UNFILTERED) -> list[Statement]:
+def select_existing(query: ParsedQuery, scope: Scope, selection: Selection, *, most: int) -> list[Statement]:
     """Return selects of kind, entity_id, reference_id, tier and score, for the entities that match."""
-    limits = {kind: selection.limit(kind, "postgresql") for kind in KINDS}
+    limits = {kind: selection.limit(kind, scope, "postgresql") for kind in KINDS}
     limited = {kind: conditions for kind, conditions in limits.items() if conditions is not None}
     selects = list(_select_equal_references(query, limited))
     if len(query.references) < len(query.groups):
@@ -368,10 +360,11 @@ def read_search_page(
     tag = cursors.compute_tag("search", query, reader.scope, selection)
     offset = int(cursors.decode(cursor, tag, "[0-9]{1,9}")) if cursor else 0
     if reader.is_existing:
-        candidates = select_existing(parsed, most=cap + 1, selection=selection)
+        candidates = select_existing(parsed, reader.scope, selection, most=cap + 1)
     else:
-        limits = make_limits(reader.scope, selection, most_projects=most_projects)
-        candidates = select_candidates(parsed, limits, reader.dialect, most=cap + 1) if limits else []
+        candidates = select_candidates(
+            parsed, reader.scope, selection, reader.dialect, most=cap + 1, most_projects=most_projects
+        )
     found = rank(reader.connection, candidates, limit=size, offset=offset, cap=cap)
     return {
         "query": query,

@@ -40,14 +40,13 @@ from quilt_mcp.requirements.conditions import (
     SORTED_LENGTH,
     Conditions,
     Selection,
-    hide,
     match_any,
     restrict,
     sort_columns,
 )
 from quilt_mcp.requirements.model import FINAL_STATUSES, KINDS, PRIORITIES, Kind
-from quilt_mcp.requirements.parameters import ME, NOBODY, Filters, Sort, SortKey, refuse_value
-from quilt_mcp.requirements.reads import Reader
+from quilt_mcp.requirements.parameters import ME, NOBODY, Filters, Sort, SortKey, is_id, refuse_value
+from quilt_mcp.requirements.reads import Reader, restrict_projects
 from quilt_mcp.requirements.tables import (
     BY_KIND,
     AnyColumn,
@@ -90,6 +89,9 @@ class FilterNames:
             return [one for one in self._list_statuses(kinds) if one.startswith(prefix)]
         if parameter == "type":
             return self._list_names(requirement_types.c.name, [], prefix, limit)
+        if parameter == "project":
+            visible = restrict_projects(self._reader)
+            return [] if self._reader.is_existing else self._list_names(projects.c.name, visible, prefix, limit)
         reserved = [one for one in self._reserved if one.startswith(prefix)]
         if not self._reader.has_users:
             return reserved
@@ -155,9 +157,8 @@ class FilterNames:
                 "`project` is not allowed: a database of the earlier requirements system has no projects.",
                 suggested_actions=["Omit `project`."],
             )
-        visible = restrict(projects.c.id, self._reader.scope, self._dialect)
         more = "Read requirements://projects for your projects."
-        return self._find("project", values, projects.c.name, visible, more=more)
+        return self._find("project", values, projects.c.name, restrict_projects(self._reader), more=more)
 
     def _find(  # noqa: PLR0917 - three callers, all above
         self,
@@ -173,7 +174,7 @@ class FilterNames:
         if not values:
             return ()
         table: Table = name.table
-        ids = [value for value in values if _is_id(value)]
+        ids = [value for value in values if is_id(value)]
         matches = or_(match_any(table.c.id, ids, self._dialect), name.in_(values))
         rows = self._reader.execute(select(table.c.id, name.label("name")).where(matches, *visible))
         # a name can look like the ID of another row: the ID comes first
@@ -212,7 +213,7 @@ class FilterNames:
 
     @staticmethod
     def _require_ids(values: Iterable[str]) -> tuple[str, ...]:
-        if all(map(_is_id, values)):
+        if all(map(is_id, values)):
             return tuple(sorted(values))
         raise InvalidTemplateVariable(
             "`assignee` must be the ID of a user, because the database user cannot read the table `users`.",
@@ -228,13 +229,6 @@ def refuse_status(value: str, allowed: Sequence[str]) -> InvalidTemplateVariable
         meant = ",".join(one for one in allowed if (one in FINAL_STATUSES) == is_final)
         refused.suggested_actions = [f"Did you mean {meant}?", *refused.suggested_actions]
     return refused
-
-
-def _is_id(text: str) -> bool:
-    try:
-        return str(UUID(text)) == text
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,13 +371,8 @@ class SelectedPages(Generic[A]):
     def _limit(self, selection: Selection, indexed: Collection[str | None]) -> Conditions:
         """Return all conditions. SQLite uses only the indexes of these columns."""
         shown = {*indexed, "priority"} if "status" in indexed else set(indexed)
-        hidden = {column.name for column in self._table.c} - shown
-        limited = selection.limit(self._collection.kind, self._dialect, hidden=hidden)
+        limited = selection.limit(self._collection.kind, self._reader.scope, self._dialect, indexed=shown)
         conditions: Conditions = [false()] if limited is None else limited
-        if self._reader.scope.projects is not None:
-            column = self._table.c.project_id
-            visible = hide(column, self._dialect) if "project_id" in hidden else column
-            conditions += restrict(visible, self._reader.scope, self._dialect)
         if self._parent:
             conditions.append(self._table.c[str(self._collection.kind.parent_column)] == self._parent)
         return conditions

@@ -17,7 +17,7 @@ from quilt_mcp.requirements.answers import (
     SearchPage,
     Trace,
 )
-from quilt_mcp.requirements.model import KINDS, REQUIREMENT, Kind, format_reference
+from quilt_mcp.requirements.model import EPIC, KINDS, REQUIREMENT, Kind, format_reference
 from quilt_mcp.requirements.parameters import (
     FilterTexts,
     list_fixed_values,
@@ -151,12 +151,9 @@ def complete_ids(kind: Kind, prefix: str) -> list[str]:
 def complete_filters(kind: Kind, parameter: str, prefix: str) -> list[str]:
     """Return the first values of a filter of the list of a kind, after those that are complete already."""
     head, comma, last = prefix.rpartition(",")
-    if parameter == "project":
-        found = current_store().list_project_names(last, MAX_COMPLETIONS)
-    elif (fixed := list_fixed_values(parameter, kind)) is not None:
+    if (fixed := list_fixed_values(parameter, kind)) is not None:
         return complete_several(fixed, prefix)
-    else:
-        found = current_store().list_filter_values(parameter, kind, last, MAX_COMPLETIONS)
+    found = current_store().list_filter_values(parameter, kind, last, MAX_COMPLETIONS)
     return [f"{head}{comma}{one}" for one in found]
 
 
@@ -226,4 +223,5 @@ def list_projects(cursor: str | None = None, limit: str | None = None) -> Projec
 
 
 def complete_projects(prefix: str) -> list[str]:
-    return current_store().list_project_names(prefix, MAX_COMPLETIONS)
+    """Return the first names of projects. A name can contain a comma, because only one is expected."""
+    return current_store().list_filter_values("project", EPIC, prefix, MAX_COMPLETIONS)

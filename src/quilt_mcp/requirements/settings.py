@@ -1,23 +1,20 @@
 """Settings of the requirements domain."""
 
+from functools import partial
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from quilt_mcp.app.database.settings import StorageSettings, check_url
+from quilt_mcp.app.database import StorageSettings, check_url
 
 FILE_NAME = "requirements.sqlite3"
 """The embedded database, in the data directory."""
 
 
-def _check_url(url: SecretStr) -> SecretStr:
-    return check_url(url, others=("sqlite",))
-
-
 class RequirementsSettings(StorageSettings):
     """Settings of the requirements database, and of the access to it."""
 
-    database_url: Annotated[SecretStr, AfterValidator(_check_url)] | None = Field(
+    database_url: Annotated[SecretStr, AfterValidator(partial(check_url, others=("sqlite",)))] | None = Field(
         None,
         description="Requirements database: postgresql://user:password@host/name. Default: a file in the data "
         "directory.",

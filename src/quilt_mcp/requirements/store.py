@@ -30,7 +30,6 @@ from quilt_mcp.requirements.reads import MAX_LIMIT as MAX_RELATIONSHIPS
 from quilt_mcp.requirements.reads import (
     Reader,
     Title,
-    list_names,
     may_read_users,
     read_hierarchy,
     read_projects,
@@ -165,10 +164,6 @@ class RequirementsStore:
         size = parse_limit(limit)
         with self.open_reader() as reader:
             return read_projects(reader, cursor, size)
-
-    def list_project_names(self, prefix: str, limit: int) -> list[str]:
-        with self.open_reader() as reader:
-            return [] if reader.is_existing else list_names(reader, prefix, limit)
 
     def list_filter_values(self, parameter: str, kind: Kind, prefix: str, limit: int) -> list[str]:
         with self.open_reader() as reader:

@@ -1,13 +1,14 @@
-"""The tables, in one definition for SQLite and PostgreSQL. `migrations/` creates them.
+"""The tables, in one definition for SQLite and PostgreSQL, and what creates them with the index of the search.
 
 IDs are UUIDs: text of 36 characters in Python, native in PostgreSQL and 32 hexadecimal digits in SQLite. All three have
 the same order. Times are aware, in UTC. The tables of the entities are those of the earlier requirements system with a
 column `project_id`, which determines who may see a row. Composite foreign keys keep it equal to the parent's
 `project_id`, also when an epic moves to another project.
 
-The search index, `search_entries`, is in `migrations/` and `writing.py`, because it differs between the two databases.
+The search index, `search_entries`, differs between the two databases. `writing.py` writes it.
 """
 
+import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
@@ -16,6 +17,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     ColumnElement,
+    Connection,
     DateTime,
     Dialect,
     ForeignKey,
@@ -231,3 +233,140 @@ generation = Table("generation", metadata, Column("number", Integer, primary_key
 
 BY_KIND = {kind.name: metadata.tables[kind.table] for kind in model.KINDS}
 """The table of each kind, by the kind's name."""
+LETTERS = {"project_id": "p", "status": "s", "priority": "r", "assignee_id": "a", "type_id": "t"}
+"""The first letter of the facet of each column in the index of the search."""
+
+_TYPES_NAMESPACE = uuid.UUID("6f0b7a52-3c1d-5e8e-9d43-0a5b1f1c7e10")
+_OF_DEFAULT_PROJECT = "The project of everything that has no other project."
+_SQLITE = (
+    """
+    CREATE TABLE search_entries (
+        id INTEGER PRIMARY KEY,
+        kind VARCHAR(20) NOT NULL,
+        entity_id CHAR(32) NOT NULL UNIQUE,
+        project_id CHAR(32) NOT NULL,
+        reference_id VARCHAR(20) NOT NULL UNIQUE,
+        updated_at DATETIME
+    )
+    """,
+    # The tokenizer `ascii` treats every character beyond ASCII as part of a word. So only search_text.py determines
+    # what separates words, not the Unicode version of SQLite.
+    "CREATE VIRTUAL TABLE search_words USING fts5(title, body, facets, tokenize = 'ascii', prefix = '1 2')",
+    """
+    CREATE TRIGGER search_entries_deleted AFTER DELETE ON search_entries BEGIN
+        DELETE FROM search_words WHERE rowid = old.id;
+    END
+    """,
+)
+_SQLITE_OF_KIND = (
+    """
+    CREATE TRIGGER {table}_unindexed AFTER DELETE ON {table} BEGIN
+        DELETE FROM search_entries WHERE entity_id = old.id;
+    END
+    """,
+    """
+    CREATE TRIGGER {table}_changed AFTER UPDATE OF {columns}, updated_at ON {table} BEGIN
+        UPDATE search_entries SET project_id = new.project_id, updated_at = new.updated_at WHERE entity_id = new.id;
+        UPDATE search_words SET facets = {facets}
+        WHERE rowid = (SELECT id FROM search_entries WHERE entity_id = new.id) AND facets <> {facets};
+    END
+    """,
+)
+_POSTGRESQL = (
+    """
+    CREATE TABLE search_entries (
+        id BIGINT GENERATED ALWAYS AS IDENTITY CONSTRAINT pk_search_entries PRIMARY KEY,
+        kind VARCHAR(20) NOT NULL,
+        entity_id UUID NOT NULL CONSTRAINT uq_search_entries_entity_id UNIQUE,
+        project_id UUID NOT NULL,
+        reference_id VARCHAR(20) COLLATE "C" NOT NULL CONSTRAINT uq_search_entries_reference_id UNIQUE,
+        words TSVECTOR NOT NULL,
+        facets TEXT[] NOT NULL,
+        updated_at TIMESTAMPTZ NOT NULL
+    )
+    """,
+    "CREATE INDEX ix_search_entries_words_facets ON search_entries USING gin (words, facets)",
+    """
+    CREATE INDEX ix_search_entries_title_words_facets ON search_entries USING gin (ts_filter(words, '{a}'), facets)
+    """,
+    "CREATE INDEX ix_search_entries_project_id_id ON search_entries (project_id, id)",
+    "CREATE INDEX ix_search_entries_updated_at ON search_entries (updated_at)",
+    """
+    CREATE FUNCTION search_entry_unindexed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        DELETE FROM search_entries WHERE entity_id = OLD.id;
+        RETURN NULL;
+    END $$
+    """,
+)
+_POSTGRESQL_OF_KIND = (
+    """
+    CREATE TRIGGER {table}_unindexed AFTER DELETE ON {table}
+        FOR EACH ROW EXECUTE FUNCTION search_entry_unindexed()
+    """,
+    """
+    CREATE FUNCTION {table}_search_changed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        UPDATE search_entries SET project_id = NEW.project_id, updated_at = NEW.updated_at, facets = {facets}
+        WHERE entity_id = NEW.id;
+        RETURN NULL;
+    END $$
+    """,
+    """
+    CREATE TRIGGER {table}_changed AFTER UPDATE OF {columns}, updated_at ON {table}
+        FOR EACH ROW EXECUTE FUNCTION {table}_search_changed()
+    """,
+)
+_NUMBER = "CREATE INDEX ix_{table}_by_number ON {table} (length(reference_id), reference_id, id{rest})"
+_TITLE = "CREATE INDEX ix_{table}_by_title ON {table} (substr(title, 1, 60){collation}, id, status, priority)"
+
+
+def create_tables(connection: Connection) -> None:
+    """Create the tables, their indexes, the index of the search, and the rows that every database starts with.
+
+    Nothing is released yet, so a change of the schema changes this migration. The first release copies the tables
+    here: a later migration starts from what users have.
+    """
+    is_sqlite = connection.dialect.name == "sqlite"
+    metadata.create_all(connection)
+    for name, rows in _first_rows().items():
+        connection.execute(metadata.tables[name].insert(), rows)
+    _run(connection, *(_SQLITE if is_sqlite else _POSTGRESQL))
+    for kind in model.KINDS:
+        name, columns = kind.table, [one for one in LETTERS if one in BY_KIND[kind.name].c]
+        facets = _sqlite_facets(columns) if is_sqlite else _postgresql_facets(columns)
+        for statement in _SQLITE_OF_KIND if is_sqlite else _POSTGRESQL_OF_KIND:
+            _run(connection, statement.format(table=name, columns=", ".join(columns), facets=facets))
+        _run(connection, _NUMBER.format(table=name, rest=", status, priority" if kind.statuses else ""))
+        if kind.statuses:
+            _run(connection, _TITLE.format(table=name, collation="" if is_sqlite else ' COLLATE "C"'))
+
+
+def _first_rows() -> dict[str, list[Values]]:
+    times = dict.fromkeys(model.TIMES, datetime.now(UTC))
+    project = {"id": model.DEFAULT_PROJECT_ID, "name": "Default", "description": _OF_DEFAULT_PROJECT, **times}
+    rows: dict[str, list[Values]] = {
+        "reference_counters": [{"prefix": kind.prefix, "last_number": 0} for kind in model.KINDS],
+        "generation": [{"number": 0}],
+        "projects": [project],
+    }
+    of_types = {"requirement_types": model.REQUIREMENT_TYPES, "relationship_types": model.RELATIONSHIP_TYPES}
+    for name, types in of_types.items():
+        rows[name] = [
+            {"id": str(uuid.uuid5(_TYPES_NAMESPACE, f"{name}/{one}")), "name": one, "description": text, **times}
+            for one, text in types.items()
+        ]
+    return rows
+
+
+def _sqlite_facets(columns: list[str]) -> str:
+    """Return the SQL of the facets of a new row: each starts with an ellipsis, which no term of a query can contain."""
+    return " || ' ' || ".join(f"'…{LETTERS[one]}' || replace(lower(new.{one}), ' ', '')" for one in columns)
+
+
+def _postgresql_facets(columns: list[str]) -> str:
+    facets = [f"'{LETTERS[one]}' || translate(lower(NEW.{one}::text), '- ', '')" for one in columns]
+    return f"ARRAY[{', '.join(facets)}]"
+
+
+def _run(connection: Connection, *statements: str) -> None:
+    for statement in statements:
+        connection.exec_driver_sql(statement)

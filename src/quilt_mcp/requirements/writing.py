@@ -33,10 +33,7 @@ from quilt_mcp.core.tracing import count_call
 from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID, LAST_NUMBER, Kind, format_reference
 from quilt_mcp.requirements.search_text import GAP, IndexedText, compile_tsvector, select_tokens
-from quilt_mcp.requirements.tables import Id, Time, Values
-
-LETTERS = {"project_id": "p", "status": "s", "priority": "r", "assignee_id": "a", "type_id": "t"}
-"""The first letter of the facet of each column."""
+from quilt_mcp.requirements.tables import LETTERS, Id, Time, Values
 
 
 def make_facet(column: str, value: object) -> str:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings
 
-from quilt_mcp.app.database.settings import Seconds, StorageSettings
+from quilt_mcp.app.database import Seconds, StorageSettings
 
 Timeout = tuple[float, float]
 """The time limits for connecting and for a response, in seconds."""

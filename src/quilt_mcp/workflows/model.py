@@ -213,11 +213,11 @@ def set_status(
 
 
 def derive_status(step_statuses: Iterable[StepStatus]) -> WorkflowStatus:
-    """Return a workflow's status, which depends only on the statuses of its steps."""
+    """Return the status of a workflow with steps, which depends only on their statuses."""
     present = set(step_statuses)
     if "failed" in present:
         return "failed"
-    if present and present <= DONE:
+    if present <= DONE:
         return "completed"
     return "in_progress" if present - {"pending"} else "created"
 

@@ -1,8 +1,8 @@
 """The workflow:// resources, and the functions of the workflow tools.
 
-Each function that writes returns the full status of the workflow, as `workflow_get_status` does, except for
-`workflow_delete`. Repeating the last write changes nothing and returns the same. All functions raise Unavailable if
-the database cannot be reached or is busy for too long, and ResourceExecutionError if it cannot be used.
+Repeating the last write changes nothing and returns the same. All functions raise Unavailable if the database cannot be
+reached or is busy for too long, and ResourceExecutionError if it cannot be used; those that write raise
+WorkflowRuleError for an argument that is not valid, and for more than the caller's quota.
 """
 
 import logging
@@ -13,15 +13,30 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import import_module
 from threading import Lock
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
+from pydantic import AfterValidator, Field
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.app import current_app, identity
-from quilt_mcp.core.answers import JSONObject
+from quilt_mcp.core.answers import JSONObject as AnyObject
 from quilt_mcp.core.errors import NotFound, ResourceFailure
+from quilt_mcp.core.uris import VALUE_PATTERN
 from quilt_mcp.workflows import model
-from quilt_mcp.workflows.model import LogEntry, Step, Workflow, WorkflowRuleError, WorkflowStatus, shorten
+from quilt_mcp.workflows.model import (
+    DEPENDENCIES,
+    NAME_LENGTH,
+    TEXT_LENGTH,
+    LogEntry,
+    Step,
+    StepStatus,
+    Workflow,
+    WorkflowRuleError,
+    WorkflowStatus,
+    shorten,
+)
 from quilt_mcp.workflows.settings import WorkflowSettings
 
 if TYPE_CHECKING:
@@ -107,21 +122,43 @@ class Workflows:
             return self._database
 
 
-__all__ = [
-    "WorkflowRuleError",
-    "workflow_add_step",
-    "workflow_create",
-    "workflow_delete",
-    "workflow_get_status",
-    "workflow_ids",
-    "workflow_list_all",
-    "workflow_update_step",
-]
-
 LISTED_WORKFLOWS = 200
 _EXAMPLES = 5
 _NAMED = 5
 RECENT_ENTRIES = 5
+MANUAL = "manual"
+_ID = f"^{VALUE_PATTERN}$"
+
+
+def _check_unicode(text: str) -> str:
+    """Refuse half of a surrogate pair, which databases cannot encode. Pydantic only looks if there is another limit."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise PydanticCustomError("string_unicode", "not valid Unicode") from None
+    return text
+
+
+# Short, because each conversation contains these texts. For the same reason null is valid, because some models send it,
+# but not declared, and ids that must exist have no pattern.
+WorkflowId = Annotated[str, Field(description="The workflow."), AfterValidator(_check_unicode)]
+StepId = Annotated[str, Field(description="The step."), AfterValidator(_check_unicode)]
+NewWorkflowId = Annotated[str, Field(description="The workflow.", pattern=_ID)]
+NewStepId = Annotated[str, Field(description="The step.", pattern=_ID)]
+Name = Annotated[str, Field(description="Its title.", min_length=1, max_length=NAME_LENGTH)]
+Purpose = Annotated[
+    Annotated[str, Field(max_length=TEXT_LENGTH)] | SkipJsonSchema[None], Field(description="Its purpose.")
+]
+Task = Annotated[str, Field(description="What to do.", min_length=1, max_length=TEXT_LENGTH)]
+StepType = Annotated[
+    Annotated[str, Field(min_length=1, max_length=NAME_LENGTH)] | SkipJsonSchema[None],
+    Field(description="Who does it."),
+]
+Dependencies = Annotated[list[str], Field(max_length=DEPENDENCIES)] | SkipJsonSchema[None]
+JSONObject = Annotated[AnyObject | SkipJsonSchema[None], Field(description="Up to 4 KiB.")]
+Status = Annotated[StepStatus, Field(description="The new status.")]
+Text = Annotated[str, Field(max_length=TEXT_LENGTH)] | SkipJsonSchema[None]
 
 
 class ListedProgress(TypedDict):
@@ -328,14 +365,10 @@ def workflow_ids() -> list[str]:
 
 
 def workflow_create(
-    workflow_id: str, name: str, description: str = "", metadata: JSONObject | None = None
+    workflow_id: NewWorkflowId, name: Name, description: Purpose = "", metadata: JSONObject = None
 ) -> WorkflowReport:
-    """Create a workflow without steps.
-
-    Raises:
-        WorkflowRuleError: an argument is not valid, another workflow has this id, or the caller's quota is used up.
-    """
-    new = model.create_workflow(workflow_id, name, description, metadata, _now())
+    """Create a workflow, a list of steps that is stored across conversations. Returns its status."""
+    new = model.create_workflow(workflow_id, name, description or "", metadata, _now())
     with current_app().part(Workflows).writing() as store:
         existing = store.load(workflow_id)
         if existing is None:
@@ -350,21 +383,16 @@ def workflow_create(
         return report(existing or new)
 
 
-def workflow_add_step(  # noqa: PLR0917 - the arguments of the tool
-    workflow_id: str,
-    step_id: str,
-    description: str,
-    step_type: str = "manual",
-    dependencies: list[str] | None = None,
-    metadata: JSONObject | None = None,
+def workflow_add_step(  # noqa: PLR0917 - clients name the arguments
+    workflow_id: WorkflowId,
+    step_id: NewStepId,
+    description: Task,
+    step_type: StepType = MANUAL,
+    dependencies: Annotated[Dependencies, Field(description="Earlier steps.")] = None,
+    metadata: JSONObject = None,
 ) -> WorkflowReport:
-    """Add a pending step to the end of a workflow. This reopens a completed workflow.
-
-    Raises:
-        WorkflowRuleError: an argument is not valid, another step has this id, or the caller's quota is used up.
-        NotFound: the workflow does not exist.
-    """
-    new = model.create_step(step_id, description, step_type, dependencies, metadata, now := _now())
+    """Add a pending step to the end of a workflow. Reopens a completed workflow. Returns its status."""
+    new = model.create_step(step_id, description, step_type or MANUAL, dependencies, metadata, now := _now())
     with current_app().part(Workflows).writing() as store:
         workflow = _load(store, workflow_id)
         if (existing := model.find_step(workflow, step_id)) is None:
@@ -380,20 +408,17 @@ def workflow_add_step(  # noqa: PLR0917 - the arguments of the tool
         return report(workflow)
 
 
-def workflow_update_step(  # noqa: PLR0917 - the arguments of the tool
-    workflow_id: str,
-    step_id: str,
-    status: str,
-    message: str | None = None,
-    result: JSONObject | None = None,
-    error_message: str | None = None,
+def workflow_update_step(  # noqa: PLR0917 - clients name the arguments
+    workflow_id: WorkflowId,
+    step_id: StepId,
+    status: Status,
+    message: Annotated[Text, Field(description="For the log.")] = None,
+    result: JSONObject = None,
+    error_message: Annotated[Text, Field(description="If it failed.")] = None,
 ) -> WorkflowReport:
-    """Set the status of a step, and log the change. The status of the workflow follows.
+    """Set the status of a step. It can start when its dependencies are completed or skipped.
 
-    Raises:
-        WorkflowRuleError: an argument is not valid, the step's dependencies are not done, other steps need it, or the
-            caller's quota is used up. A status without a text can always be set.
-        NotFound: the workflow or the step does not exist.
+    Retry a failed step with in_progress, which removes its result and error. Returns the workflow with its next steps.
     """
     new_status, new_result = model.parse_update(status, message, result, error_message)
     with current_app().part(Workflows).writing() as store:
@@ -405,13 +430,13 @@ def workflow_update_step(  # noqa: PLR0917 - the arguments of the tool
         entry: LogEntry = {"timestamp": now, "step_id": step_id, "status_change": change, "message": message}
         if not model.is_same(changed, step) or not model.is_repeated(workflow, entry):
             store.save(model.set_step(workflow, changed, now), changed, entry)
-            if message or result or error_message:
+            if message or result or error_message:  # a status without a text can always be set
                 _check_size(store)
         return report(_load(store, workflow_id))
 
 
-def workflow_delete(workflow_id: str) -> WorkflowDeletion:
-    """Delete a workflow of the caller with its steps and its log. Return successfully if it does not exist."""
+def workflow_delete(workflow_id: WorkflowId) -> WorkflowDeletion:
+    """Delete a workflow with its steps and log. Returns whether it existed."""
     with current_app().part(Workflows).writing() as store:
         deleted = store.delete(workflow_id)
         return {

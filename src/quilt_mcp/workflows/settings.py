@@ -4,20 +4,16 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from quilt_mcp.app.database.settings import StorageSettings, check_url
+from quilt_mcp.app.database import StorageSettings, check_url
 
 FILE_NAME = "workflows.sqlite3"
 """The workflow file, in the data directory."""
 
 
-def _check_url(url: SecretStr) -> SecretStr:
-    return check_url(url)
-
-
 class WorkflowSettings(StorageSettings):
     """Settings of the storage of workflows."""
 
-    workflows_url: Annotated[SecretStr, AfterValidator(_check_url)] | None = Field(
+    workflows_url: Annotated[SecretStr, AfterValidator(check_url)] | None = Field(
         None,
         description="PostgreSQL database in which several machines share workflows: "
         "postgresql://user:password@host/name. Default: a file in the data directory.",

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from threading import Lock
 from typing import Any, TypedDict, cast
 
@@ -52,7 +51,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
 
 from quilt_mcp.app.database.engines import Migrations, Schema, Storage, make_file, missing_columns, translate
-from quilt_mcp.app.database.failures import DatabaseFailures
+from quilt_mcp.app.database.failures import FOREIGN, NEWER, DatabaseFailures
 from quilt_mcp.core.answers import JSONObject
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.core.tracing import calling
@@ -350,11 +349,12 @@ FAILURES = DatabaseFailures(
 )
 
 
-MIGRATIONS = Migrations(
-    folder=Path(__file__).parent / "migrations",
-    version_table="workflows_schema_version",
-    revisions=("0001",),
-)
+def _create_tables(connection: Connection) -> None:
+    # Nothing is released yet. The first release copies the tables here: a later migration starts from what users have.
+    metadata.create_all(connection)
+
+
+MIGRATIONS = Migrations(version_table="workflows_schema_version", steps={"0001": _create_tables})
 _COLUMNS = {table.name: set(table.columns.keys()) for table in metadata.sorted_tables}
 
 
@@ -366,12 +366,12 @@ def examine(connection: Connection) -> Schema:
     tables = inspector.get_table_names(schema)
     if found := MIGRATIONS.find_schema(connection, tables, schema):
         if found.state == "newer":
-            raise FAILURES.make_newer(str(found.revision), MIGRATIONS.newest)
+            raise FAILURES.make(NEWER, f"schema {found.revision}; this version supports up to {MIGRATIONS.newest}")
         return found
     if not set(tables) - {MIGRATIONS.version_table}:
         return Schema("empty")
     missing = missing_columns(inspector, _COLUMNS, schema)
-    raise FAILURES.make_foreign(", ".join(missing) or "the schema version")
+    raise FAILURES.make(FOREIGN, f"missing: {', '.join(missing) or 'the schema version'}")
 
 
 BATCH = 100

@@ -9,26 +9,33 @@ import os
 import socket
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import SecretStr
 from sqlalchemy import (
     URL,
+    Column,
     Connection,
     Dialect,
     Engine,
     ExceptionContext,
     Inspector,
+    MetaData,
     NullPool,
+    PrimaryKeyConstraint,
+    String,
+    Table,
     create_engine,
+    delete,
     event,
+    insert,
     make_url,
+    select,
 )
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
@@ -62,23 +69,28 @@ class Migrations:
     """The migrations of one domain.
 
     Attributes:
-        folder: contains one module per revision.
-        version_table: where Alembic stores the revision. Each domain has its own, because other programs can use
-            Alembic in the same database.
-        revisions: every revision, the newest last.
+        version_table: has the revision. Each domain has its own.
+        steps: for each revision, the newest last, what makes it from the one before.
     """
 
-    folder: Path
     version_table: str
-    revisions: tuple[str, ...]
+    steps: Mapping[str, Callable[[Connection], None]]
 
     @property
     def newest(self) -> str:
-        return self.revisions[-1]
+        return list(self.steps)[-1]
 
     def upgrade(self, connection: Connection) -> None:
-        """Migrate to the newest revision, in the transaction of the connection. Imports Alembic, which takes long."""
-        import_module("quilt_mcp.app.database.migrating").upgrade(connection, self)
+        """Migrate to the newest revision, in the transaction of the connection."""
+        number = Column("version_num", String(32), nullable=False)
+        key = PrimaryKeyConstraint(number, name=f"{self.version_table}_pkc")
+        versions = Table(self.version_table, MetaData(), number, key)
+        versions.create(connection, checkfirst=True)
+        found, revisions = connection.scalar(select(number)), list(self.steps)
+        for revision in revisions[revisions.index(found) + 1 if found else 0 :]:
+            self.steps[revision](connection)
+        connection.execute(delete(versions))
+        connection.execute(insert(versions).values(version_num=self.newest))
 
     def find_schema(self, connection: Connection, tables: Collection[str], schema: str | None = None) -> Schema | None:
         """Return the schema by the version table; None if it does not exist or is empty."""
@@ -90,7 +102,7 @@ class Migrations:
             return None
         if revision == self.newest:
             return Schema("current", revision)
-        return Schema("outdated" if revision in self.revisions else "newer", revision)
+        return Schema("outdated" if revision in self.steps else "newer", revision)
 
 
 def missing_columns(
@@ -114,7 +126,6 @@ Driver = Any
 """psycopg, or a connection of it."""
 _GRACE = 1.0
 """How much later than its own limit a server may end a statement, in seconds. After that it does not answer."""
-_IDLE_TURNS = 60
 
 
 def prepare_postgresql(engine: Engine, failures: DatabaseFailures, seconds: float, *, patient: bool) -> None:
@@ -123,12 +134,13 @@ def prepare_postgresql(engine: Engine, failures: DatabaseFailures, seconds: floa
     A connection with a statement that takes much longer than `seconds` is closed, because a server that no longer
     answers does not enforce its own limit either. If `patient`, statements take as long as they need.
     """
+    driver: Driver = engine.dialect.loaded_dbapi
+    connection_class = driver.Connection if patient else _limit_silence(driver, seconds + _GRACE)
 
-    def connect(dialect: Dialect, _: ConnectionPoolEntry, arguments: list[str], options: dict[str, object]) -> Driver:
+    def connect(_: Dialect, __: ConnectionPoolEntry, arguments: list[str], options: dict[str, object]) -> Driver:
         options["connect_timeout"] = max(2, round(seconds))  # libpq takes no less
-        driver: Driver = dialect.loaded_dbapi
         try:
-            connection = driver.connect(*arguments, **(_OPTIONS | options))
+            return connection_class.connect(*arguments, **(_OPTIONS | options))
         except driver.ProgrammingError:  # of libpq, which reads the options
             raise failures.make(MISCONFIGURED) from None
         except driver.errors.ConnectionTimeout as error:
@@ -142,17 +154,40 @@ def prepare_postgresql(engine: Engine, failures: DatabaseFailures, seconds: floa
                 problem = MISCONFIGURED if answer == "NO_ATTEMPT" else UNREACHABLE
                 raise failures.make(problem, answer) from None
             try:  # it can have started only now
-                connection = driver.connect(*arguments, **(_OPTIONS | options))
+                return connection_class.connect(*arguments, **(_OPTIONS | options))
             except driver.OperationalError:
                 raise failures.make(NO_LOGIN, answer) from None
-        if limit:
-            limit.begin(connection)  # SQLAlchemy's first statements have no events
-        return connection
 
-    limit = None if patient else SilenceLimit(seconds + _GRACE)
+    def explain(context: ExceptionContext) -> None:
+        if isinstance(context.original_exception, driver.errors.ConnectionTimeout):
+            raise TimeoutError from context.original_exception
+
     event.listen(engine, "do_connect", connect)
-    if limit:
-        limit.watch(engine)
+    event.listen(engine, "handle_error", explain)
+
+
+def _limit_silence(driver: Driver, seconds: float) -> Driver:
+    """Return a class of connections that close themselves if the server does not answer a statement in time."""
+
+    class LimitedConnection(driver.Connection):  # type: ignore[misc]  # psycopg is imported with the first database
+        def wait(self, steps: Generator[object, object, object], *limits: float, **more: float) -> object:
+            return super().wait(self._limit(steps), *limits, **more)
+
+        def _limit(self, steps: Generator[object, object, object]) -> Generator[object, object, object]:
+            """Pass on what the driver waits for. It also looks here now and then while it waits."""
+            until = time.monotonic() + seconds
+            try:
+                wanted = next(steps)
+                while True:
+                    ready = yield wanted
+                    if time.monotonic() > until:
+                        self.close()
+                        raise driver.errors.ConnectionTimeout
+                    wanted = steps.send(ready)
+            except StopIteration as end:
+                return end.value
+
+    return LimitedConnection
 
 
 def make_cancel(connection: Driver) -> Callable[[], None]:
@@ -170,70 +205,6 @@ def _shut_down(connection: Driver) -> None:
     """Shut the socket of a connection down, so that its reader fails. Do nothing if it is closed."""
     with suppress(OSError, connection.Error), socket.socket(fileno=os.dup(connection.fileno())) as handle:
         handle.shutdown(socket.SHUT_RDWR)
-
-
-class SilenceLimit:
-    """Shuts the sockets down on which a server has not answered in time."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._until: dict[Driver, float] = {}
-        self._silent: set[Driver] = set()
-        self._lock = Lock()
-        self._watcher: Thread | None = None
-
-    def watch(self, engine: Engine) -> None:
-        for name in ("before_cursor_execute", "commit", "rollback"):
-            event.listen(engine, name, self._begin)
-        event.listen(engine, "after_cursor_execute", self._end)
-        event.listen(engine, "checkin", lambda connection, _: self._forget(connection))
-        event.listen(engine, "handle_error", self._explain)
-
-    def begin(self, driver: object) -> None:
-        with self._lock:
-            self._until[driver] = time.monotonic() + self._seconds
-            if self._watcher is None:
-                self._watcher = Thread(target=self._run, name="silence", daemon=True)
-                self._watcher.start()
-
-    def _begin(self, connection: Connection, *_: object) -> None:
-        if not connection.invalidated:
-            self.begin(connection.connection.dbapi_connection)
-
-    def _end(self, connection: Connection, *_: object) -> None:
-        if not connection.invalidated:
-            self._forget(connection.connection.dbapi_connection)
-
-    def _forget(self, driver: object) -> None:
-        with self._lock:
-            self._until.pop(driver, None)
-            self._silent.discard(driver)
-
-    def _explain(self, context: ExceptionContext) -> None:
-        """Raise a TimeoutError instead of what the driver says about a socket that was shut down."""
-        if context.connection is None or context.connection.invalidated:
-            return
-        driver = context.connection.connection.dbapi_connection
-        with self._lock:
-            is_silent = driver in self._silent
-        self._forget(driver)
-        if is_silent:
-            raise TimeoutError from context.original_exception
-
-    def _run(self) -> None:
-        """Look at the waiting connections now and then. End after some time without any."""
-        turns = 0
-        while turns < _IDLE_TURNS:
-            time.sleep(self._seconds / 8)
-            with self._lock:
-                turns = 0 if self._until else turns + 1
-                now = time.monotonic()
-                for driver in [one for one, until in self._until.items() if until <= now]:
-                    del self._until[driver]
-                    self._silent.add(driver)
-                    _shut_down(driver)
-                if turns == _IDLE_TURNS:
-                    self._watcher = None
 
 
 _SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL")

@@ -51,6 +51,14 @@ FAILED_INSIDE = _Problem(
     "The server of the {name} failed.",
     (_RETRY_LATER, "If the error persists, look for the cause in the server's log."),
 )
+FOREIGN = _Problem(
+    ResourceExecutionError,
+    "The {name} contains tables that quilt-mcp did not create. It was not changed.",
+    (
+        "Check that {setting} names the right database, or an empty one.",
+        "If it is a file, check that {file_name} in the data directory was written by quilt-mcp.",
+    ),
+)
 LOCKED = _Problem(
     Unavailable,
     "Another process is writing to the {name} and did not finish in time.",
@@ -67,6 +75,15 @@ MOVED = _Problem(
     (
         "Move {file_name} back to the data directory, then repeat the call.",
         "Or start the server again. It then creates a new file.",
+    ),
+)
+NEWER = _Problem(
+    ResourceExecutionError,
+    "The {name} has a schema that this version of quilt-mcp does not know.",
+    (
+        "Upgrade quilt-mcp, if a newer version wrote it.",
+        "If a version before the first release wrote it, export the data with that version.",
+        "Or use another database: set {setting}.",
     ),
 )
 NO_LOGIN = _Problem(
@@ -173,29 +190,6 @@ class DatabaseFailures:
         names = asdict(self)
         actions = [action.format_map(names) for action in problem.actions]
         return problem.failure(problem.message.format_map(names), details=details, suggested_actions=actions)
-
-    def make_newer(self, found: str, known: str) -> ResourceExecutionError:
-        """Return the failure for a schema of another version: a newer one, or one before the first release."""
-        return ResourceExecutionError(
-            f"The {self.name} has a schema that this version of quilt-mcp does not know.",
-            details=f"schema {found}; this version supports up to {known}",
-            suggested_actions=[
-                "Upgrade quilt-mcp, if a newer version wrote it.",
-                "If a version before the first release wrote it, export the data with that version.",
-                f"Or use another database: set {self.setting}.",
-            ],
-        )
-
-    def make_foreign(self, problem: str | None) -> ResourceExecutionError:
-        """Return the failure for a database with other tables than ours."""
-        return ResourceExecutionError(
-            f"The {self.name} contains tables that quilt-mcp did not create. It was not changed.",
-            details=problem and f"missing: {problem}",
-            suggested_actions=[
-                f"Check that {self.setting} names the right database, or an empty one.",
-                f"If it is a file, check that {self.file_name} in the data directory was written by quilt-mcp.",
-            ],
-        )
 
     def _from_driver(self, error: "DBAPIError") -> ResourceFailure | None:
         """Return the failure for an error of a driver; None if a statement of ours is wrong."""

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from quilt_mcp.workflows.model import StepStatus
+
 REGION = "us-east-1"
 ACCOUNT_ID = "123456789012"
 
@@ -219,7 +221,7 @@ class Step:
     id: str
     description: str
     dependencies: tuple[str, ...] = ()
-    statuses: tuple[str, ...] = ()
+    statuses: tuple[StepStatus, ...] = ()
     message: str | None = None
 
 

@@ -85,10 +85,8 @@ def _write(store: WorkflowStore, sample: records.Workflow, now: str) -> None:
         workflow = workflow_model.set_step(workflow, step, now)
         store.save(workflow, step)
     for one in sample.steps:
-        for name in one.statuses:
-            last = name == one.statuses[-1]
-            message = one.message if last else None
-            status, _ = workflow_model.parse_update(name, message, None, None)
+        for status in one.statuses:
+            message = one.message if status == one.statuses[-1] else None
             before = next(step for step in workflow["steps"] if step["id"] == one.id)
             changed = workflow_model.set_status(before, status, now)
             workflow = workflow_model.set_step(workflow, changed, now)

@@ -6,12 +6,18 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
 from difflib import get_close_matches
 from typing import BinaryIO, Literal, NamedTuple, TextIO
 
 from quilt_mcp.requirements.model import FIELDS
-from quilt_mcp.requirements.transfer.records import FieldValues, InvalidRecord, Rejection, parse_record, shorten
+from quilt_mcp.requirements.transfer.records import (
+    FieldValues,
+    InvalidRecord,
+    Rejection,
+    parse_record,
+    shorten,
+    show_time,
+)
 
 RECORD_BYTES = 1_000_000
 """Maximum length of a line or CSV row: more than the longest record needs, with every character escaped."""
@@ -29,78 +35,6 @@ class UnreadableFile(Exception):
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
         self.rejection = Rejection(line, None, reason)
-
-
-class Lines:
-    """Reads a file, once.
-
-    Attributes:
-        bytes_read: of the file, so far.
-        has_open_end: whether the last line that was read has no line break: the file ends there, or was cut off there.
-    """
-
-    def __init__(self, file: BinaryIO, most_bytes: int = RECORD_BYTES) -> None:
-        self._file = file
-        self._most_bytes = most_bytes
-        self._row_start = 0
-        self.bytes_read = 0
-        self.has_open_end = False
-
-    def read_lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the number and the bytes of each line."""
-        for number, raw in self._read_raw():
-            self._row_start = self.bytes_read
-            yield number, raw
-
-    def read_rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the number of the first line and the cells of each row of a CSV file.
-
-        Rows without text are left out, unless they have more cells than the first row.
-        """
-        lines = self._decode_lines()
-        first = next(lines, "")
-        # spreadsheets write the separator of the language of the user; no name of a column contains one
-        separator = max(_SEPARATORS, key=first.count)
-        rows = csv.reader(itertools.chain([first], lines), delimiter=separator, strict=True)
-        columns: int | None = None
-        line = 1
-        try:
-            for cells in rows:
-                self._row_start = self.bytes_read
-                if columns is None or any(cells) or len(cells) > columns:
-                    yield line, cells
-                columns = len(cells) if columns is None else columns
-                line = rows.line_num + 1
-        except csv.Error as error:
-            rest = TRUNCATED if self.has_open_end else _NOT_READ
-            raise UnreadableFile(
-                line,
-                "The row is not valid CSV: a quotation mark is missing or in the wrong place, or a cell has more than "
-                f"{csv.field_size_limit():,} characters. Correct the row. {rest}",
-            ) from error
-
-    def _read_raw(self) -> Iterator[tuple[int, bytes]]:
-        self._row_start = self.bytes_read
-        for number in itertools.count(1):
-            raw = self._file.readline(self._most_bytes + 1)
-            if not raw:
-                return
-            if number == 1:
-                _check_encoding(raw)
-            self.bytes_read += len(raw)
-            self.has_open_end = not raw.endswith(b"\n")
-            if self.bytes_read - self._row_start > self._most_bytes:
-                raise UnreadableFile(
-                    number, f"The line or row has more than {self._most_bytes:,} bytes. Shorten it. {_NOT_READ}"
-                )
-            yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-
-    def _decode_lines(self) -> Iterator[str]:
-        for number, raw in self._read_raw():
-            try:
-                yield raw.decode()
-            except UnicodeDecodeError as error:
-                raise UnreadableFile(number, f"{describe_encoding(error)} {_NOT_READ}") from None
 
 
 def _check_encoding(start: bytes) -> None:
@@ -156,7 +90,7 @@ class Writer:
 
     def write(self, values: Mapping[str, object]) -> None:
         """Write one record without the values that are None."""
-        given = {name: _format(values[name]) for name in COLUMNS if values.get(name) is not None}
+        given = {name: show_time(values[name]) for name in COLUMNS if values.get(name) is not None}
         if self._csv:
             self._csv.writerow({name: protect(cell) for name, cell in given.items()})
         else:
@@ -174,10 +108,6 @@ def protect(cell: object) -> object:
 def unprotect(cell: str) -> str:
     """Return the value of a cell; the inverse of `protect`. Other cells stay as they are."""
     return cell[1:] if _PROTECTED.match(cell) else cell
-
-
-def _format(value: object) -> object:
-    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
 
 
 Format = Literal["jsonl", "csv"]
@@ -212,24 +142,21 @@ class RecordReader:
     """Reads the records of a file, once: iterate over it. A record that is not valid is `Refused`.
 
     Iterating raises OSError if the file cannot be read.
+
+    Attributes:
+        bytes_read: the number of bytes of the file that were read so far.
     """
 
-    def __init__(
-        self, file: BinaryIO, form: Format, *, parse: Parse = parse_record, most_bytes: int = RECORD_BYTES
-    ) -> None:
-        self._lines = Lines(file, most_bytes)
-        self._form = form
-        self._parse = parse
-
-    @property
-    def bytes_read(self) -> int:
-        """The number of bytes of the file that were read so far."""
-        return self._lines.bytes_read
+    def __init__(self, file: BinaryIO, form: Format, *, parse: Parse = parse_record) -> None:
+        self._file, self._form, self._parse = file, form, parse
+        self._row_start = 0
+        self._has_open_end = False  # the last line has no line break: the file ends there, or was cut off there
+        self.bytes_read = 0
 
     @property
     def may_be_cut(self) -> bool:
         """Whether the last row of a CSV file has no line break, so that its last cell can be incomplete."""
-        return self._form == "csv" and self._lines.has_open_end
+        return self._form == "csv" and self._has_open_end
 
     def __iter__(self) -> Iterator[Numbered | Refused]:
         """Read the file."""
@@ -239,16 +166,67 @@ class RecordReader:
             yield Refused([end.rejection], None, ends_file=True)
 
     def _read_json_lines(self) -> Iterator[Numbered | Refused]:
-        for number, raw in self._lines.read_lines():
+        for number, raw in self._read_raw():
+            self._row_start = self.bytes_read
             if raw.strip():
                 yield _parse_json(number, raw, self._parse)
 
     def _read_csv(self) -> Iterator[Numbered | Refused]:
-        rows = self._lines.read_rows()
+        rows = self._read_rows()
         _, header = next(rows, (1, []))
         _check_header(header)
         for line, cells in rows:
             yield self._parse_cells(line, header, cells)
+
+    def _read_rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the number of the first line and the cells of each row of a CSV file.
+
+        Rows without text are left out, unless they have more cells than the first row.
+        """
+        lines = self._decode_lines()
+        first = next(lines, "")
+        # spreadsheets write the separator of the language of the user; no name of a column contains one
+        separator = max(_SEPARATORS, key=first.count)
+        rows = csv.reader(itertools.chain([first], lines), delimiter=separator, strict=True)
+        columns: int | None = None
+        line = 1
+        try:
+            for cells in rows:
+                self._row_start = self.bytes_read
+                if columns is None or any(cells) or len(cells) > columns:
+                    yield line, cells
+                columns = len(cells) if columns is None else columns
+                line = rows.line_num + 1
+        except csv.Error as error:
+            rest = TRUNCATED if self._has_open_end else _NOT_READ
+            raise UnreadableFile(
+                line,
+                "The row is not valid CSV: a quotation mark is missing or in the wrong place, or a cell has more than "
+                f"{csv.field_size_limit():,} characters. Correct the row. {rest}",
+            ) from error
+
+    def _read_raw(self) -> Iterator[tuple[int, bytes]]:
+        self._row_start = self.bytes_read
+        for number in itertools.count(1):
+            raw = self._file.readline(RECORD_BYTES + 1)
+            if not raw:
+                return
+            if number == 1:
+                _check_encoding(raw)
+            self.bytes_read += len(raw)
+            self._has_open_end = not raw.endswith(b"\n")
+            if self.bytes_read - self._row_start > RECORD_BYTES:
+                raise UnreadableFile(
+                    number, f"The line or row has more than {RECORD_BYTES:,} bytes. Shorten it. {_NOT_READ}"
+                )
+            yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+
+    def _decode_lines(self) -> Iterator[str]:
+        for number, raw in self._read_raw():
+            try:
+                yield raw.decode()
+            except UnicodeDecodeError as error:
+                raise UnreadableFile(number, f"{describe_encoding(error)} {_NOT_READ}") from None
 
     def _parse_cells(self, line: int, header: list[str], cells: list[str]) -> Numbered | Refused:
         if len(cells) != len(header):

@@ -147,6 +147,11 @@ def _parse_time(value: object) -> datetime:
     raise ValueError("Must be a date and a time with a time zone, such as 2026-01-31T12:00:00Z.")
 
 
+def show_time(value: object) -> object:
+    """Return a time as files and messages have it, and other values as they are."""
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+
+
 def _parse_priority(value: object) -> object:
     """Return the number of a priority with a name. Refuse true and false, which pydantic takes for 1 and 0."""
     if isinstance(value, bool):

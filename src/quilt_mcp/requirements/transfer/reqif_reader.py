@@ -1,20 +1,28 @@
 """Reads ReqIF files: those of an export exactly, and those of other tools as far as their structure allows."""
 
+import re
 import uuid
 from collections import Counter
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, BY_NAME, PARENTS
+from quilt_mcp.requirements import model
+from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, BY_NAME, PARENTS, RELATIONSHIP_TYPES, REQUIREMENT_TYPES
 from quilt_mcp.requirements.transfer.files import Numbered, Parse, Refused, parse_numbered
 from quilt_mcp.requirements.transfer.records import Rejection, parse_record, shorten
-from quilt_mcp.requirements.transfer.reqif_structure import ForeignObjects, Structure, find_ends
+from quilt_mcp.requirements.transfer.reqif_structure import Structure, find_ends
 from quilt_mcp.requirements.transfer.reqif_xml import (
+    CHAPTERS,
     PACKED,
+    REFERENCES,
+    TEXTS,
+    TITLES,
     Element,
     Handlers,
     UnreadableXML,
+    choose,
     fold,
+    name_values,
     read_elements,
     unpack,
 )
@@ -22,6 +30,12 @@ from quilt_mcp.requirements.transfer.spool import normalize
 
 _IDS = uuid.UUID("5d3c2b0e-6d1c-4a51-9a55-6f0d3e1f7b42")
 """The namespace of the IDs of objects that have no UUIDs as identifiers."""
+_REQUIREMENT_REFERENCE = re.compile("REQ-(00[1-9]|0[1-9][0-9]|[1-9][0-9]{2,8})")
+_CHILD_OF = "child_of"
+_UNPLACED = "Objects without a specification"
+_SEPARATOR = " / "
+# the types that every database starts with; a record of one would replace its description
+_KNOWN = {*REQUIREMENT_TYPES, *RELATIONSHIP_TYPES}
 
 
 class ReqifReader:
@@ -49,8 +63,7 @@ class ReqifReader:
             reason = "ReqIF is read twice, so it cannot be read from a pipe. Save it to a file."
             yield Refused([Rejection(0, None, reason)], None, ends_file=True)
             return
-        structure = Structure()
-        structure.skipped = self._skipped
+        structure = Structure(self._skipped)
         try:
             for size in read_elements(self._file, Handlers(structure.open, structure.close)):
                 self._note(size)
@@ -68,7 +81,7 @@ class ReqifReader:
         self.bytes_read = self._read // 2
 
     def _read_records(self, structure: Structure) -> Iterator[Numbered | Refused]:
-        objects = _Objects(structure, self._skipped)
+        objects = _Objects(structure)
         wanted = {"SPEC-OBJECT": objects.add_object, "SPEC-RELATION": objects.add_relation}
 
         def close(_: tuple[str, ...], element: Element) -> None:
@@ -88,29 +101,25 @@ class ReqifReader:
         objects.found.clear()
 
 
-def make_id(repository: str, identifier: str, kind: str = "") -> str:
-    """Return the ID of an object: the UUID in its identifier, or else one that only depends on the identifier."""
-    text = identifier.removeprefix(f"{kind}-").removeprefix("_")
-    found = normalize(text)
-    # other forms of a UUID, such as without hyphens, may be numbers of something else
-    return found if found and found == text.lower() else str(uuid.uuid5(_IDS, f"{repository}\n{identifier}"))
-
-
 class _Objects:
-    """Makes records of objects and relations."""
+    """Makes records of objects and relations: exactly of our own types, and as far as possible of others."""
 
-    def __init__(self, structure: Structure, skipped: Counter[str]) -> None:
+    def __init__(self, structure: Structure) -> None:
         self._structure = structure
-        self._skipped = skipped
+        self._skipped = structure.skipped
         self.found: list[tuple[int, dict[str, object] | Refused]] = []
-        self._foreign = ForeignObjects(structure, skipped, self._make_id, self._add)
+        self._named: set[tuple[str, str]] = set()
+        self._made: set[str] = set()  # the epics and user stories of objects that have none
+        self._relations: set[tuple[str, str, str]] = set()
 
     def add_object(self, element: Element) -> None:
-        type_id = self._structure.find_type(element)
+        type_id, identifier = self._structure.find_type(element), element.attributes["IDENTIFIER"]
         if kind := self._structure.find_own_kind(type_id):
             self._add_own(element, type_id, kind)
+        elif identifier in self._structure.headings:
+            self._add_story(element, identifier)
         else:
-            self._foreign.add_object(element)
+            self._add_requirement(element, identifier)
 
     def add_relation(self, element: Element) -> None:
         source, target = find_ends(element)
@@ -118,33 +127,29 @@ class _Objects:
         if not {source, target} <= self._structure.objects.keys():
             name = self._structure.kind_of(element).name or type_id
             self._skipped[f"relation {shorten(name)} to an object that the file does not have"] += 1
-            return
-        if self._structure.relates_criteria(type_id):
-            return
-        if self._kind_of(source) == self._kind_of(target) == "requirement":
-            fields = self._read_own(element, type_id, "relationship")
-            fields["source_requirement_id"] = self._refer(source, "requirement")
-            fields["target_requirement_id"] = self._refer(target, "requirement")
-            if type_id.startswith("relation-"):
-                fields["relationship_type_id"] = type_id.removeprefix("relation-")
-            else:
-                fields["relationship_type_id"] = self._name_relation(type_id, element.line)
-            if not element.attributes.get("IDENTIFIER"):
-                fields["id"] = self._make_id(f"{source} {type_id} {target}")
-            elif source in self._structure.keys:
-                del fields["id"]  # which the other tool changed too
-            self._add(element.line, fields)
+        elif self._structure.relates_criteria(type_id):
+            pass  # which the requirements say
+        elif self._kind_of(source) == self._kind_of(target) == "requirement":
+            self._add_relationship(element, type_id, source, target)
         else:
-            self._foreign.add_relation(element, type_id, source, target)
+            self._add_foreign_relation(element, type_id, source, target)
 
     def finish(self) -> None:
-        self._foreign.finish()
+        """Add specifications without objects."""
+        for identifier, line in self._structure.lines.items():
+            if not self._structure.is_ours(identifier):
+                self._find_epic(identifier, line)
 
     def _add(self, line: int, fields: dict[str, object]) -> None:
         self.found.append((line, fields))
 
     def _make_id(self, identifier: str, kind: str = "") -> str:
-        return make_id(self._structure.repository, identifier, kind)
+        """Return the ID of an object: the UUID in its identifier, or else one that only depends on the identifier."""
+        text = identifier.removeprefix(f"{kind}-").removeprefix("_")
+        found = normalize(text)
+        # other forms of a UUID, such as without hyphens, may be numbers of something else
+        is_id = found and found == text.lower()
+        return found if found and is_id else str(uuid.uuid5(_IDS, f"{self._structure.repository}\n{identifier}"))
 
     def _refer(self, identifier: str, kind: str) -> str:
         """Return the reference ID or the name of an object of which another tool changed the identifier, or its ID."""
@@ -153,10 +158,39 @@ class _Objects:
     def _kind_of(self, identifier: str) -> str | None:
         return self._structure.kind_of_object(identifier)
 
+    def _add_relationship(self, element: Element, type_id: str, source: str, target: str) -> None:
+        fields = self._read_own(element, type_id, "relationship")
+        fields["source_requirement_id"] = self._refer(source, "requirement")
+        fields["target_requirement_id"] = self._refer(target, "requirement")
+        if type_id.startswith("relation-"):
+            fields["relationship_type_id"] = type_id.removeprefix("relation-")
+        else:
+            known = self._structure.relation_names.get(fold(self._structure.find_kind(type_id).name or type_id))
+            fields["relationship_type_id"] = known or self._name_relation(type_id, element.line)
+        if not element.attributes.get("IDENTIFIER"):
+            fields["id"] = self._make_id(f"{source} {type_id} {target}")
+        elif source in self._structure.keys:
+            del fields["id"]  # which the other tool changed too
+        self._add(element.line, fields)
+
+    def _add_foreign_relation(self, element: Element, type_id: str, source: str, target: str) -> None:
+        """Add a relationship between two requirements. Skip relations of others."""
+        name = self._name_relation(type_id, element.line)
+        for end in (source, target):
+            if end in self._structure.headings or self._kind_of(end):
+                self._skipped[f"relation {name} of a heading or an object that is not a requirement"] += 1
+                return
+        for attribute, _ in self._structure.read_named(element, self._skipped):
+            self._skipped[f"attribute {shorten(attribute)} of relations"] += 1
+        identifier = element.attributes.get("IDENTIFIER") or f"{source} {name} {target}"
+        self._relate(identifier, name, source, target, element.line)
+
     def _name_relation(self, type_id: str, line: int) -> str:
-        """Return the name of a type of relations. If the file has no record of it, add one."""
-        name = self._structure.kinds[type_id].name if type_id in self._structure.kinds else type_id
-        return self._structure.relation_names.get(fold(name)) or self._foreign.name_relation(type_id, line)
+        """Return the name of a type of relations, for which a record is added once."""
+        kind = self._structure.find_kind(type_id)
+        name = (kind.name or type_id).strip()[:100] or "relation"
+        self._add_name("relationship_type", name, kind.description, line)
+        return name
 
     def _add_own(self, element: Element, type_id: str, kind: str) -> None:
         fields = self._read_own(element, type_id, kind)
@@ -205,3 +239,113 @@ class _Objects:
                 return project
             place = self._structure.parents.get(place)
         return None
+
+    def _add_story(self, element: Element, identifier: str) -> None:
+        path, place = [self._structure.headings[identifier]], self._structure.parents.get(identifier)
+        while place in self._structure.objects:
+            if place in self._structure.headings:
+                path.append(self._structure.headings[place])
+            place = self._structure.parents.get(place)
+        title = _SEPARATOR.join(reversed(path))
+        if len(title) > model.TITLE_LENGTH:
+            title = f"…{title[1 - model.TITLE_LENGTH :]}"
+        fields: dict[str, object] = {"kind": "user_story", "id": self._make_id(identifier), "title": title}
+        values = self._structure.read_named(element, self._skipped)
+        heading = choose((*CHAPTERS, *TITLES), name_values(values))
+        rest = _list_rest(element, values, {heading or "LONG-NAME", "DESC"})
+        fields["description"] = _join(_find_text(element, "DESC"), rest)
+        fields["epic_id"] = self._find_epic(place, element.line)
+        self._add(element.line, fields)
+
+    def _add_requirement(self, element: Element, identifier: str) -> None:
+        kind, values = self._structure.kind_of(element), self._structure.read_named(element, self._skipped)
+        named = name_values(values)
+        heading, body, reference = (choose(names, named) for names in ((*CHAPTERS, *TITLES), TEXTS, REFERENCES))
+        used = {heading or "LONG-NAME", body or "DESC"}
+        text = named.get(body) or _find_text(element, "DESC")
+        title, text = _split_title(named.get(heading) or _find_text(element, "LONG-NAME") or text or identifier, text)
+        fields: dict[str, object] = {"kind": "requirement", "id": self._make_id(identifier), "title": title}
+        if _REQUIREMENT_REFERENCE.fullmatch(named.get(reference, "")):
+            fields["reference_id"] = named[reference]
+            used.add(reference)
+        fields["description"] = _join(text, _list_rest(element, values, used))
+        fields["type_id"] = kind.name.strip()[:100] or "Functional"
+        self._add_name("requirement_type", str(fields["type_id"]), kind.description, element.line)
+        fields["user_story_id"] = self._find_story(identifier, element.line)
+        self._add(element.line, fields)
+
+    def _find_story(self, identifier: str, line: int) -> str:
+        """Return the ID of the user story of a requirement. Relate the requirement to one that contains it."""
+        place, is_first = self._structure.parents.get(identifier), True
+        while place in self._structure.objects:
+            if place in self._structure.headings:
+                return self._make_id(place)
+            if is_first and not self._kind_of(place):
+                self._relate(f"{identifier} {_CHILD_OF}", _CHILD_OF, identifier, place, line)
+            is_first = False
+            place = self._structure.parents.get(place)
+        epic = self._find_epic(place, line)
+        story = self._make_id(f"{place} story")
+        if story not in self._made:
+            self._made.add(story)
+            title = self._structure.names.get(place or "", _UNPLACED)
+            self._add(line, {"kind": "user_story", "id": story, "epic_id": epic, "title": _cut(title)})
+        return story
+
+    def _find_epic(self, specification: str | None, line: int) -> str:
+        epic = self._make_id(specification) if specification else self._make_id("no specification")
+        if epic not in self._made:
+            self._made.add(epic)
+            title = self._structure.names.get(specification or "", _UNPLACED)
+            where = self._structure.lines.get(specification or "", line)
+            self._add(where, {"kind": "epic", "id": epic, "title": _cut(title)})
+        return epic
+
+    def _relate(self, identifier: str, name: str, source: str, target: str, line: int) -> None:
+        if name == _CHILD_OF:
+            self._add_name("relationship_type", name, "The source is inside the target in a specification.", line)
+        if source == target or (source, target, name) in self._relations:
+            self._skipped[f"relation {name} that is repeated or leads to its own source"] += 1
+            return
+        self._relations.add((source, target, name))
+        fields: dict[str, object] = {"kind": "relationship", "id": self._make_id(identifier)}
+        fields["source_requirement_id"] = self._make_id(source)
+        fields["target_requirement_id"] = self._make_id(target)
+        fields["relationship_type_id"] = name
+        self._add(line, fields)
+
+    def _add_name(self, kind: str, name: str, description: str, line: int) -> None:
+        if (kind, name) not in self._named and name not in _KNOWN:
+            self._named.add((kind, name))
+            self._add(line, {"kind": kind, "name": name, "description": description or None})
+
+
+def _find_text(element: Element, name: str) -> str:
+    return element.attributes.get(name, "").strip()
+
+
+def _list_rest(element: Element, values: list[tuple[str, str]], used: set[str]) -> str:
+    """Return a line for each value that is not used. Names of attributes in `used` are in lower case."""
+    named = name_values(values)
+    rest = [(name, text) for name, text in values if name.casefold() not in used or text != named[name.casefold()]]
+    known = {element.attributes["IDENTIFIER"], *(text for _, text in values)}  # many tools repeat one as the LONG-NAME
+    own = [(name, _find_text(element, name)) for name in ("LONG-NAME", "DESC") if name not in used]
+    rest += [(name, text) for name, text in own if text not in known]
+    return "\n".join(f"{name}: {text}" for name, text in rest if text)
+
+
+def _join(text: str, rest: str) -> str | None:
+    return "\n\n".join(one for one in (text, rest) if one) or None
+
+
+def _cut(title: str) -> str:
+    return title if len(title) <= model.TITLE_LENGTH else f"{title[: model.TITLE_LENGTH - 1]}…"
+
+
+def _split_title(title: str, text: str) -> tuple[str, str]:
+    """Return a title of one line, and the text without what the title already says."""
+    line = title.strip().split("\n", 1)[0]
+    whole = title.strip() if title.strip() != text else ""
+    if len(line) > model.TITLE_LENGTH or (line != whole and whole):
+        text = "\n\n".join(one for one in (whole, text) if one)
+    return _cut(line), "" if text == line and len(line) <= model.TITLE_LENGTH else text

@@ -1,11 +1,10 @@
 """The structure of a ReqIF file, ours or another tool's: its types, its objects, and their places in the hierarchy."""
 
-import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from quilt_mcp.requirements import model
 from quilt_mcp.requirements.model import RECORDS
@@ -16,7 +15,6 @@ from quilt_mcp.requirements.transfer.reqif_xml import (
     CHAPTERS,
     OWN,
     PACKED,
-    REFERENCES,
     SPECIFICATION,
     TEXTS,
     TITLES,
@@ -65,6 +63,7 @@ class Structure:
     """What the first reading of a file finds. Its methods are handlers for `read_elements`.
 
     Attributes:
+        skipped: how often each part that is not imported occurs, by name.
         repository: the identifier of the repository in the header; empty if there is none.
         kinds: the types of objects and relations by identifier.
         options: the names of the values of enumerations by identifier.
@@ -80,9 +79,9 @@ class Structure:
         relation_names: the names of these objects that are types of relationships, by folded name.
         has_criteria: whether the file says which requirements have acceptance criteria.
         refused: what is wrong.
-        skipped: how often each part that is not imported occurs, by name.
     """
 
+    skipped: Counter[str]
     repository: str = ""
     kinds: dict[str, Kind] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
@@ -97,7 +96,6 @@ class Structure:
     relation_names: dict[str, str] = field(default_factory=dict)
     has_criteria: bool = False
     refused: list[Refused] = field(default_factory=list)
-    skipped: Counter[str] = field(default_factory=Counter)
     _root: str | None = None
     _chapters: set[str] = field(default_factory=set)
     _places: list["_Place"] = field(default_factory=list)
@@ -156,7 +154,7 @@ class Structure:
             self.refuse(1, None, f"The file is not ReqIF: its root element is {shorten(self._root or '')}, not REQ-IF.")
         is_heading = self.containing | {key for key in self._chapters if not self._is_called_requirement(key)}
         self.headings = {key: title for key, title in self.headings.items() if key in is_heading}
-        self._own_places = {place for key, place in self._specifications.items() if self.is_own(key)}
+        self._own_places = {place for key, place in self._specifications.items() if self.kind_of_object(key)}
         named = [(self.kind_of_object(key), name) for key, name in self.keys.items()]
         self._project_names = {name for kind, name in named if kind == "project"}
         self.relation_names = {fold(name): name for kind, name in named if kind == "relationship_type"}
@@ -177,8 +175,7 @@ class Structure:
         """Return whether relations of a type lead from requirements to their acceptance criteria."""
         if type_id == ACCEPTANCE:
             return True
-        has_name = type_id in self.kinds and fold(self.kinds[type_id].name) == _CRITERION
-        return has_name and any(map(self.find_own_kind, self.kinds))
+        return fold(self.find_kind(type_id).name) == _CRITERION and any(map(self.find_own_kind, self.kinds))
 
     def is_ours(self, specification: str) -> bool:
         """Return whether a specification is the place of our own records, so that it does not become an epic."""
@@ -209,7 +206,7 @@ class Structure:
 
     def fields_of_type(self, type_id: str, kind: str) -> dict[str, str]:
         """Return the fields of our own type by the identifiers of its attributes."""
-        attributes = self.kinds[type_id].attributes if type_id in self.kinds else {}
+        attributes = self.find_kind(type_id).attributes
         start = f"{type_id}."
         if type_id.startswith((OWN, "relation-")):
             return {key: key.removeprefix(start) for key in attributes if key.startswith(start)}
@@ -217,11 +214,11 @@ class Structure:
         return {key: names[fold(name)] for key, name in attributes.items() if fold(name) in names}
 
     def kind_of(self, element: Element) -> Kind:
-        """Return the type of an object or relation. A type that the file does not have has no name."""
-        return self.kinds.get(self.find_type(element), _UNKNOWN)
+        return self.find_kind(self.find_type(element))
 
-    def is_own(self, identifier: str) -> bool:
-        return self.kind_of_object(identifier) is not None
+    def find_kind(self, type_id: str) -> Kind:
+        """Return a type. One that the file does not have has no name and no attributes."""
+        return self.kinds.get(type_id, _UNKNOWN)
 
     def refuse(self, line: int, where: str | None, reason: str) -> None:
         self.refused.append(Refused([Rejection(line, where, reason)], None))
@@ -233,6 +230,11 @@ class Structure:
             definition = one.find("DEFINITION")
             reference = next((ref.text() for ref in definition.elements), "") if definition else ""
             yield reference, self._read_value(one, skipped)
+
+    def read_named(self, element: Element, skipped: Counter[str]) -> list[tuple[str, str]]:
+        """Return the names of the attributes of an object or relation, with their values."""
+        names = self.kind_of(element).attributes
+        return [(names.get(key, key), value.strip()) for key, value in self.read_values(element, skipped)]
 
     def find_type(self, element: Element) -> str:
         reference = element.find("TYPE")
@@ -252,17 +254,16 @@ class Structure:
     def _recognize(self, type_id: str) -> str | None:
         if type_id.startswith(OWN):
             return type_id.removeprefix(OWN) if type_id.removeprefix(OWN) in RECORDS else None
-        kind = self.kinds.get(type_id)
-        name = fold(kind.name) if kind else ""
-        if kind is None or name not in RECORDS or name == "relationship":
+        kind = self.find_kind(type_id)
+        name = fold(kind.name)
+        if name not in RECORDS or name == "relationship":
             return None
         folded = {fold(attribute) for attribute in kind.attributes.values()}
         is_ours = PACKED in folded or {fold(one.name) for one in self.kinds.values()} >= _ENTITIES
         return name if is_ours else None
 
     def _is_called_requirement(self, identifier: str) -> bool:
-        kind = self.kinds.get(self.objects[identifier].type_id)
-        return kind is not None and fold(kind.name) in _REQUIREMENTS
+        return fold(self.find_kind(self.objects[identifier].type_id).name) in _REQUIREMENTS
 
     def _identify(self, element: Element) -> str:
         identifier = element.attributes.get("IDENTIFIER", "")
@@ -285,8 +286,8 @@ class Structure:
             if not identifier.startswith(f"{own}-"):
                 self._note_key(identifier, element, type_id, own)
             return
-        self._note_heading(identifier, element, self.kinds.get(type_id))
-        name = self.kinds[type_id].name if type_id in self.kinds else ""
+        self._note_heading(identifier, element)
+        name = self.find_kind(type_id).name
         if fold(name) in RECORDS.keys() - _REQUIREMENTS:
             self.skipped[f"kind {shorten(name)}: it has the name of one of ours, but not its attributes"] += 1
 
@@ -296,10 +297,8 @@ class Structure:
         if key := next((values[name] for name in _NAMES_OF_RECORDS if values.get(name)), None):
             self.keys[identifier] = key
 
-    def _note_heading(self, identifier: str, element: Element, kind: Kind | None) -> None:
-        names = kind.attributes if kind else {}
-        values = [(names.get(key, key), value) for key, value in self.read_values(element, Counter())]
-        named = name_values(values)
+    def _note_heading(self, identifier: str, element: Element) -> None:
+        named = name_values(self.read_named(element, Counter()))
         if not choose(TEXTS, named):
             title = named.get(choose((*CHAPTERS, *TITLES), named)) or _find_name(element) or identifier
             self.headings[identifier] = " ".join(title.split())
@@ -370,192 +369,3 @@ def find_ends(element: Element) -> tuple[str, str]:
         end = element.find(name)
         found.append(next((ref.text() for ref in end.elements), "") if end else "")
     return found[0], found[1]
-
-
-_REQUIREMENT_REFERENCE = re.compile("REQ-(00[1-9]|0[1-9][0-9]|[1-9][0-9]{2,8})")
-_CHILD_OF = "child_of"
-_UNPLACED = "Objects without a specification"
-_SEPARATOR = " / "
-# the types that every database starts with; a record of one would replace its description
-_KNOWN_RELATIONS = {*model.ORDERING_RELATIONSHIPS, "relates_to", "conflicts_with"}
-_KNOWN_TYPES = {"Functional", "Non-Functional", "Business Rule", "Interface", "Data"}
-
-
-class MakeId(Protocol):
-    """Makes the ID of an object from its identifier."""
-
-    def __call__(self, identifier: str, kind: str = "") -> str:
-        """Return the ID."""
-
-
-class ForeignObjects:
-    """Makes records."""
-
-    def __init__(
-        self,
-        structure: Structure,
-        skipped: Counter[str],
-        make_id: MakeId,
-        add: Callable[[int, dict[str, object]], None],
-    ) -> None:
-        self._structure = structure
-        self._skipped = skipped
-        self._make_id = make_id
-        self._add = add
-        self._named: set[tuple[str, str]] = set()
-        self._epics: set[str] = set()
-        self._stories: set[str] = set()
-        self._relations: set[tuple[str, str, str]] = set()
-
-    def add_object(self, element: Element) -> None:
-        """Add a user story for a heading, or a requirement."""
-        identifier = element.attributes["IDENTIFIER"]
-        if identifier in self._structure.headings:
-            self._add_story(element, identifier)
-        else:
-            self._add_requirement(element, identifier)
-
-    def add_relation(self, element: Element, type_id: str, source: str, target: str) -> None:
-        """Add a relationship between two requirements. Skip relations of others."""
-        name = self.name_relation(type_id, element.line)
-        for end in (source, target):
-            if end in self._structure.headings or self._structure.is_own(end):
-                self._skipped[f"relation {name} of a heading or an object that is not a requirement"] += 1
-                return
-        for reference, _ in self._structure.read_values(element, self._skipped):
-            self._skipped[f"attribute {shorten(self._name_attribute(type_id, reference))} of relations"] += 1
-        identifier = element.attributes.get("IDENTIFIER") or f"{source} {name} {target}"
-        self._relate(identifier, name, source, target, element.line)
-
-    def name_relation(self, type_id: str, line: int) -> str:
-        """Return the name of a type of relations, for which a record is added once."""
-        kind = self._structure.kinds.get(type_id)
-        name = (kind.name if kind else type_id).strip()[:100] or "relation"
-        self._add_name("relationship_type", name, kind.description if kind else "", line)
-        return name
-
-    def finish(self) -> None:
-        """Add specifications without objects."""
-        for identifier, line in self._structure.lines.items():
-            if not self._structure.is_ours(identifier):
-                self._find_epic(identifier, line)
-
-    def _add_story(self, element: Element, identifier: str) -> None:
-        path, place = [self._structure.headings[identifier]], self._structure.parents.get(identifier)
-        while place in self._structure.objects:
-            if place in self._structure.headings:
-                path.append(self._structure.headings[place])
-            place = self._structure.parents.get(place)
-        title = _SEPARATOR.join(reversed(path))
-        if len(title) > model.TITLE_LENGTH:
-            title = f"…{title[1 - model.TITLE_LENGTH :]}"
-        fields: dict[str, object] = {"kind": "user_story", "id": self._make_id(identifier), "title": title}
-        values = self._read_values(element)
-        heading = choose((*CHAPTERS, *TITLES), name_values(values))
-        rest = _list_rest(element, values, {heading or "LONG-NAME", "DESC"})
-        fields["description"] = _join(_find_text(element, "DESC"), rest)
-        fields["epic_id"] = self._find_epic(place, element.line)
-        self._add(element.line, fields)
-
-    def _add_requirement(self, element: Element, identifier: str) -> None:
-        kind, values = self._structure.kind_of(element), self._read_values(element)
-        named = name_values(values)
-        heading, body, reference = (choose(names, named) for names in ((*CHAPTERS, *TITLES), TEXTS, REFERENCES))
-        used = {heading or "LONG-NAME", body or "DESC"}
-        text = named.get(body) or _find_text(element, "DESC")
-        title, text = _split_title(named.get(heading) or _find_text(element, "LONG-NAME") or text or identifier, text)
-        fields: dict[str, object] = {"kind": "requirement", "id": self._make_id(identifier), "title": title}
-        if _REQUIREMENT_REFERENCE.fullmatch(named.get(reference, "")):
-            fields["reference_id"] = named[reference]
-            used.add(reference)
-        fields["description"] = _join(text, _list_rest(element, values, used))
-        fields["type_id"] = kind.name.strip()[:100] or "Functional"
-        self._add_name("requirement_type", str(fields["type_id"]), kind.description, element.line)
-        fields["user_story_id"] = self._find_story(identifier, element.line)
-        self._add(element.line, fields)
-
-    def _read_values(self, element: Element) -> list[tuple[str, str]]:
-        """Return the names of the attributes of an object, with their values."""
-        names = self._structure.kind_of(element).attributes
-        values = self._structure.read_values(element, self._skipped)
-        return [(names.get(reference, reference), value.strip()) for reference, value in values]
-
-    def _find_story(self, identifier: str, line: int) -> str:
-        """Return the ID of the user story of a requirement. Relate the requirement to one that contains it."""
-        place, is_first = self._structure.parents.get(identifier), True
-        while place in self._structure.objects:
-            if place in self._structure.headings:
-                return self._make_id(place)
-            if is_first and not self._structure.is_own(place):
-                self._relate(f"{identifier} {_CHILD_OF}", _CHILD_OF, identifier, place, line)
-            is_first = False
-            place = self._structure.parents.get(place)
-        epic = self._find_epic(place, line)
-        story = self._make_id(f"{place} story")
-        if story not in self._stories:
-            self._stories.add(story)
-            title = self._structure.names.get(place or "", _UNPLACED)
-            self._add(line, {"kind": "user_story", "id": story, "epic_id": epic, "title": _cut(title)})
-        return story
-
-    def _find_epic(self, specification: str | None, line: int) -> str:
-        epic = self._make_id(specification) if specification else self._make_id("no specification")
-        if epic not in self._epics:
-            self._epics.add(epic)
-            title = self._structure.names.get(specification or "", _UNPLACED)
-            where = self._structure.lines.get(specification or "", line)
-            self._add(where, {"kind": "epic", "id": epic, "title": _cut(title)})
-        return epic
-
-    def _relate(self, identifier: str, name: str, source: str, target: str, line: int) -> None:
-        if name == _CHILD_OF:
-            self._add_name("relationship_type", name, "The source is inside the target in a specification.", line)
-        if source == target or (source, target, name) in self._relations:
-            self._skipped[f"relation {name} that is repeated or leads to its own source"] += 1
-            return
-        self._relations.add((source, target, name))
-        fields: dict[str, object] = {"kind": "relationship", "id": self._make_id(identifier)}
-        fields["source_requirement_id"] = self._make_id(source)
-        fields["target_requirement_id"] = self._make_id(target)
-        fields["relationship_type_id"] = name
-        self._add(line, fields)
-
-    def _add_name(self, kind: str, name: str, description: str, line: int) -> None:
-        if (kind, name) not in self._named and name not in _KNOWN_RELATIONS | _KNOWN_TYPES:
-            self._named.add((kind, name))
-            self._add(line, {"kind": kind, "name": name, "description": description or None})
-
-    def _name_attribute(self, type_id: str, reference: str) -> str:
-        kind = self._structure.kinds.get(type_id)
-        return kind.attributes.get(reference, reference) if kind else reference
-
-
-def _find_text(element: Element, name: str) -> str:
-    return element.attributes.get(name, "").strip()
-
-
-def _list_rest(element: Element, values: list[tuple[str, str]], used: set[str]) -> str:
-    """Return a line for each value that is not used. Names of attributes in `used` are in lower case."""
-    named = name_values(values)
-    rest = [(name, text) for name, text in values if name.casefold() not in used or text != named[name.casefold()]]
-    known = {element.attributes["IDENTIFIER"], *(text for _, text in values)}  # many tools repeat one as the LONG-NAME
-    own = [(name, _find_text(element, name)) for name in ("LONG-NAME", "DESC") if name not in used]
-    rest += [(name, text) for name, text in own if text not in known]
-    return "\n".join(f"{name}: {text}" for name, text in rest if text)
-
-
-def _join(text: str, rest: str) -> str | None:
-    return "\n\n".join(one for one in (text, rest) if one) or None
-
-
-def _cut(title: str) -> str:
-    return title if len(title) <= model.TITLE_LENGTH else f"{title[: model.TITLE_LENGTH - 1]}…"
-
-
-def _split_title(title: str, text: str) -> tuple[str, str]:
-    """Return a title of one line, and the text without what the title already says."""
-    line = title.strip().split("\n", 1)[0]
-    whole = title.strip() if title.strip() != text else ""
-    if len(line) > model.TITLE_LENGTH or (line != whole and whole):
-        text = "\n\n".join(one for one in (whole, text) if one)
-    return _cut(line), "" if text == line and len(line) <= model.TITLE_LENGTH else text

@@ -14,6 +14,7 @@ from typing import TextIO
 from quilt_mcp.requirements import model
 from quilt_mcp.requirements.model import LINKS, PARENTS, TABLES
 from quilt_mcp.requirements.tables import Values
+from quilt_mcp.requirements.transfer.records import show_time
 from quilt_mcp.requirements.transfer.reqif_xml import (
     ACCEPTANCE,
     DATATYPES,
@@ -53,7 +54,7 @@ class ReqifWriter:
         self._has_objects = False
         self._has_relations = False
         self._names: dict[tuple[str, str], str] = {}  # of users, projects and types, by table and ID
-        self._now = str(_format(datetime.now(UTC)))
+        self._now = str(show_time(datetime.now(UTC)))
         # the hierarchy follows the objects, so it waits on the disk
         self._places = sqlite3.connect("", isolation_level=None)
         self._places.executescript(
@@ -62,7 +63,7 @@ class ReqifWriter:
         )
 
     def write(self, values: Mapping[str, object]) -> None:
-        record = {name: _format(value) for name, value in values.items() if value is not None}
+        record = {name: show_time(value) for name, value in values.items() if value is not None}
         if record["kind"] in _FIRST_KINDS:
             self._first.append(record)
             self._note_name(record)
@@ -230,7 +231,3 @@ def _describe_datatypes(now: str) -> Iterator[str]:
     for datatype, limits in DATATYPES.items():
         identifier = f'IDENTIFIER="{OWN}{datatype}" LAST-CHANGE="{now}"'
         yield f'<DATATYPE-DEFINITION-{datatype} {identifier} LONG-NAME="{datatype.title()}"{limits}/>'
-
-
-def _format(value: object) -> object:
-    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value

@@ -11,7 +11,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Table, delete, select,
 from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.model import LINKS, NAMES, RECORDS, TABLES
 from quilt_mcp.requirements.tables import AnyRow, Values, metadata
-from quilt_mcp.requirements.transfer.records import Rejections
+from quilt_mcp.requirements.transfer.records import Rejections, show_time
 from quilt_mcp.requirements.transfer.spool import BATCH, Spool, Spooled, read_rows
 from quilt_mcp.requirements.writing import update_entities, update_rows
 
@@ -236,8 +236,7 @@ class Updater:
             return changed
         given = values["updated_at"]
         if changed and given < row["updated_at"]:
-            time = row["updated_at"].isoformat().replace("+00:00", "Z")
-            self.rejections.add(record.line, "updated_at", _STALE.format(time=time))
+            self.rejections.add(record.line, "updated_at", _STALE.format(time=show_time(row["updated_at"])))
         elif given > row["updated_at"]:
             changed["updated_at"] = given
         elif changed:
@@ -256,9 +255,7 @@ class Updater:
         self.changes.add(Change("updated", record.line, kind, name, fields))
 
     def _show(self, field: str, value: object) -> object:
-        if isinstance(value, datetime):
-            return value.isoformat().replace("+00:00", "Z")
-        return self._name(LINKS[field], value) if field in LINKS and isinstance(value, str) else value
+        return self._name(LINKS[field], value) if field in LINKS and isinstance(value, str) else show_time(value)
 
     def _name(self, table: str, row_id: str) -> str:
         columns = metadata.tables[table].c
