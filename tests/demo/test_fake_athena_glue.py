@@ -1,6 +1,5 @@
 """The rights, the tables and the quotas of Athena and Glue in the worlds of AWS, seen with plain boto3."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -142,16 +141,6 @@ class TestThrottled:
             list_until_refused(athena, groups[10:])
         assert caught.value.response["Error"] == {"Code": "ThrottlingException", "Message": "Rate exceeded"}
         assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
-
-    @pytest.mark.soak
-    def test_adaptive_retries_go_on_although_the_clock_stands_still(self, world: World) -> None:
-        del world
-        before = time.time()
-        retries = {"mode": "adaptive", "total_max_attempts": 10}
-        athena = quilt3.get_boto3_session().client("athena", config=Config(retries=retries))
-        answers = [athena.list_query_executions(WorkGroup=f"team-{number:02}") for number in range(20)]
-        assert len(answers) == 20
-        assert time.time() == before
 
 
 @in_world("admin")
