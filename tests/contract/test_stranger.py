@@ -1,6 +1,7 @@
 """A stranger adds the resource of CONTRIBUTING to a copy of the repository: one function, one row, and two commands."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,6 @@ BUDGETS = "tests/project/test_architecture.py::test_each_folder_keeps_to_its_bud
 JUDGES = (
     "tests/app/test_two_stacks.py",
     "tests/contract/test_answer_types.py",
-    "tests/contract/test_bytes.py",
     "tests/contract/test_discovery.py",
     "tests/contract/test_inventory.py",
     "tests/core/test_new_resource.py",
@@ -31,7 +31,7 @@ JUDGES = (
     "tests/project/test_seeds.py",
     "tests/project/test_style.py",
 )
-"""The tests that look at all resources, beside those of the contract."""
+"""The tests that look at all resources, beside those of the contract, and but for the limits of bytes."""
 
 
 class Copy:
@@ -43,7 +43,6 @@ class Copy:
         self.before = self.read()
 
     def read(self) -> dict[str, bytes]:
-        """Return the content of each file."""
         files = {path.relative_to(self.directory): path for path in self.directory.rglob("*") if path.is_file()}
         return {
             name.as_posix(): path.read_bytes()
@@ -90,12 +89,13 @@ def copy(tmp_path: Path) -> Copy:
 
 @pytest.fixture
 def added(copy: Copy) -> set[str]:
-    """Add what the two examples of CONTRIBUTING say. Return the paths of the two files."""
-    function, row = [one.text for one in blocks(ROOT / "CONTRIBUTING.md") if one.language == "python"]
-    _, names, definition = row.split("\n\n\n")
+    """Add the function and the row of the example in CONTRIBUTING. Return the paths of the two files."""
+    [example] = [one.text for one in blocks(ROOT / "CONTRIBUTING.md") if one.language == "python"]
+    code, _, server = example.partition("\n\nrow = ")
+    function = re.sub(r"from (?:fastmcp|quilt_mcp\.core\.(?:manager|registry|surfaces)) import .*\n", "", code)
     module, resources = "src/quilt_mcp/services/greetings.py", "src/quilt_mcp/services/resources.py"
-    (copy.directory / module).write_text(f'"""Greetings."""\n\n{function}\n\n{names}\n', encoding="utf-8")
-    line = textwrap.indent(f"{definition.strip().removeprefix('row = ')},\n", "    ")
+    (copy.directory / module).write_text(f"{function}\n", encoding="utf-8")
+    line = textwrap.indent(f"{server.splitlines()[0]},\n", "    ")
     copy.edit(resources, "\n]\n\n\nasync def", f"\n{line}]\n\n\nasync def")
     imported = "from quilt_mcp.services.settings import"
     copy.edit(resources, imported, f"from quilt_mcp.services.greetings import hello, names\n{imported}")

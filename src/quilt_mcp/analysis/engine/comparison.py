@@ -73,8 +73,9 @@ def _compare_object(left: object, right: object) -> bool:
         raise Undecided
     if isinstance(left, BaseException) and isinstance(right, BaseException):
         return is_same_value(left.args, right.args) and _has_same_attributes(left, right)
-    if _is_compared_by_identity(left):
-        _require_own_type(left)
+    if type(left).__eq__ is object.__eq__:
+        if type(left).__module__ != MODULE_NAME:  # attributes may not show all content of another type
+            raise Undecided
         return _has_same_attributes(left, right)
     equal = bool(left == right)
     if type(left).__module__ == MODULE_NAME and _has_same_attributes(left, right) != equal:
@@ -114,17 +115,6 @@ def _has_same_members(left: Iterable[object], right: Iterable[object]) -> bool:
     """Return whether equal members have the same types. 1, 1.0 and True are equal."""
     others = {one: one for one in right}
     return all(type(one) is type(others[one]) for one in left)
-
-
-def _require_own_type(value: object) -> None:
-    """Raise `Undecided` if the analysed code does not define the type, because attributes may not show all content."""
-    if type(value).__module__ != MODULE_NAME or isinstance(value, type):
-        raise Undecided
-
-
-def _is_compared_by_identity(value: object) -> bool:
-    comparison: object = type(value).__eq__
-    return comparison is object.__eq__
 
 
 def _has_same_attributes(left: object, right: object) -> bool:
@@ -390,8 +380,8 @@ def _describe_difference(
     return make_counterexample(subjects[0], arguments, task.loaded.names, violation, actual, test=test)
 
 
-def _find_kind(first: Returned | Raised, second: Returned | Raised) -> DifferenceKind:
-    """Return what a test has to compare."""
+def _find_kind(first: Returned | Raised, second: Returned | Raised) -> DifferenceKind | None:
+    """Return what a test has to compare; None if nothing that it can compare differs."""
     if isinstance(first, Raised) or isinstance(second, Raised):
         return "exception"
     left, right = first.value, second.value
@@ -401,9 +391,11 @@ def _find_kind(first: Returned | Raised, second: Returned | Raised) -> Differenc
             return "value"
         if type(left).__repr__ is not object.__repr__ and repr(left) != repr(right):
             return "repr"
+        if same_type and hasattr(left, "__dict__") and type(left) is not random.Random:
+            return "attributes" if vars(left) != vars(right) else None
     except Exception:  # noqa: BLE001 - the comparison is analysed code
         return "repr"
-    return "attributes" if same_type and hasattr(left, "__dict__") else "repr"
+    return "state" if same_type and type(left) is random.Random else "repr"
 
 
 def _find_kind_of_texts(first: Returned | Raised, second: Returned | Raised) -> DifferenceKind | None:

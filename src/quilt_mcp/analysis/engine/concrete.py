@@ -153,8 +153,10 @@ _NO_JUDGEMENT = "A run with concrete values has no result that the analyser can 
 _STATE_EVERY = 16  # runs between two checks of the state
 _CORPUS = 300
 _INSIDE = 60
-# How often addresses move, by how many objects of a size at most, and the sizes
-_MOVES, _STEPS, _SIZES = 400, 8, range(0, 240, 16)
+# How often addresses move, by how many objects of a size at most, and the sizes: with their head of 33 bytes, one for
+# each size of Python's small objects. An empty one is shared.
+_MOVES, _STEPS, _SIZES = 100, 8, range(1, 480, 16)
+_REPLAYS, _REPLAY_SECONDS, _SHUFFLED = 16, 0.1, 24  # of an accepted judgement; and the objects of a size to shuffle
 _VARIED = 0.5  # the share of arguments that are variations of earlier ones
 _MIXED = 0.3  # the share of those that are made from two arguments, if there are preconditions
 
@@ -241,34 +243,36 @@ class ConcreteSearch:
                 raise
 
     def accept(self, arguments: BoundArguments, judgement: Judgement) -> End:
-        """Note arguments that stop the exploration, if another run of them has the same judgement."""
-        for _ in range(_STEPS):
-            self._move_addresses()
-        run = ConcreteRun(time.perf_counter() + 100 * LONGEST_RUN, 10 * LONGEST_RUN)
-        try:
-            again = self.program(run, run.copy(arguments))
-        except (Undecided, Interrupted):
-            return End.UNSTABLE
-        if again.kind != judgement.kind or self.watch.state() != self.before:
-            return End.UNSTABLE
-        self.found.arguments, self.found.judgement = (
-            self._simplify(arguments, again)
-            if self.simplifies
-            else (
-                arguments,
-                again,
-            )
-        )
+        """Note arguments that stop the exploration, if other runs of them have the same judgement."""
+        until = time.perf_counter() + _REPLAY_SECONDS
+        for number in range(_REPLAYS):
+            if number and time.perf_counter() > until:
+                break
+            self._shuffle_addresses()
+            run = ConcreteRun(time.perf_counter() + 100 * LONGEST_RUN, 10 * LONGEST_RUN)
+            try:
+                again = self.program(run, run.copy(arguments))
+            except (Undecided, Interrupted):
+                return End.UNSTABLE
+            if again.kind != judgement.kind or self.watch.state() != self.before:
+                return End.UNSTABLE
+        self.found.arguments, self.found.judgement = arguments, again
+        if self.simplifies:
+            self.found.arguments, self.found.judgement = self._simplify(arguments, again)
         return End.STOPPED
 
     def _move_addresses(self) -> None:
-        """Let the objects of the next run have other addresses. A text can show them, and must not decide anything.
-
-        Python gives memory that is free again to the next object of that size. So this takes some of each size.
-        """
+        """Take memory of each size, so that the objects of the next run have other addresses: a text can show them."""
         if len(self._taken) < _MOVES * _STEPS:
             for _ in range(self.found.runs % _STEPS + 1):
                 self._taken.append([object(), 1j * len(self._taken), *map(bytes, _SIZES)])
+
+    def _shuffle_addresses(self) -> None:
+        """Let the objects of the next run have addresses in another order: that in which memory became free."""
+        for size in _SIZES:
+            taken = [bytes(size) for _ in range(_SHUFFLED)]
+            self.random.shuffle(taken)
+            self._taken.append(taken[: _SHUFFLED // 2])  # the others become free one after the other
 
     def _simplify(self, arguments: BoundArguments, judgement: Judgement) -> tuple[BoundArguments, Judgement]:
         """Return simpler arguments with the same kind of judgement."""

@@ -429,6 +429,7 @@ _ASSERTIONS = {
     "value": "assert {} == {}",
     "repr": "assert repr({}) == repr({})",
     "attributes": "assert vars({}) == vars({})",
+    "state": "assert {}.getstate() == {}.getstate()",
     **dict.fromkeys(("exception", "text"), "assert outcome(lambda: {}) == outcome(lambda: {})"),
 }
 
@@ -534,9 +535,10 @@ def write_exception(subject: Subject, arguments: BoundArguments, code: Code, err
         return None
 
 
-DifferenceKind = Literal["value", "repr", "attributes", "exception", "text", "arguments"]
-"""What shows how two functions differ: `==`, the repr or the attributes of the results; an exception; the text of the
-outcomes if their classes are of two modules; or the arguments after the calls."""
+DifferenceKind = Literal["value", "repr", "attributes", "state", "exception", "text", "arguments"]
+"""What shows how two functions differ: `==`, the repr or the attributes of the results, or the state of those that are
+random generators; an exception; the text of the outcomes if their classes are of two modules; or the arguments after
+the calls."""
 
 
 def write_difference(

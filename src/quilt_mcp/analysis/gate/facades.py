@@ -41,7 +41,13 @@ def make_facade(name: str) -> ModuleType:
     public = getattr(real, "__all__", None) or [one for one in vars(real) if not one.startswith("_")]
     shown = {one: getattr(real, one) for one in public if one not in WITHHELD.get(name, ())}
     module = ModuleType(name)
-    vars(module).update({one: _copy(value) for one, value in shown.items() if not isinstance(value, ModuleType)})
+    vars(module).update(
+        {
+            one: value.copy() if isinstance(value, list | dict | set) else value
+            for one, value in shown.items()
+            if not isinstance(value, ModuleType)
+        }
+    )
     module.__all__ = sorted(vars(module).keys() & shown.keys())  # type: ignore[attr-defined] # for `import *`
     return refuse_others(module, real)
 
@@ -95,10 +101,6 @@ def _find_defined(tree: ast.Module) -> set[str]:
     found = {one.name for one in nodes if isinstance(one, ast.FunctionDef | ast.ClassDef)}
     found |= {one.asname or one.name.partition(".")[0] for one in nodes if isinstance(one, ast.alias)}
     return found | {one.arg for one in nodes if isinstance(one, ast.arg)}
-
-
-def _copy(value: object) -> object:
-    return value.copy() if isinstance(value, list | dict | set) else value
 
 
 _LEVELS = {"NOTSET": 0, "DEBUG": 10, "INFO": 20, "WARNING": 30, "WARN": 30, "ERROR": 40, "CRITICAL": 50, "FATAL": 50}
