@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +17,9 @@ from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.settings import Settings
 from tests.requirements.conftest import opened
-from tests.requirements.reading import epics, failure_of
-from tests.support.waiting import SECONDS
+from tests.requirements.reading import epics, failure_of, file_of, name_of
+from tests.support.postgres_server import PostgresServer
+from tests.support.waiting import SECONDS, until
 
 
 def test_the_first_use_creates_a_file_that_only_the_user_can_read(tmp_path: Path) -> None:
@@ -82,6 +84,24 @@ def test_a_reader_sees_one_snapshot(database: Database) -> None:
         with database.writing():
             pass
         assert connection.scalar(select(tables.generation.c.number)) == before
+
+
+async def test_a_read_after_the_close_leaves_no_connection(
+    settings_with_sample: Settings, postgres: PostgresServer
+) -> None:
+    with opened(settings_with_sample) as database:
+        assert epics(database) == 9
+        assert count_connections(settings_with_sample, postgres) == 1
+    assert epics(database) == 9
+    await until(lambda: count_connections(settings_with_sample, postgres) == 0)
+
+
+def count_connections(settings: Settings, postgres: PostgresServer) -> int:
+    if settings.database_url is None:
+        descriptors = Path("/proc/self/fd").iterdir()
+        return sum(os.path.realpath(one) == str(file_of(settings).resolve()) for one in descriptors)
+    query = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name_of(settings)}'"  # noqa: S608 - a name of ours
+    return int(postgres.sql(query))
 
 
 @pytest.mark.soak

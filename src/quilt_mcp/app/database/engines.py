@@ -276,6 +276,7 @@ class Storage:
         if keeps_connections:
             pool = {"pool_size": _CONNECTIONS, "max_overflow": _MORE_CONNECTIONS, "pool_timeout": seconds}
         self.engine = create_engine(parsed, hide_parameters=True, **pool)
+        self._is_closed = False
         if self.file:
             watched = WatchedFile(self.file, failures) if keeps_connections else None
             _prepare_sqlite(self.engine, self.file, seconds, watched)
@@ -305,10 +306,12 @@ class Storage:
                     yield connection
                     connection.commit()
         finally:
-            if pool is not self.engine.pool:  # closed meanwhile: nothing else closes the connections that come back
+            if self._is_closed:  # nothing else closes the connections that come back
                 pool.dispose()
 
     def close(self) -> None:
+        """Close every connection that is not in use. From now on, a connection is closed after its use."""
+        self._is_closed = True
         self.engine.dispose()
 
     def _begin(self, connection: Connection, mode: str) -> None:
