@@ -261,3 +261,10 @@ def test_no_candidate_is_only_claimed_if_every_bucket_was_probed() -> None:
         "There is no",
         "It is not known whether there is a",
     ]
+
+
+def test_only_buckets_that_could_be_listed_and_asked_count_as_unknown_for_writing() -> None:
+    listed, denied = make_bucket("listed", UNKNOWN), make_bucket("denied", UNKNOWN, lists=lambda _: False)
+    broken = make_bucket("broken", UNKNOWN)._replace(error="too slow")
+    found = recommend_buckets(Snapshot([listed, denied, broken], {"registry": "read", "s3": "read"}))["recommendations"]
+    assert (found["write_unknown"], found["access_unknown"]) == (["listed"], ["broken"])

@@ -39,11 +39,15 @@ def count_calls(world: World, path: str) -> int:
     return [call.path for call in world.stack.calls].count(path)
 
 
-def store_other_tokens(world: World) -> None:
-    """Renew the token as another process does: the stack spends the old one, and the file has the new ones."""
+def store_other_tokens(world: World, *, rotates: bool) -> None:
+    """Renew the token as another process does, at a stack that spends the refresh token or leaves it valid."""
     assert world.user
-    world.stack.refresh_tokens.clear()
-    add_login(world.registry_url, world.stack.issue_tokens(world.user))
+    tokens = world.stack.issue_tokens(world.user)
+    if rotates:
+        world.stack.refresh_tokens = {str(tokens["refresh_token"]): world.user}
+    else:
+        tokens["refresh_token"] = next(iter(world.stack.refresh_tokens))
+    add_login(world.registry_url, tokens)
 
 
 @contextmanager
@@ -64,13 +68,16 @@ def test_a_process_that_keeps_the_lock_is_reported_and_no_token_is_spent(fresh_w
     assert admin_users_list()["count"] > 0
 
 
-async def test_a_reader_waits_for_the_process_that_renews_and_uses_its_tokens(fresh_world: World) -> None:
+@pytest.mark.parametrize("old_token", ["spent", "still valid"])
+async def test_a_reader_waits_for_the_process_that_renews_and_uses_its_tokens(
+    old_token: str, fresh_world: World
+) -> None:
     fresh_world.stack.grants.clear()
     with ThreadPoolExecutor() as threads:
         with locked():
             reader = threads.submit(admin_users_list)
             await until(lambda: count_calls(fresh_world, "/graphql"))
-            store_other_tokens(fresh_world)
+            store_other_tokens(fresh_world, rotates=old_token == "spent")
             assert not reader.done()
         assert reader.result(SECONDS)["count"] > 0
     assert count_calls(fresh_world, "/api/token") == 0
