@@ -119,6 +119,7 @@ def missing_columns(
 
 _OPTIONS: dict[str, object] = {
     "application_name": "quilt-mcp",
+    "autocommit": True,  # the driver would begin a transaction with a call of its own, before that of `Storage`
     "prepare_threshold": None,  # behind a pooler, the next transaction can be on another connection
 }
 _CANCEL_SECONDS = 2.0
@@ -211,9 +212,9 @@ _SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL")
 _SQLITE, _POSTGRESQL = "sqlite", "postgresql+psycopg"
 _DRIVERS = {"sqlite": _SQLITE, "postgres": _POSTGRESQL, "postgresql": _POSTGRESQL, _POSTGRESQL: _POSTGRESQL}
 _CONNECTIONS, _MORE_CONNECTIONS = 5, 5
-_READ = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 # A writer must read what the writer before it has committed, not a snapshot from before its own turn.
-_WRITE = "ISOLATION LEVEL READ COMMITTED READ WRITE"
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 
 
 @contextmanager
@@ -318,7 +319,7 @@ class Storage:
         connection.begin()
         if self.file:
             return
-        begin = f"SET TRANSACTION {mode}{self._local}"
+        begin = f"{mode}{self._local}"
         try:
             connection.exec_driver_sql(begin)
         except DBAPIError as error:
