@@ -14,9 +14,9 @@ from tests.contract.surfaces import AnyClient
 from tests.requirements.changing import create_project, create_user
 from tests.requirements.client import connect, read, read_failure, read_pages
 from tests.requirements.conftest import opened
+from tests.requirements.graphs import make_tree, write_graph
 from tests.requirements.searching import write_epics
 from tests.requirements.test_coverage import explain
-from tests.requirements.test_list_of_entities import write_epics as write_many_epics
 
 MEMBER, STRANGER = "emma_johansson", "peter_van_dijk"
 [URI] = [definition["uri"] for definition in RESOURCES if definition["uri"].startswith("requirements://changes")]
@@ -99,7 +99,7 @@ async def test_other_projects_and_wrong_values_are_refused(settings_with_sample:
 async def test_a_member_of_a_small_project_does_not_read_the_changes_of_others(
     settings_with_tables: Settings, statements: list[tuple[str, Any]]
 ) -> None:
-    write_many_epics(settings_with_tables, 20_000)
+    write_graph(settings_with_tables, make_tree([], epics=20_000))
     with opened(settings_with_tables) as database:
         with database.writing() as connection:
             project = create_project(connection, "Small")

@@ -11,9 +11,9 @@ from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.reads import MAX_CHILDREN, MAX_LIMIT
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
-from tests.requirements.big_epic import write_epic
 from tests.requirements.client import connect, read, read_failure, read_pages
 from tests.requirements.conftest import opened
+from tests.requirements.graphs import make_tree, write_graph
 from tests.requirements.searching import write_epics
 
 STORIES, REQUIREMENTS = 1000, 15
@@ -41,9 +41,9 @@ async def test_every_descendant_of_a_big_epic_can_be_reached_and_no_page_states_
 ) -> None:
     # every seventh has no requirements, which must differ from requirements that were not read
     stories = [(at % 3, 0 if at % 7 == 0 else REQUIREMENTS) for at in range(STORIES)]
-    write_epic(settings_with_tables, stories)
+    write_graph(settings_with_tables, make_tree(stories))
     async with connect(settings_with_tables) as client:
-        pages = await read_all(client, "epics/EP-900/hierarchy")
+        pages = await read_all(client, "epics/EP-001/hierarchy")
     shown = [story for page in pages for story in page["user_stories"]]
     assert len(shown) == len({story["id"] for story in shown}) == STORIES
     assert [story["id"] for story in shown] == sorted(story["id"] for story in shown)
@@ -79,9 +79,9 @@ async def test_a_user_story_with_too_many_children_says_how_many_and_the_rest_ca
     settings_with_tables: Settings,
 ) -> None:
     number = MAX_CHILDREN + 5
-    write_epic(settings_with_tables, [(1, 2), (0, number), (1, 3)])
+    write_graph(settings_with_tables, make_tree([(1, 2), (0, number), (1, 3)]))
     async with connect(settings_with_tables) as client:
-        pages = await read_all(client, "epics/EP-900/hierarchy")
+        pages = await read_all(client, "epics/EP-001/hierarchy")
         shown = [story for page in pages for story in page["user_stories"]]
         [big] = [story for story in shown if story["requirements_count"] == number]
         rest = await read_pages(client, f"user-stories/{big['id']}/requirements", "requirements", 200)
@@ -93,9 +93,9 @@ async def test_a_user_story_with_too_many_children_says_how_many_and_the_rest_ca
 
 
 async def test_an_epic_without_user_stories_is_complete(settings_with_tables: Settings) -> None:
-    write_epic(settings_with_tables, [])
+    write_graph(settings_with_tables, make_tree([]))
     async with connect(settings_with_tables) as client:
-        tree = await read(client, "epics/EP-900/hierarchy")
+        tree = await read(client, "epics/EP-001/hierarchy")
     assert (tree["user_stories"], tree["count"], tree["next_cursor"], tree["is_complete"]) == ([], 0, None, True)
 
 
@@ -104,9 +104,9 @@ async def test_every_relationship_can_be_reached_in_both_directions(
     query: str, limit: int, settings_with_tables: Settings
 ) -> None:
     number = limit * 2 + 7
-    write_epic(settings_with_tables, [(0, number + 1)], relationships=number)
+    write_graph(settings_with_tables, make_tree([(0, number + 1)], relationships=number))
     async with connect(settings_with_tables) as client:
-        pages = await read_all(client, f"requirements/REQ-90000/relationships{query}")
+        pages = await read_all(client, f"requirements/REQ-001/relationships{query}")
     for direction, total in (("source", number), ("target", number // 2)):
         ids = [one["id"] for page in pages for one in page[f"{direction}_relationships"]]
         assert len(ids) == len(set(ids)) == total

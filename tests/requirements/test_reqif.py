@@ -28,8 +28,8 @@ from quilt_mcp.settings import Settings
 from tests.distribution.building import create_environment, run_or_skip
 from tests.requirements import generated
 from tests.requirements.generated import Size
-from tests.requirements.reading import name_of
-from tests.requirements.test_transfer_exact import UNUSUAL, export_to, place_of
+from tests.requirements.reading import name_of, place_of
+from tests.requirements.test_transfer_exact import UNUSUAL, export_to
 from tests.requirements.transferring import ADA, FAMILY, export, export_kind, related, requirement, write
 from tests.support.postgres_server import PostgresServer
 

@@ -20,9 +20,9 @@ from tests.requirements.changing import reindex
 from tests.requirements.client import connect, read, read_failure
 from tests.requirements.conftest import opened
 from tests.requirements.generated import Form
+from tests.requirements.reading import place_of
 from tests.requirements.searching import find_references, search, search_connection, write_epics
 from tests.requirements.test_filter_pages import FORMS, SHAPES, Oracle, Query, World, make_earlier, make_rows
-from tests.requirements.test_transfer_exact import place_of
 
 TEXTS = ("login page", "login token", "the login shall page", "token", "export of data", "page login")
 QUERIES: dict[str, Callable[[str, str], bool]] = {

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from quilt_mcp.commands import requirements_work
 from quilt_mcp.commands.cli import main
-from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.transfer.files import protect, unprotect
 from quilt_mcp.settings import Settings
 from tests.requirements import generated
 from tests.requirements.generated import Form, Rows, Size
+from tests.requirements.reading import place_of
 from tests.support import apps
 
 UNUSUAL = (
@@ -59,11 +59,6 @@ def make_empty(request: pytest.FixtureRequest, make_settings: Callable[..., Sett
         return settings
 
     return make
-
-
-def place_of(settings: Settings) -> str:
-    url = settings.database_url
-    return url.get_secret_value() if url else str(settings.data_dir / FILE_NAME)
 
 
 def export_to(file: Path, settings: Settings, batch: int | None = None) -> None:

@@ -18,8 +18,9 @@ from quilt_mcp.settings import Settings
 from tests.requirements import generated
 from tests.requirements.conftest import opened
 from tests.requirements.generated import Form, Size
+from tests.requirements.reading import place_of
 from tests.requirements.searching import find_references
-from tests.requirements.test_transfer_exact import UNUSUAL, place_of
+from tests.requirements.test_transfer_exact import UNUSUAL
 from tests.requirements.transferring import (
     ADA,
     CRITERION,
