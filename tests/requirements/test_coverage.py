@@ -8,11 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from mcp_types import ResourceTemplateReference
 
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import BY_NAME, KINDS
-from quilt_mcp.requirements.parameters import CATEGORIES
 from quilt_mcp.settings import Settings
 from tests.requirements.client import connect, read, read_pages
 from tests.requirements.conftest import opened
@@ -164,13 +162,6 @@ async def test_projects_are_those_of_the_caller(settings_with_tables: Settings) 
             assert (await read(client, "projects"))["count"] == len(seen)
             names = sorted(one["name"] for one in graph.projects if one["id"] in seen)
             assert [one["name"] for one in sorted(rows, key=lambda one: str(one["name"]))] == names
-            reference = ResourceTemplateReference(
-                type="ref/resource", uri="requirements://coverage{?epic,project,category,cursor,limit}"
-            )
-            for prefix, found in (("Project", names), ("%", []), ("project", [])):
-                assert (await client.complete(reference, {"name": "project", "value": prefix})).values == found
-            found = (await client.complete(reference, {"name": "category", "value": ""})).values
-            assert found == list(CATEGORIES)
 
 
 @pytest.mark.soak

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import psycopg
 import pytest
-from mcp_types import Resource, ResourceTemplateReference
+from mcp_types import Resource
 from pydantic import SecretStr
 from sqlalchemy import delete
 
@@ -133,31 +133,6 @@ async def test_listing_does_not_create_a_database(tmp_path: Path) -> None:
         assert len(await list_uris(client)) == 8  # the collections
         assert not (tmp_path / "nothing").exists()
         assert (await read(client, "epics"))["count"] == 0
-
-
-async def test_completion_returns_reference_ids_that_the_caller_may_see(settings_with_sample: Settings) -> None:
-    async def complete(client: AnyClient, template: str, variable: str, prefix: str) -> list[str]:
-        reference = ResourceTemplateReference(type="ref/resource", uri=template)
-        found: list[str] = (await client.complete(reference, {"name": variable, "value": prefix})).values
-        return found
-
-    async with connect(settings_with_sample) as client:
-        assert await complete(client, "requirements://epics/{id}", "id", "EP-00") == [
-            f"EP-{n:03}" for n in range(1, 10)
-        ]
-        stories = await complete(client, "requirements://user-stories/{id}/trace{?depth,cursor,limit}", "id", "US-01")
-        assert stories == [f"US-{n:03}" for n in range(10, 20)]
-        assert await complete(client, "requirements://epics/{id}", "id", "ep-") == []
-        assert await complete(client, "requirements://epics/{id}", "id", "%' OR 1=1") == []
-        search = "requirements://search/{query}{?status,priority,assignee,type,project,updated_since,cursor,limit}"
-        assert (await complete(client, search, "query", "REQ-001")) == ["REQ-001"]
-        assert await complete(client, search, "status", "Draft,") == [
-            f"Draft,{status}" for status in dict.fromkeys([*model.STORY_STATUSES, *model.REQUIREMENT_STATUSES])
-        ]
-        assert await complete(client, search, "priority", "cr") == ["critical"]
-        assert await complete(client, search, "type", "Func") == ["Functional"]
-    async with connect(settings_with_sample, "peter_van_dijk") as client:
-        assert "EP-001" not in await complete(client, "requirements://epics/{id}", "id", "EP-")
 
 
 async def test_a_failed_provider_is_left_out_and_named(

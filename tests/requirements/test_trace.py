@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from mcp_types import ResourceTemplateReference
 
 from quilt_mcp.requirements import tables, trace
 from quilt_mcp.requirements.conditions import load_scope
@@ -282,43 +281,6 @@ async def test_the_sample_from_a_requirement_up_to_the_epic(settings_with_sample
     assert rest["next_cursor"]
 
 
-BAD = {
-    "epics/EP-001/trace?depth=0": "InvalidTemplateVariable",
-    "epics/EP-001/trace?depth=11": "InvalidTemplateVariable",
-    "epics/EP-001/trace?depth=x": "InvalidTemplateVariable",
-    "epics/EP-001/trace?limit=201": "InvalidTemplateVariable",
-    "epics/EP-001/trace?cursor=WzEsImEiLCJiIl0": "InvalidTemplateVariable",
-    "epics/US-001/trace": "InvalidTemplateVariable",
-    "epics/EP-999/trace": "NotFound",
-    "requirements/REQ-9999/trace": "NotFound",
-    "coverage?category=x": "InvalidTemplateVariable",
-    "coverage?cursor=WzEsImEiLCJiIl0": "InvalidTemplateVariable",
-    "coverage?category=orphans&cursor=WzEsImEiLCJiIl0": "InvalidTemplateVariable",
-    "coverage?category=orphans&epic=EP-001": "InvalidTemplateVariable",
-    "coverage?epic=US-001": "InvalidTemplateVariable",
-    "coverage?epic=EP-999": "NotFound",
-    "coverage?project=Nowhere": "NotFound",
-    "coverage?project=00000000-0000-4000-8000-00000000dead": "NotFound",
-    "coverage?project=Default&epic=EP-001": "NotFound",
-    "coverage?limit=0": "InvalidTemplateVariable",
-    "projects?limit=0": "InvalidTemplateVariable",
-}
-
-
-async def test_invalid_input_is_refused_with_suggested_actions(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
-        found = {path: (await read_failure(client, path)).body for path in BAD}
-    assert {path: body["error"] for path, body in found.items()} == BAD
-    assert all(body["suggested_actions"] for body in found.values())
-
-
-async def test_a_cursor_belongs_to_one_trace(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
-        cursor = (await read(client, "epics/EP-001/trace?limit=1"))["next_cursor"]
-        for path in ("epics/EP-002/trace?", "epics/EP-001/trace?depth=2&"):
-            assert (await read_failure(client, f"{path}cursor={cursor}")).body["error"] == "InvalidTemplateVariable"
-
-
 def check_cycles(relations: list[Relation]) -> list[list[Relation]]:
     """Check that each cycle is one, and that each cycle of the relations contains the last relation of one of them."""
     found = find_cycles(relations)
@@ -391,15 +353,3 @@ async def test_a_cycle_is_named_with_its_path_and_types(settings_with_tables: Se
     assert sorted(cycle["path"][1:]) == sorted(references)
     assert sorted(cycle["relationship_types"]) == ["blocks", "depends_on", "depends_on"]
     assert cycle["closed_by"] in {one["id"] for one in graph.relationships}
-
-
-async def test_depths_and_ids_are_completed(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample, "emma_johansson") as client:
-        for kind in KINDS:
-            template = ResourceTemplateReference(
-                type="ref/resource", uri=f"requirements://{kind.segment}/{{id}}/trace{{?depth,cursor,limit}}"
-            )
-            assert (await client.complete(template, {"name": "depth", "value": "1"})).values == ["1", "10"]
-            ids = (await client.complete(template, {"name": "id", "value": kind.prefix})).values
-            assert ids
-            assert all(one.startswith(kind.prefix) for one in ids)
