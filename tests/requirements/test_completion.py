@@ -67,12 +67,13 @@ async def check(settings: Settings, user: str | None, cases: list[Case]) -> None
     assert found == cases
 
 
-async def test_values_are_completed_that_the_caller_may_see(
-    settings_with_sample: Settings, existing_settings: Settings
-) -> None:
+async def test_values_are_completed_that_the_caller_may_see(settings_with_sample: Settings) -> None:
     await check(settings_with_sample, None, OF_ADMINISTRATOR)
     await check(settings_with_sample, MEMBER, OF_MEMBER)
     await check(settings_with_sample, STRANGER, [("epics/{id}", "id", "EP-001", [])])
+
+
+async def test_the_earlier_system_completes_its_own_values(existing_settings: Settings) -> None:
     await check(existing_settings, None, OF_EARLIER_SYSTEM)
 
 
