@@ -202,12 +202,34 @@ def test_no_query_matches_a_facet(database: Database) -> None:
             assert (search(database, query)).total == 0
 
 
+FILTERED = (
+    "status=Draft",
+    "priority=critical,high",
+    "assignee=emma_johansson,amara_osei",
+    "type=Functional",
+    "type=Functional,Data",
+    "project=Data Governance",
+    "updated_since=2024-09-20",
+)
+
+
 async def test_filters_of_the_search_on_both_surfaces(settings_with_sample: Settings) -> None:
     async with connect(settings_with_sample) as client:
         everything = await read(client, "search/sample?limit=100")
         active = await read(client, "search/sample?status=Active&limit=100")
         both = await read(client, "search/sample?status=Active,In%20Progress&priority=critical,high&limit=100")
         assert 0 < both["count"] < everything["count"]
+        for query in FILTERED:
+            segments = [kind.segment for kind in model.KINDS if query.partition("=")[0] in list_parameters(kind)]
+            listed = {
+                row["id"]
+                for kind in model.KINDS
+                if kind.segment in segments
+                for row in (await read(client, f"{kind.segment}?{query}&limit=200"))[kind.table]
+            }
+            found = {row["id"] for row in (await read(client, f"search/sample?{query}&limit=100"))["results"]}
+            assert found == listed & {row["id"] for row in everything["results"]}, query
+            assert found, query
         assert {one["status"] for one in active["results"]} == {"Active"}
         assert active["count"] == sum(one["status"] == "Active" for one in everything["results"])
         assert {one["status"] for one in both["results"]} == {"Active", "In Progress"}

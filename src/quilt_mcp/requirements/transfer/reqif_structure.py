@@ -206,11 +206,7 @@ class Structure:
 
     def fields_of_type(self, type_id: str, kind: str) -> dict[str, str]:
         """Return the fields of our own type by the identifiers of its attributes."""
-        attributes = self.find_kind(type_id).attributes
-        start = f"{type_id}."
-        if type_id.startswith((OWN, "relation-")):
-            return {key: key.removeprefix(start) for key in attributes if key.startswith(start)}
-        names = fields_by_name(kind)
+        attributes, names = self.find_kind(type_id).attributes, fields_by_name(kind)
         return {key: names[fold(name)] for key, name in attributes.items() if fold(name) in names}
 
     def kind_of(self, element: Element) -> Kind:
