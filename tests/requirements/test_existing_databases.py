@@ -151,11 +151,6 @@ async def test_a_search_says_which_differences_do_not_count(
     assert (plain["ignores"], plain["count"], exact["count"]) == (["case"], 0, 1)
 
 
-async def test_a_search_of_our_own_tables_ignores_case_and_accents(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
-        assert (await read(client, "search/catalog"))["ignores"] == ["case", "accents"]
-
-
 def create_indexes() -> list[str]:
     columns = {"epics": "title description", "user_stories": "title description", "requirements": "title description"}
     columns["acceptance_criteria"] = "description"

@@ -40,6 +40,9 @@ HOSTILE = (
 )
 
 
+UNREADABLE = ("%00", "%0A", "Draft%07", "%ED%A0%80", "%FF", "a" * 513)
+
+
 async def refuse(client: AnyClient, path: str) -> dict[str, Any]:
     """Return the error for a value of a parameter."""
     body = (await read_failure(client, path)).body
@@ -136,14 +139,9 @@ async def test_hostile_values_are_refused_like_any_unknown_value(
         for name, value in pairs:
             body = await refuse(client, f"requirements?{name}={value}")
             assert f"`{name}`" in body["message"] or "not a valid value" in body["message"], (name, value)
+        for name, value in product(("status", "assignee", "sort", "cursor"), UNREADABLE):
+            await refuse(client, f"requirements?{name}={value}")
         assert (await read(client, "requirements?limit=1"))["count"] == 180
-
-
-async def test_values_with_control_characters_and_long_values_are_refused(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
-        for value in ("%00", "%0A", "Draft%07", "%ED%A0%80", "%FF", "a" * 513):
-            for name in ("status", "assignee", "sort", "cursor"):
-                await refuse(client, f"requirements?{name}={value}")
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ FILTERED = (
     "assignee=emma_johansson,amara_osei",
     "type=Functional",
     "type=Functional,Data",
-    "project=Data Governance",
+    "project=Sequencing Platform",
     "updated_since=2024-09-20",
 )
 
