@@ -145,6 +145,12 @@ def set_settings() -> Iterator[Callable[[Settings], None]]:
 
 
 @pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file of records, which a test writes."""
+    return tmp_path / "records.jsonl"
+
+
+@pytest.fixture
 def data_dir_with_tables(data_dir: Path) -> Path:
     """The directory for this test's data, with a database without entities: only the first command would migrate it."""
     make_file(data_dir / FILE_NAME)

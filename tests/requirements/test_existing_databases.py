@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mcp_types import ResourceTemplateReference
@@ -21,6 +20,7 @@ from tests.requirements.changing import END_CONNECTIONS
 from tests.requirements.client import connect, list_uris, read, read_failure
 from tests.requirements.conftest import Contents, opened
 from tests.requirements.reading import epics, failure_of, name_of
+from tests.requirements.searching import explain_each
 from tests.support.postgres_server import PostgresServer
 
 SCRIPT = Path(__file__).with_name("existing_system.sql")
@@ -162,11 +162,8 @@ def create_indexes() -> list[str]:
 
 def explain(settings: Settings, query: str) -> str:
     """Return the plan of the search in the epics."""
-    with opened(settings) as database, database.reading() as connection:
-        selects = select_existing(parse_query(query), Scope("test"), Selection(), most=2001)
-        statement = str(selects[0].compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True}))
-        rows: Any = connection.exec_driver_sql(f"EXPLAIN {statement}")
-        return "\n".join(row[0] for row in rows)
+    with opened(settings) as database:
+        return explain_each(database, select_existing(parse_query(query), Scope("test"), Selection(), most=2001))[0]
 
 
 @pytest.mark.soak

@@ -38,11 +38,6 @@ from tests.requirements.transferring import (
 )
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "records.jsonl"
-
-
 def check_reasons(found: dict[int, str], reasons: Iterable[str | None]) -> None:
     """Check that the reasons start as expected; None stands for a line that is not rejected."""
     expected = {line: reason for line, reason in enumerate(reasons, 1) if reason}

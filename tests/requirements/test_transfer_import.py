@@ -53,11 +53,6 @@ requirement,REQ-001,The queue is sorted by start,,US-001
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "records.jsonl"
-
-
-@pytest.fixture
 def first_file(tmp_path: Path) -> list[str]:
     """The command that imports a file of five columns."""
     (tmp_path / "first.csv").write_text(FIRST_FILE)

@@ -44,11 +44,6 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 )
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "records.jsonl"
-
-
 def read_cells(file: Path) -> Cells:
     with file.open(newline="", encoding="utf-8") as text:
         return list(csv.DictReader(text))
