@@ -17,6 +17,7 @@ from quilt_mcp.requirements.trace import MAX_CYCLES, MAX_PATH, Relation, Walk, b
 from quilt_mcp.settings import Settings
 from tests.requirements.client import connect, read, read_failure
 from tests.requirements.conftest import opened
+from tests.requirements.generated import Form
 from tests.requirements.graphs import (
     Graph,
     distances,
@@ -29,15 +30,6 @@ from tests.requirements.graphs import (
 )
 
 USERS = (None, "one", "two")
-
-
-@pytest.fixture(params=["sqlite", "postgresql", "existing"])
-def settings(request: pytest.FixtureRequest, make_settings: Callable[..., Settings]) -> Settings:
-    """An empty database of each kind: ours on both engines, and the earlier system's."""
-    if request.param == "existing":
-        found: Settings = request.getfixturevalue("existing_settings")
-        return found
-    return make_settings(request.param, "tables")
 
 
 def walk_from(  # noqa: PLR0917 - what a trace depends on
@@ -89,71 +81,48 @@ def check_rest(result: Walk, may_follow: Any) -> None:
     assert told <= unlisted <= told | unknown
 
 
-@pytest.mark.soak
-def test_a_trace_has_the_links_that_brute_force_finds(settings: Settings) -> None:
-    graph = make_graph(7)
-    random_ = Random(7)  # noqa: S311 - for tests
-    write_graph(settings, graph)
-    with opened(settings) as database, database.reading() as connection:
-        users = (None,) if database.is_existing else USERS
-        for user in users:
-            for kind in KINDS:
-                seen = sorted(graph.visible(kind.name, user))
-                for start in random_.sample(seen, min(4, len(seen))):
-                    for depth in (1, 2, 3, MAX_DEPTH):
-                        result = walk_from(connection, graph, kind, start, depth, user)
-                        assert not result.is_full
-                        check(result, graph, start, depth, user)
+MANY_GRAPHS = [("sqlite", seed) for seed in range(3, 13)] + [(form, 7) for form in ("postgresql", "earlier")]
 
 
-@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 13))])
-def test_random_graphs(seed: int, make_settings: Callable[..., Settings]) -> None:
-    graph = make_graph(seed, size=1 + seed % 5)
+@pytest.mark.parametrize(
+    ("form", "seed"),
+    [("sqlite", 1), ("sqlite", 2), *(pytest.param(*one, marks=pytest.mark.soak) for one in MANY_GRAPHS)],
+)
+def test_a_trace_has_the_links_that_brute_force_finds(
+    form: Form, seed: int, make_empty: Callable[[Form], Settings]
+) -> None:
+    graph, settings = make_graph(seed, size=1 + seed % 6), make_empty(form)
     random_ = Random(seed)  # noqa: S311 - for tests
-    settings = make_settings("sqlite", "tables")
     write_graph(settings, graph)
     with opened(settings) as database, database.reading() as connection:
-        for user in USERS:
+        for user in (None,) if form == "earlier" else USERS:
             for kind in KINDS:
                 for start in graph.visible(kind.name, user):
-                    depth = random_.randrange(1, 6)
-                    check(walk_from(connection, graph, kind, start, depth, user), graph, start, depth, user)
+                    depth = random_.choice((1, 2, 3, 4, 5, MAX_DEPTH))
+                    result = walk_from(connection, graph, kind, start, depth, user)
+                    assert not result.is_full
+                    check(result, graph, start, depth, user)
 
 
 @pytest.mark.soak
-def test_a_trace_that_is_cut_by_size_is_the_beginning_of_the_whole(settings: Settings) -> None:
-    graph = make_graph(3)
+@pytest.mark.parametrize("form", ["sqlite", "postgresql", "earlier"])
+def test_a_trace_that_is_cut_by_size_is_the_beginning_of_the_whole(
+    form: Form, make_empty: Callable[[Form], Settings]
+) -> None:
+    graph, settings = make_graph(4, size=5), make_empty(form)
     write_graph(settings, graph)
-    with opened(settings) as database, database.reading() as connection:
-        user = None if database.is_existing else "two"
-        for kind in KINDS:
-            start = min(graph.visible(kind.name, user))
-            whole = walk_from(connection, graph, kind, start, 5, user)
-            keys = [step.key for step in whole.steps]
-            assert keys == sorted(keys)
-            for most in {1, 2, 3, 5, 8, 13, len(keys) - 1, len(keys)} & set(range(1, len(keys) + 1)):
-                cut = walk_from(connection, graph, kind, start, 5, user, most)
-                assert [step.key for step in cut.steps] == keys[:most]
-                assert cut.is_full == (most < len(keys))
-                assert bool(cut.continues) >= cut.is_full
-                check_rest(cut, followed(edges_of(graph, user), start))
-
-
-@pytest.mark.soak
-def test_every_small_maximum_is_exact(make_settings: Callable[..., Settings]) -> None:
-    graph = make_graph(4, size=5)
-    unknown = 0
-    settings = make_settings("sqlite", "tables")
-    write_graph(settings, graph)
+    unknown, user = 0, None if form == "earlier" else "two"
     with opened(settings) as database, database.reading() as connection:
         for kind in KINDS:
-            for start in list(graph.visible(kind.name, None))[:8]:
-                may_follow = followed(edges_of(graph, None), start)
-                whole = [step.key for step in (walk_from(connection, graph, kind, start, 6, None)).steps]
-                for most in range(1, min(12, len(whole)) + 1):
-                    cut = walk_from(connection, graph, kind, start, 6, None, most)
-                    assert [step.key for step in cut.steps] == whole[:most]
-                    assert cut.is_full == (most < len(whole))
+            for start in list(graph.visible(kind.name, user))[:5]:
+                may_follow = followed(edges_of(graph, user), start)
+                keys = [step.key for step in walk_from(connection, graph, kind, start, 6, user).steps]
+                assert keys == sorted(keys)
+                for most in {*range(1, 13), len(keys) - 1, len(keys)} & set(range(1, len(keys) + 1)):
+                    cut = walk_from(connection, graph, kind, start, 6, user, most)
+                    assert [step.key for step in cut.steps] == keys[:most]
+                    assert cut.is_full == (most < len(keys))
+                    assert bool(cut.continues) >= cut.is_full
                     check_rest(cut, may_follow)
                     unknown += list(cut.continues.values()).count(None)
     assert unknown

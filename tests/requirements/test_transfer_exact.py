@@ -57,19 +57,6 @@ texts = st.lists(
 )
 
 
-@pytest.fixture
-def make_empty(request: pytest.FixtureRequest, make_settings: Callable[..., Settings]) -> Callable[[Form], Settings]:
-    """Makes a database with the tables of a form."""
-
-    def make(form: Form) -> Settings:
-        if form != "earlier":
-            return make_settings(form, "tables")
-        settings: Settings = request.getfixturevalue("existing_settings")
-        return settings
-
-    return make
-
-
 def export_to(file: Path, settings: Settings, batch: int | None = None) -> None:
     apps.use_settings(settings)
     if batch is None:
