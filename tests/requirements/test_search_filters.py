@@ -206,6 +206,7 @@ FILTERED = (
     "status=Draft",
     "priority=critical,high",
     "assignee=emma_johansson,amara_osei",
+    "assignee=none,emma_johansson",
     "type=Functional",
     "type=Functional,Data",
     "project=Sequencing Platform",

@@ -93,7 +93,8 @@ def test_a_csv_file_from_a_spreadsheet_is_imported(tmp_path: Path, capsys: pytes
     assert (epic["title"], epic["description"], epic["priority"]) == ("Ä", 'a\n"b",', 2)
 
 
-WRONG_LINES = [
+WRONG_LINES: list[tuple[bytes, str | None]] = [
+    (b" \t\n", None),
     (b"\xff\xfe\n", "The line is not valid UTF-8 at byte 1."),
     (b"[" * 100_000 + b"\n", "The line is not valid JSON. Write one JSON object in each line."),
     (b'{"kind": epic}\n', "The line is not valid JSON at character 10. Write one JSON object in each line."),

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -202,16 +202,15 @@ def test_tables_of_a_newer_version_are_refused_and_not_changed(storage: Where) -
 
 @pytest.mark.parametrize("names", [["poems"], ["workflows", "steps"]], ids=["others", "with our names"])
 def test_tables_of_another_program_are_refused_and_not_changed(storage: Where, names: list[str]) -> None:
-    file = storage["data_dir"] / FILE_NAME
-    if "workflows_url" not in storage:
+    file, statements = storage["data_dir"] / FILE_NAME, [f"CREATE TABLE {name} (poem TEXT)" for name in names]
+    if "workflows_url" in storage:
+        with connected(storage, writes=True) as connection:
+            for statement in (f"CREATE SCHEMA {SCHEMA}", *statements):
+                connection.exec_driver_sql(statement)
+    else:  # without a write-ahead log, which a write must not turn on
         make_file(file)
-        with sqlite3.connect(file) as other:
-            other.execute("PRAGMA journal_mode = WAL")
-    with connected(storage, writes=True) as connection:
-        if "workflows_url" in storage:
-            connection.exec_driver_sql(f"CREATE SCHEMA {SCHEMA}")
-        for name in names:
-            connection.exec_driver_sql(f"CREATE TABLE {name} (poem TEXT)")
+        with closing(sqlite3.connect(file)) as other:
+            other.executescript(";".join(statements))
     before = file.read_bytes() if file.exists() else b""
     check_refused("quilt-mcp did not create", "missing: ")
     with connected(storage) as connection:
