@@ -111,10 +111,24 @@ def existing_settings(make_settings: Callable[[str, Contents], Settings], postgr
 
 
 @pytest.fixture
-def each_form(make_settings: Callable[[str, Contents], Settings], existing_settings: Settings) -> dict[Form, Settings]:
+def make_empty(
+    request: pytest.FixtureRequest, make_settings: Callable[[str, Contents], Settings]
+) -> Callable[[Form], Settings]:
+    """Makes a database with the tables of a form."""
+
+    def make(form: Form) -> Settings:
+        if form != "earlier":
+            return make_settings(form, "tables")
+        settings: Settings = request.getfixturevalue("existing_settings")
+        return settings
+
+    return make
+
+
+@pytest.fixture
+def each_form(make_empty: Callable[[Form], Settings], existing_settings: Settings) -> dict[Form, Settings]:
     """The settings of an empty database of each form."""
-    made = {"sqlite": make_settings("sqlite", "tables"), "postgresql": make_settings("postgresql", "tables")}
-    return {**made, "earlier": existing_settings}  # type: ignore[dict-item]  # mypy takes the keys for any text
+    return {"sqlite": make_empty("sqlite"), "postgresql": make_empty("postgresql"), "earlier": existing_settings}
 
 
 @pytest.fixture
@@ -142,6 +156,12 @@ def set_settings() -> Iterator[Callable[[Settings], None]]:
     before = apps.current_settings()
     yield apps.use_settings
     apps.use_settings(before)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file of records, which a test writes."""
+    return tmp_path / "records.jsonl"
 
 
 @pytest.fixture

@@ -2,20 +2,21 @@
 
 import random
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
-from sqlalchemy import insert, select, text
-
-from quilt_mcp.requirements import tables
-from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import BY_NAME, KINDS, Kind
+from quilt_mcp.settings import Settings
+from tests.requirements import generated
+from tests.requirements.conftest import opened
+from tests.requirements.reading import place_of
 
 Row = dict[str, Any]
 TYPES = ("depends_on", "blocks", "relates_to", "derives_from")
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+NOW = "2026-01-02 03:04:05.000000"
+_TIMES = {"created_at": NOW, "updated_at": NOW}
 
 
 @dataclass
@@ -92,53 +93,71 @@ def _text(kind: Kind, random_: random.Random, graph: Graph) -> Row:
     }
 
 
-def write_graph(database: Database, graph: Graph) -> None:
-    """Write the rows as they are, without the checks and the search index of `writing`."""
-    with database.reading():
-        has_projects = not database.is_existing
-    times = {"created_at": NOW, "updated_at": NOW}
-    with database.storage.engine.begin() as connection:
-        if has_projects:
-            users = [one | {"email": f"{one['username']}@example.com"} | times for one in graph.users]
-            connection.execute(insert(tables.users), users)
-            connection.execute(insert(tables.projects), [one | times for one in graph.projects])
-            connection.execute(insert(tables.project_members), graph.members)
-        else:
-            connection.execute(
-                text(
-                    "INSERT INTO users (id, username, email, password_hash, role) "
-                    "VALUES (CAST(:id AS uuid), CAST(:username AS text), CAST(:username AS text) || '@x', '-', :role)"
-                ),
-                graph.users,
-            )
-            known = set(connection.scalars(select(tables.relationship_types.c.name)))
-            connection.execute(
-                text("INSERT INTO relationship_types (name) VALUES (:name)"),
-                [{"name": name} for name in TYPES if name not in known],
-            )
-        type_id = connection.scalar(select(tables.requirement_types.c.id).order_by(tables.requirement_types.c.id))
-        types = {
-            one.name: one.id
-            for one in connection.execute(select(tables.relationship_types.c.id, tables.relationship_types.c.name))
-        }
-        for kind in KINDS:
-            rows = [one | times for one in graph.entities[kind.name]]
-            if kind.name == "requirement":
-                rows = [one | {"type_id": type_id} for one in rows]
-            if not has_projects:
-                rows = [{key: value for key, value in one.items() if key != "project_id"} for one in rows]
-            if rows:
-                connection.execute(insert(tables.BY_KIND[kind.name]), rows)
-        by = graph.users[0]["id"]
-        if graph.relationships:
-            connection.execute(
-                insert(tables.requirement_relationships),
-                [
-                    {key: value for key, value in one.items() if key != "type"}
-                    | {"relationship_type_id": types[one["type"]], "created_by": by, "created_at": NOW}
-                    for one in graph.relationships
-                ],
-            )
+def make_tree(stories: Sequence[tuple[int, int]], *, epics: int = 1, relationships: int = 0) -> Graph:
+    """Make epics, the first with a user story for each pair: its numbers of acceptance criteria and of requirements.
+
+    The first requirement has so many relationships to others, and half as many from others.
+    """
+    graph = Graph(projects=[_name("Project")], users=[{"id": str(uuid4()), "username": "u", "role": "User"}])
+    user, project = graph.users[0]["id"], graph.projects[0]["id"]
+    planned = {"priority": 2, "status": "Draft", "creator_id": user, "assignee_id": user, "description": None}
+
+    def add(kind: Kind, number: int, **more: Any) -> Row:
+        rows = graph.entities[kind.name]
+        for _ in range(number):
+            place = len(rows) + 1
+            text = planned | {"title": f"{kind.title} {place}"}
+            own = text if kind.statuses else {"author_id": user, "description": f"{place}"}
+            reference = f"{kind.prefix}-{place:03d}"
+            rows.append({"id": str(uuid4()), "reference_id": reference, "project_id": project, **own, **more})
+        return rows[-1] if rows else {}
+
+    epic, story, criterion, requirement = KINDS
+    add(epic, epics)
+    for some, more in stories:
+        parent = {"user_story_id": add(story, 1, epic_id=graph.entities[epic.name][0]["id"])["id"]}
+        add(criterion, some, **parent)
+        add(requirement, more, acceptance_criteria_id=None, **parent)
+    first, *others = graph.entities[requirement.name] or [{}]
+    ends = [(first, other) for other in others[:relationships]]
+    relate(graph, [*ends, *((other, first) for _, other in ends[: relationships // 2])])
+    return graph
+
+
+def relate(graph: Graph, pairs: Iterable[tuple[Row, Row]]) -> None:
+    """Replace the relationships of a graph by some of one type."""
+    graph.relationships = [
+        {"id": str(uuid4()), "source_requirement_id": source["id"], "target_requirement_id": target["id"]}
+        | {"type": "blocks"}
+        for source, target in pairs
+    ]
+
+
+def write_graph(settings: Settings, graph: Graph) -> None:
+    """Write the rows as they are, without the checks and the search index of `writing`. Remove what was there."""
+    with opened(settings) as database, database.reading():
+        form: Any = "earlier" if database.is_existing else database.dialect
+    types = {name: _name(name) for name in TYPES}
+    functional = _name("Functional")
+    rows = {
+        "users": [one | {"email": f"{one['username']}@example.com"} | _TIMES for one in graph.users],
+        "projects": [one | _TIMES for one in graph.projects],
+        "project_members": graph.members,
+        "requirement_types": [functional | _TIMES],
+        "relationship_types": [one | _TIMES for one in types.values()],
+        **{kind.table: [one | _TIMES for one in graph.entities[kind.name]] for kind in KINDS},
+        "requirement_relationships": [
+            {key: value for key, value in one.items() if key != "type"}
+            | {"relationship_type_id": types[one["type"]]["id"], "created_by": graph.users[0]["id"], "created_at": NOW}
+            for one in graph.relationships
+        ],
+    }
+    rows["requirements"] = [one | {"type_id": functional["id"]} for one in rows["requirements"]]
+    generated.write(form, place_of(settings), generated.fit(rows, form))
+
+
+def _name(name: str) -> Row:
+    return {"id": str(uuid4()), "name": name, "description": None}
 
 
 def without_hidden(graph: Graph, username: str) -> Graph:

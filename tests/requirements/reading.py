@@ -34,5 +34,10 @@ def name_of(settings: Settings) -> str:
     return settings.database_url.get_secret_value().partition("?")[0].rpartition("/")[2]
 
 
+def place_of(settings: Settings) -> str:
+    """Return the URL or the file of a database."""
+    return settings.database_url.get_secret_value() if settings.database_url else str(file_of(settings))
+
+
 def file_of(settings: Settings) -> Path:
     return settings.data_dir / "requirements.sqlite3"

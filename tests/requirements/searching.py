@@ -10,7 +10,7 @@ from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import EPIC
 from quilt_mcp.requirements.search import Found, rank, select_candidates
 from quilt_mcp.requirements.search_text import parse_query
-from quilt_mcp.requirements.tables import Values
+from quilt_mcp.requirements.tables import Statement, Values
 from tests.requirements.changing import create_user
 
 EVERYTHING = Scope("test")
@@ -54,3 +54,15 @@ def write_epics(database: Database, texts: Iterable[Sequence[str]], **columns: o
         user = user or create_user(connection, "a", "a@example.com")
         rows = [{"title": title, "description": body, "creator_id": user, **columns} for title, body in texts]
         return writing.create_entities(connection, EPIC, rows)
+
+
+def explain_each(database: Database, statements: Iterable[Statement], *without: str) -> list[str]:
+    """Return the plan of each statement, if PostgreSQL may not scan in some ways."""
+    plans = []
+    with database.reading() as connection:
+        for name in without:
+            connection.exec_driver_sql(f"SET LOCAL enable_{name} = off")
+        for statement in statements:
+            sql = statement.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
+            plans.append("\n".join(row[0] for row in connection.exec_driver_sql(f"EXPLAIN {sql}")))
+    return plans

@@ -130,13 +130,6 @@ def test_a_statement_that_takes_too_long_is_ended(make_settings: Callable[..., S
         assert epics(database) == 0
 
 
-def test_a_writer_stops_waiting_for_another(settings_with_tables: Settings) -> None:
-    impatient = settings_with_tables.model_copy(update={"database_timeout_seconds": 0.2})
-    two = opened(settings_with_tables), opened(impatient)
-    with two[0] as database, two[1] as other, database.writing(), pytest.raises(Unavailable), other.writing():
-        pytest.fail("two writers at once")
-
-
 def test_more_readers_than_connections_wait_and_then_fail(settings_with_tables: Settings) -> None:
     settings = settings_with_tables.model_copy(update={"database_timeout_seconds": 0.2})
     with opened(settings) as database:

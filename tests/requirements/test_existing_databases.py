@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mcp_types import ResourceTemplateReference
@@ -21,6 +20,7 @@ from tests.requirements.changing import END_CONNECTIONS
 from tests.requirements.client import connect, list_uris, read, read_failure
 from tests.requirements.conftest import Contents, opened
 from tests.requirements.reading import epics, failure_of, name_of
+from tests.requirements.searching import explain_each
 from tests.support.postgres_server import PostgresServer
 
 SCRIPT = Path(__file__).with_name("existing_system.sql")
@@ -151,11 +151,6 @@ async def test_a_search_says_which_differences_do_not_count(
     assert (plain["ignores"], plain["count"], exact["count"]) == (["case"], 0, 1)
 
 
-async def test_a_search_of_our_own_tables_ignores_case_and_accents(settings_with_sample: Settings) -> None:
-    async with connect(settings_with_sample) as client:
-        assert (await read(client, "search/catalog"))["ignores"] == ["case", "accents"]
-
-
 def create_indexes() -> list[str]:
     columns = {"epics": "title description", "user_stories": "title description", "requirements": "title description"}
     columns["acceptance_criteria"] = "description"
@@ -167,11 +162,8 @@ def create_indexes() -> list[str]:
 
 def explain(settings: Settings, query: str) -> str:
     """Return the plan of the search in the epics."""
-    with opened(settings) as database, database.reading() as connection:
-        selects = select_existing(parse_query(query), Scope("test"), Selection(), most=2001)
-        statement = str(selects[0].compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True}))
-        rows: Any = connection.exec_driver_sql(f"EXPLAIN {statement}")
-        return "\n".join(row[0] for row in rows)
+    with opened(settings) as database:
+        return explain_each(database, select_existing(parse_query(query), Scope("test"), Selection(), most=2001))[0]
 
 
 @pytest.mark.soak

@@ -20,7 +20,8 @@ from quilt_mcp.requirements.store import RequirementsStore
 from quilt_mcp.settings import Settings
 from tests.requirements import generated
 from tests.requirements.generated import Form, Rows, Size
-from tests.requirements.test_transfer_exact import UNUSUAL, place_of
+from tests.requirements.reading import place_of
+from tests.requirements.test_transfer_exact import UNUSUAL
 
 SHAPES: tuple[Entities[Any], ...] = (
     answers.EPICS,

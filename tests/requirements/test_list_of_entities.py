@@ -1,18 +1,16 @@
 """`resources/list` with a requirements database: complete, sorted, and a failure if the database is unavailable."""
 
 import logging
-import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import anyio
 import psycopg
 import pytest
-from mcp_types import Resource, ResourceTemplateReference
+from mcp_types import Resource
 from pydantic import SecretStr
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete
 
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.requirements import model, tables
@@ -22,29 +20,11 @@ from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.client import PARTIAL, connect, list_failure, list_uris, read, read_failure
 from tests.requirements.conftest import Contents, opened
+from tests.requirements.graphs import make_tree, write_graph
 from tests.support.postgres_server import PostgresServer
 from tests.support.waiting import until
 
 MANY, MORE = 20_000, 100_000
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def write_epics(settings: Settings, number: int) -> None:
-    with opened(settings) as database, database.writing() as connection:
-        user, project = (
-            str(uuid.uuid4()),
-            str((connection.execute(select(tables.projects.c.id))).scalars().first()),
-        )
-        times = {"created_at": NOW, "updated_at": NOW}
-        row = {"id": user, "username": "u", "email": "u@acme.example", "role": "User"}
-        connection.execute(insert(tables.users), [row | times])
-        planned = {"project_id": project, "creator_id": user, "assignee_id": user, "priority": 1, "status": "Draft"}
-        for start in range(0, number, 10_000):
-            rows = [
-                {"id": str(uuid.uuid4()), "reference_id": f"EP-{place:03}", "title": f"Epic number {place}"}
-                for place in range(start + 1, start + 10_001)
-            ]
-            connection.execute(insert(tables.epics), [one | planned | times for one in rows])
 
 
 @pytest.mark.soak
@@ -53,7 +33,7 @@ async def test_the_pages_of_many_entities_are_sorted_and_complete_while_earlier_
     number: int, make_settings: Callable[[str, Contents], Settings]
 ) -> None:
     settings = make_settings("sqlite", "tables")
-    write_epics(settings, number)
+    write_graph(settings, make_tree([], epics=number))
     walked: list[str] = []
     cursor = None
     async with connect(settings, list_page_size=1000) as client:
@@ -153,31 +133,6 @@ async def test_listing_does_not_create_a_database(tmp_path: Path) -> None:
         assert len(await list_uris(client)) == 8  # the collections
         assert not (tmp_path / "nothing").exists()
         assert (await read(client, "epics"))["count"] == 0
-
-
-async def test_completion_returns_reference_ids_that_the_caller_may_see(settings_with_sample: Settings) -> None:
-    async def complete(client: AnyClient, template: str, variable: str, prefix: str) -> list[str]:
-        reference = ResourceTemplateReference(type="ref/resource", uri=template)
-        found: list[str] = (await client.complete(reference, {"name": variable, "value": prefix})).values
-        return found
-
-    async with connect(settings_with_sample) as client:
-        assert await complete(client, "requirements://epics/{id}", "id", "EP-00") == [
-            f"EP-{n:03}" for n in range(1, 10)
-        ]
-        stories = await complete(client, "requirements://user-stories/{id}/trace{?depth,cursor,limit}", "id", "US-01")
-        assert stories == [f"US-{n:03}" for n in range(10, 20)]
-        assert await complete(client, "requirements://epics/{id}", "id", "ep-") == []
-        assert await complete(client, "requirements://epics/{id}", "id", "%' OR 1=1") == []
-        search = "requirements://search/{query}{?status,priority,assignee,type,project,updated_since,cursor,limit}"
-        assert (await complete(client, search, "query", "REQ-001")) == ["REQ-001"]
-        assert await complete(client, search, "status", "Draft,") == [
-            f"Draft,{status}" for status in dict.fromkeys([*model.STORY_STATUSES, *model.REQUIREMENT_STATUSES])
-        ]
-        assert await complete(client, search, "priority", "cr") == ["critical"]
-        assert await complete(client, search, "type", "Func") == ["Functional"]
-    async with connect(settings_with_sample, "peter_van_dijk") as client:
-        assert "EP-001" not in await complete(client, "requirements://epics/{id}", "id", "EP-")
 
 
 async def test_a_failed_provider_is_left_out_and_named(

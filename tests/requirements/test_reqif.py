@@ -28,8 +28,8 @@ from quilt_mcp.settings import Settings
 from tests.distribution.building import create_environment, run_or_skip
 from tests.requirements import generated
 from tests.requirements.generated import Size
-from tests.requirements.reading import name_of
-from tests.requirements.test_transfer_exact import UNUSUAL, export_to, place_of
+from tests.requirements.reading import name_of, place_of
+from tests.requirements.test_transfer_exact import UNUSUAL, export_to
 from tests.requirements.transferring import ADA, FAMILY, export, export_kind, related, requirement, write
 from tests.support.postgres_server import PostgresServer
 
@@ -158,6 +158,7 @@ def read(raw: bytes) -> tuple[list[Numbered | Refused], Counter[str]]:
     reader = ReqifReader(io.BytesIO(raw), skipped)
     found = list(reader)
     assert reader.bytes_read <= len(raw)
+    assert reader.bytes_read == len(raw) or any(isinstance(one, Refused) for one in found)
     return found, skipped
 
 
@@ -219,41 +220,96 @@ def named(raw: bytes, **attributes: str) -> bytes:
     return text.replace('<SPEC-OBJECT IDENTIFIER="a"', f'<SPEC-OBJECT IDENTIFIER="a"{more}').encode()
 
 
-def test_every_value_of_a_requirement_is_in_its_record() -> None:
-    values = {"chapter": "Chapter", "name": "Name", "text": "Text", "note": "Note 1", "other": "Note 2"}
-    raw = named(document(spec_object("a", **values), place("a")), LONG_NAME="Long name", DESC="Of the object.")
-    found, _ = read_records(raw)
-    assert found["Chapter"]["description"] == (
-        "Text\n\nReqIF.Name: Name\nNote: Note 1\nNote: Note 2\nLONG-NAME: Long name\nDESC: Of the object."
-    )
-    raw = named(document(spec_object("a", name="Name"), place("a")), LONG_NAME="Name", DESC="Of the object.")
-    found, _ = read_records(raw)
-    assert found["Name"]["description"] == "Of the object."
-    found, _ = read_records(named(document(spec_object("a", foreign="REQ-7"), place("a")), LONG_NAME="REQ-7"))
-    assert found["REQ-7"]["description"] == "ReqIF.ForeignID: REQ-7"
+ALL = {"chapter": "Chapter", "name": "Name", "text": "Text", "note": " Note 1 ", "other": "Note 2"}
+ABOVE = spec_object("up", chapter="Above")
+NAMESPACE = uuid.UUID("5d3c2b0e-6d1c-4a51-9a55-6f0d3e1f7b42")  # another one would give all objects other IDs
+LONG_TEXT, LONGEST = "x" * 501, "y" * 500
+IN_RECORDS: dict[str, tuple[bytes, dict[str, dict[str, object]]]] = {
+    "every value of a requirement": (
+        named(document(spec_object("a", **ALL), place("a")), LONG_NAME="Long name", DESC="Of the object."),
+        {
+            "Chapter": {
+                "description": "Text\n\nReqIF.Name: Name\nNote: Note 1\nNote: Note 2\nLONG-NAME: Long name\n"
+                "DESC: Of the object."
+            }
+        },
+    ),
+    "repeated values": (
+        named(document(spec_object("a", name="Name"), place("a")), LONG_NAME="Name", DESC="Of the object."),
+        {"Name": {"description": "Of the object."}},
+    ),
+    "an identifier of another form": (
+        named(document(spec_object("a", foreign="REQ-7"), place("a")), LONG_NAME="REQ-7"),
+        {"REQ-7": {"description": "ReqIF.ForeignID: REQ-7", "reference_id": None}},
+    ),
+    "every value of a heading": (
+        named(
+            document(
+                spec_object("a", chapter="Chapter", name="Name", level="high", foreign="1.2")
+                + spec_object("b", text="b"),
+                place("a", place("b")),
+            ),
+            LONG_NAME="a",
+            DESC="Of the chapter.",
+        ),
+        {
+            "Chapter": {
+                "kind": "user_story",
+                "description": "Of the chapter.\n\nReqIF.Name: Name\nSafety: High\nReqIF.ForeignID: 1.2",
+            }
+        },
+    ),
+    "blank names above": (
+        named(document(spec_object("a", text="b") + spec_object("c"), place("c", place("a"))), LONG_NAME=" ", DESC=" "),
+        {"b": {"kind": "requirement", "description": None}},
+    ),
+    "blank names of a heading": (
+        named(
+            document(spec_object("a") + spec_object("c", text="c"), place("a", place("c")) + place("d")),
+            LONG_NAME=" ",
+            DESC=" ",
+        ),
+        {"a": {"kind": "user_story"}},
+    ),
+    "blank names of a requirement": (
+        named(document(spec_object("a"), place("a")), LONG_NAME=" ", DESC=" "),
+        {"a": {"kind": "requirement"}},
+    ),
+    "a long text": (
+        document(spec_object("a", text=LONG_TEXT), place("a")),
+        {"x" * 499 + "…": {"description": LONG_TEXT}},
+    ),
+    "the longest title": (document(spec_object("a", text=LONGEST), place("a")), {LONGEST: {"description": None}}),
+    "a long title and a text": (
+        document(spec_object("a", chapter=LONG_TEXT, text="b"), place("a")),
+        {"x" * 499 + "…": {"description": f"{LONG_TEXT}\n\nb"}},
+    ),
+    "long headings": (
+        document(spec_object("a", chapter=LONGEST) + ABOVE, place("up", place("a"))),
+        {"…" + "y" * 499: {"kind": "user_story"}},
+    ),
+    "a long name of a specification": (
+        document(spec_object("a", text="b"), place("a")).replace(b"Brake control", LONG_TEXT.encode()),
+        {"x" * 499 + "…": {}, "b": {}},
+    ),
+    "a number that could be an ID": (
+        document(spec_object("0" * 32, text="b")),
+        {"b": {"id": str(uuid.uuid5(NAMESPACE, "repo\n" + "0" * 32))}},
+    ),
+    "a specification without objects": (
+        document(spec_object("a", text="b")),
+        {"Brake control": {"kind": "epic"}, "b": {}},
+    ),
+}
 
 
-def test_every_value_of_a_heading_is_in_its_user_story() -> None:
-    values = {"chapter": "Chapter", "name": "Name", "level": "high", "foreign": "1.2"}
-    places = place("a", place("b"))
-    raw = document(spec_object("a", **values) + spec_object("b", text="b"), places)
-    found, _ = read_records(named(raw, LONG_NAME="a", DESC="Of the chapter."))
-    assert found["Chapter"]["kind"] == "user_story"
-    assert found["Chapter"]["description"] == (
-        "Of the chapter.\n\nReqIF.Name: Name\nSafety: High\nReqIF.ForeignID: 1.2"
-    )
+@pytest.mark.parametrize(("raw", "expected"), IN_RECORDS.values(), ids=IN_RECORDS)
+def test_what_a_file_says_is_in_its_records(raw: bytes, expected: dict[str, dict[str, object]]) -> None:
+    found, _ = read_records(raw)
+    assert {title: {name: found[title].get(name) for name in fields} for title, fields in expected.items()} == expected
 
 
 def test_blank_names_count_as_missing() -> None:
-    raw = document(spec_object("a", text="b") + spec_object("c"), place("c", place("a")))
-    found, _ = read_records(named(raw, LONG_NAME=" ", DESC=" "))
-    assert found["b"]["kind"] == "requirement"
-    assert "description" not in found["b"]
-    raw = document(spec_object("a") + spec_object("c", text="c"), place("a", place("c")) + place("d"))
-    found, _ = read_records(named(raw, LONG_NAME=" ", DESC=" "))
-    assert found["a"]["kind"] == "user_story"
-    found, _ = read_records(named(document(spec_object("a"), place("a")), LONG_NAME=" ", DESC=" "))
-    assert found["a"]["kind"] == "requirement"
     blank = document(spec_object("a", text="b", level="low"), place("a"), relation("a", "a"))
     for name in ("Brake control", "System Requirement", "Safety", "satisfies", "Low"):
         blank = blank.replace(f'LONG-NAME="{name}"'.encode(), b'LONG-NAME=" "')
@@ -317,6 +373,7 @@ def test_everything_that_is_skipped_is_named() -> None:
         ("a<x:br/>b<x:br/><x:br/>c", "a\nb\n\nc"),
         ("<x:table><x:tr><x:td>1</x:td><x:td>2</x:td></x:tr><x:tr><x:td>3</x:td></x:tr></x:table>", "1\t2\n3"),
         ("<x:pre>a\n  b</x:pre>", "a\n  b"),
+        ("a<x:p>b</x:p>c", "a\nb\nc"),
         ("&lt;b&gt; &amp; &#228;", "<b> & ä"),
     ],
 )
@@ -579,7 +636,10 @@ LONG = requirement(3, description="One.\n\nSecond \\n paragraph: café, 数 & <b
 
 @pytest.mark.usefixtures("tables")
 def test_a_file_in_which_a_tool_renamed_everything_is_what_it_was(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    make_settings: Callable[..., Settings],
+    set_settings: Callable[[Settings], None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     own_type = [{"kind": "relationship_type", "name": "Proves it"}, related(3, 1, "Proves it")]
     assert main(write(tmp_path / "a.jsonl", *OTHER_PROJECT, *FAMILY, OTHER_EPIC, LONG, *own_type)) == 0
@@ -592,6 +652,12 @@ def test_a_file_in_which_a_tool_renamed_everything_is_what_it_was(
     # the attribute that all our types have is gone, but the file has a type for each kind of entity
     file.write_text(text.replace('LONG-NAME="exact_texts"', 'LONG-NAME="more"'))
     import_again(file, capsys)
+    # nothing of it is in another database
+    set_settings(make_settings("sqlite", "tables"))
+    assert main(["requirements", "import", str(file)]) == 0
+    names = {one["id"]: one["name"] for one in export_kind(capsys, "project")}
+    projects = {one["title"]: names[one["project_id"]] for one in export_kind(capsys, "epic")}
+    assert projects == {"Epic": "Default", "No text": "Pumps"}
 
 
 @pytest.mark.soak

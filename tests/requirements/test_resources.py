@@ -53,21 +53,6 @@ async def test_a_hierarchy_contains_all_levels(settings_with_sample: Settings) -
     assert {row["user_story_id"] for row in wanted["requirements"]} == {stories[0]["id"]}
 
 
-async def test_a_read_needs_few_statements(settings_with_sample: Settings, statements: list[tuple[str, Any]]) -> None:
-    async with connect(settings_with_sample) as client:
-        await read(client, "epics/EP-001")
-        for path, number in {"epics/EP-001": 1, "epics": 1, "epics/EP-001/hierarchy": 4}.items():
-            statements.clear()
-            await read(client, path)
-            assert len(statements) == 2 * number, path  # once for each surface
-        statements.clear()
-        await read(client, "search/catalog")
-        assert len(statements) == 2
-        statements.clear()
-        await client.list_resources_mcp()
-    assert len(statements) <= 4
-
-
 IDS = {
     "epics/EP-1": "InvalidTemplateVariable",
     "epics/ep-001": "InvalidTemplateVariable",
@@ -106,6 +91,25 @@ IDS = {
     "search/" + "a" * 65536: "InvalidURI",
     "search/x?limit=101": "InvalidTemplateVariable",
     "search/x/y": "InvalidURI",
+    "epics/EP-001/trace?depth=0": "InvalidTemplateVariable",
+    "epics/EP-001/trace?depth=11": "InvalidTemplateVariable",
+    "epics/EP-001/trace?depth=x": "InvalidTemplateVariable",
+    "epics/EP-001/trace?limit=201": "InvalidTemplateVariable",
+    "epics/EP-001/trace?cursor=WzEsImEiLCJiIl0": "InvalidTemplateVariable",
+    "epics/US-001/trace": "InvalidTemplateVariable",
+    "epics/EP-999/trace": "NotFound",
+    "requirements/REQ-9999/trace": "NotFound",
+    "coverage?category=x": "InvalidTemplateVariable",
+    "coverage?cursor=WzEsImEiLCJiIl0": "InvalidTemplateVariable",
+    "coverage?category=orphans&cursor=WzEsImEiLCJiIl0": "InvalidTemplateVariable",
+    "coverage?category=orphans&epic=EP-001": "InvalidTemplateVariable",
+    "coverage?epic=US-001": "InvalidTemplateVariable",
+    "coverage?epic=EP-999": "NotFound",
+    "coverage?project=Nowhere": "NotFound",
+    "coverage?project=00000000-0000-4000-8000-00000000dead": "NotFound",
+    "coverage?project=Default&epic=EP-001": "NotFound",
+    "coverage?limit=0": "InvalidTemplateVariable",
+    "projects?limit=0": "InvalidTemplateVariable",
 }
 
 
@@ -135,15 +139,60 @@ async def test_the_pages_of_a_search_contain_each_hit_once(settings_with_sample:
     assert (first["reference_id"], first["match"], first["type"]) == ("REQ-001", "reference_id", "requirement")
 
 
+FILTERED = "requirements?status=Draft,Active&sort=-title&limit=5"
+CURSORS = {
+    "epics?limit=1": ("user-stories", "epics/EP-001/user-stories", "requirements-types", "search/catalog"),
+    "search/catalog?limit=1": ("search/run", "search/catalog?status=Draft"),
+    "search/catalog?status=Active&limit=1": ("search/catalog", "search/catalog?status=Draft"),
+    "epics/EP-001/trace?limit=1": ("epics/EP-002/trace", "epics/EP-001/trace?depth=2"),
+    "epics/EP-001/hierarchy?limit=3": ("epics/EP-002/hierarchy",),
+    "changes?limit=1": ("changes?kind=epic",),
+    "requirements?limit=5": (FILTERED, "requirements?sort=-title", "requirements?status=Draft,Active"),
+    FILTERED: (
+        "user-stories?status=Draft",
+        *(f"requirements{query}" for query in ("", "?sort=-title", "?status=Draft,Active")),
+        *(f"requirements?status={query}" for query in ("Draft,Active&sort=title", "Draft&sort=-title")),
+    ),
+}
+"""For each page with a cursor, lists that refuse it."""
+
+
 @rarely_on_postgresql
-async def test_a_cursor_is_refused_for_another_collection_or_query(settings_with_sample: Settings) -> None:
+async def test_a_cursor_belongs_to_one_list_of_one_caller(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client, connect(settings_with_sample, MEMBER) as of_member:
+        for path, others in CURSORS.items():
+            cursor = (await read(client, path))["next_cursor"]
+            for reader, other in [(of_member, path), *((client, other) for other in others)]:
+                refused = await read_failure(reader, f"{other}{'&' if '?' in other else '?'}cursor={cursor}")
+                assert refused.body["error"] == "InvalidTemplateVariable", (path, other)
+            assert (await read_failure(client, f"{path}&cursor={cursor[:-2]}")).body["error"]
+        page = await read(client, FILTERED)
+        following = f"requirements?status=Active,Draft&sort=-title&limit=3&cursor={page['next_cursor']}"
+        everything = await read(client, FILTERED.replace("limit=5", "limit=200"))
+        assert (await read(client, following))["requirements"] == everything["requirements"][5:8]
+
+
+async def test_a_read_needs_few_statements(settings_with_sample: Settings, statements: list[tuple[str, Any]]) -> None:
     async with connect(settings_with_sample) as client:
-        cursor = (await read(client, "epics?limit=1"))["next_cursor"]
-        found = (await read(client, "search/catalog?limit=1"))["next_cursor"]
-        for path in ("user-stories", "epics/EP-001/user-stories", "requirements-types", "search/catalog"):
-            assert (await read_failure(client, f"{path}?cursor={cursor}")).body["error"] == "InvalidTemplateVariable"
-        assert (await read_failure(client, f"search/run?cursor={found}")).body["error"] == "InvalidTemplateVariable"
-        assert (await read_failure(client, f"search/catalog?limit=1&cursor={found[:-2]}")).body["error"]
+        page, filtered = [await read(client, f"requirements?{query}limit=2") for query in ("", "status=Draft&")]
+        numbers = {
+            "epics/EP-001": 1,
+            "epics": 1,
+            "epics/EP-001/hierarchy": 4,
+            "search/catalog": 1,
+            "requirements?limit=2": 2,  # which counts all
+            f"requirements?limit=2&cursor={page['next_cursor']}": 1,
+            "requirements?status=Draft&limit=2": 2,
+            f"requirements?status=Draft&limit=2&cursor={filtered['next_cursor']}": 1,
+        }
+        for path, number in numbers.items():
+            statements.clear()
+            found = await read(client, path)
+            assert len(statements) == 2 * number, path  # once for each surface
+            assert found.get("count") == 180 or "requirements?limit" not in path
+        statements.clear()
+        await client.list_resources_mcp()
+    assert len(statements) <= 4
 
 
 async def test_a_forged_cursor_of_a_search_is_refused(settings_with_sample: Settings) -> None:

@@ -6,14 +6,12 @@ import sqlite3
 import subprocess
 import sys
 import zlib
-from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from sqlalchemy import select
 
-from quilt_mcp.commands.demo.company import ADMIN, MEMBER
 from quilt_mcp.commands.demo.samples import PREBUILT, write_sample
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.database import Database
@@ -48,27 +46,6 @@ def test_the_sample_has_about_300_entities_with_realistic_texts(database: Databa
     assert epics[0].title == "Intake of sequencing runs"
     assert all(" THEN the system SHALL " in text and text.startswith(("WHEN ", "IF ")) for text in criteria)
     assert len(set(titles)) == len(titles)
-
-
-def test_the_administrator_sees_all_projects_and_the_member_one(database: Database) -> None:
-    with database.reading() as connection:
-        roles = dict((connection.execute(select(tables.users.c.username, tables.users.c.role))).all())
-        memberships = connection.scalars(
-            select(tables.projects.c.name)
-            .join(tables.project_members, tables.project_members.c.project_id == tables.projects.c.id)
-            .join(tables.users, tables.users.c.id == tables.project_members.c.user_id)
-            .where(tables.users.c.username == MEMBER)
-        )
-        assert memberships.all() == ["Sequencing Platform"]
-        per_project = Counter(connection.scalars(select(tables.epics.c.project_id)))
-    assert (roles[ADMIN], roles[MEMBER]) == ("Administrator", "User")
-    assert sorted(per_project.values()) == [3, 3, 3]
-
-
-def test_new_numbers_continue_after_the_sample(database: Database) -> None:
-    with database.reading() as connection:
-        counters = (connection.execute(select(tables.reference_counters))).all()
-    assert dict(counters) == {"EP": 9, "US": 36, "AC": 72, "REQ": 180}
 
 
 @pytest.mark.soak

@@ -11,7 +11,6 @@ from quilt_mcp.requirements.conditions import Scope
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import ACCEPTANCE_CRITERIA, REQUIREMENT, USER_STORY
 from quilt_mcp.requirements.search import ANYWHERE, EXACT_REFERENCE, IN_TITLE
-from quilt_mcp.requirements.tables import AnyRow
 from tests.requirements.changing import create_entity, create_project
 from tests.requirements.searching import find_references, search, search_connection, write_epics
 
@@ -205,23 +204,12 @@ def test_a_total_above_the_cap_is_not_exact(empty_database: Database) -> None:
     assert capped.next_offset is None
 
 
-def test_pages_contain_each_hit_once_in_the_order_of_the_ranking(empty_database: Database) -> None:
+def test_the_last_page_has_no_next_one(empty_database: Database) -> None:
     write_epics(empty_database, [(f"Number {number}", "word" + " word" * (number % 3)) for number in range(25)])
-    whole = (search(empty_database, "word")).hits
-    pages: list[list[AnyRow]] = []
-    offset: int | None = 0
-    while offset is not None:
+    for offset, found in ((15, (10, 25, None)), (14, (10, 25, 24)), (20, (5, 25, None)), (25, (0, 25, None))):
         page = search(empty_database, "word", limit=10, offset=offset)
-        assert (page.total, page.total_is_exact) == (25, True)
-        pages.append(page.hits)
-        offset = page.next_offset
-    assert [len(page) for page in pages] == [10, 10, 5]
-    assert [hit for page in pages for hit in page] == whole
-    assert len({hit.entity_id for hit in whole}) == 25
-    exact_end = search(empty_database, "word", limit=5, offset=20)
-    assert exact_end.next_offset is None
-    beyond = search(empty_database, "word", limit=5, offset=25)
-    assert (beyond.hits, beyond.total, beyond.next_offset) == ([], 25, None)
+        assert (len(page.hits), page.total, page.next_offset) == found
+        assert page.total_is_exact
 
 
 @pytest.mark.parametrize("options", [{"limit": 0}, {"limit": 101}, {"limit": 10**9}, {"offset": -1}, {"offset": 2001}])

@@ -15,7 +15,7 @@ from quilt_mcp.requirements.selecting import DEFAULT
 from quilt_mcp.settings import Settings
 from tests.requirements.changing import create_project
 from tests.requirements.conftest import Contents, opened
-from tests.requirements.searching import search_connection, write_epics
+from tests.requirements.searching import explain_each, search_connection, write_epics
 
 OWN, OTHERS = 5, 400
 
@@ -69,17 +69,10 @@ def test_entries_of_others_cost_a_search_in_sqlite_nothing(file: Database) -> No
     assert all(late < 1.5 * early for early, late in zip(before, after, strict=True)), (before, after)
 
 
-def explain(database: Database, query: str, scope: Scope, selection: Selection, *without: str) -> list[str]:
-    """Return the plans of the selects of a query, if PostgreSQL may not scan in some ways."""
-    plans = []
-    with database.reading() as connection:
-        for name in without:
-            connection.exec_driver_sql(f"SET LOCAL enable_{name} = off")
-        for statement in select_candidates(parse_query(query), scope, selection, "postgresql", most=2001):
-            sql = statement.compile(dialect=database.storage.engine.dialect, compile_kwargs={"literal_binds": True})
-            rows: Any = connection.exec_driver_sql(f"EXPLAIN {sql}")
-            plans.append("\n".join(row[0] for row in rows))
-    return plans
+def explain(database: Database, query: str, selection: Selection) -> list[str]:
+    """Return the plans of the selects of a query, if PostgreSQL scans no table and no index alone."""
+    statements = select_candidates(parse_query(query), Scope("test"), selection, "postgresql", most=2001)
+    return explain_each(database, statements, "seqscan", "indexscan")
 
 
 def test_postgresql_looks_up_words_and_facets_in_one_index(server: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,12 +81,11 @@ def test_postgresql_looks_up_words_and_facets_in_one_index(server: Database, mon
     with server.writing() as connection:
         own = create_project(connection, "Own")
     write_epics(server, [("word", f"word {number}") for number in range(OTHERS)], project_id=own)
-    everyone, ways = Scope("test"), ("seqscan", "indexscan")
-    in_title, anywhere = explain(server, '"a word"', everyone, Selection(), *ways)
+    in_title, anywhere = explain(server, '"a word"', Selection())
     assert "ix_search_entries_title_words" in in_title  # not the texts of all that contain the words
     assert "ix_search_entries_words" in anywhere
     for selection in (Selection(status=("Draft",)), Selection(status=("Draft", "Active"), priority=(1, 2))):
-        for plan in explain(server, "word -other", everyone, selection, *ways):
+        for plan in explain(server, "word -other", selection):
             assert "facets &&" in plan.partition("Index Cond:")[2], plan
 
 

@@ -3,53 +3,38 @@
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection
 
 from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.requirements.search import ANYWHERE, EXACT_REFERENCE, IN_TITLE, Found, rank, select_existing
 from quilt_mcp.requirements.search_text import parse_query
+from quilt_mcp.settings import Settings
+from tests.requirements.conftest import opened
+from tests.requirements.graphs import make_tree, write_graph
 from tests.requirements.test_search import HOSTILE
-from tests.support.postgres_server import PostgresServer
 
-PLANNED = """
-    CREATE TABLE {} (
-        id UUID PRIMARY KEY DEFAULT gen_random_uuid(), reference_id VARCHAR(20) UNIQUE NOT NULL,
-        priority INTEGER NOT NULL DEFAULT 2, status VARCHAR(50) NOT NULL DEFAULT 'Draft',
-        title VARCHAR(500) NOT NULL, description TEXT, created_at TIMESTAMPTZ NOT NULL DEFAULT now()
-    )
-"""
-CRITERIA = """
-    CREATE TABLE acceptance_criteria (
-        id UUID PRIMARY KEY DEFAULT gen_random_uuid(), reference_id VARCHAR(20) UNIQUE NOT NULL,
-        description TEXT NOT NULL, created_at TIMESTAMPTZ NOT NULL DEFAULT now()
-    )
-"""
-ROWS = """
-    INSERT INTO epics (reference_id, title, description) VALUES
-        ('EP-001', 'Login page', 'The session times out.'),
-        ('EP-002', 'Café', 'A login, for user@example.com in v1.2.3; don''t stop'),
-        ('EP-003', 'Ends with alpha', 'beta begins'),
-        ('EP-004', 'No description', NULL);
-    INSERT INTO user_stories (reference_id, title, description) VALUES ('US-001', 'Story', 'mentions EP-001 and login');
-    INSERT INTO requirements (reference_id, title) VALUES ('REQ-1000', 'Login');
-    INSERT INTO acceptance_criteria (reference_id, description) VALUES ('AC-001', 'WHEN login fails THEN it tells');
-"""
+TEXTS = [
+    ("EP-001", "Login page", "The session times out."),
+    ("EP-002", "Café", "A login, for user@example.com in v1.2.3; don't stop"),
+    ("EP-003", "Ends with alpha", "beta begins"),
+    ("EP-004", "No description", None),
+    ("US-001", "Story", "mentions EP-001 and login"),
+    ("REQ-1000", "Login", None),
+    ("AC-001", "", "WHEN login fails THEN it tells"),
+]
 
 
 @pytest.fixture
-def connection(postgres: PostgresServer, request: pytest.FixtureRequest) -> Iterator[Connection]:
-    """A connection to a database with only the tables that the search reads."""
-    name = f"existing-{id(request)}"
-    url = postgres.create(name)
-    for table in ("epics", "user_stories", "requirements"):
-        postgres.sql(PLANNED.format(table), database=name)
-    postgres.sql(CRITERIA + ";" + ROWS, database=name)
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.connect() as connected:
-        connected.execution_options(postgresql_readonly=True)
+def connection(existing_settings: Settings) -> Iterator[Connection]:
+    """A connection to a database with few texts."""
+    graph = make_tree([(1, 1)], epics=4)
+    rows = {row["reference_id"]: row for kind in graph.entities.values() for row in kind}
+    rows["REQ-1000"] = rows["REQ-001"]
+    for reference, title, description in TEXTS:
+        rows[reference] |= {"reference_id": reference, "description": description} | ({"title": title} if title else {})
+    write_graph(existing_settings, graph)
+    with opened(existing_settings) as database, database.reading() as connected:
         yield connected
-    engine.dispose()
-    postgres.drop(name)
 
 
 def search(connection: Connection, query: str, *, cap: int = 2000, limit: int = 50, offset: int = 0) -> Found:

@@ -1,14 +1,14 @@
 """The search index changes with the entities in the same transaction: on writes, deletes and moves."""
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import update
 
 from quilt_mcp.requirements import tables
 from quilt_mcp.requirements.conditions import Scope
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import EPIC, USER_STORY
 from tests.requirements.changing import create_entity, create_project, delete_entity, update_entity
-from tests.requirements.searching import find_references, search_connection, write_epics
+from tests.requirements.searching import find_references, write_epics
 
 
 def test_entries_move_with_their_entities_to_another_project(empty_database: Database) -> None:
@@ -64,16 +64,3 @@ def test_long_texts_are_found_by_their_indexed_part(empty_database: Database) ->
     assert find_references(empty_database, '"8ff 900"') == ["EP-002"]
     assert find_references(empty_database, '"2327 tail"') == ["EP-002"]
     assert find_references(empty_database, "x" * 64) == ["EP-003"]
-
-
-def test_every_entity_has_one_entry(database: Database) -> None:
-    """Checks the sample."""
-    with database.reading() as connection:
-        for kind, table in tables.BY_KIND.items():
-            row = (connection.execute(select(table.c.reference_id, table.c.id).order_by(table.c.id))).first()
-            assert row is not None
-            answer = search_connection(connection, row.reference_id)
-            assert (answer.hits[0].kind, answer.hits[0].entity_id, answer.hits[0].tier) == (kind, row.id, 0)
-        entities = [connection.scalar(select(func.count()).select_from(one)) for one in tables.BY_KIND.values()]
-        indexed = connection.exec_driver_sql("SELECT count(*) FROM search_entries")
-        assert indexed.scalar_one() == sum(map(int, filter(None, entities)))

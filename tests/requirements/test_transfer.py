@@ -9,7 +9,7 @@ import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from sqlalchemy import Pool, event
@@ -17,7 +17,7 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID
-from quilt_mcp.requirements.transfer.files import RecordReader, Refused
+from quilt_mcp.requirements.transfer.files import Numbered, RecordReader, Refused, Writer
 from quilt_mcp.requirements.transfer.records import Rejection
 from quilt_mcp.settings import Settings
 from tests.requirements.transferring import (
@@ -36,11 +36,6 @@ from tests.requirements.transferring import (
     requirement,
     write,
 )
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "records.jsonl"
 
 
 def check_reasons(found: dict[int, str], reasons: Iterable[str | None]) -> None:
@@ -91,14 +86,15 @@ def test_records_can_refer_to_the_database(file: Path, capsys: pytest.CaptureFix
 def test_a_csv_file_from_a_spreadsheet_is_imported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "records.CSV"
     header = "kind,title,description,priority,username,email,creator_id"
-    lines = (header, "user,,,,ada,a@b,", 'epic,Ä,"a\n""b"",",2,,,ada', "")
+    lines = (header, "user,,,,ada,a@b,", 'epic,Ä,"a\n""b"",",high,,,ada', "")
     file.write_bytes("\r\n".join(lines).encode("utf-8-sig"))
     assert main(["requirements", "import", str(file)]) == 0
     [epic] = export_kind(capsys, "epic")
     assert (epic["title"], epic["description"], epic["priority"]) == ("Ä", 'a\n"b",', 2)
 
 
-WRONG_LINES = [
+WRONG_LINES: list[tuple[bytes, str | None]] = [
+    (b" \t\n", None),
     (b"\xff\xfe\n", "The line is not valid UTF-8 at byte 1."),
     (b"[" * 100_000 + b"\n", "The line is not valid JSON. Write one JSON object in each line."),
     (b'{"kind": epic}\n', "The line is not valid JSON at character 10. Write one JSON object in each line."),
@@ -127,23 +123,6 @@ def test_invalid_lines_are_rejected(file: Path, capsys: pytest.CaptureFixture[st
     command = write(file, ADA)
     file.write_bytes(file.read_bytes() + b"".join(line for line, _ in WRONG_LINES))
     check_reasons(import_rejected(capsys, command), [None, *(reason for _, reason in WRONG_LINES)])
-
-
-@pytest.mark.usefixtures("tables")
-def test_a_workbook_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "records.xlsx"
-    file.write_bytes(b"PK\x03\x04" + b"\xff\n" * 60)
-    assert main(["requirements", "import", str(file)]) == 1
-    assert capsys.readouterr().err.splitlines() == [
-        f"{file}:1: The file is a workbook, or another ZIP archive. Save its table as CSV in UTF-8.",
-        "Nothing was imported: 1 problem.",
-    ]
-
-
-@pytest.mark.usefixtures("tables")
-def test_a_priority_can_have_its_name(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(write(file, ADA, EPIC | {"priority": "high"})) == 0
-    assert [one["priority"] for one in export_kind(capsys, "epic")] == [2]
 
 
 REFERENCE_RULE = "Must be EP- and a number of 3 to 9 digits from 001, such as EP-007."
@@ -332,24 +311,20 @@ ENCODINGS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-
 BIG_ENDIAN = {"utf-16": codecs.BOM_UTF16_BE, "utf-32": codecs.BOM_UTF32_BE}
 
 
+ZIPPED = "The file is a workbook, or another ZIP archive. Save its table as CSV in UTF-8."
+ZEROS = "The file starts with zero bytes: it is damaged. Export or copy it again."
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\n\n", " "])
-def test_a_file_in_utf_16_or_utf_32_is_rejected_by_the_name_of_its_encoding(form: Any, line_end: str) -> None:
+def test_a_file_in_another_form_is_rejected_once_by_its_name(form: Any, line_end: str) -> None:
     text = {"csv": f"kind,title{line_end}epic,x{line_end}", "jsonl": json.dumps(EPIC) + line_end}[form]
     files = {encoding: text.encode(encoding) for encoding in ENCODINGS}
     files |= {f"{name} mark": mark + files[f"{name}-be"] for name, mark in BIG_ENDIAN.items()}
-    for encoding, content in files.items():
-        reason = f"The file is in {encoding[:6].upper()}. Save it in UTF-8."
+    reasons = {content: f"The file is in {name[:6].upper()}. Save it in UTF-8." for name, content in files.items()}
+    for content, reason in {**reasons, b"PK\x03\x04" + b"\xff\n" * 60: ZIPPED, bytes(5000): ZEROS}.items():
         found = list(RecordReader(io.BytesIO(content), form))
-        assert found == [Refused([Rejection(1, None, reason)], None, ends_file=True)], encoding
-
-
-@pytest.mark.parametrize("form", ["csv", "jsonl"])
-@pytest.mark.usefixtures("data_dir_with_tables")
-def test_a_file_of_zero_bytes_is_rejected_as_damaged(form: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file.write_bytes(bytes(5000))
-    found = import_rejected(capsys, ["requirements", "import", str(file), "--format", form])
-    assert found == {1: "The file starts with zero bytes: it is damaged. Export or copy it again."}
+        assert found == [Refused([Rejection(1, None, reason)], None, ends_file=True)], reason
 
 
 @pytest.mark.parametrize(
@@ -442,3 +417,69 @@ def test_an_import_to_a_full_disk_writes_nothing(
         )
     assert "The disk of the requirements database is full." in capsys.readouterr().err
     assert export(capsys) == before
+
+
+CUT_OFF = "If the file was cut off here, export or copy it again."
+NOTE = "The last row of {} has no line break. If the file was cut off there, its last cell is incomplete.\n"
+HEADER = "kind,reference_id,priority,title\n"
+RELATED = related(2, 1)
+TITLE = 'Ünï "quoted", 数据\n\r\n😀'
+
+
+def read_all(raw: bytes, form: Literal["jsonl", "csv"]) -> tuple[list[Numbered | Refused], bool]:
+    reader = RecordReader(io.BytesIO(raw), form)
+    return list(reader), reader.may_be_cut
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_an_export_that_is_cut_off_is_rejected_or_ends_after_a_record(form: Literal["jsonl", "csv"]) -> None:
+    text = io.StringIO(newline="")
+    writer = Writer(text, form)
+    for one in (ADA, {**EPIC, "title": TITLE, "description": TITLE, "updated_at": "2026-01-31T12:00:00Z"}, RELATED):
+        writer.write(one)
+    whole = text.getvalue().encode()
+    records, may_be_cut = read_all(whole, form)
+    assert (len(records), may_be_cut) == (3, False)
+    for size in range(len(whole)):
+        found, may_be_cut = read_all(whole[:size], form)
+        refused = [one for one in found if isinstance(one, Refused)]
+        assert found[:-1] == records[: len(found[:-1])]
+        if refused and form == "jsonl":
+            assert CUT_OFF in refused[0].rejections[0].reason
+        if not refused and not may_be_cut:
+            assert found == records[: len(found)]
+            assert not size or whole[:size].endswith(b"\n" if form == "csv" else (b"\n", b"}"))
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_last_row_without_a_line_break_is_imported_with_a_note(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "records.csv"
+    assert main(write(tmp_path / "a.jsonl", ADA)) == 0
+    command = ["requirements", "import", str(file), "--creator", "ada"]
+    file.write_text(HEADER + "epic,EP-001,1,The whole ti")
+    capsys.readouterr()
+    assert main(command) == 0
+    assert capsys.readouterr().err == NOTE.format(file)
+    assert [one["title"] for one in export_kind(capsys, "epic")] == ["The whole ti"]
+    for text, may_be_cut in (("epic,EP-002,1,The whole ti", True), ("epic,EP-003,1,The whole title\n", False)):
+        file.write_text(HEADER + text)
+        assert main([*command, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["may_be_cut"] is may_be_cut
+
+
+@pytest.mark.usefixtures("tables")
+def test_nothing_is_deleted_for_a_file_that_can_be_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "records.csv"
+    second = {**EPIC, "reference_id": "EP-002", "title": "Second"}
+    assert main(write(tmp_path / "a.jsonl", *FAMILY, second)) == 0
+    command = ["requirements", "import", str(file), "--update", "--delete-missing"]
+    file.write_text(HEADER + "epic,EP-001,1,New ti")
+    found = import_rejected(capsys, command)
+    assert list(found) == [0]
+    assert found[0].startswith("The last row has no line break, so the file can be cut off. ")
+    assert len(export(capsys)) > len(FAMILY)
+    file.write_text(HEADER + "epic,EP-001,1,New title\n")
+    assert main(command) == 0
+    assert [one["title"] for one in export_kind(capsys, "epic")] == ["New title"]

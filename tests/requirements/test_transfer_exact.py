@@ -1,6 +1,11 @@
 """What an export writes, an import writes again: every row, on both databases, and from the earlier system's tables."""
 
+import hashlib
+import os
+import sqlite3
+import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Literal, cast
 
@@ -10,12 +15,15 @@ from hypothesis import strategies as st
 
 from quilt_mcp.commands import requirements_work
 from quilt_mcp.commands.cli import main
-from quilt_mcp.requirements.settings import FILE_NAME
 from quilt_mcp.requirements.transfer.files import protect, unprotect
 from quilt_mcp.settings import Settings
+from tests.bench.generated_requirements import database, url
+from tests.bench.processes import run_command
 from tests.requirements import generated
-from tests.requirements.generated import Form, Rows, Size
+from tests.requirements.generated import TABLES, Form, Rows, Size
+from tests.requirements.reading import place_of
 from tests.support import apps
+from tests.support.postgres_server import PostgresServer
 
 UNUSUAL = (
     "plain",
@@ -40,30 +48,13 @@ UNUSUAL = (
     "7",
     "  spaces  ",
 )
+SMALL = Size(users=3, members=90, entities=6)
 LARGE = Size(users=120, members=1100, entities=2600)
 HUGE = Size(users=120, members=1100, entities=20_000)
 # what a database cannot store is not generated: U+0000 in PostgreSQL, half of a surrogate pair in both
 texts = st.lists(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30), min_size=1, max_size=6
 )
-
-
-@pytest.fixture
-def make_empty(request: pytest.FixtureRequest, make_settings: Callable[..., Settings]) -> Callable[[Form], Settings]:
-    """Makes a database with the tables of a form."""
-
-    def make(form: Form) -> Settings:
-        if form != "earlier":
-            return make_settings(form, "tables")
-        settings: Settings = request.getfixturevalue("existing_settings")
-        return settings
-
-    return make
-
-
-def place_of(settings: Settings) -> str:
-    url = settings.database_url
-    return url.get_secret_value() if url else str(settings.data_dir / FILE_NAME)
 
 
 def export_to(file: Path, settings: Settings, batch: int | None = None) -> None:
@@ -113,48 +104,44 @@ def check_exact(
     assert found == generated.sort(expected)
 
 
+LARGE_ONES = [
+    ("sqlite", 4, "csv"),
+    ("postgresql", 7, "jsonl"),
+    ("earlier", 4, "reqif"),
+    ("sqlite", 7, "jsonl"),
+    ("sqlite", 7, "reqif"),
+    ("postgresql", 4, "csv"),
+    ("earlier", 4, "jsonl"),
+    ("earlier", 7, "csv"),
+]
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("form", "version", "suffix"),
-    [
-        ("sqlite", 4, "csv"),
-        ("postgresql", 7, "jsonl"),
-        ("earlier", 4, "reqif"),
-        pytest.param("sqlite", 7, "jsonl", marks=pytest.mark.soak),
-        pytest.param("sqlite", 7, "reqif", marks=pytest.mark.soak),
-        pytest.param("postgresql", 4, "csv", marks=pytest.mark.soak),
-        pytest.param("earlier", 4, "jsonl", marks=pytest.mark.soak),
-        pytest.param("earlier", 7, "csv", marks=pytest.mark.soak),
-    ],
+    ("form", "version", "suffix", "size"),
+    [*((*one, LARGE) for one in LARGE_ONES), pytest.param("sqlite", 7, "jsonl", HUGE, marks=pytest.mark.alone)],
 )
-def test_a_large_database_is_exported_exactly(
-    make_empty: Callable[[Form], Settings], form: Form, version: int, suffix: str, tmp_path: Path
+def test_a_large_database_is_exported_exactly(  # noqa: PLR0917 - the columns of a table
+    make_empty: Callable[[Form], Settings], form: Form, version: int, suffix: str, size: Size, tmp_path: Path
 ) -> None:
-    rows = generated.generate(version, LARGE, [text[:40] for text in UNUSUAL], version=version)
+    rows = generated.generate(version, size, [text[:40] for text in UNUSUAL], version=version)
+    assert sum(map(len, rows.values())) > (100_000 if size is HUGE else 10_000)
     assert len(rows["project_members"]) > 1000
     target: Form = "postgresql" if form == "sqlite" else "sqlite"
     check_exact((form, make_empty(form)), (target, make_empty(target)), rows, tmp_path / f"all.{suffix}")
-
-
-@pytest.mark.soak
-@pytest.mark.alone
-def test_a_hundred_thousand_rows_are_exported_exactly(make_empty: Callable[[Form], Settings], tmp_path: Path) -> None:
-    rows = generated.generate(2, HUGE, [text[:40] for text in UNUSUAL], version=7)
-    assert sum(map(len, rows.values())) > 100_000
-    source, target = make_empty("sqlite"), make_empty("postgresql")
-    check_exact(("sqlite", source), ("postgresql", target), rows, tmp_path / "all.jsonl")
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "reqif"])
 def test_a_database_is_exported_exactly(
     make_settings: Callable[..., Settings], dialect: Form, suffix: str, tmp_path: Path
 ) -> None:
-    rows = generated.generate(1, Size(users=3, members=90, entities=6), UNUSUAL, version=7)
+    rows = generated.generate(1, SMALL, UNUSUAL, version=7)
     source, target = make_settings(dialect, "tables"), make_settings(dialect, "tables")
     check_exact((dialect, source), (dialect, target), rows, tmp_path / f"all.{suffix}", batch=5)
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("form", ["sqlite", "postgresql", "earlier"])
 @given(
     seed=st.integers(0, 2**32),
     more=texts,
@@ -164,8 +151,8 @@ def test_a_database_is_exported_exactly(
 )
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_any_database_is_exported_exactly(  # noqa: PLR0917 - what hypothesis chooses
-    make_settings: Callable[..., Settings],
-    dialect: Form,
+    make_empty: Callable[[Form], Settings],
+    form: Form,
     tmp_path: Path,
     seed: int,
     more: list[str],
@@ -173,25 +160,10 @@ def test_any_database_is_exported_exactly(  # noqa: PLR0917 - what hypothesis ch
     suffix: str,
     batch: int,
 ) -> None:
-    rows = generated.generate(seed, Size(users=3, members=90, entities=6), [*more, *UNUSUAL], version=version)
-    source, target = make_settings(dialect, "tables"), make_settings(dialect, "tables")
-    check_exact((dialect, source), (dialect, target), rows, tmp_path / f"all.{suffix}", batch=batch)
-
-
-@given(seed=st.integers(0, 2**32), more=texts, suffix=st.sampled_from(["jsonl", "reqif"]), batch=st.integers(3, 7))
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_any_database_of_the_earlier_system_is_exported_exactly(  # noqa: PLR0917 - what hypothesis chooses
-    make_settings: Callable[..., Settings],
-    existing_settings: Settings,
-    tmp_path: Path,
-    seed: int,
-    more: list[str],
-    suffix: str,
-    batch: int,
-) -> None:
-    rows = generated.generate(seed, Size(users=3, members=0, entities=6), [*more, *UNUSUAL])
-    target = make_settings("sqlite", "tables")
-    check_exact(("earlier", existing_settings), ("sqlite", target), rows, tmp_path / f"all.{suffix}", batch=batch)
+    rows = generated.generate(seed, SMALL, [*more, *UNUSUAL], version=version)
+    target: Form = "sqlite" if form == "earlier" else form
+    file = tmp_path / f"all.{suffix}"
+    check_exact((form, make_empty(form)), (target, make_empty(target)), rows, file, batch=batch)
 
 
 @given(st.text("'=+-@\t\r\nab\uff1d", max_size=5) | st.text())
@@ -201,3 +173,61 @@ def test_protected_cells_keep_their_text(text: str) -> None:
     assert not cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d"))
     assert cell
     assert unprotect(cell) == text
+
+
+ENTITIES = 1_000_000
+MOST_MEMORY = 300 * 10**6
+"""Of an import and of an export, in bytes."""
+
+
+def hash_tables(file: Path) -> dict[str, tuple[int, str]]:
+    """Return the number and a hash of the rows of each table."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
+        return {table: hash_rows(connection, table) for table in TABLES}
+
+
+def hash_rows(connection: sqlite3.Connection, table: str) -> tuple[int, str]:
+    described = list(connection.execute(f"PRAGMA table_info({table})"))
+    columns = ", ".join(sorted(name for _, name, *_ in described))
+    key = ", ".join(name for _, name, *_, place in described if place)
+    digest, count = hashlib.sha256(), 0
+    for row in connection.execute(f"SELECT {columns} FROM {table} ORDER BY {key}"):  # noqa: S608 - names of the schema
+        digest.update(f"{row!r}\n".encode())
+        count += 1
+    return count, digest.hexdigest()
+
+
+def hash_file(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+@pytest.mark.soak
+@pytest.mark.alone
+async def test_a_million_entities_are_exported_and_imported_exactly(tmp_path: Path, postgres: PostgresServer) -> None:
+    source, first, second = await database(ENTITIES, tmp_path), tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    copy, name = tmp_path / "copy.sqlite3", f"million-{os.getpid()}"
+
+    def run(step: str, command: str, file: Path, database_url: str) -> None:
+        done = run_command(["requirements", command, str(file)], tmp_path, database_url=database_url)
+        figures = (
+            f"{done.seconds:.0f} s, {done.processor_seconds:.0f} s CPU, peak memory {done.peak_memory / 1e6:.0f} MB"
+        )
+        sys.stdout.write(f"{step}: {figures}\n")
+        assert done.peak_memory <= MOST_MEMORY, step
+
+    run("export from SQLite", "export", first, url(source))
+    run("import into SQLite", "import", first, url(copy))
+    expected = hash_tables(source)
+    assert sum(count for count, _ in expected.values()) > ENTITIES
+    assert hash_tables(copy) == expected
+    copy.unlink()
+    source.unlink()
+    on_postgres = postgres.create(name)
+    try:
+        run_command(["requirements", "migrate"], tmp_path, database_url=on_postgres)
+        run("import into PostgreSQL", "import", first, on_postgres)
+        run("export from PostgreSQL", "export", second, on_postgres)
+    finally:
+        postgres.drop(name)
+    assert hash_file(second) == hash_file(first)

@@ -57,21 +57,14 @@ def run_in_terminal(command: list[str], *, to_terminal: bool = False) -> tuple[s
 
 
 @pytest.mark.usefixtures("sample")
-def test_an_export_shows_its_progress_in_rows(tmp_path: Path) -> None:
-    target = tmp_path / "out.jsonl"
-    _, shown = run_in_terminal(["requirements", "export", str(target)])
-    count = len(target.read_text().splitlines())
-    assert shown.index(f"0 of {count} rows") < shown.index(f"{count} of {count} rows")
-
-
-@pytest.mark.usefixtures("sample")
 def test_records_and_progress_do_not_go_to_the_same_terminal() -> None:
     command = ["requirements", "export"]
     records, shown = run_in_terminal(command, to_terminal=True)
     assert (len(records.splitlines()) > 400, shown) == (True, "")
     again, shown = run_in_terminal(command)
     assert again == records
-    assert f"0 of {len(records.splitlines())} rows" in shown
+    count = len(records.splitlines())
+    assert shown.index(f"0 of {count} rows") < shown.index(f"{count} of {count} rows")
 
 
 def test_an_import_shows_the_bytes_of_the_file_before_it_reads_them(data_dir: Path, tmp_path: Path) -> None:
@@ -224,25 +217,6 @@ def test_an_export_replaces_no_database(
     set_settings(settings.model_copy(update={"data_dir": tmp_path / "fresh"}))
     assert main(["requirements", "export", str(tmp_path / "fresh" / FILE_NAME)]) == 1
     assert "belongs to an SQLite database" in capsys.readouterr().err
-
-
-def test_a_spreadsheet_evaluates_no_cell(
-    make_settings: Callable[..., Settings], set_settings: Callable[[Settings], None], tmp_path: Path
-) -> None:
-    set_settings(make_settings("sqlite", "tables"))
-    formulas = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(1)", "\t=1", "\r=1", "\uff1d1", "'=1"]
-    records = [{"kind": "epic", "title": text, "description": text} for text in formulas]
-    (tmp_path / "in.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
-    assert main(["requirements", "import", str(tmp_path / "in.jsonl")]) == 0
-    assert main(["requirements", "export", str(tmp_path / "out.csv")]) == 0
-    with (tmp_path / "out.csv").open(newline="") as file:
-        cells = [cell for row in csv.reader(file) for cell in row]
-    assert [text for text in formulas if f"'{text}" in cells] == formulas
-    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\uff1d"))]
-    set_settings(make_settings("sqlite", "tables"))
-    assert main(["requirements", "import", str(tmp_path / "out.csv")]) == 0
-    assert main(["requirements", "export", str(tmp_path / "again.csv")]) == 0
-    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "out.csv").read_bytes()
 
 
 IN_PUMPS = [

@@ -29,7 +29,7 @@ ON_POSTGRESQL = (
     "tests/requirements/test_resources.py::test_users_",
     "tests/requirements/test_resources.py::test_relationships_",
     "tests/requirements/test_existing_databases.py",
-    "tests/workflows/test_workflow_postgres.py::test_the_answers_are_those_of_a_file",
+    "tests/workflows/test_workflow_postgres.py::test_any_sequence",
 )
 """What `make test` also runs on PostgreSQL. `make soak` runs all tests of PostgreSQL."""
 

@@ -1,17 +1,43 @@
 """Fixtures of the tests of workflows."""
 
+import os
+from collections.abc import Iterator
 from functools import cache
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from quilt_mcp.app import App
 from quilt_mcp.app.database.engines import make_file
 from quilt_mcp.settings import Settings
 from quilt_mcp.workflows.service import Workflows
 from quilt_mcp.workflows.settings import FILE_NAME
+from tests.support import apps
 from tests.support.compiled_statements import statements_compiled_once  # noqa: F401 - a fixture
+from tests.support.postgres_server import PostgresServer
+
+_numbers = count()
+
+
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    """A database of PostgreSQL for one test."""
+    return postgres.create(f"workflows-{os.getpid()}-{next(_numbers)}")
+
+
+@pytest.fixture(params=["file", "postgresql"])
+def storage(request: pytest.FixtureRequest, data_dir: Path) -> Iterator[dict[str, Any]]:
+    """The settings of where workflows are stored: a file that does not exist, or a database without tables."""
+    where: dict[str, Any] = {"data_dir": data_dir}
+    if request.param == "postgresql":
+        where["workflows_url"] = SecretStr(request.getfixturevalue("url"))
+    apps.use_settings(Settings(**where))
+    yield where
+    apps.use_environment()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from quilt_mcp.workflows.model import WorkflowRuleError
 from quilt_mcp.workflows.service import workflow_add_step, workflow_create, workflow_get_status, workflow_update_step
+from tests.support.examples import count_examples
 
 pytestmark = pytest.mark.usefixtures("data_dir")
 
@@ -96,25 +97,9 @@ numbers = itertools.count()
 
 
 # all examples can share the file, because each has its own workflow
-IN_ONE_FILE = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-OBJECTS = given(metadata=st.dictionaries(st.text(max_size=9), json_values, max_size=4))
-
-
-@settings(IN_ONE_FILE, max_examples=12)
-@OBJECTS
+@settings(max_examples=count_examples(24), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(metadata=st.dictionaries(st.text(max_size=9), json_values, max_size=4))
 def test_any_json_object_is_stored_without_changes(metadata: dict[str, Any]) -> None:
-    check_stored(metadata)
-
-
-@pytest.mark.soak
-@settings(IN_ONE_FILE, max_examples=500)
-@OBJECTS
-def test_more_json_objects_are_stored_without_changes(metadata: dict[str, Any]) -> None:
-    check_stored(metadata)
-
-
-def check_stored(metadata: dict[str, Any]) -> None:
-    """Check that metadata are read as they were written."""
     workflow_id = f"json-{next(numbers)}"
     workflow_create(workflow_id, "Title", metadata=metadata)
     assert json.dumps(workflow_get_status(workflow_id)["workflow"]["metadata"]) == json.dumps(metadata)

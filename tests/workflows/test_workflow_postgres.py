@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
@@ -33,25 +31,11 @@ from quilt_mcp.workflows.service import (
     workflow_update_step,
 )
 from tests.support import apps
+from tests.support.examples import count_examples
 from tests.support.postgres_server import PostgresServer, postgres_server
 from tests.support.waiting import SECONDS
 
 _numbers = count()
-WRITER = """
-import sys
-from quilt_mcp.services.workflow_service import workflow_add_step, workflow_create, workflow_update_step
-workflow_create("shared", "Title")
-for number in range(8):
-    step = f"{sys.argv[1]}-{number}"
-    workflow_add_step("shared", step, "Do it")
-    workflow_update_step("shared", step, "completed")
-"""
-
-
-@pytest.fixture
-def url(postgres: PostgresServer) -> str:
-    """A database for one test."""
-    return postgres.create(f"workflows-{os.getpid()}-{next(_numbers)}")
 
 
 def workflows() -> Workflows:
@@ -75,59 +59,21 @@ def shared(url: str, tmp_path: Path) -> Iterator[str]:
     apps.use_settings(before)
 
 
-@pytest.mark.usefixtures("shared")
-def test_before_the_first_write_it_is_empty_and_reads_create_nothing(postgres: PostgresServer, shared: str) -> None:
-    assert workflow_list_all()["workflows"] == []
-    assert workflow_ids() == []
-    with pytest.raises(NotFound, match="There are no workflows yet"):
-        workflow_get_status("w")
-    assert (
-        postgres.sql("SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'quilt%'", database=name_of(shared)) == "0"
-    )
-
-
-@pytest.mark.parametrize("repetitions", [1, pytest.param(52, marks=pytest.mark.soak)])
-def test_the_answers_are_those_of_a_file(shared: str, tmp_path: Path, repetitions: int) -> None:
-    def scenario() -> list[Any]:
-        answers: list[Any] = []
-        workflow_create("rna", "RNA 💡", "Counts", {"team": ["a", 1, None, True, 0.5, "\x01"]})
-        workflow_create("Dna", "DNA")
-        for step in ("a", "b", "c"):
-            workflow_add_step("rna", step, f"Do {step}", dependencies=["a"] if step == "b" else None)
-        workflow_update_step("rna", "a", "completed", "well", {"rows": 5})
-        workflow_update_step("rna", "b", "failed", error_message="no space")
-        workflow_update_step("rna", "c", "skipped")
-        for _ in range(repetitions):
-            workflow_update_step("rna", "b", "in_progress")
-            workflow_update_step("rna", "b", "failed")
-        answers += [workflow_list_all(), workflow_ids(), workflow_get_status("rna"), workflow_get_status("Dna")]
-        with workflows().reading() as store:
-            workflow = store.load("rna")
-            assert workflow is not None
-            answers += [len(workflow["execution_log"]), store.ids(1), store.count_by_status()]
-        return answers
-
-    with time_machine.travel(0, tick=False):  # otherwise the order of the list depends on the second of the updates
-        kept_in_postgres = scenario()
-        apps.use_settings(Settings(data_dir=tmp_path / "file"))
-        kept_in_a_file = scenario()
-    assert without_times(kept_in_postgres) == without_times(kept_in_a_file)
-    assert not (tmp_path / "data").exists()
-
-
 STATUSES = ["pending", "in_progress", "completed", "failed", "skipped"]
 TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5)
 IDS = st.sampled_from(["a", "B", "b.c", "~"])
-CREATES = st.tuples(st.just(workflow_create), st.tuples(IDS, st.sampled_from(["Title", "💡 'it'"])))
+DATA = st.sampled_from([None, {"team": ["a", 1, None, True, 0.5, "\x01💡"]}])
+CREATES = st.tuples(
+    st.just(workflow_create), st.tuples(IDS, st.sampled_from(["Title", "💡 'it'"]), st.just("Counts"), DATA)
+)
 ADDS = st.tuples(
     st.just(workflow_add_step), st.tuples(IDS, IDS, st.just("Do it"), st.just("manual"), st.lists(IDS, max_size=2))
 )
-UPDATES = st.tuples(st.just(workflow_update_step), st.tuples(IDS, IDS, st.sampled_from(STATUSES), TEXTS))
+UPDATES = st.tuples(st.just(workflow_update_step), st.tuples(IDS, IDS, st.sampled_from(STATUSES), TEXTS, DATA))
 READS = st.tuples(st.just(workflow_get_status), st.tuples(IDS))
 
 
-@pytest.mark.soak
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=count_examples(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(calls=st.lists(CREATES | ADDS | UPDATES | READS, min_size=5, max_size=25))
 def test_any_sequence_of_calls_gives_the_same_answers_as_a_file(
     calls: list[tuple[Callable[..., object], tuple[Any, ...]]], postgres: PostgresServer, tmp_path: Path
@@ -149,22 +95,6 @@ def test_any_sequence_of_calls_gives_the_same_answers_as_a_file(
                     except (WorkflowRuleError, NotFound) as error:
                         found.append(repr(error))
     assert answers[0] == answers[1]
-
-
-def without_times(value: Any) -> Any:
-    if isinstance(value, dict):
-        times = {"created_at", "updated_at", "started_at", "completed_at", "timestamp"}
-        return {key: without_times(item) if key not in times else bool(item) for key, item in value.items()}
-    return [without_times(item) for item in value] if isinstance(value, list) else value
-
-
-@pytest.mark.soak
-def test_processes_that_write_at_once_lose_nothing(shared: str, tmp_path: Path) -> None:
-    environment = os.environ | {"QUILT_MCP_WORKFLOWS_URL": shared, "QUILT_MCP_DATA_DIR": str(tmp_path / "none")}
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, name], env=environment) for name in "abc"]
-    assert [writer.wait(timeout=SECONDS) for writer in writers] == [0, 0, 0]
-    workflow = workflow_get_status("shared")["workflow"]
-    assert (workflow["status"], workflow["completed_steps"], len(workflow["execution_log"])) == ("completed", 24, 24)
 
 
 def failing() -> list[str]:

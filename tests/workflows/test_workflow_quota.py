@@ -4,15 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
 import time_machine
-from pydantic import SecretStr
 
 from quilt_mcp.app import current_app, identity
 from quilt_mcp.app.identity import Identity
@@ -33,18 +30,6 @@ from tests.support import apps
 
 ISSUER = "https://issuer.example.com"
 TEXT = "ü" * 900  # two bytes each
-_numbers = count()
-
-
-@pytest.fixture(params=["file", "postgresql"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """The settings of where workflows are stored."""
-    where: dict[str, Any] = {"data_dir": tmp_path / "data"}
-    if request.param == "postgresql":
-        postgres = request.getfixturevalue("postgres")
-        where["workflows_url"] = SecretStr(postgres.create(f"quota-{os.getpid()}-{next(_numbers)}"))
-    yield where
-    apps.use_environment()
 
 
 @pytest.fixture

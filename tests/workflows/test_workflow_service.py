@@ -47,95 +47,39 @@ def steps_of(answer: WorkflowReport) -> dict[str, Step]:
     return {step["id"]: step for step in answer["workflow"]["steps"]}
 
 
-def test_a_new_workflow_in_full() -> None:
+def test_a_new_workflow_has_nothing_to_do() -> None:
     answer = workflow_create("rna", "RNA", "Counts of run 7", {"team": ["a", 1, None, True, 0.5]})
     assert answer == workflow_get_status("rna")
-    assert answer == {
-        "workflow": {
-            "id": "rna",
-            "name": "RNA",
-            "description": "Counts of run 7",
-            "status": "created",
-            "metadata": {"team": ["a", 1, None, True, 0.5]},
-            "steps": [],
-            "created_at": "2026-05-01T12:00:00Z",
-            "updated_at": "2026-05-01T12:00:00Z",
-            "started_at": None,
-            "completed_at": None,
-            "total_steps": 0,
-            "completed_steps": 0,
-            "failed_steps": 0,
-            "skipped_steps": 0,
-            "execution_log": [],
-        },
-        "progress": {
-            "total_steps": 0,
-            "completed_steps": 0,
-            "skipped_steps": 0,
-            "failed_steps": 0,
-            "in_progress_steps": 0,
-            "pending_steps": 0,
-            "percentage": 0.0,
-        },
-        "next_available_steps": [],
-        "can_proceed": False,
-        "recent_activity": [],
-        "recommendations": ["Add the first step with workflow_add_step."],
-    }
+    workflow = answer["workflow"]
+    assert (workflow["name"], workflow["description"], workflow["status"]) == ("RNA", "Counts of run 7", "created")
+    assert workflow["metadata"] == {"team": ["a", 1, None, True, 0.5]}
+    assert workflow["created_at"] == workflow["updated_at"] == "2026-05-01T12:00:00Z"
+    assert (answer["progress"]["percentage"], answer["next_available_steps"], answer["can_proceed"]) == (0.0, [], False)
+    assert answer["recommendations"] == ["Add the first step with workflow_add_step."]
 
 
-def test_a_workflow_under_way_in_full(clock: time_machine.Traveller) -> None:
+def test_a_workflow_under_way(clock: time_machine.Traveller) -> None:
+    """The golden has all fields of one."""
     create("fetch", "check", "count", check=["fetch"], count=["check"])
     clock.shift(60)
     workflow_update_step("w", "fetch", "completed", "all there", {"files": 3})
     clock.shift(60)
     answer = workflow_update_step("w", "check", "failed", error_message="2 files are empty")
     assert answer == workflow_get_status("w")
-    workflow = answer["workflow"]
-    assert steps_of(answer)["fetch"] == {
-        "id": "fetch",
-        "description": "Do fetch",
-        "step_type": "manual",
-        "status": "completed",
-        "dependencies": [],
-        "metadata": {},
-        "created_at": "2026-05-01T12:00:00Z",
-        "started_at": "2026-05-01T12:01:00Z",
-        "completed_at": "2026-05-01T12:01:00Z",
-        "error_message": None,
-        "result": {"files": 3},
-    }
+    workflow, step = answer["workflow"], steps_of(answer)["fetch"]
+    times = (step["created_at"], step["started_at"], step["completed_at"], workflow["started_at"])
+    assert times == ("2026-05-01T12:00:00Z", *["2026-05-01T12:01:00Z"] * 3)
+    assert (step["result"], step["error_message"]) == ({"files": 3}, None)
     assert steps_of(answer)["check"]["error_message"] == "2 files are empty"
-    assert workflow["status"] == "failed"
-    assert workflow["started_at"] == "2026-05-01T12:01:00Z"
-    assert workflow["updated_at"] == "2026-05-01T12:02:00Z"
+    assert (workflow["status"], workflow["updated_at"]) == ("failed", "2026-05-01T12:02:00Z")
     assert workflow["execution_log"] == answer["recent_activity"]
-    assert answer["recent_activity"] == [
-        {
-            "timestamp": "2026-05-01T12:01:00Z",
-            "step_id": "fetch",
-            "status_change": "pending -> completed",
-            "message": "all there",
-        },
-        {
-            "timestamp": "2026-05-01T12:02:00Z",
-            "step_id": "check",
-            "status_change": "pending -> failed",
-            "message": None,
-        },
+    assert [tuple(entry.values()) for entry in answer["recent_activity"]] == [
+        ("2026-05-01T12:01:00Z", "fetch", "pending -> completed", "all there"),
+        ("2026-05-01T12:02:00Z", "check", "pending -> failed", None),
     ]
-    assert answer["progress"] == {
-        "total_steps": 3,
-        "completed_steps": 1,
-        "skipped_steps": 0,
-        "failed_steps": 1,
-        "in_progress_steps": 0,
-        "pending_steps": 1,
-        "percentage": 33.3,
-    }
+    assert (workflow["completed_steps"], workflow["failed_steps"], answer["progress"]["percentage"]) == (1, 1, 33.3)
     assert (answer["next_available_steps"], answer["can_proceed"]) == ([], False)
-    assert len(answer["recommendations"]) == 1
-    assert answer["recommendations"][0].startswith("Failed: check.")
+    assert [one[:14] for one in answer["recommendations"]] == ["Failed: check."]
 
 
 def test_skipped_steps_count_as_done() -> None:
@@ -176,12 +120,6 @@ def test_a_skipped_step_was_not_started_unless_it_was() -> None:
     create("a", "b")
     assert steps_of(update("a", "skipped"))["a"]["started_at"] is None
     assert steps_of(update("b", "in_progress", "skipped"))["b"]["started_at"] == "2026-05-01T12:00:00Z"
-
-
-def test_all_steps_back_to_pending_is_created_again() -> None:
-    create("a")
-    workflow = update("a", "in_progress", "pending")["workflow"]
-    assert (workflow["status"], workflow["started_at"]) == ("created", None)
 
 
 def test_a_new_step_reopens_a_completed_workflow(clock: time_machine.Traveller) -> None:

@@ -456,6 +456,8 @@ class Coverage(TypedDict):
 
 
 A_co = TypeVar("A_co", covariant=True)
+MAX_SHOWN = 120
+"""Maximum length of a description that is shown as a title, because an acceptance criterion has no title."""
 
 _TIMES = ("created_at", "updated_at")
 

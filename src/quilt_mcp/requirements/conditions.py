@@ -1,7 +1,7 @@
 """The conditions of each query: the projects of which the caller is a member, and the filters."""
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
 from datetime import datetime
 from uuid import UUID
@@ -25,7 +25,7 @@ from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements.failures import UnknownUser
 from quilt_mcp.requirements.model import ADMINISTRATOR, Kind
 from quilt_mcp.requirements.parameters import Sort, SortKey
-from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, AnyRow, project_members, users
+from quilt_mcp.requirements.tables import BY_KIND, AnyColumn, project_members, users
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +77,8 @@ def load_scope(connection: Connection, caller: str, username: str | None, *, has
         rows = connection.execute(statement).all()
     if not rows:
         raise UnknownUser("You are not a user of the requirements database.")
-    return Scope(caller, _collect_projects(rows))
-
-
-def _collect_projects(rows: Sequence[AnyRow]) -> tuple[str, ...] | None:
-    if rows[0].role == ADMINISTRATOR:
-        return None
-    return tuple(sorted(str(row.project_id) for row in rows if row.project_id is not None))
+    own = tuple(sorted(str(row.project_id) for row in rows if row.project_id is not None))
+    return Scope(caller, None if rows[0].role == ADMINISTRATOR else own)
 
 
 Conditions = list[ColumnElement[bool]]

@@ -30,6 +30,7 @@ from quilt_mcp.core.tracing import calling
 from quilt_mcp.requirements import model
 from quilt_mcp.requirements.answers import (
     ACCEPTANCE_CRITERIA,
+    MAX_SHOWN,
     REQUIREMENTS,
     USER_STORIES,
     AcceptanceCriterion,
@@ -103,8 +104,6 @@ A = TypeVar("A")
 
 
 _NULL: ColumnElement[object] = literal_column("NULL")
-MAX_SHOWN = 120
-"""Maximum length of a description that is shown as a title."""
 _FEW = 8
 """SQLite reads an eighth of the rows by an index about as fast as all rows in their order."""
 
@@ -431,11 +430,9 @@ def _join(other: ColumnElement[str]) -> FromClause:
 def read_types(reader: Reader, cursor: str | None, limit: int) -> Page[RequirementType]:
     columns = [requirement_types.c.id, requirement_types.c.name, requirement_types.c.description]
     tag = cursors.compute_tag("requirement_types")
-    return reader.list_rows(requirement_types, columns, [], _build_type, tag, cursor, limit)
-
-
-def _build_type(row: AnyRow) -> RequirementType:
-    return {"id": row.id, "name": row.name, "description": row.description}
+    return reader.list_rows(
+        requirement_types, columns, [], lambda row: cast("RequirementType", row._asdict()), tag, cursor, limit
+    )
 
 
 def read_projects(reader: Reader, cursor: str | None, limit: int) -> Page[Project]:

@@ -13,7 +13,7 @@ from quilt_mcp.core.answers import MIME_TYPE, iso
 from quilt_mcp.core.listing import ListSource
 from quilt_mcp.core.registry import ResourceDefinition, Values, define
 from quilt_mcp.requirements import answers, service
-from quilt_mcp.requirements.answers import COLLECTIONS, EPICS, USER_STORIES, Entities
+from quilt_mcp.requirements.answers import COLLECTIONS, EPICS, MAX_SHOWN, USER_STORIES, Entities
 from quilt_mcp.requirements.failures import UnknownUser
 from quilt_mcp.requirements.model import BY_NAME, EPIC, KINDS, REQUIREMENT, Kind
 from quilt_mcp.requirements.parameters import CATEGORIES, MAX_DEPTH, SEARCH_FILTERS, describe_filters, list_parameters
@@ -23,9 +23,6 @@ from quilt_mcp.requirements.settings import FILE_NAME, RequirementsSettings
 if TYPE_CHECKING:
     from quilt_mcp.requirements.conditions import Scope
     from quilt_mcp.requirements.reads import Title
-
-MAX_SHOWN = 120
-"""Maximum length of a description that is listed as a title, because an acceptance criterion has no title."""
 
 
 async def find_scope() -> "Scope | None":

@@ -6,7 +6,7 @@ Scores of SQLite and PostgreSQL cannot be compared; tiers can. The database of t
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from sqlalchemy import (
@@ -283,29 +283,21 @@ _HAS_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 def select_existing(query: ParsedQuery, scope: Scope, selection: Selection, *, most: int) -> list[Statement]:
     """Return selects of kind, entity_id, reference_id, tier and score, for the entities that match."""
-    limits = {kind: selection.limit(kind, scope, "postgresql") for kind in KINDS}
-    limited = {kind: conditions for kind, conditions in limits.items() if conditions is not None}
-    selects = list(_select_equal_references(query, limited))
-    if len(query.references) < len(query.groups):
-        selects += _select_matches(query, limited, most)
-    return selects
-
-
-def _select_equal_references(query: ParsedQuery, limited: Mapping[Kind, Conditions]) -> Iterator[Statement]:
-    for kind, conditions in limited.items() if query.references else ():
-        entities = BY_KIND[kind.name]
-        yield _select_entities(kind, literal(EXACT_REFERENCE)).where(
-            entities.c.reference_id.in_(query.references), *conditions
-        )
-
-
-def _select_matches(query: ParsedQuery, limited: Mapping[Kind, Conditions], most: int) -> Iterator[Statement]:
-    for kind, conditions in limited.items():
-        entities = BY_KIND[kind.name]
-        texts = [entities.c[name] for name in ("title", "description") if name in entities.c]
-        in_title = _match(query, texts[:1]) if kind.statuses else not_(true())
-        tier = case((in_title, IN_TITLE), else_=ANYWHERE)
-        yield _select_entities(kind, tier).where(_match(query, texts), *conditions).order_by(entities.c.id).limit(most)
+    exact: list[Statement] = []
+    others: list[Statement] = []
+    for kind in KINDS:
+        entities, conditions = BY_KIND[kind.name], selection.limit(kind, scope, "postgresql")
+        if conditions is None:
+            continue
+        if query.references:
+            is_exact = entities.c.reference_id.in_(query.references)
+            exact.append(_select_entities(kind, literal(EXACT_REFERENCE)).where(is_exact, *conditions))
+        if len(query.references) < len(query.groups):
+            texts = [entities.c[name] for name in ("title", "description") if name in entities.c]
+            in_title = _match(query, texts[:1]) if kind.statuses else not_(true())
+            found = _select_entities(kind, case((in_title, IN_TITLE), else_=ANYWHERE))
+            others.append(found.where(_match(query, texts), *conditions).order_by(entities.c.id).limit(most))
+    return exact + others
 
 
 def _select_entities(kind: Kind, tier: ColumnElement[int]) -> Statement:

@@ -14,7 +14,7 @@ stemming.
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from quilt_mcp.core.errors import InvalidTemplateVariable
@@ -234,12 +234,8 @@ def compile_tsquery(query: ParsedQuery, *, in_title: bool = False) -> str:
             tokens[-1] = f"'{term.tokens[-1]}':*{weight}"
         return f"({' <-> '.join(tokens)})"
 
-    return _join_groups(query, compile_term, weight="A" if in_title else "")
-
-
-def _join_groups(query: ParsedQuery, compile_term: Callable[[Term, str], str], *, weight: str) -> str:
     def compile_group(group: Group) -> str:
-        required = [compile_term(one, weight) for one in group.required]
-        return " & ".join([*required, *(f"!{compile_term(one, '')}" for one in group.excluded)])
+        required = [compile_term(one, "A" if in_title else "") for one in group.required]
+        return " & ".join([*required, *(f"!{compile_term(one)}" for one in group.excluded)])
 
     return " | ".join(f"({compile_group(one)})" for one in query.groups)

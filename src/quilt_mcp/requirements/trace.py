@@ -42,13 +42,10 @@ def find_cycles(relations: Sequence[Relation]) -> list[list[Relation]]:
     There can be exponentially many cycles. These are at most as many as the relations. Cycles of one type are found
     first, because they contradict what such a type means; then those of several types.
     """
-    cycles = [cycle for name in sorted({one.type for one in relations}) for cycle in _search_type(relations, name)]
+    by_type = [[one for one in relations if one.type == name] for name in sorted({one.type for one in relations})]
+    cycles = [cycle for of_type in by_type for cycle in _search(of_type)]
     closing = {cycle[-1].id for cycle in cycles}
     return cycles + list(_search(one for one in relations if one.id not in closing))
-
-
-def _search_type(relations: Sequence[Relation], name: str) -> Iterator[list[Relation]]:
-    return _search(one for one in relations if one.type == name)
 
 
 def _search(relations: Iterable[Relation]) -> Iterator[list[Relation]]:

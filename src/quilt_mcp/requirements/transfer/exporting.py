@@ -67,7 +67,8 @@ def export_records(
         }
         ids = _find_projects(connection, part.projects, has_projects=not database.is_existing)
         conditions = {kind: _limit(kind, ids, database.dialect) if ids else [] for kind in exported}
-        total = sum([_count_rows(connection, table, conditions[kind]) for kind, table in exported.items()])
+        counts = [select(func.count()).select_from(table).where(*conditions[kind]) for kind, table in exported.items()]
+        total = sum([connection.execute(one).scalar_one() for one in counts])
         done = 0
         progress(done, total)
         for kind, table in exported.items():
@@ -123,10 +124,6 @@ def _limit(kind: str, projects: Sequence[str], dialect: str) -> Conditions:
         authors = select(links.created_by).where(related)
         return [or_(columns.id.in_(union(*named)), columns.id.in_(authors))]
     return [match_any(columns.id if kind == "project" else columns.project_id, projects, dialect)]
-
-
-def _count_rows(connection: Connection, table: Table, conditions: Conditions) -> int:
-    return connection.execute(select(func.count()).select_from(table).where(*conditions)).scalar_one()
 
 
 def _list_columns(kind: str, database: Database, *, has_users: bool) -> list[str]:

@@ -54,7 +54,7 @@ def _compare_kinds(connection: Connection, spool: Spool, rejections: Rejections)
             (before, kind), (line, _) = sorted(zip(lines, (few, many), strict=True), key=itemgetter(0))
             where = f"The {kind.title.lower()} in line {before}"
             rejections.add(line, "id", _SAME_ID.format(where=where))
-    if not present or not _has_entities(connection):
+    if not present or not has_entities(connection):
         return
     for kind in present:
         for keys in spool.list_keys(f"{kind.table}.id"):
@@ -67,7 +67,7 @@ def _compare_kinds(connection: Connection, spool: Spool, rejections: Rejections)
                     rejections.add(new[row_id], "id", _SAME_ID.format(where=where))
 
 
-def _has_entities(connection: Connection) -> bool:
+def has_entities(connection: Connection) -> bool:
     return any(_has_rows(connection, kind.table) for kind in model.KINDS)
 
 

@@ -12,9 +12,9 @@ from sqlalchemy import Connection, String, bindparam, cast, delete, insert, sele
 from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID, TABLES
-from quilt_mcp.requirements.tables import BY_KIND, AnyRow, Values, metadata
+from quilt_mcp.requirements.tables import AnyRow, Values, metadata
 from quilt_mcp.requirements.transfer.files import Numbered, Refused
-from quilt_mcp.requirements.transfer.import_links import LinkResolver, check_relationships, match_records
+from quilt_mcp.requirements.transfer.import_links import LinkResolver, check_relationships, has_entities, match_records
 from quilt_mcp.requirements.transfer.records import Rejection, Rejections
 from quilt_mcp.requirements.transfer.spool import (
     Spool,
@@ -118,17 +118,13 @@ def defer_indexes(connection: Connection) -> Iterator[None]:
     Does nothing if entities exist, and in PostgreSQL, where other connections could not read the tables meanwhile.
     """
     indexes: Sequence[AnyRow] = ()
-    if connection.dialect.name == "sqlite" and not _has_entities(connection):
+    if connection.dialect.name == "sqlite" and not has_entities(connection):
         indexes = connection.execute(_INDEXES).all()
     for index in indexes:
         connection.exec_driver_sql(f"DROP INDEX {index.name}")
     yield
     for index in indexes:
         connection.exec_driver_sql(index.sql)
-
-
-def _has_entities(connection: Connection) -> bool:
-    return any(connection.execute(table.select().limit(1)).first() for table in BY_KIND.values())
 
 
 LOCAL_USER = "local"

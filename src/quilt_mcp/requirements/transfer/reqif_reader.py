@@ -229,10 +229,8 @@ class _Objects:
 
     def _find_parent(self, identifier: str, kind: str) -> str | None:
         """Return the ID of the next object above of the parent's kind, or of the project of the specification."""
-        wanted, seen = BY_NAME[kind].parent, set()
-        place = self._structure.parents.get(identifier)
-        while place is not None and place not in seen:
-            seen.add(place)
+        wanted, place = BY_NAME[kind].parent, self._structure.parents.get(identifier)
+        while place is not None:
             if wanted and self._kind_of(place) == wanted:
                 return self._refer(place, wanted)
             if not wanted and (project := self._structure.find_project(place)):

@@ -152,7 +152,8 @@ class Structure:
         """Choose the headings. Find what has our own kinds. Check that no object contains itself."""
         if self._root != "REQ-IF":
             self.refuse(1, None, f"The file is not ReqIF: its root element is {shorten(self._root or '')}, not REQ-IF.")
-        is_heading = self.containing | {key for key in self._chapters if not self._is_called_requirement(key)}
+        called = {key: fold(self.find_kind(self.objects[key].type_id).name) for key in self._chapters}
+        is_heading = self.containing | {key for key, name in called.items() if name not in _REQUIREMENTS}
         self.headings = {key: title for key, title in self.headings.items() if key in is_heading}
         self._own_places = {place for key, place in self._specifications.items() if self.kind_of_object(key)}
         named = [(self.kind_of_object(key), name) for key, name in self.keys.items()]
@@ -206,11 +207,7 @@ class Structure:
 
     def fields_of_type(self, type_id: str, kind: str) -> dict[str, str]:
         """Return the fields of our own type by the identifiers of its attributes."""
-        attributes = self.find_kind(type_id).attributes
-        start = f"{type_id}."
-        if type_id.startswith((OWN, "relation-")):
-            return {key: key.removeprefix(start) for key in attributes if key.startswith(start)}
-        names = fields_by_name(kind)
+        attributes, names = self.find_kind(type_id).attributes, fields_by_name(kind)
         return {key: names[fold(name)] for key, name in attributes.items() if fold(name) in names}
 
     def kind_of(self, element: Element) -> Kind:
@@ -261,9 +258,6 @@ class Structure:
         folded = {fold(attribute) for attribute in kind.attributes.values()}
         is_ours = PACKED in folded or {fold(one.name) for one in self.kinds.values()} >= _ENTITIES
         return name if is_ours else None
-
-    def _is_called_requirement(self, identifier: str) -> bool:
-        return fold(self.find_kind(self.objects[identifier].type_id).name) in _REQUIREMENTS
 
     def _identify(self, element: Element) -> str:
         identifier = element.attributes.get("IDENTIFIER", "")

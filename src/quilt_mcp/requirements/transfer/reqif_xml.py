@@ -23,7 +23,6 @@ MOST_CHARACTERS = 1_000_000
 _ELEMENT = 40
 """The number of characters that an element in it counts at least, because empty elements take memory too."""
 MOST_LEVELS = 200
-_XHTML = "http://www.w3.org/1999/xhtml"
 _NOT_READ = "The rest of the file was not read."
 _TRUNCATED = {
     expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS],
@@ -48,7 +47,6 @@ class Element:
     name: str
     attributes: dict[str, str]
     line: int
-    is_xhtml: bool = False
     content: list["Element | str"] = field(default_factory=list)
 
     @property
@@ -121,13 +119,9 @@ class _Reading:
         raise UnreadableXML(line, "Document types and entities are not allowed. Remove the line <!DOCTYPE …>.")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        namespace, _, local = name.rpartition(" ")
-        element = Element(
-            local,
-            {key.rpartition(" ")[2]: value for key, value in attributes.items()},
-            self._parser.CurrentLineNumber,
-            namespace == _XHTML,
-        )
+        local = name.rpartition(" ")[2]
+        values = {key.rpartition(" ")[2]: value for key, value in attributes.items()}
+        element = Element(local, values, self._parser.CurrentLineNumber)
         if len(self._open) + len(self._inner) >= MOST_LEVELS:
             raise UnreadableXML(element.line, f"Elements are nested more than {MOST_LEVELS} levels deep. Flatten them.")
         if self._inner:
