@@ -208,6 +208,9 @@ class Structure:
     def fields_of_type(self, type_id: str, kind: str) -> dict[str, str]:
         """Return the fields of our own type by the identifiers of its attributes."""
         attributes, names = self.find_kind(type_id).attributes, fields_by_name(kind)
+        start = f"{type_id}."
+        if type_id.startswith((OWN, "relation-")):  # a tool can have other names for them
+            return {key: key.removeprefix(start) for key in attributes if key.startswith(start)}
         return {key: names[fold(name)] for key, name in attributes.items() if fold(name) in names}
 
     def kind_of(self, element: Element) -> Kind:
