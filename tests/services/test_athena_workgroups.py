@@ -473,7 +473,6 @@ async def test_a_workgroup_is_recommended_only_for_a_reason(name: str, control: 
 
 
 async def test_without_the_name_of_the_stack_nothing_is_recommended(fresh_world: World) -> None:
-
     fresh_world.stack.forced["/config.json"] = Answer(HTTPStatus.OK, {"registryUrl": fresh_world.url})
     recommended = (await read("athena://workgroups"))["recommended"]
     assert (recommended["workgroup"], recommended["tabulator_data_catalog"]) == (None, None)

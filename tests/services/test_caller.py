@@ -26,9 +26,7 @@ from quilt_mcp.services.auth_metadata import UserInfo, auth_status, catalog_info
 from quilt_mcp.services.governance_service import admin_users_list
 from quilt_mcp.services.permissions_service import discover_permissions
 from quilt_mcp.services.stack.callers import Callers, current_caller
-from quilt_mcp.services.stack.failures import (
-    NotSignedInToQuilt,
-)
+from quilt_mcp.services.stack.failures import NotSignedInToQuilt
 from quilt_mcp.services.stack.login import Tokens, store_tokens
 from quilt_mcp.services.stack.session import StackAdapter, open_session
 from quilt_mcp.services.stack.sign_in import AWSKeys
@@ -211,8 +209,7 @@ def test_an_expired_token_and_an_unreachable_stack_are_reported_as_unreachable(f
 
 def test_both_schemes_have_the_time_limits() -> None:
     with open_session((1, 1)) as session:
-        assert isinstance(session.get_adapter("http://x"), StackAdapter)
-        assert isinstance(session.get_adapter("https://x"), StackAdapter)
+        assert {type(session.get_adapter(f"{scheme}://x")) for scheme in ("http", "https")} == {StackAdapter}
 
 
 def test_a_new_login_and_a_logout_are_noticed_without_a_restart(fresh_world: World) -> None:
@@ -278,20 +275,14 @@ def test_a_renewal_leaves_no_temporary_file_and_keeps_the_logins_of_other_stacks
 HTML = b"<html>Bad Gateway</html>"
 
 
-@pytest.mark.parametrize("next_key", ["NextToken", "ContinuationToken"])
-def test_all_pages_are_read(next_key: str, fresh_world: World) -> None:
-    pages = {None: {"Items": [1, 2], next_key: "n"}, "n": {"Items": [3]}}
+@pytest.mark.parametrize(
+    ("next_key", "last"), [("NextToken", {}), ("ContinuationToken", {}), ("NextToken", {"NextToken": ""})]
+)
+def test_pages_are_read_until_one_names_no_next(next_key: str, last: dict[str, Any], fresh_world: World) -> None:
+    pages = {None: {"Items": [1, 2], next_key: "n"}, "n": {"Items": [3], **last}}
     aws = current_caller().aws
     with patch.object(aws, "call", lambda *_, **given: pages[given.get(next_key)]):
         assert list(aws.list_items("athena", "list_work_groups", "Items", next_key=next_key)) == [1, 2, 3]
-
-
-@pytest.mark.parametrize("token", ["", None])
-def test_a_list_ends_at_an_empty_page_token(token: str | None, fresh_world: World) -> None:
-    aws = current_caller().aws
-    pages = iter([{"Items": [1], "NextToken": "a"}, {"Items": [2], "NextToken": token}])
-    with patch.object(aws, "call", lambda *_, **__: next(pages)):
-        assert list(aws.list_items("athena", "list_work_groups", "Items")) == [1, 2]
 
 
 def test_a_list_whose_pages_repeat_is_a_failure(fresh_world: World) -> None:
@@ -319,7 +310,7 @@ def test_catalog_info_says_why_config_json_cannot_be_read(fresh_world: World) ->
     assert info["tabulator_data_catalog"] is None
 
 
-def test_the_failure_for_a_damaged_token_file_names_the_command_that_repairs_it(
+def test_the_failure_for_a_damaged_file_names_the_file_and_the_command_that_repairs_it(
     fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "sleep", lambda _: None)
@@ -329,12 +320,6 @@ def test_the_failure_for_a_damaged_token_file_names_the_command_that_repairs_it(
             admin_users_list()
         assert (content, "quilt3 login" in caught.value.suggested_actions[0]) == (content, True)
     assert filesystem_status()["status"] == "full_access"
-
-
-def test_the_failure_for_a_damaged_configuration_names_the_file(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(time, "sleep", lambda _: None)
     for content in ("", "a: [b", "- a", "region: 5", "registryUrl: [1]"):
         quilt3.util.CONFIG_PATH.write_text(content, encoding="utf-8")
         with pytest.raises(ResourceExecutionError, match=r"config\.yml cannot be read"):

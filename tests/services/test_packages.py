@@ -197,15 +197,6 @@ async def test_large_metadata_is_cut_and_the_answer_says_so(
     assert answer["user_meta_truncated"] is True
 
 
-async def test_without_the_address_of_the_catalog_there_are_no_links(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    quilt3.util.CONFIG_PATH.unlink()
-    monkeypatch.setenv("QUILT_REGISTRY_URL", fresh_world.registry_url)
-    apps.use_settings(Settings())
-    assert {row["catalog_url"] for row in (await read(LIST))["packages"]} == {None}
-
-
 async def test_numbers_that_json_does_not_have_are_texts(fresh_world: World) -> None:
     meta = {"ratios": [float("nan"), float("inf"), float("-inf"), 0.5, -0.0], "count": 10**30}
     change_bucket(fresh_world, packages=(Package("a/b", (Revision(CREATED, None, {}, meta),)),))

@@ -20,6 +20,7 @@ from quilt_mcp.commands.demo.world import World
 from quilt_mcp.core.errors import NotSignedIn, ResourceExecutionError, ResourceFailure, Unavailable
 from quilt_mcp.services.auth_metadata import auth_status, catalog_info
 from quilt_mcp.services.governance_service import admin_users_list
+from quilt_mcp.services.packages import packages_list
 from quilt_mcp.services.stack import login as quilt_files
 from quilt_mcp.services.stack.callers import Callers, current_caller
 from quilt_mcp.services.stack.failures import NoRole, NotSignedInToQuilt, RequestRejected, TokenRejected
@@ -157,6 +158,7 @@ def test_the_registry_comes_from_the_catalog_or_from_the_environment(
     monkeypatch.setenv("QUILT_REGISTRY_URL", fresh_world.registry_url)
     apps.use_settings(Settings())
     assert auth_status()["status"] == "authenticated"
+    assert {row["catalog_url"] for row in packages_list("acme-raw-sequencing")["packages"]} == {None}
 
 
 def test_a_catalog_that_does_not_respond_is_unreachable_and_is_asked_again(key_world: World) -> None:

@@ -133,7 +133,7 @@ def test_a_writer_stops_waiting_for_another(shared: str, tmp_path: Path) -> None
     assert refused.value.transient
 
 
-@pytest.mark.parametrize("last_word", [b"standard_conforming", b"BEGIN ISOLATION LEVEL", b"pg_advisory_xact_lock", b"COMMIT"])
+@pytest.mark.parametrize("last_word", [b"standard_conforming", b"BEGIN ISOLATION", b"pg_advisory_xact_lock", b"COMMIT"])
 async def test_a_database_that_no_longer_responds_is_unavailable(
     last_word: bytes, postgres: PostgresServer, shared: str, tmp_path: Path
 ) -> None:

@@ -42,7 +42,7 @@ class WatchedFile:
     def __init__(self, path: Path, failures: DatabaseFailures) -> None:
         self._path, self._failures = path, failures
         self._opened: FileState | None = None
-        self._place = ""  # where SQLite has put the logs of the connections
+        self._place = ""  # where SQLite has put the logs of the connections: beside the file to which links lead
         self._logs: set[tuple[int, int]] = set()  # those of the file that a connection of the engine has open
 
     def note_opening(self) -> FileState | None:
@@ -52,7 +52,7 @@ class WatchedFile:
             ResourceExecutionError: it is not the file that the engine has opened before, and cannot be opened now.
         """
         self._opened = self._examine()
-        self._place = _find_place(self._path)
+        self._place = os.path.realpath(self._path)
         return self._opened
 
     def watch(self, engine: Engine) -> None:
@@ -97,7 +97,7 @@ class WatchedFile:
 
         An unknown log was created after the replacement, by a process that uses the new file.
         """
-        found = _find_logs(_find_place(self._path), (*_LOG, _JOURNAL))
+        found = _find_logs(os.path.realpath(self._path), (*_LOG, _JOURNAL))
         is_other = self._logs and _JOURNAL not in found and self._logs.isdisjoint(found.values())
         if found and not is_other:
             raise self._failures.make(REPLACED)
@@ -114,11 +114,6 @@ def _read_state(path: Path) -> FileState | None:
     except FileNotFoundError:
         return None
     return FileState(found.st_dev, found.st_ino, found.st_mode, found.st_uid)
-
-
-def _find_place(path: Path) -> str:
-    """Return the file that a path names. SQLite follows links to it, and puts the logs beside it."""
-    return os.path.realpath(path)
 
 
 def _find_logs(place: str, suffixes: Iterable[str]) -> dict[str, tuple[int, int]]:
