@@ -48,7 +48,7 @@ from quilt_mcp.core.errors import NotSignedIn, TooManyRequests
 from quilt_mcp.core.introduction import APPS, APPS_SESSION
 from quilt_mcp.core.surfaces import ResourceRefused
 from quilt_mcp.http.admission import COUNTED, Places
-from quilt_mcp.http.audit import audit_refusal
+from quilt_mcp.http.audit import audit_refusal, begin_record
 from quilt_mcp.http.rate_limiter import BoundedMemory, RateLimiter, find_network
 from quilt_mcp.settings import HTTPSettings
 
@@ -153,8 +153,7 @@ class Layer:
 class RefuseConnection:
     """The application for connections above the limit: it lets requests of load balancers through, one for each.
 
-    Otherwise a load balancer or a container platform would end a server that is only busy. It is outside of the
-    application, so it writes the audit log itself.
+    Otherwise a load balancer or a container platform would end a server that is only busy.
     """
 
     app: ASGIApp
@@ -164,7 +163,7 @@ class RefuseConnection:
             await self.app(scope, receive, _closing(send))
             return
         await _unavailable(scope, receive, _closing(send))
-        audit_refusal(scope, HTTPStatus.SERVICE_UNAVAILABLE)
+        audit_refusal(scope["state"], begin_record(scope, "http"), HTTPStatus.SERVICE_UNAVAILABLE, "limit")
 
 
 class LimitSignIns(Layer):
@@ -335,15 +334,7 @@ def find_counted(token: AccessToken) -> Identity:
 
 
 def too_many_requests(refusal: TooManyRequests, scope: Scope) -> JSONResponse:
-    body = GetResourceError(
-        error=refusal.error,
-        message=refusal.message,
-        details=refusal.details,
-        suggested_actions=refusal.suggested_actions,
-        transient=refusal.transient,
-        retry_after_seconds=refusal.retry_after_seconds,
-        code=refusal.code,
-    )
+    body = GetResourceError.model_validate(refusal, from_attributes=True)
     refused = ResourceRefused(body, Headers(scope=scope).get(MCP_PROTOCOL_VERSION_HEADER))
     error = refused.error.model_dump(mode="json", exclude_none=True)
     return JSONResponse(
