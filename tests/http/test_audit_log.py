@@ -321,16 +321,6 @@ async def test_nothing_is_written_unless_the_setting_is_set(tmp_path: Path) -> N
     assert not lines.path.exists()
 
 
-@pytest.mark.soak
-async def test_the_path_of_a_sign_in_is_a_pattern(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"jwt_issuer": "https://id.example.com", "jwt_audience": "x", "static_tokens": None}
-    settings |= {"jwt_jwks_url": AnyHttpUrl("http://127.0.0.1:1/k"), "public_url": AnyHttpUrl("https://m.example.com")}
-    async with audited(tmp_path, **settings) as (client, lines):
-        await client.get("/.well-known/oauth-protected-resource/mcp")
-    [line] = lines.all()
-    assert (line["path"], line["status"]) == ("/.well-known/oauth-protected-resource/mcp", 200)
-
-
 @contextmanager
 def debug_log(form: Format, capsys: pytest.CaptureFixture[str], secrets: set[str]) -> Iterator[None]:
     """Log as `QUILT_MCP_LOG_LEVEL=debug quilt-mcp serve` does, and look for the secrets at the end.
@@ -378,10 +368,22 @@ async def test_tokens_and_their_claims_are_not_logged(
     other = pair.create_token(**named | {"issuer": f"https://{CANARY}", "audience": CANARY})
     tokens = [signed, expired, foreign, other, signed[:-4] + "AAAA", f"{CANARY}.{CANARY}.{CANARY}"]
     secrets = FORMS | {part for token in tokens for part in token.split(".")}
-    key = {"jwt_public_key": pair.public_key, "jwt_issuer": issuer, "jwt_audience": "quilt", "static_tokens": None}
+    key: dict[str, Any] = {
+        "jwt_public_key": pair.public_key,
+        "jwt_issuer": issuer,
+        "jwt_audience": "quilt",
+        "static_tokens": None,
+    }
+    key |= {"public_url": AnyHttpUrl("https://mcp.example.com"), "allowed_hosts": ("127.0.0.1",)}
+    metadata = "/.well-known/oauth-protected-resource/mcp"
     with debug_log(form, capsys, secrets):
         async with audited(tmp_path, **key) as (client, lines):
             for token in tokens:
                 await send(client, with_headers(READ, Authorization=f"Bearer {token}"))
-    assert [line["status"] for line in lines.all()] == [200] + [401] * 5
+            await client.get(metadata)
+    assert [(line["status"], line["path"]) for line in lines.all()] == [
+        (200, "/mcp"),
+        *[(401, "/mcp")] * 5,
+        (200, metadata),
+    ]
     assert leaks(json.dumps(lines.all()), secrets - {"ann@example.com"}) == []

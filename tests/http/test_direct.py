@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +66,10 @@ async def observe(twin: Twin, sent: Sent, token: str | None = None) -> Observed:
 async def find_difference(
     one_direct: Twin, without: Twin, requests: Iterable[tuple[Sent, str | None]]
 ) -> Difference | None:
-    """Send each request to both servers; return the first with another answer, read, log line or audit line."""
+    """Send each request to both servers; return the first that fails, or has another answer, read or line of a log."""
     for sent, token in requests:
         one, other = await observe(one_direct, sent, token), await observe(without, sent, token)
-        if one != other:
+        if one != other or (one[0].status or HTTPStatus.INTERNAL_SERVER_ERROR) >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return sent, token, one, other
     return None
 

@@ -88,16 +88,21 @@ async def test_every_path_method_and_body_gets_the_same_401(client: httpx2.Async
 
 
 async def test_an_invalid_token_gets_401(client: httpx2.AsyncClient) -> None:
+    good = bearer()["Authorization"].removeprefix("Bearer ")
+    cut, unsigned, twice = good[:-4], good.rpartition(".")[0] + ".", f"{good}, Bearer {good}"
+    bad = ("nonsense", "x.y.z", "...", "a.b.c.d.e", "a" * 20_000, cut, unsigned, twice)
     for sent in (
-        *({"Authorization": f"{scheme}"} for scheme in ("Bearer nonsense", "bearer x.y.z", "Bearer " + "a" * 20_000)),
+        *({"Authorization": f"Bearer {one}"} for one in bad),
+        {"Authorization": "bearer x.y.z"},
         *(bearer(issuer="https://other.example.com"), bearer(audience="another-service"), bearer(scopes=["write"])),
         *(bearer(expires_in_seconds=-10), bearer(OTHER_KEYS)),
     ):
         for answer in (await client.post(**with_headers(READ_QUICK, sent)), await client.get("/none", headers=sent)):
             assert (answer.status_code, answer.json()["error"]) == (HTTPStatus.UNAUTHORIZED, "invalid_token"), sent
             assert METADATA in answer.headers["www-authenticate"]
-    answer = await client.get("/mcp", headers={"Authorization": "Basic YW5uOnBhc3N3b3Jk"})
-    assert (answer.status_code, answer.headers["www-authenticate"]) == (HTTPStatus.UNAUTHORIZED, CHALLENGE)
+    for other in ("Basic YW5uOnBhc3N3b3Jk", good, f"Basic {good}", "Bearer"):
+        answer = await client.get("/mcp", headers={"Authorization": other})
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (HTTPStatus.UNAUTHORIZED, CHALLENGE), other
 
 
 async def test_a_valid_token_gives_the_usual_answers_and_the_metadata_are_public(client: httpx2.AsyncClient) -> None:
