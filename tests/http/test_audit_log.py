@@ -178,10 +178,12 @@ async def test_a_bug_in_a_tool_is_named_by_the_class_of_its_exception(tmp_path: 
     def break_down() -> str:
         raise KeyError(CANARY)
 
+    before = [*found.server.middleware]
     with auditing(log, found.server, found.manager, "stdio"):
         async with Client(found.server) as client:
             await client.call_tool("break_down", raise_on_error=False)
     await log.close()
+    assert found.server.middleware == before
     [line] = [line for line in lines.all() if line["name"]]
     assert (line["name"], line["outcome"], line["error"]) == ("break_down", "error", "ToolError")
     assert CANARY not in lines.path.read_text()

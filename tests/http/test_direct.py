@@ -148,6 +148,7 @@ async def test_a_request_is_cancelled_when_its_client_leaves(*, is_sessionless: 
 @pytest.mark.parametrize("mode", PROTOCOLS)
 async def test_the_client_of_fastmcp_is_answered_directly(mode: str, twins: Any) -> None:
     async with twins() as (twin, _), Client(f"{twin.url}/mcp", mode=mode, timeout=SECONDS) as client:
+        assert client.protocol_version == PROTOCOLS[mode]
         before = (await twin.count_messages())["direct"]
         await client.read_resource("t://plain")
         await client.call_tool("get_resource", {"uri": "t://plain"})

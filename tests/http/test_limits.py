@@ -30,7 +30,6 @@ from quilt_mcp.http.server import (
     RESERVED_CONNECTIONS,
     Connection,
     ConnectionLimits,
-    JoinedWrites,
     WebServer,
     configure_uvicorn,
 )
@@ -245,10 +244,6 @@ class SlowlyRead(asyncio.Transport):
         super().__init__()
         self.sizes = sizes
         self._is_aborted = False
-        self.written: list[bytes] = []
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written.append(bytes(data))
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
@@ -261,25 +256,6 @@ class SlowlyRead(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return self._is_aborted
-
-
-async def test_long_data_are_sent_at_once_and_aborted_data_are_not_sent() -> None:
-    async def write(*parts: bytes, ends: bool = False) -> tuple[int, list[bytes]]:
-        transport = SlowlyRead([0])
-        joined = JoinedWrites(transport)
-        for part in parts:
-            joined.write(part)
-        waiting = joined.get_write_buffer_size()
-        if ends:
-            joined.abort()
-        await asyncio.sleep(0)
-        return waiting, transport.written
-
-    long, short = b"x" * (JoinedWrites.LONG_BYTES * 2), b"y"
-    assert await write(short, long) == (0, [short + long])
-    assert await write(long, short) == (1, [long, short])
-    assert await write(*[short * 30_000] * 4) == (30_000, [short * 90_000, short * 30_000])
-    assert await write(short, ends=True) == (1, [])
 
 
 async def test_a_client_that_reads_slowly_is_disconnected_only_when_it_stops() -> None:
@@ -381,20 +357,20 @@ async def is_closed(reader: asyncio.StreamReader) -> bool:
 HERE: dict[str, str] = {}
 BEN = {"Authorization": "Bearer the-token-of-ben"}
 BOTH = SecretStr(json.dumps({f"the-token-of-{name}": {"client_id": name} for name in ("ann", "ben")}))
-STREAMS = {"address": (None, HERE, {"X-Forwarded-For": "203.0.113.7"}), "person": (BOTH, ANN, BEN)}
+STREAMS = {"address": (20, 2, None, HERE, {"X-Forwarded-For": "203.0.113.7"}), "person": (5, 1, BOTH, ANN, BEN)}
 
 
-@pytest.mark.parametrize(("tokens", "one", "other"), STREAMS.values(), ids=STREAMS)
+@pytest.mark.parametrize(("connections", "count", "tokens", "one", "other"), STREAMS.values(), ids=STREAMS)
 async def test_one_caller_cannot_open_all_streams(
-    tokens: SecretStr | None, one: dict[str, str], other: dict[str, str]
+    connections: int, count: int, tokens: SecretStr | None, one: dict[str, str], other: dict[str, str]
 ) -> None:
-    settings = HTTPSettings(max_connections=20, static_tokens=tokens)
+    settings = HTTPSettings(max_connections=connections, static_tokens=tokens)
     async with shop(settings, transport="sse") as (client, _), AsyncExitStack() as stack:
-        streams = [await stack.enter_async_context(client.stream("GET", "/sse", headers=one)) for _ in range(2)]
-        assert [stream.status_code for stream in streams] == [HTTPStatus.OK] * 2
+        streams = [await stack.enter_async_context(client.stream("GET", "/sse", headers=one)) for _ in range(count)]
+        assert [stream.status_code for stream in streams] == [HTTPStatus.OK] * count
         refused = await client.get("/sse", headers=one)
         assert (refused.status_code, bool(refused.headers["retry-after"])) == (HTTPStatus.TOO_MANY_REQUESTS, True)
-        assert refused.json()["error"]["data"]["details"] == "at most 2 streams"
+        assert refused.json()["error"]["data"]["details"] == f"at most {count} streams"
         async with client.stream("GET", "/sse", headers=other) as allowed:
             assert allowed.status_code == HTTPStatus.OK
         await streams[0].aclose()

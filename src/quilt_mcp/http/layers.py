@@ -52,7 +52,6 @@ from quilt_mcp.http.audit import audit_refusal, begin_record
 from quilt_mcp.http.rate_limiter import BoundedMemory, RateLimiter, find_network
 from quilt_mcp.settings import HTTPSettings
 
-VERSIONS = {"1.0", "1.1"}
 FOR_OPERATORS = {"/health", "/ready"}
 BODY_SECONDS = 30.0
 UNAUTHENTICATED_BODY_BYTES = 16_384
@@ -241,8 +240,7 @@ class ReportSignInFailure(Layer):
 class FinishRequests(Layer):
     """Closes each connection after its request while the server shuts down, so that clients move to another server.
 
-    A request of another version of HTTP, which h11 reads as HTTP/1.1, gets 505. One that is cancelled because it takes
-    too long gets 503.
+    A request that is cancelled because it takes too long gets 503.
     """
 
     leaving: Flag
@@ -255,9 +253,6 @@ class FinishRequests(Layer):
             is_started = True
             await (_closing(send) if self.leaving.value else send)(message)
 
-        if scope.get("http_version", "1.1") not in VERSIONS:
-            await _unsupported(scope, receive, _closing(send))
-            return
         try:
             await self.app(scope, receive, send_closing)
         except asyncio.CancelledError:  # by uvicorn, at the end of its time
@@ -551,7 +546,6 @@ def _closing(send: Send) -> Send:
     return send_closing
 
 
-_unsupported = PlainTextResponse("This server speaks HTTP/1.1.\n", HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
 _unavailable = PlainTextResponse(
     "The server has too many connections, or shuts down. Try again.\n",
     HTTPStatus.SERVICE_UNAVAILABLE,

@@ -77,13 +77,9 @@ class JoinedWrites:
     process is killed between the two, a proxy has already forwarded the head and cannot repeat the read elsewhere.
     """
 
-    LONG_BYTES = 65_536
-    """More data than that are sent at once, which limits what is collected."""
-
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._parts: list[bytes] = []
-        self._size = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -92,25 +88,15 @@ class JoinedWrites:
         if not self._parts:
             asyncio.get_running_loop().call_soon(self.flush)
         self._parts.append(data)
-        self._size += len(data)
-        if self._size > self.LONG_BYTES:
-            self.flush()
 
     def flush(self) -> None:
-        parts, self._parts, self._size = self._parts, [], 0
+        parts, self._parts = self._parts, []
         if parts and not self._transport.is_closing():
             self._transport.write(b"".join(parts))
 
     def close(self) -> None:
         self.flush()
         self._transport.close()
-
-    def abort(self) -> None:
-        self._parts, self._size = [], 0
-        self._transport.abort()
-
-    def get_write_buffer_size(self) -> int:
-        return self._size + self._transport.get_write_buffer_size()
 
 
 class Connection(H11Protocol):
