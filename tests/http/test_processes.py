@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from ctypes import c_bool
 from functools import partial
 from http import HTTPStatus
@@ -17,14 +17,16 @@ from typing import Any
 
 import httpx2
 import pytest
+import uvicorn
 from fastmcp import Client
+from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from quilt_mcp.commands.cli import main
 from quilt_mcp.commands.demo.http_server import Answer, Request
 from quilt_mcp.commands.install import executable
 from quilt_mcp.http.layers import FinishRequests
-from quilt_mcp.http.server import ConnectionLimits, listen
+from quilt_mcp.http.server import SPARE_SECONDS, ConnectionLimits, Shutdown, configure_uvicorn, listen
 from quilt_mcp.settings import HTTPSettings
 from tests.http.load import Load, during
 from tests.http.web import READ, READ_QUICK, connected, new_client, request, shop, watching
@@ -194,6 +196,21 @@ async def test_a_request_that_is_cancelled_gets_503() -> None:
     await task
     assert sent[0]["status"] == HTTPStatus.SERVICE_UNAVAILABLE
     assert (b"connection", b"close") in sent[0]["headers"]
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(SPARE_SECONDS, None), (-SPARE_SECONDS - 1, 0)])
+def test_a_server_that_does_not_end_in_its_time_is_ended(seconds: float, status: int | None) -> None:
+    web = uvicorn.Server(configure_uvicorn(PlainTextResponse(""), HTTPSettings(), seconds_to_finish=seconds))
+    leaving = c_bool()
+    shutdown = Shutdown(web, leaving, pause=0)
+    shutdown.check()
+    shutdown.handle_signal(signal.SIGTERM, None)
+    assert leaving.value
+    with nullcontext() if status is None else pytest.raises(SystemExit) as ended:
+        shutdown.check()
+    assert ended is None or ended.value.code == status
+    with pytest.raises(SystemExit, match="143"):  # the second signal
+        shutdown.handle_signal(signal.SIGTERM, None)
 
 
 async def test_requests_that_are_on_their_way_are_answered() -> None:
