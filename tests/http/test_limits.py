@@ -128,6 +128,14 @@ async def test_the_status_of_unusual_heads(sent: bytes, status: int) -> None:
         assert (await reader.readline()).startswith(b"HTTP/1.1 %d " % status)
 
 
+async def test_a_client_that_expects_it_is_told_to_send_its_body() -> None:
+    async with shop() as (client, _), connected(client.base_url) as (reader, writer):
+        writer.write(HEAD + FIELDS + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(BODY))
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
+        writer.write(BODY)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+
+
 async def test_a_body_that_is_not_http_after_the_answer_closes_the_connection(caplog: Captured) -> None:
     settings = HTTPSettings(static_tokens=SecretStr(TOKENS))
     async with shop(settings) as (client, _), connected(client.base_url) as (reader, writer):
