@@ -4,7 +4,8 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from fastmcp import FastMCP
 from fastmcp.prompts import Prompt
@@ -24,7 +25,7 @@ from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.paged_server import PagedFastMCP
 from quilt_mcp.core.surfaces import add_surfaces
 from quilt_mcp.http.admission import Admission
-from quilt_mcp.http.auth import MisconfiguredSignIn, SignIns, create_auth
+from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth
 from quilt_mcp.requirements.resources import REQUIREMENTS
 from quilt_mcp.services.resources import QUILT
 from quilt_mcp.services.settings import find_plain_addresses
@@ -33,6 +34,9 @@ from quilt_mcp.view.page import make_page
 from quilt_mcp.view.tool import TOOL_NAME as SHOW_RESOURCE
 from quilt_mcp.view.tool import ViewProvider
 from quilt_mcp.workflows.resources import WORKFLOWS
+
+if TYPE_CHECKING:
+    from quilt_mcp.http.shared_state import SharedSignIns
 
 DOMAINS = (QUILT, WORKFLOWS, REQUIREMENTS, ANALYSIS)
 STARTUP_ERRORS = (InvalidDomain, MisconfiguredSignIn)
@@ -151,7 +155,7 @@ def create_server(settings: Settings | None = None, *, domains: Sequence[Domain]
         instructions=INSTRUCTIONS,
         mask_error_details=True,
         lifespan=_close_app(app),
-        auth=create_auth(settings, shared_store=lambda secret: app.part(SignIns).open(secret, _note_failure(app))),
+        auth=create_auth(settings, shared_store=partial(_open_sign_ins, app, settings)),
     )
     add_surfaces(mcp, manager)
     for address in manager.documents:
@@ -162,8 +166,14 @@ def create_server(settings: Settings | None = None, *, domains: Sequence[Domain]
     return mcp
 
 
-def _note_failure(app: App) -> Callable[[], None]:
-    return lambda: app.part(Admission).note("shared_state_failure")
+def _open_sign_ins(app: App, settings: Settings, secret: str) -> "SharedSignIns | None":
+    """Open the store of sign-ins that processes share, as a part of the app; None if there is none."""
+    if settings.state_url is None:
+        return None
+    create = import_module("quilt_mcp.http.shared_state").SharedSignIns  # it imports redis
+    create = partial(create, settings.state_url.get_secret_value(), secret)
+    store: SharedSignIns = app.part(lambda _: create(lambda: app.part(Admission).note("shared_state_failure")))
+    return store
 
 
 def _close_app(app: App) -> Callable[[FastMCP], AbstractAsyncContextManager[None]]:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("started")
 OURS: dict[str, Any] = {"command": "/old/quilt-mcp", "args": ["serve"]}
 OTHERS: tuple[dict[str, Any], ...] = (
     *({name: "https://mcp.example.com/mcp"} for name in ("url", "serverUrl")),  # the second is that of Windsurf
-    {"command": "uvx", "args": ["other", "serve"]},
+    *({"command": "uvx", "args": arguments} for arguments in (["other", "serve"], ["serve"])),
     {"command": "quilt-mcp"},
     {"command": "quilt-mcp", "args": ["--stdio"]},
     OURS | {"url": "https://mcp.example.com/mcp"},

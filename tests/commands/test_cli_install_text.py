@@ -53,6 +53,11 @@ TEXTS: dict[str, tuple[ClientName, str, str]] = {
         '{"mcpServers":{"other":{}},"a":1}',
         f'{{"mcpServers":{{"other":{{}}, "quilt": {json.dumps(ENTRY)}}},"a":1}}',
     ),
+    "one line with a last comma": (
+        "zed",
+        '{"context_servers":{"other":{},}}',
+        f'{{"context_servers":{{"other":{{}}, "quilt": {json.dumps(ENTRY)}}}}}',
+    ),
     "tabs and Windows line ends": (
         "gemini-cli",
         '{\r\n\t"a": 1 // x\r\n}\r\n',

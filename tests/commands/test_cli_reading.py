@@ -1,7 +1,6 @@
 """`quilt-mcp get` and `quilt-mcp list`."""
 
 import json
-import logging
 from io import StringIO
 
 import pytest
@@ -102,10 +101,3 @@ async def test_the_list_shows_every_resource_and_as_json_it_is_discovery(capsys:
     assert read_output(capsys, "get") == listed
     found = json.loads(read_output(capsys, "list", "--json"))
     assert (found["uri"], found["data"]) == ("", data)
-
-
-def test_the_log_is_restored(capsys: pytest.CaptureFixture[str]) -> None:
-    loggers = [logging.getLogger(name) for name in ("root", "quilt_mcp", "fastmcp")]
-    before = [(one.level, one.propagate, [*one.handlers]) for one in loggers]
-    read_output(capsys, "get", "metadata://templates")
-    assert [(one.level, one.propagate, one.handlers) for one in loggers] == before

@@ -143,7 +143,7 @@ async def never() -> str:
 @mcp.tool
 def noisy() -> str:
     print("printed", flush=True)
-    return subprocess.run("echo echoed; cat", shell=True).args
+    return subprocess.run("echo echoed; test /dev/stdin -ef /dev/null && echo apart; cat", shell=True).args
 
 run_stdio(mcp, client, Requests(AuditLog(None)), seconds_to_finish=600)
 """
@@ -160,7 +160,7 @@ def test_requests_in_progress_are_answered_after_stdin_ends_and_tools_cannot_pri
         [INITIALIZE, INITIALIZED, *calls, cancelled], sys.executable, "-c", SLOW_SERVER, tail=unterminated
     )
     assert sorted((one["id"], "result" in one) for one in answers) == [(number, True) for number in (1, 3, 4, 5, 6)]
-    assert {"printed", "echoed"} <= {*log.splitlines()}
+    assert {"printed", "echoed", "apart"} <= {*log.splitlines()}
 
 
 @pytest.mark.soak

@@ -28,12 +28,13 @@ from pydantic import BaseModel
 
 from quilt_mcp.commands.demo.company import ADMIN, MEMBER, NEWCOMER
 from quilt_mcp.commands.demo.graphql import Age, Endpoint, load_schema
-from quilt_mcp.commands.demo.stack import Grant
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.services.stack import graphql as ours
+from tests.demo.test_demo_stack import post, seen_world
 from tests.support.worlds import enter_stopped
 from tests.worlds.table import WORLDS
 
+__all__ = ["seen_world"]
 # private, because quilt3 has no public name for its queries
 CLIENT = Path(str(import_module("quilt3._graphql_client.client").__file__))
 
@@ -155,23 +156,8 @@ class TestSchema:
         assert list(find_differences(model, query_type)) == []
 
 
-def post(world: World, query: str, user: str = ADMIN, **variables: object) -> requests.Response:
-    """Send a query as a user."""
-    record = world.company.find_user(user)
-    world.stack.grants[user] = Grant(record, record.is_admin, float("inf"))
-    body, headers = {"query": query, "variables": variables}, {"Authorization": f"Bearer {user}"}
-    return requests.post(f"{world.registry_url}/graphql", json=body, headers=headers, timeout=60)
-
-
 def list_names(rows: list[dict[str, str]]) -> set[str]:
     return {row["name"] for row in rows}
-
-
-@pytest.fixture(scope="class")
-def seen_world() -> Iterator[World]:
-    """The admin world, for tests that only read."""
-    with enter_stopped("admin") as world:
-        yield world
 
 
 class TestAnswers:

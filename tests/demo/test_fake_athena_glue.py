@@ -49,11 +49,12 @@ class TestTables:
         assert columns["tags"] == {"Name": "tags", "Type": "map<string,string>"}
         assert columns["q30"]["Comment"].startswith("Share of bases")
         assert table["TableType"] == "EXTERNAL_TABLE"
+        assert table.get("Description") == "Quality metrics of each sample and lane"
 
     def test_a_view_has_an_empty_location(self, glue: Any) -> None:
         view = glue.get_table(DatabaseName=SEQUENCING, Name="runs_below_q30")["Table"]
         assert (view["TableType"], view["StorageDescriptor"]["Location"]) == ("VIRTUAL_VIEW", "")
-        assert view["PartitionKeys"] == []
+        assert (view["PartitionKeys"], view.get("Description")) == ([], "Runs with samples below Q30")
 
     def test_unknown_names_are_not_found(self, glue: Any, athena: Any) -> None:
         for call in (

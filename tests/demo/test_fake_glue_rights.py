@@ -6,20 +6,14 @@ from typing import Any
 
 import boto3
 import pytest
-from botocore.exceptions import ClientError
 
 from quilt_mcp.commands.demo.aws import open_account
 from quilt_mcp.commands.demo.company import ACME
 from quilt_mcp.commands.demo.records import Column, Company, Role, Statement, Table
+from tests.demo.test_fake_athena_glue import find_error
 
 CATALOG, SEQUENCING = "AwsDataCatalog", "acme_sequencing"
 GLUE = "arn:aws:glue:us-east-1:123456789012"
-
-
-def find_error(call: Callable[[], object]) -> dict[str, str]:
-    with pytest.raises(ClientError) as caught:
-        call()
-    return dict(caught.value.response["Error"])
 
 
 def enter_account(company: Company) -> Iterator[Any]:

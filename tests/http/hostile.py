@@ -1,6 +1,7 @@
 """Hostile requests over HTTP, as a table. Each must get a clean refusal, and no other caller may notice it.
 
 The requests come in both protocol eras. `rows` makes them with or without the header Authorization.
+direct_requests.py has more that are almost valid.
 """
 
 import json
@@ -49,7 +50,7 @@ def _not_http() -> Iterator[Row]:
     yield Row("a TLS handshake", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(512), (400, CLOSED))
     yield Row("HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9), (400, 404, 405, 421, 505, CLOSED))
     yield Row("HTTP/0.9", b"GET /health\r\n", (400, 408, CLOSED))
-    yield Row("HTTP/9.9", b"GET /health HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n", (400, 505, CLOSED))
+    yield Row("HTTP/9.9", b"GET /health HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n", (400, 505, CLOSED), succeeds=True)
     yield Row("an empty line", b"\r\n" * 20_000, (400, 408, 431, CLOSED))
     yield Row("a slow head", b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ", (408,))
     yield Row("a head that is cut", b"POST /mcp HTTP/1.1\r\nHost: 127", (CLOSED,), "cut")
@@ -65,13 +66,10 @@ def _heads(auth: bytes) -> Iterator[Row]:
     for target in targets:
         yield Row(f"the target {target[:20]}", _head("GET", target, auth), NO)
     yield Row("a target of bytes", _head("GET", "/TARGET", auth).replace(b"TARGET", b"\xff\xfe"), NO)
-    yield Row("a target of 100 KB", _head("GET", "/" + "x" * 100_000, auth), (400, 414, 431, CLOSED))
     for host in ("", "attacker.example.com", "127.0.0.1.attacker.example.com", "[::", "a b", "\x00"):
         yield Row(f"the host {host!r}", _head("GET", "/health", auth, host=host), NO)
     unusual = _head("GET", "/health", auth, host="127.0.0.1:99999")
     yield Row("a port that does not exist", unusual, REFUSED, succeeds=True)
-    yield Row("no host", b"GET /health HTTP/1.1\r\n\r\n", REFUSED)
-    yield Row("two hosts", _head("GET", "/health", auth, "Host: attacker.example.com"), (*REFUSED, 200), succeeds=True)
     for line in ("X-Header : space", "X Header: space", ": no name", "no colon", "X-Null: \x00", "X-Return: \rY: z"):
         yield Row(f"the header {line!r}", _head("GET", "/mcp", auth, line), NO)
     yield Row("a folded header", _head("GET", "/mcp", auth, "X-Folded: a\r\n b"), NO)
@@ -88,7 +86,6 @@ def _bodies(auth: bytes) -> Iterator[Row]:
     for length in ("-1", "abc", "1e3", "0x10", "99999999999999999999", "1048577", "5, 6"):
         sent = _post(auth, f"Content-Length: {length}")
         yield Row(f"a length of {length}", sent, NO)
-    yield Row("two lengths", _post(auth, "Content-Length: 5", "Content-Length: 6") + b"abcdef", NO)
     smuggled = _post(auth, "Transfer-Encoding: chunked", "Content-Length: 3")
     yield Row("a length and chunks", smuggled + b"0\r\n\r\n", NO)
     yield Row("an unknown encoding", _post(auth, "Transfer-Encoding: gzip") + whole, NO)
@@ -113,9 +110,16 @@ def _bodies(auth: bytes) -> Iterator[Row]:
 def _documents(era: str, auth: bytes) -> Iterator[Row]:
     deep, ping = b"[" * 100_000, b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
     documents = (
-        *(b"", b"null", b"1", b'"text"', b"NaN", b"[]", b"{}{}", b" " * 900_000),
-        *(ping[:25], ping + ping, b"[" + ping + b"]", ping.replace(b"2.0", b"1.0"), ping.replace(b"ping", b"\xff")),
-        *(ping.decode().encode("utf-16"), b"\xef\xbb\xbf" + ping[:16] + b"}", ping.replace(b"1,", b"9" * 5000 + b",")),
+        *(
+            b"null",
+            b'"text"',
+            b"NaN",
+            b"[]",
+            b"{}{}",
+            b" " * 900_000,
+            ping + ping,
+            ping.replace(b"1,", b"9" * 5000 + b","),
+        ),
         *(deep, deep + b"]" * 100_000, b'{"a":' * 100_000, b'{"jsonrpc": "2.0", "id": 1}'),
         b'{"jsonrpc": "2.0", "id": 1, "result": {}}',
         b'{"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "x"}}',
@@ -129,17 +133,13 @@ def _documents(era: str, auth: bytes) -> Iterator[Row]:
 
 def _messages(era: str, auth: bytes) -> Iterator[Row]:
     uris: tuple[Any, ...] = (
-        *(1, [], {}, None, "x", "quilt://", "auth://status\x00", "auth://\ud800"),
-        *("a" * 900_000, "auth://" + "/" * 9999),
+        *("x", "quilt://", "auth://status\x00", "auth://\ud800", "a" * 900_000, "auth://" + "/" * 9999),
     )
     read, create, template = "get_resource", "workflow_create", "symbolic_check_template"
     calls: list[tuple[str, dict[str, Any]]] = [("resources/read", {"uri": uri}) for uri in uris]
-    calls += [("tools/call", {"name": read, "arguments": {"uri": uri}}) for uri in uris[:3]]
     calls += [
         *(("unknown/method", {}), ("tools/call", {}), ("sampling/createMessage", {})),
         ("tools/call", {"name": "no_such_tool", "arguments": {}}),
-        ("tools/call", {"name": read, "arguments": []}),
-        ("tools/call", {"name": read, "arguments": {"uri": "auth://status", "more": 1}}),
         ("tools/call", {"name": read, "arguments": {"uri": "workflow://workflows/\udfff"}}),
         ("tools/call", {"name": create, "arguments": {"workflow_id": "\ud800", "name": "x"}}),
         ("tools/call", {"name": create, "arguments": {"workflow_id": 1, "name": [None]}}),
@@ -164,29 +164,12 @@ def _messages(era: str, auth: bytes) -> Iterator[Row]:
 
 def _headers(era: str, auth: bytes) -> Iterator[Row]:
     read = {"uri": "metadata://templates"}
-    changed = (
-        # they contradict the body, or are not Base64
-        *({"Mcp-Method": "tools/call"}, {"Mcp-Name": "auth://status"}, {"Mcp-Name": "=?base64?%%%?="}),
-        *({"MCP-Protocol-Version": version} for version in ("1999-01-01", "x" * 5000)),
-        *({"Content-Type": kind} for kind in ("multipart/form-data", "text/plain", "")),
-        *({"Accept": "text/html"}, {"Origin": "https://attacker.example.com"}, {"Origin": "null"}),
-    )
-    for headers in changed:
-        sent = _post_message(era, auth, "resources/read", read, headers=headers)
-        # the older protocol does not define the headers of the sessionless one
-        is_ignored = era != SESSIONLESS and any(one.startswith("Mcp-") for one in headers)
-        yield Row(f"{era}: {str(headers)[:60]}", sent, NO_ANSWER, succeeds=is_ignored)
+    for headers in ({"MCP-Protocol-Version": "x" * 5000}, {"Content-Type": "multipart/form-data"}):
+        yield Row(f"{era}: {str(headers)[:60]}", _post_message(era, auth, "resources/read", read, headers=headers), NO)
     session = _post_message(
         era, auth, "resources/read", read, headers={"Mcp-Session-Id": "x" * 3000, "Last-Event-ID": "\x7f"}
     )
     yield Row(f"{era}: a session that does not exist", session, NO_ANSWER, succeeds=True)
-
-
-def bad_tokens(good: str) -> list[str]:
-    """Return values of the header Authorization that are no valid token, given a valid JWT."""
-    head, claims, signature = good.split(".")
-    tokens = ["", "x", "...", "a.b.c.d.e", f"{head}.{claims}.", f"{head}.{claims}.{signature[::-1]}", "x" * 30_000]
-    return [good, f"Basic {good}", *(f"Bearer {one}" for one in (*tokens, "\xff\xfe", f"{good}, Bearer {good}"))]
 
 
 def _head(method: str, target: str, auth: bytes, *lines: str, host: str = "127.0.0.1") -> bytes:

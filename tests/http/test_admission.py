@@ -3,10 +3,9 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import time_machine
@@ -16,14 +15,12 @@ from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.shared.exceptions import MCPError
 
-from quilt_mcp.core.answers import GetResourceError
 from quilt_mcp.core.errors import TooManyRequests
 from quilt_mcp.core.tracing import Read
 from quilt_mcp.http.admission import Admission, Event
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import HTTPSettings, Settings
 from tests.support.toys import toy, toy_manager
-from tests.support.waiting import until
 from tests.support.worlds import NOW
 
 URI = "metadata://examples"
@@ -97,52 +94,28 @@ async def test_the_local_user_is_never_limited() -> None:
         await client.list_resources()
 
 
-class Desk:
-    def __init__(self, **limits: Any) -> None:
-        self.open = asyncio.Event()
-        self.reads: list[asyncio.Task[Any]] = []
-        self.reading = 0
-        self.admission = Admission(HTTPSettings(**limits))
-        self.manager = toy_manager(toy("desk://slow", self._answer), admit=self.admission.admit)
-
-    async def _answer(self) -> dict[str, Any]:
-        self.reading += 1
-        try:
-            await self.open.wait()
-        finally:
-            self.reading -= 1
-        return {}
-
-    async def read(self, subject: str) -> asyncio.Task[Any]:
-        """Start a read; return when it is in progress, or refused."""
-        before = self.reading
-        with signed_in(subject):
-            task = asyncio.create_task(self.manager.respond("desk://slow", surface="tool"))
-        self.reads.append(task)
-        await until(lambda: task.done() or self.reading > before)
-        return task
-
-    def refusals(self) -> list[str]:
-        answers = [read.result() for read in self.reads if read.done() and not read.cancelled()]
-        return [answer.message for answer in answers if isinstance(answer, GetResourceError)]
-
-
 async def test_concurrent_reads_of_an_identity_are_limited() -> None:
-    desk, events = Desk(concurrent_reads=2, rate_limit="none"), list[Event]()
-    with desk.admission.observe(events.append):
-        first, *_, refused = [await desk.read(subject) for subject in ("ann", "ann", "ben", "ann")]
-    assert (desk.refusals(), events) == (["Too many concurrent reads."], ["concurrency_limit"])
-    refusal = refused.result()
-    assert (refusal.retry_after_seconds, refusal.transient, refusal.details) == (1, True, "at most 2 reads")
-    first.cancel()  # the client disconnected
-    await until(first.done)
-    await desk.read("ann")
-    await desk.read("ann")
-    assert desk.refusals() == ["Too many concurrent reads."] * 2
-    desk.open.set()
-    await asyncio.gather(*desk.reads, return_exceptions=True)
+    admission, events = Admission(HTTPSettings(concurrent_reads=2, rate_limit="none")), list[Event]()
+
+    async def start(subject: str, reads: AsyncExitStack) -> None:
+        with signed_in(subject):
+            await reads.enter_async_context(admission.admit(Read("tool")))
+
+    async with AsyncExitStack() as reads, AsyncExitStack() as cancelled:
+        for subject, of in (("ann", cancelled), ("ann", reads), ("ben", reads)):
+            await start(subject, of)
+        with admission.observe(events.append), pytest.raises(TooManyRequests, match="Too many concurrent") as refused:
+            await start("ann", reads)
+        assert events == ["concurrency_limit"]
+        refusal = refused.value
+        assert (refusal.retry_after_seconds, refusal.transient, refusal.details) == (1, True, "at most 2 reads")
+        with suppress(asyncio.CancelledError):
+            await cancelled.__aexit__(asyncio.CancelledError, asyncio.CancelledError(), None)
+        await start("ann", reads)
+        with pytest.raises(TooManyRequests):
+            await start("ann", reads)
     with signed_in("ann"):
-        assert [await try_read(desk.admission) for _ in range(3)] == ["ok"] * 3
+        assert [await try_read(admission) for _ in range(3)] == ["ok"] * 3
 
 
 async def test_the_log_distinguishes_callers_without_naming_them(caplog: pytest.LogCaptureFixture) -> None:

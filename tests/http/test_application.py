@@ -23,10 +23,9 @@ from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.http.app import FRESH_SECONDS, Readiness
 from quilt_mcp.server import create_server
 from quilt_mcp.settings import HTTPSettings, Settings
-from tests.contract.surfaces import ask
 from tests.http.web import ANN, CALL_QUICK, READ_QUICK, TOKENS, new_client, older, request, running, shop, with_headers
 from tests.support.low_level import low_level
-from tests.support.serving import HANDSHAKE, PROTOCOLS
+from tests.support.serving import HANDSHAKE
 from tests.support.toys import QUICK, Shop
 from tests.support.waiting import SECONDS
 from tests.support.worlds import in_world
@@ -37,14 +36,6 @@ NAMED = HTTPSettings(
     allowed_origins=("https://app.example.com",),
 )
 ELSEWHERE = {"X-Forwarded-For": "203.0.113.7"}
-
-
-@pytest.mark.parametrize("mode", PROTOCOLS)
-async def test_both_protocols_are_supported(mode: str) -> None:
-    server = Shop().server
-    async with running(server, HTTPSettings()) as url, Client(f"{url}/mcp", mode=mode, timeout=SECONDS) as client:
-        assert client.protocol_version == PROTOCOLS[mode]
-        assert (await ask(client, QUICK)).body["data"] == {"open": True}
 
 
 async def test_a_server_answers_requests_of_a_session_that_another_server_initialized() -> None:

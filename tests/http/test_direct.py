@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +66,10 @@ async def observe(twin: Twin, sent: Sent, token: str | None = None) -> Observed:
 async def find_difference(
     one_direct: Twin, without: Twin, requests: Iterable[tuple[Sent, str | None]]
 ) -> Difference | None:
-    """Send each request to both servers; return the first with another answer, read, log line or audit line."""
+    """Send each request to both servers; return the first that fails, or has another answer, read or line of a log."""
     for sent, token in requests:
         one, other = await observe(one_direct, sent, token), await observe(without, sent, token)
-        if one != other:
+        if one != other or (one[0].status or HTTPStatus.INTERNAL_SERVER_ERROR) >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return sent, token, one, other
     return None
 
@@ -147,6 +148,7 @@ async def test_a_request_is_cancelled_when_its_client_leaves(*, is_sessionless: 
 @pytest.mark.parametrize("mode", PROTOCOLS)
 async def test_the_client_of_fastmcp_is_answered_directly(mode: str, twins: Any) -> None:
     async with twins() as (twin, _), Client(f"{twin.url}/mcp", mode=mode, timeout=SECONDS) as client:
+        assert client.protocol_version == PROTOCOLS[mode]
         before = (await twin.count_messages())["direct"]
         await client.read_resource("t://plain")
         await client.call_tool("get_resource", {"uri": "t://plain"})

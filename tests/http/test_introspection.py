@@ -14,7 +14,6 @@ import pytest
 from fastmcp.server.auth import AccessToken
 from pydantic import AnyHttpUrl, SecretStr
 
-from quilt_mcp.app import identity
 from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.http.app import find_checks
 from quilt_mcp.http.auth import check_audience, create_auth
@@ -249,16 +248,6 @@ def test_readiness_has_a_check_of_the_issuer_if_there_is_one(issuer: Issuer) -> 
         assert list(find_checks(create_auth(settings))) == ["token-issuer"]
     for settings in (HTTPSettings(), HTTPSettings(static_tokens=SecretStr('{"t": {"client_id": "ann"}}'))):
         assert find_checks(create_auth(settings)) == {}
-
-
-async def test_callers_are_distinguished_by_issuer_and_subject(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
-    issuer.known["named"] = GOOD | {"iss": ISSUER}
-    verifier = create_auth(issuer.settings)
-    assert verifier
-    for token in ("good", "named"):
-        found = await verifier.verify_token(token)
-        monkeypatch.setattr(identity, "get_access_token", lambda found=found: found)
-        assert identity.current().key == json.dumps([ISSUER, "ann"])
 
 
 @pytest.mark.parametrize("transport", ["http", "sse"])

@@ -25,11 +25,12 @@ from starlette.responses import Response
 from quilt_mcp.commands.demo.http_server import Answer, LoopbackServer, Request
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.http.app import find_checks
-from quilt_mcp.http.auth import MisconfiguredSignIn, SignIns, create_auth
+from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth
 from quilt_mcp.http.layers import QUERY_BYTES, SIGN_IN_RATES, LimitSignIns
-from quilt_mcp.http.openid import CLIENTS, SignInStore, delete_expired
+from quilt_mcp.http.openid import CLIENTS, LocalSignIns, SignInStore, delete_expired
 from quilt_mcp.http.shared_state import SharedSignIns
-from quilt_mcp.settings import HTTPSettings, Settings
+from quilt_mcp.server import create_server
+from quilt_mcp.settings import Settings
 from tests.http.web import ANN, READ_QUICK, shop, started, statuses, with_headers
 from tests.support.valkey_server import valkey_server
 from tests.support.waiting import until
@@ -280,11 +281,14 @@ def test_a_client_secret_is_one_line(provider: Provider, secret: str, reason: st
 
 
 def test_the_settings_select_the_store_of_sign_ins(provider: Provider) -> None:
-    given: list[str] = []
-    create_auth(provider.settings(), shared_store=given.append)
-    assert given == [SECRET]
-    for url, kind in ((None, type(None)), (SecretStr("valkey://127.0.0.1:1"), SharedSignIns)):
-        assert isinstance(SignIns(HTTPSettings(state_url=url)).open(SECRET, lambda: None), kind)
+    shared = provider.settings().model_copy(update={"state_url": SecretStr("valkey://127.0.0.1:1")})
+    for settings, kind, checks in (
+        (provider.settings(), LocalSignIns, ["token-issuer"]),
+        (shared, SharedSignIns, ["token-issuer", "sign-ins"]),
+    ):
+        auth = create_server(settings).auth
+        assert isinstance(store_of(auth), kind)
+        assert list(find_checks(auth)) == checks
 
 
 async def test_sign_ins_end_with_the_client_secret_and_an_unused_client_after_an_hour(provider: Provider) -> None:

@@ -88,16 +88,21 @@ async def test_every_path_method_and_body_gets_the_same_401(client: httpx2.Async
 
 
 async def test_an_invalid_token_gets_401(client: httpx2.AsyncClient) -> None:
+    good = bearer()["Authorization"].removeprefix("Bearer ")
+    cut, unsigned, twice = good[:-4], good.rpartition(".")[0] + ".", f"{good}, Bearer {good}"
+    bad = ("nonsense", "x.y.z", "...", "a.b.c.d.e", "a" * 20_000, cut, unsigned, twice)
     for sent in (
-        *({"Authorization": f"{scheme}"} for scheme in ("Bearer nonsense", "bearer x.y.z", "Bearer " + "a" * 20_000)),
+        *({"Authorization": f"Bearer {one}"} for one in bad),
+        {"Authorization": "bearer x.y.z"},
         *(bearer(issuer="https://other.example.com"), bearer(audience="another-service"), bearer(scopes=["write"])),
         *(bearer(expires_in_seconds=-10), bearer(OTHER_KEYS)),
     ):
         for answer in (await client.post(**with_headers(READ_QUICK, sent)), await client.get("/none", headers=sent)):
             assert (answer.status_code, answer.json()["error"]) == (HTTPStatus.UNAUTHORIZED, "invalid_token"), sent
             assert METADATA in answer.headers["www-authenticate"]
-    answer = await client.get("/mcp", headers={"Authorization": "Basic YW5uOnBhc3N3b3Jk"})
-    assert (answer.status_code, answer.headers["www-authenticate"]) == (HTTPStatus.UNAUTHORIZED, CHALLENGE)
+    for other in ("Basic YW5uOnBhc3N3b3Jk", good, f"Basic {good}", "Bearer"):
+        answer = await client.get("/mcp", headers={"Authorization": other})
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (HTTPStatus.UNAUTHORIZED, CHALLENGE), other
 
 
 async def test_a_valid_token_gives_the_usual_answers_and_the_metadata_are_public(client: httpx2.AsyncClient) -> None:
@@ -106,9 +111,7 @@ async def test_a_valid_token_gives_the_usual_answers_and_the_metadata_are_public
     assert json.loads(answer.json()["result"]["contents"][0]["text"]) == {"open": True}
     assert (await client.get("/none", headers=good)).status_code == HTTPStatus.NOT_FOUND
     assert (await client.get("/mcp", headers=good)).status_code == HTTPStatus.METHOD_NOT_ALLOWED
-    answer = await client.get("/.well-known/oauth-protected-resource/mcp")
-    expected = {"resource": f"{PUBLIC}/mcp", "authorization_servers": [ISSUER], "scopes_supported": ["read"]}
-    assert (answer.status_code, answer.json() | expected) == (HTTPStatus.OK, answer.json())  # RFC 9728
+    assert (await client.get("/.well-known/oauth-protected-resource/mcp")).status_code == HTTPStatus.OK
     assert (await client.get("/.well-known/openid-configuration")).status_code == HTTPStatus.UNAUTHORIZED
     assert (await client.get("/health")).status_code == HTTPStatus.OK
 
@@ -134,7 +137,11 @@ async def test_sse_needs_a_token() -> None:
 OIDC = {"OIDC_CONFIG_URL": "http://127.0.0.1:1/x", "OIDC_CLIENT_ID": "x", "OIDC_CLIENT_SECRET": "the-secret"}
 EVERYONE = "--allow-anyone-who-reaches-this-address"
 BEYOND = "--allow-static-tokens-beyond-this-machine"
+RATES = ("600", "0/minute", "-1/minute", "1/fortnight", "600/minute;", "x", "1e3/minute", "1//s")
+STATES = ("http://localhost", "localhost:6379", "valkey://", "valkey://host/0?socket_timeout=abc", "")
 REFUSED: list[tuple[dict[str, str], str, list[str]]] = [
+    *(({"RATE_LIMIT": rate}, "", ["RATE_LIMIT: must be like 600/minute"]) for rate in RATES),
+    *(({"STATE_URL": url}, "", ["STATE_URL"]) for url in (*STATES, "redis://:the-secret@host:port/0")),
     ({"JWT_JWKS_URL": "https://x/keys"}, "", ["JWT_JWKS_URL", "JWT_ISSUER", "JWT_AUDIENCE"]),
     ({"JWT_PUBLIC_KEY": "x", "JWT_ISSUER": "x"}, "", ["JWT_PUBLIC_KEY", "JWT_AUDIENCE"]),
     ({"OIDC_CONFIG_URL": "https://x"}, "", ["OIDC_CONFIG_URL", "OIDC_CLIENT_ID", "OIDC_CLIENT_SECRET", "PUBLIC_URL"]),
@@ -149,7 +156,10 @@ REFUSED: list[tuple[dict[str, str], str, list[str]]] = [
     ({"STATIC_TOKENS": '{"the-secret"'}, "", ["STATIC_TOKENS"]),
     ({"STATIC_TOKENS": "/none/the-secret"}, "", ["STATIC_TOKENS is neither a valid value nor a readable file."]),
     ({"JWT_PUBLIC_KEY": "/none", **JWT_VARIABLES}, "", ["JWT_PUBLIC_KEY"]),
-    ({"JWT_PUBLIC_KEY": "-----BEGIN PRIVATE KEY-----", **JWT_VARIABLES}, "", ["JWT_PUBLIC_KEY"]),
+    *(
+        ({"JWT_PUBLIC_KEY": key, **JWT_VARIABLES}, "", ["JWT_PUBLIC_KEY is not a public key in PEM format"])
+        for key in ("-----BEGIN PUBLIC KEY-----", KEYS.private_key.get_secret_value())
+    ),
     (OIDC | {"PUBLIC_URL": PUBLIC}, "", ["OIDC_CONFIG_URL: cannot read the OpenID configuration (ConnectError)."]),
     ({}, "--host 0.0.0.0", [EVERYONE]),
     ({}, "--host ::", [EVERYONE]),

@@ -27,7 +27,7 @@ from quilt_mcp.commands.logs import flush_log, log_to_stderr
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.app import Check, Transport, create_application
 from quilt_mcp.http.audit import AUDIT_LOG, audit_requests, auditing, note_event, open_audit_log
-from quilt_mcp.http.auth import SignIns
+from quilt_mcp.http.auth import RESOURCES
 from quilt_mcp.http.layers import Flag
 from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
 from quilt_mcp.http.server import (
@@ -53,27 +53,15 @@ def run_alone(mcp: QuiltServer, settings: Settings, transport: Transport, host: 
     announce = partial(_announce, transport, host, listener.getsockname()[1])
     web = create_web_server(mcp, settings, transport=transport, host=host, when_ready=announce, leaving=leaving)
     shutdown = Shutdown(web, leaving, settings.drain_seconds)
-    signal.signal(signal.SIGTERM, partial(_shut_down, shutdown))
+    signal.signal(signal.SIGTERM, shutdown.handle_signal)
     if sys.platform != "win32":
         signal.signal(signal.SIGHUP, _explain_reload)
-    run_stoppable(lambda: web.run([listener]), check=partial(_exit_if_overdue, shutdown))
+    run_stoppable(lambda: web.run([listener]), check=shutdown.check)
     return 0
 
 
 def _explain_reload(_: int, __: FrameType | None) -> None:
     logger.warning("SIGHUP is ignored: start the server with --workers 1 or more to replace it without a pause")
-
-
-def _shut_down(shutdown: Shutdown, number: int, _: FrameType | None) -> None:
-    if shutdown.is_begun:
-        sys.exit(128 + number)
-    shutdown.begin()
-
-
-def _exit_if_overdue(shutdown: Shutdown) -> None:
-    if shutdown.is_overdue:
-        logger.warning("background work did not finish in time: the process exits without waiting for it")
-        sys.exit(0)
 
 
 def run_workers(settings: Settings, host: str, listener: socket.socket, count: int) -> int:
@@ -102,7 +90,7 @@ def create_worker_application(host: str, leaving: Flag) -> Starlette:
         log_to_stderr(settings.log_level, settings.log_format)
         mcp = create_server(settings)
     except (*STARTUP_ERRORS, ValidationError) as error:  # a file or another system has changed since the parent started
-        reason = _describe(error)
+        reason = describe_setting(error) if isinstance(error, ValidationError) else str(error)
         logger.error("this worker cannot start: %s", reason)  # noqa: TRY400 - the message is the whole reason
         sys.exit(1)
     return create_http_application(mcp, settings, transport="http", host=host, leaving=leaving)
@@ -118,17 +106,7 @@ def create_web_server(
     leaving: Flag | None = None,
     protocol: type[asyncio.Protocol] = Connection,
 ) -> WebServer:
-    """Create the web server of this process. It can run once.
-
-    Args:
-        mcp: the server.
-        settings: of all domains.
-        transport: streamable HTTP, or SSE.
-        host: the address that the server listens on.
-        when_ready: called once, when the server accepts connections.
-        leaving: whether the server shuts down.
-        protocol: handles one connection.
-    """
+    """Create the web server of this process. It can run once, and calls `when_ready` when it accepts connections."""
     app = create_http_application(mcp, settings, transport=transport, host=host, leaving=leaving)
     config = configure_uvicorn(app, settings, seconds_to_finish=settings.deadline_seconds, protocol=protocol)
     return WebServer(config, when_ready=when_ready)
@@ -183,9 +161,8 @@ def create_http_application(
 
 
 def readiness_checks(app: App) -> dict[str, Check]:
-    """Return the checks of every domain and of HTTP itself, by name."""
-    checks = {name: check for domain in DOMAINS for name, check in domain.checks.items()}
-    return {name: app.bind(check) for name, check in checks.items()} | {"sign-ins": app.part(SignIns).check}
+    """Return the checks of every domain, by name."""
+    return {name: app.bind(check) for domain in DOMAINS for name, check in domain.checks.items()}
 
 
 def tune_garbage_collection() -> None:
@@ -203,11 +180,7 @@ def _prepare_process() -> None:
     tune_garbage_collection()
 
 
-def _describe(error: Exception) -> str:
-    return describe_setting(error) if isinstance(error, ValidationError) else str(error)
-
-
 def _announce(transport: Transport, host: str, port: int) -> None:
     shown = f"[{host}]" if ":" in host else host
-    path = {"http": "mcp", "sse": "sse"}[transport]
-    logger.info("Starting MCP server 'quilt-mcp' with transport '%s' on http://%s:%d/%s", transport, shown, port, path)
+    place = f"http://{shown}:{port}/{RESOURCES[transport]}"
+    logger.info("Starting MCP server 'quilt-mcp' with transport '%s' on %s", transport, place)

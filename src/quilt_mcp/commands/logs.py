@@ -12,7 +12,7 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from pathlib import PurePath
@@ -81,12 +81,9 @@ def _find_constant_text(record: logging.LogRecord) -> str | None:
         return None
     if not record.args:
         return template
-    given, masked = record.args, template.replace("%r", "%s")
     try:
-        if isinstance(given, Mapping):
-            return masked % {name: _mask_value(value) for name, value in given.items()}
-        return masked % tuple(map(_mask_value, given))
-    except (TypeError, ValueError, KeyError):
+        return template.replace("%r", "%s") % tuple(map(_mask_value, record.args))
+    except (TypeError, ValueError):  # such as values by name, of which none is shown
         return template
 
 

@@ -1,6 +1,7 @@
 """`quilt-mcp requirements`: import, export, migrate and status of the requirements database."""
 
 from collections import Counter
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -9,21 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 from cyclopts import App, Parameter
 from rich.table import Table
 
-from quilt_mcp.commands.entry import Misuse
+from quilt_mcp.commands.entry import Misuse, is_of_stdout, run_stoppable
 from quilt_mcp.commands.import_report import Imported, describe_report, list_counts, show_report, watch, watch_export
-from quilt_mcp.commands.output import show, show_json, waiting
+from quilt_mcp.commands.logs import configure_logging
+from quilt_mcp.commands.output import complain, show, show_json, waiting
 from quilt_mcp.commands.parser import AsJSON
+from quilt_mcp.core.errors import ResourceFailure
 from quilt_mcp.requirements.failures import CHECK_STATUS
 
 if TYPE_CHECKING:
     from quilt_mcp.app.database.engines import Schema
     from quilt_mcp.commands.requirements_work import Status
-from collections.abc import Callable
-
-from quilt_mcp.commands.entry import is_of_stdout, run_stoppable
-from quilt_mcp.commands.logs import configure_logging
-from quilt_mcp.commands.output import complain
-from quilt_mcp.core.errors import ResourceFailure
 
 _DEFAULT = "Default: csv or reqif for files that end in .csv or .reqif, otherwise jsonl."
 _ARCHIVE = ".reqifz"

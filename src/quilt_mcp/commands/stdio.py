@@ -126,7 +126,7 @@ class Requests(Middleware):
         self._changed = Condition()  # one thread reads messages, others answer them
 
     async def on_request(self, context: Context, call_next: Next) -> object:
-        if context.fastmcp_context is not None and context.fastmcp_context.request_context is not None:
+        if context.fastmcp_context is not None:
             self._take(context.fastmcp_context.request_id)
         return await call_next(context)
 

@@ -98,10 +98,11 @@ class Readiness:
 
 
 def find_checks(provider: AuthProvider | None) -> dict[str, Check]:
-    """Return the readiness check of the issuer, by its name; empty if tokens are verified without one."""
+    """Return the readiness checks of the issuer and of the store of sign-ins, as far as tokens need them."""
     verifier = provider.token_verifier if isinstance(provider, RemoteAuthProvider) else provider
-    check: Check | None = getattr(verifier, "check_issuer", None)
-    return {"token-issuer": check} if check else {}
+    issuer: Check | None = getattr(verifier, "check_issuer", None)
+    sign_ins: Check | None = getattr(getattr(provider, "sign_ins", None), "check", None)
+    return {name: check for name, check in (("token-issuer", issuer), ("sign-ins", sign_ins)) if check}
 
 
 def add_routes(mcp: FastMCP, readiness: Readiness, numbers: Metrics, metrics_token: SecretStr | None) -> None:

@@ -312,7 +312,7 @@ class AuditRequests:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        record = scope[RECORD] = _begin(scope, self.transport)
+        record = scope[RECORD] = begin_record(scope, self.transport)
         record.subject = None if self.has_sign_in else "local"
         record.path = _find_path(scope, self.routes)
         record.trace_id = _find_trace_id(scope)
@@ -343,17 +343,16 @@ def describe_message(scope: Scope, method: str, name: str | None) -> AbstractCon
     return record.current()
 
 
-def audit_refusal(scope: Scope, status: HTTPStatus) -> None:
-    """Audit a request that the application does not receive, because there are too many connections."""
-    log = scope["state"].get(AUDIT_LOG)
+def audit_refusal(state: Mapping[str, object], record: AuditRecord, status: HTTPStatus, outcome: str) -> None:
+    """Audit a request that the application does not receive, in the log of the state that the lifespan shares."""
+    log = state.get(AUDIT_LOG)
     if isinstance(log, AuditLog):
-        record = _begin(scope, "http")
         record.status = status.value
-        record.note_failure("limit", f"HTTP {status.value}")
+        record.note_failure(outcome, f"HTTP {status.value}")
         log.write(record)
 
 
-def _begin(scope: Scope, transport: str) -> AuditRecord:
+def begin_record(scope: Scope, transport: str) -> AuditRecord:
     method = scope["method"] if scope["method"] in HTTP_METHODS else "other"
     return AuditRecord(transport, find_address(scope.get("client")), http_method=method)
 

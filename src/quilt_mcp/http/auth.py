@@ -17,7 +17,6 @@ from quilt_mcp.settings import HTTPSettings
 
 if TYPE_CHECKING:
     from quilt_mcp.http.openid import SignInStore
-    from quilt_mcp.http.shared_state import SharedSignIns
 
 RESOURCES = {"http": "mcp", "sse": "sse"}
 """The path of the MCP endpoint, by transport."""
@@ -69,39 +68,6 @@ def create_auth(settings: HTTPSettings, *, shared_store: SharedStore = lambda _:
         verifier = verifiers[0] if len(verifiers) == 1 else AnyVerifier(verifiers)
         return _advertise(verifier, settings.jwt_issuer, settings)
     return None
-
-
-class SignIns:
-    """The shared store of sign-ins of one app."""
-
-    def __init__(self, settings: HTTPSettings) -> None:
-        self._url = settings.state_url
-        self._store: SharedSignIns | None = None
-
-    def open(self, secret: str, failed: Callable[[], None]) -> "SharedSignIns | None":
-        """Open the shared store; None if sign-ins are stored on this machine.
-
-        It calls `failed` when it does not respond.
-        """
-        if self._url is None:
-            return None
-        module = import_module("quilt_mcp.http.shared_state")  # it imports redis
-        self._store = cast("SharedSignIns", module.SharedSignIns(self._url.get_secret_value(), secret, failed))
-        return self._store
-
-    async def check(self) -> None:
-        """Check that the shared store responds. Does nothing if there is none.
-
-        Raises:
-            Unavailable: it does not respond.
-        """
-        if self._store is not None:
-            await self._store.check()
-
-    async def close(self) -> None:
-        """Close the connections. The next use opens new ones."""
-        if self._store is not None:
-            await self._store.close()
 
 
 class AnyVerifier(TokenVerifier):

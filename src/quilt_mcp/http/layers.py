@@ -48,11 +48,10 @@ from quilt_mcp.core.errors import NotSignedIn, TooManyRequests
 from quilt_mcp.core.introduction import APPS, APPS_SESSION
 from quilt_mcp.core.surfaces import ResourceRefused
 from quilt_mcp.http.admission import COUNTED, Places
-from quilt_mcp.http.audit import audit_refusal
+from quilt_mcp.http.audit import audit_refusal, begin_record
 from quilt_mcp.http.rate_limiter import BoundedMemory, RateLimiter, find_network
 from quilt_mcp.settings import HTTPSettings
 
-VERSIONS = {"1.0", "1.1"}
 FOR_OPERATORS = {"/health", "/ready"}
 BODY_SECONDS = 30.0
 UNAUTHENTICATED_BODY_BYTES = 16_384
@@ -153,8 +152,7 @@ class Layer:
 class RefuseConnection:
     """The application for connections above the limit: it lets requests of load balancers through, one for each.
 
-    Otherwise a load balancer or a container platform would end a server that is only busy. It is outside of the
-    application, so it writes the audit log itself.
+    Otherwise a load balancer or a container platform would end a server that is only busy.
     """
 
     app: ASGIApp
@@ -164,7 +162,7 @@ class RefuseConnection:
             await self.app(scope, receive, _closing(send))
             return
         await _unavailable(scope, receive, _closing(send))
-        audit_refusal(scope, HTTPStatus.SERVICE_UNAVAILABLE)
+        audit_refusal(scope["state"], begin_record(scope, "http"), HTTPStatus.SERVICE_UNAVAILABLE, "limit")
 
 
 class LimitSignIns(Layer):
@@ -242,8 +240,7 @@ class ReportSignInFailure(Layer):
 class FinishRequests(Layer):
     """Closes each connection after its request while the server shuts down, so that clients move to another server.
 
-    A request of another version of HTTP, which h11 reads as HTTP/1.1, gets 505. One that is cancelled because it takes
-    too long gets 503.
+    A request that is cancelled because it takes too long gets 503.
     """
 
     leaving: Flag
@@ -256,9 +253,6 @@ class FinishRequests(Layer):
             is_started = True
             await (_closing(send) if self.leaving.value else send)(message)
 
-        if scope.get("http_version", "1.1") not in VERSIONS:
-            await _unsupported(scope, receive, _closing(send))
-            return
         try:
             await self.app(scope, receive, send_closing)
         except asyncio.CancelledError:  # by uvicorn, at the end of its time
@@ -335,15 +329,7 @@ def find_counted(token: AccessToken) -> Identity:
 
 
 def too_many_requests(refusal: TooManyRequests, scope: Scope) -> JSONResponse:
-    body = GetResourceError(
-        error=refusal.error,
-        message=refusal.message,
-        details=refusal.details,
-        suggested_actions=refusal.suggested_actions,
-        transient=refusal.transient,
-        retry_after_seconds=refusal.retry_after_seconds,
-        code=refusal.code,
-    )
+    body = GetResourceError.model_validate(refusal, from_attributes=True)
     refused = ResourceRefused(body, Headers(scope=scope).get(MCP_PROTOCOL_VERSION_HEADER))
     error = refused.error.model_dump(mode="json", exclude_none=True)
     return JSONResponse(
@@ -560,7 +546,6 @@ def _closing(send: Send) -> Send:
     return send_closing
 
 
-_unsupported = PlainTextResponse("This server speaks HTTP/1.1.\n", HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
 _unavailable = PlainTextResponse(
     "The server has too many connections, or shuts down. Try again.\n",
     HTTPStatus.SERVICE_UNAVAILABLE,

@@ -19,7 +19,7 @@ import socket
 import sys
 import time
 from asyncio import Protocol
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -34,7 +34,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
-from quilt_mcp.http.audit import AUDIT_LOG, AuditLog, AuditRecord, find_address
+from quilt_mcp.http.audit import AuditRecord, audit_refusal, find_address
 from quilt_mcp.http.layers import IS_STREAM, Flag, RefuseConnection
 from quilt_mcp.settings import HTTPSettings
 
@@ -77,13 +77,9 @@ class JoinedWrites:
     process is killed between the two, a proxy has already forwarded the head and cannot repeat the read elsewhere.
     """
 
-    LONG_BYTES = 65_536
-    """More data than that are sent at once, which limits what is collected."""
-
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._parts: list[bytes] = []
-        self._size = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -92,25 +88,15 @@ class JoinedWrites:
         if not self._parts:
             asyncio.get_running_loop().call_soon(self.flush)
         self._parts.append(data)
-        self._size += len(data)
-        if self._size > self.LONG_BYTES:
-            self.flush()
 
     def flush(self) -> None:
-        parts, self._parts, self._size = self._parts, [], 0
+        parts, self._parts = self._parts, []
         if parts and not self._transport.is_closing():
             self._transport.write(b"".join(parts))
 
     def close(self) -> None:
         self.flush()
         self._transport.close()
-
-    def abort(self) -> None:
-        self._parts, self._size = [], 0
-        self._transport.abort()
-
-    def get_write_buffer_size(self) -> int:
-        return self._size + self._transport.get_write_buffer_size()
 
 
 class Connection(H11Protocol):
@@ -250,11 +236,7 @@ class Connection(H11Protocol):
             self._read_timer = None
 
     def _audit(self, status: HTTPStatus, outcome: str) -> None:
-        log = cast("Mapping[str, object]", self.app_state).get(AUDIT_LOG)
-        if isinstance(log, AuditLog):
-            record = AuditRecord("http", find_address(self.client), status=status.value)
-            record.note_failure(outcome, f"HTTP {status.value}")
-            log.write(record)
+        audit_refusal(self.app_state, AuditRecord("http", find_address(self.client)), status, outcome)
 
 
 class TooFewDescriptors(Exception):
@@ -366,22 +348,19 @@ class Shutdown:
         self._pause = pause
         self._end: float | None = None
 
-    @property
-    def is_begun(self) -> bool:
-        return self._leaving.value
-
-    @property
-    def is_overdue(self) -> bool:
-        """Whether the server has not ended in its time, because a thread does not end."""
-        return self._end is not None and time.monotonic() > self._end
-
-    def begin(self) -> None:
+    def handle_signal(self, number: int, _: FrameType | None) -> None:
+        """Begin. A second signal ends the process immediately."""
+        if self._leaving.value:
+            sys.exit(128 + number)
         self._leaving.value = True
         self._end = time.monotonic() + self._pause + (self._web.config.timeout_graceful_shutdown or 0) + SPARE_SECONDS
-        _call_after(self._pause, self._stop)
+        _call_after(self._pause, lambda: setattr(self._web, "should_exit", True))
 
-    def _stop(self) -> None:
-        self._web.should_exit = True
+    def check(self) -> None:
+        """End the process if the server has not ended in its time, because a thread does not end."""
+        if self._end is not None and time.monotonic() > self._end:
+            logger.warning("background work did not finish in time: the process exits without waiting for it")
+            sys.exit(0)
 
 
 def _call_after(pause: float, stop: Callable[[], object]) -> None:

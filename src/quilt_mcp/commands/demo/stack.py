@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from quilt_mcp.commands.demo.graphql import TODAY, VERSIONS, Endpoint, Query, Viewer
@@ -105,9 +104,7 @@ class FakeStack:
         self._server.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import quilt3
@@ -214,8 +214,10 @@ def _enter(name: str, plan: Plan, now: datetime | None) -> Iterator[World]:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="quilt-mcp-demo-"))).resolve()
         stack.enter_context(isolate(directory))
         aws = stack.enter_context(open_account(company))
-        registry = stack.enter_context(_open_stack(plan, aws))
-        route_to(registry.port, make_certificate(), directory)
+        certificate = make_certificate()
+        options: dict[str, Any] = {"endpoint": plan.endpoint, "addresses": ACME_HOSTS, "certificate": certificate}
+        registry = stack.enter_context(FakeStack(company, aws.credentials, **options))
+        route_to(registry.port, certificate, directory)
         log_in(registry, user)
         settings = Settings()
         settings.data_dir.mkdir(parents=True)  # otherwise answers about it would depend on earlier reads
@@ -232,16 +234,6 @@ def _enter(name: str, plan: Plan, now: datetime | None) -> Iterator[World]:
         registry.calls.clear()
         default_app.register()  # the first use in the world reads the final environment
         yield World(name, company, user, registry, aws, directory)
-
-
-def _open_stack(plan: Plan, aws: Account) -> FakeStack:
-    return FakeStack(
-        plan.company,
-        aws.credentials,
-        endpoint=plan.endpoint,
-        addresses=ACME_HOSTS,
-        certificate=make_certificate(),
-    )
 
 
 def log_in(stack: FakeStack, user: User | None) -> None:
