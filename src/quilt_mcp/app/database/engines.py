@@ -163,7 +163,9 @@ def prepare_postgresql(engine: Engine, failures: DatabaseFailures, seconds: floa
         if isinstance(context.original_exception, driver.errors.ConnectionTimeout):
             raise TimeoutError from context.original_exception
 
+    as_text = driver.types.string.TextLoader  # SQLAlchemy would make a text of each UUID object again
     event.listen(engine, "do_connect", connect)
+    event.listen(engine, "connect", lambda made, _: made.adapters.register_loader("uuid", as_text))
     event.listen(engine, "handle_error", explain)
 
 

@@ -15,7 +15,6 @@ from quilt_mcp.core.errors import MakeFailure, ResourceExecutionError, ResourceF
 if TYPE_CHECKING:
     from sqlalchemy.exc import DBAPIError
 
-_RETRY_SOON = "Repeat the call in a few seconds."
 _RETRY_LATER = "Repeat the call in a minute."
 
 
@@ -62,7 +61,7 @@ FOREIGN = _Problem(
 LOCKED = _Problem(
     Unavailable,
     "Another process is writing to the {name} and did not finish in time.",
-    (_RETRY_SOON, "If the error persists, look for a quilt-mcp process that hangs."),
+    ("Repeat the call in a few seconds.", "If the error persists, look for a quilt-mcp process that hangs."),
 )
 MISCONFIGURED = _Problem(
     ResourceExecutionError,
@@ -156,7 +155,6 @@ _BY_SQLSTATE: Mapping[str, _Problem] = {
     "XX": FAILED_INSIDE,  # internal error
 }
 """By code, and by class of codes: its first two characters. Appendix A of PostgreSQL's manual lists them."""
-_DISK_FULL_NUMBERS = {errno.ENOSPC, errno.EDQUOT}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +208,7 @@ class DatabaseFailures:
 
     def _from_system(self, error: OSError) -> ResourceFailure:
         """Return the failure for an error of a file, which names the file, or of a socket, which does not."""
-        if error.errno in _DISK_FULL_NUMBERS:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             problem = DISK_FULL
         else:
             problem = UNREACHABLE if error.filename is None else NOT_ACCESSIBLE
