@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection
 
 from quilt_mcp.requirements.database import Database, open_database
 from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID, EPIC
@@ -88,16 +87,16 @@ def id_of(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012d}"
 
 
-def find_numbers(connection: Connection, corpus: list[tuple[str, str]], query: str) -> set[int]:
+def find_numbers(database: Database, corpus: list[tuple[str, str]], query: str) -> set[int]:
     """Return the numbers of the texts that the query finds in an index of only these texts."""
-    with connection.begin() as transaction:
+    with database.storage.transaction(writes=True) as connection:
         rows = [
             {"id": id_of(number), "reference_id": f"EP-{number:03d}", "title": title, "description": body} | OTHER
             for number, (title, body) in enumerate(corpus)
         ]
         index_entities(connection, EPIC, rows)
         hits = search_connection(connection, query, cap=100).hits
-        transaction.rollback()
+        connection.rollback()
     return {int(hit.entity_id[-12:]) for hit in hits}
 
 
@@ -107,12 +106,10 @@ def both_settings(make_settings: Callable[[str, Any], Settings]) -> list[Setting
 
 
 @pytest.fixture
-def both(both_settings: list[Settings]) -> Iterator[list[Connection]]:
-    databases: list[Database] = [open_database(one) for one in both_settings]
-    connections = [database.storage.engine.connect() for database in databases]
-    yield connections
-    for connection, database in zip(connections, databases, strict=True):
-        connection.close()
+def both(both_settings: list[Settings]) -> Iterator[list[Database]]:
+    databases = [open_database(one) for one in both_settings]
+    yield databases
+    for database in databases:
         database.close()
 
 
@@ -120,11 +117,11 @@ def both(both_settings: list[Settings]) -> Iterator[list[Connection]]:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(corpus=CORPORA, query=QUERIES)
 def test_both_databases_find_what_the_query_language_defines(
-    both: list[Connection], corpus: list[tuple[str, str]], query: str
+    both: list[Database], corpus: list[tuple[str, str]], query: str
 ) -> None:
     try:
         parsed = parse_query(query)
     except ValueError:
         return
     expected = {number for number, texts in enumerate(corpus) if any(matches(group, *texts) for group in parsed.groups)}
-    assert [find_numbers(connection, corpus, query) for connection in both] == [expected, expected]
+    assert [find_numbers(database, corpus, query) for database in both] == [expected, expected]
