@@ -320,7 +320,7 @@ def test_blank_names_count_as_missing() -> None:
 
 
 @pytest.mark.parametrize("identifier", ["", ' IDENTIFIER=""'])
-def test_relations_without_an_identifier_are_told_apart_by_their_ends(identifier: str) -> None:
+def test_relations_without_an_identifier_are_distinguished_by_their_ends(identifier: str) -> None:
     objects = "".join(spec_object(one, text=SHALL.replace("brake", one)) for one in "abc")
     relations = "".join(
         relation(one, other).replace(f' IDENTIFIER="r-{one}-{other}"', identifier) for one, other in ("ab", "bc")

@@ -256,7 +256,7 @@ class Storage:
         schema: where PostgreSQL has the tables, if it is not on the search path.
 
     Attributes:
-        engine: SQLAlchemy's engine, for events and the like. `transaction` gives connections.
+        engine: SQLAlchemy's, for events. Only `transaction` gives connections: its own begin no transaction.
         file: of SQLite; None for PostgreSQL.
     """
 

@@ -343,7 +343,7 @@ class _Graph:
                 yield line
 
     def _remove(self, free: list[int]) -> None:
-        """Remove requirements that no remaining one points to, and those that thereby become such."""
+        """Remove requirements that no remaining one points to, until there are none."""
         while free:
             for (target,) in self._connection.execute("SELECT target FROM links WHERE source = ?", (free.pop(),)):
                 self._reduce(target, free)
