@@ -127,7 +127,7 @@ def read_rows(content: dict[str, Any]) -> list[Any]:
         "has a key twice": '{"id": 1, "id": 2}',
         "has a number that is too large": '{"id": 1e400}',
         "announces JSON": "host: x",
-        "is huge": json.dumps("x" * LARGEST),
+        "is huge": f'"{"x" * LARGEST}"' if FAULT == "is huge" else "",
     }
     found = [content | {"text": texts.get(FAULT, json.dumps(rows))}]
     return found * 2 if FAULT == "repeats a content" else found

@@ -4,9 +4,9 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import wraps
+from functools import cache, wraps
 from inspect import getdoc
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, cast
 
 from fastmcp.exceptions import ValidationError
 from fastmcp.tools import FunctionTool
@@ -29,8 +29,6 @@ _WORDS = {
     "object": "an object",
     "null": "null",
 }
-
-T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -119,11 +117,12 @@ class CheckedTool(FunctionTool):
         return f"`{name}{indexes}` is {_describe_value(value)}.", allowed
 
 
-def without_docstring(function: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+@cache  # FastMCP keeps each function: one for all servers
+def without_docstring(function: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
     """Return the same asynchronous function without its docstring, which FastMCP would import a parser for."""
 
     @wraps(function)
-    async def call(*args: object, **kwargs: object) -> T:
+    async def call(*args: object, **kwargs: object) -> object:
         return await function(*args, **kwargs)
 
     call.__doc__ = None
