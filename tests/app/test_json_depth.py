@@ -25,7 +25,7 @@ from quilt_mcp.http.layers import HandleMessage
 from quilt_mcp.services.stack.session import open_session
 from tests.support.silent_server import SilentServer
 
-DEEP = b"[" * 200_000
+DEEP = b"[" * 20_000
 TEXTS = st.text() | st.sampled_from(['"', "\\", '\\"', "[" * 150, "{" * 150, "]}" * 100])
 VALUES = st.recursive(TEXTS | st.none(), lambda one: st.lists(one) | st.dictionaries(TEXTS, one), max_leaves=20)
 
@@ -51,7 +51,7 @@ HOSTILE = [
 @pytest.mark.parametrize("part", HOSTILE)
 def test_no_text_takes_more_than_linear_time(part: bytes) -> None:
     for start in (b"", b'"', b'["'):
-        assert is_nested_too_deeply(b"[" * 201 + start + part * 300_000)  # quadratic time would be hours
+        assert is_nested_too_deeply(b"[" * 201 + start + part * 50_000)  # quadratic time would be minutes
 
 
 def measure(value: object) -> int:
@@ -78,9 +78,7 @@ def test_text_that_is_not_json_is_measured_up_to_its_end(text: bytes) -> None:
     assert is_nested_too_deeply(text) == (text != b'["' * 300)  # which contains only one string after another
 
 
-@pytest.mark.parametrize(
-    "text", [b"", b"[" * 200, b"[]" * 500_000, b"<" + b"]" * 1000, json.dumps("[" * 1000).encode()]
-)
+@pytest.mark.parametrize("text", [b"", b"[" * 200, b"[]" * 50_000, b"<" + b"]" * 1000, json.dumps("[" * 1000).encode()])
 def test_other_text_is_not_too_deep(text: bytes) -> None:
     assert not is_nested_too_deeply(text)
 

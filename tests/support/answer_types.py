@@ -3,8 +3,9 @@
 import ast
 import inspect
 import re
-import textwrap
 from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from typing import Any, TypeGuard, get_args, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter
@@ -61,8 +62,7 @@ def _has_fields(annotation: object) -> TypeGuard[type[Any]]:
 
 def describe_fields(cls: type[Any]) -> Mapping[str, str]:
     """Return what a class says about its own fields: below the field, or in its docstring."""
-    [node] = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
-    assert isinstance(node, ast.ClassDef)
+    node = _parse_classes(cls.__module__)[cls.__name__]
     found = dict(re.findall(r"^    (\w+): (.*(?:\n     .*)*)", _split_docstring(cls)[1], re.MULTILINE))
     own = {
         one.target.id: "" for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
@@ -72,6 +72,12 @@ def describe_fields(cls: type[Any]) -> Mapping[str, str]:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(described))):
                 found[name] = described
     return {name: _make_sentence(found.get(name, "")) for name in own}
+
+
+@cache
+def _parse_classes(module: str) -> Mapping[str, ast.ClassDef]:
+    body = ast.parse(inspect.getsource(import_module(module))).body
+    return {node.name: node for node in body if isinstance(node, ast.ClassDef)}
 
 
 def describe_class(cls: type[Any]) -> str:

@@ -19,6 +19,7 @@ from botocore import hooks
 from botocore.hooks import EventAliaser
 from cyclopts import App, ArgumentCollection
 from fastmcp.tools.function_parsing import ParsedFunction
+from joserfc import jwk
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource
@@ -100,6 +101,19 @@ def _authorities_loaded_once() -> Iterator[None]:
         patch.object(transports, "create_ssl_context", recall),
         patch.object(import_module("httpx2"), "create_ssl_context", recall),
     ):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _keys_loaded_once() -> Iterator[None]:
+    """Let FastMCP load each key once: the primes of a private key are checked each time."""
+    load = jwk.import_key
+    load_once = cache(load)
+
+    def recall(key: Any, *options: Any) -> object:
+        return (load_once if isinstance(key, str) else load)(key, *options)
+
+    with patch.object(jwk, "import_key", recall):
         yield
 
 
