@@ -30,9 +30,8 @@ from quilt_mcp.requirements.resources import REQUIREMENTS
 from quilt_mcp.services.resources import QUILT
 from quilt_mcp.services.settings import find_plain_addresses
 from quilt_mcp.settings import Settings
-from quilt_mcp.view.page import make_page
-from quilt_mcp.view.tool import TOOL_NAME as SHOW_RESOURCE
-from quilt_mcp.view.tool import ViewProvider
+from quilt_mcp.view import TOOL_NAME as SHOW_RESOURCE
+from quilt_mcp.view import ViewProvider, make_page
 from quilt_mcp.workflows.resources import WORKFLOWS
 
 if TYPE_CHECKING:

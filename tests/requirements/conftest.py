@@ -21,7 +21,6 @@ from quilt_mcp.settings import Settings
 from tests.requirements.generated import Form
 from tests.requirements.reading import name_of
 from tests.support import apps
-from tests.support.compiled_statements import statements_compiled_once  # noqa: F401 - a fixture
 from tests.support.demo_data import create_sample
 from tests.support.postgres_server import PostgresServer
 

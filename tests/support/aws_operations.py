@@ -40,16 +40,16 @@ def _find_in(path: Path) -> Iterator[tuple[str, str]]:
         for service, operation in pairs:
             if operation not in _load(service):
                 raise UnknownOperationError(f"{path.name}:{node.lineno}: {service} has no operation {operation}")
-        if not pairs and _calls_aws(node.func, path):
+        if not pairs and _calls_aws(node.func):
             raise UnknownOperationError(f"{path.name}:{node.lineno}: {ast.unparse(node)}")
         yield from pairs
 
 
-def _calls_aws(function: ast.expr, path: Path) -> bool:
-    """Return whether a function is one of AWSClients, which itself passes on what it gets."""
-    if not isinstance(function, ast.Attribute) or function.attr not in CALLS or path.name == "aws_clients.py":
+def _calls_aws(function: ast.expr) -> bool:
+    """Return whether a function is one of AWSClients. Their own calls pass on what they get."""
+    if not isinstance(function, ast.Attribute):
         return False
-    return ast.unparse(function.value).rpartition(".")[2] == "aws"
+    return function.attr in CALLS and ast.unparse(function.value).rpartition(".")[2] == "aws"
 
 
 @cache

@@ -3,19 +3,23 @@
 `python -m tests.support.docs` writes them. `tests/project/test_docs.py` fails if one of them is out of date.
 """
 
+import base64
+import json
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
+from quilt_mcp.commands.client_config import COMMAND as SERVER
+from quilt_mcp.commands.client_config import SERVER_NAME
 from quilt_mcp.core.errors import SESSIONLESS_CODES, ResourceFailure, Unauthorized
 from quilt_mcp.core.registry import ResourceDefinition, path_of, path_variables
 from quilt_mcp.resources import RESOURCE_REGISTRY
 from tests.contract.cases import HOME, read_rows
 from tests.support.answer_pages import FOLDER, AnswerPages
 from tests.support.answer_types import find_answer_type, find_classes
-from tests.support.client_links import client_links
 from tests.support.demo_picture import output_of, picture
 from tests.support.settings_tables import settings_tables
 
@@ -181,10 +185,29 @@ def _show(path: str) -> str:
     return f"```python\n{(ROOT / path).read_text(encoding='utf-8').rstrip()}\n```"
 
 
+def _client_links() -> str:
+    """Return the links that add the installed server to Cursor and to VS Code with one click."""
+    entry = {"command": SERVER, "args": ["serve"]}
+    cursor = _encode(base64.b64encode(_write_json(entry).encode()).decode())
+    vs_code = _encode(_write_json({"type": "stdio", **entry}))
+    return (
+        f"[Add to Cursor](https://cursor.com/install-mcp?{cursor})"
+        f" · [Add to VS Code](https://vscode.dev/redirect/mcp/install?{vs_code})"
+    )
+
+
+def _encode(entry: str) -> str:
+    return urlencode({"name": SERVER_NAME, "config": entry}, quote_via=quote, safe="")
+
+
+def _write_json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
 SHOWN = ("examples/read_both_ways.py", "examples/own_resource.py", "examples/jira_records.py")
 SECTIONS: Mapping[str, Callable[[], str]] = {
     **{path: partial(_show, path) for path in SHOWN},
-    "client-links": client_links,
+    "client-links": _client_links,
     "schemes": _schemes,
     "resources": _resources,
     "settings": settings_tables,

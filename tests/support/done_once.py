@@ -23,6 +23,8 @@ from joserfc import jwk
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no type information
 from pydantic.fields import FieldInfo
 from pydantic_settings import EnvSettingsSource
+from sqlalchemy import ClauseElement, Compiled, Dialect
+from sqlalchemy.util import LRUCache
 
 from quilt_mcp.core.answers import JSONObject
 
@@ -107,13 +109,8 @@ def _authorities_loaded_once() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _keys_loaded_once() -> Iterator[None]:
     """Let FastMCP load each key once: the primes of a private key are checked each time."""
-    load = jwk.import_key
-    load_once = cache(load)
-
-    def recall(key: Any, *options: Any) -> object:
-        return (load_once if isinstance(key, str) else load)(key, *options)
-
-    with patch.object(jwk, "import_key", recall):
+    load, load_once = jwk.import_key, cache(jwk.import_key)
+    with patch.object(jwk, "import_key", lambda key, *of: (load_once if isinstance(key, str) else load)(key, *of)):
         yield
 
 
@@ -154,6 +151,23 @@ def _commands_inspected_once() -> Iterator[None]:
         return ArgumentCollection(arguments)  # type: ignore[no-untyped-call]  # cyclopts does not annotate it
 
     with patch.object(App, "assemble_argument_collection", recall):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _statements_compiled_once() -> Iterator[None]:
+    """Let SQLAlchemy compile each statement once for all SQLite engines: its own cache is for one engine."""
+    name = "_compile_w_cache"
+    compile_ = vars(ClauseElement)[name]
+    compiled: LRUCache[Any, Compiled] = LRUCache(2000)
+    dialects: dict[type[Dialect], Dialect] = {}
+
+    def recall(self: ClauseElement, dialect: Dialect, *, compiled_cache: Any, **options: Any) -> object:
+        if dialect.name == "sqlite" and compiled_cache is not None:
+            dialect, compiled_cache = dialects.setdefault(type(dialect), dialect), compiled
+        return compile_(self, dialect, compiled_cache=compiled_cache, **options)
+
+    with patch.object(ClauseElement, name, recall):
         yield
 
 

@@ -16,14 +16,9 @@ PREFIX = "QUILT_MCP_"
 Match = Callable[[str, str], bool]
 
 
-def _prefixed(*prefixes: str) -> Match:
-    """Match settings with names that start with one of these."""
-    return lambda name, _: name.startswith(prefixes)
-
-
-def _declared_by(*classes: str) -> Match:
-    """Match settings that one of these classes declares."""
-    return lambda _, declared_by: declared_by in classes
+def _of(*names: str) -> Match:
+    """Match settings that one of these classes declares, or with names that start with one of these."""
+    return lambda name, declared_by: declared_by in names or name.startswith(names)
 
 
 GROUPS: tuple[tuple[str, str, Match], ...] = (
@@ -34,31 +29,25 @@ GROUPS: tuple[tuple[str, str, Match], ...] = (
             declared_by in {"StackSettings", "QuiltSettings"} and name not in {"catalog_url", "quilt_token_header"}
         ),
     ),
-    ("Time limits and lists", "Every transport.", _declared_by("DispatchSettings")),
-    (
-        "Storage and log",
-        "Every transport.",
-        lambda name, by: by == "StorageSettings" or name.startswith(("log_", "audit_")),
-    ),
-    ("Requirements", "See [requirements.md](requirements.md).", _declared_by("RequirementsSettings")),
-    ("Workflows", "See [deploy.md](deploy.md#state-that-processes-share).", _declared_by("WorkflowSettings")),
-    ("Analysis", "See [analysis.md](analysis.md).", _declared_by("AnalysisSettings")),
+    ("Time limits and lists", "Every transport.", _of("DispatchSettings")),
+    ("Storage and log", "Every transport.", _of("StorageSettings", "log_", "audit_")),
+    ("Requirements", "See [requirements.md](requirements.md).", _of("RequirementsSettings")),
+    ("Workflows", "See [deploy.md](deploy.md#state-that-processes-share).", _of("WorkflowSettings")),
+    ("Analysis", "See [analysis.md](analysis.md).", _of("AnalysisSettings")),
     (
         "Serving a team: sign-in",
         "How callers prove who they are, and how they reach Quilt. See [deploy.md](deploy.md#sign-in).",
-        _prefixed(
-            "jwt_", "oidc_", "introspection_", "static_tokens", "required_scopes", "catalog_url", "quilt_token_header"
-        ),
+        _of("jwt_", "oidc_", "introspection_", "static_tokens", "required_scopes", "catalog_url", "quilt_token_header"),
     ),
     (
         "Serving a team: limits and shared state",
         "See [deploy.md](deploy.md#limits).",
-        _prefixed("rate_limit", "concurrent_", "max_", "state_url"),
+        _of("rate_limit", "concurrent_", "max_", "state_url"),
     ),
     (
         "Serving a team: network",
         "For servers over HTTP. See [deploy.md](deploy.md).",
-        _declared_by("HTTPSettings"),
+        _of("HTTPSettings"),
     ),
     ("Other domains", "Settings of the other domains.", lambda _, __: True),
 )

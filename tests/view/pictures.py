@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from quilt_mcp.server import create_server
-from quilt_mcp.view.page import make_page
+from quilt_mcp.view import make_page
 from tests.view.answers import ask_goldens, read_answers, to_result
 from tests.view.browser import CHROMIUM, Host, open_host
 

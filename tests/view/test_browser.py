@@ -13,7 +13,7 @@ pytest.importorskip("playwright", reason="the extra `view` is not installed")
 from axe_playwright_python.async_playwright import Axe  # type: ignore[import-untyped]  # it has no type information
 
 from quilt_mcp.server import create_server
-from quilt_mcp.view.page import make_page
+from quilt_mcp.view import make_page
 from tests.view.answers import ask_goldens, read_answers, to_result
 from tests.view.browser import CHROMIUM, ORIGIN, Host, open_host
 from tests.view.pictures import SHOWN as PICTURES

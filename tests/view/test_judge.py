@@ -18,7 +18,7 @@ pytest.importorskip("playwright", reason="the extra `view` is not installed")
 
 from quilt_mcp.core.introduction import APPS
 from quilt_mcp.server import create_server
-from quilt_mcp.view.page import META, MIME_TYPE, make_page
+from quilt_mcp.view import META, MIME_TYPE, make_page
 from tests.view.answers import Answer, ask_goldens, read_answers
 from tests.view.browser import CHROMIUM, Host, Shown, open_host
 

@@ -13,7 +13,7 @@ from fastmcp import Client
 from mcp.client.extension import advertise
 
 from quilt_mcp.core.introduction import APPS
-from quilt_mcp.view.page import MIME_TYPE
+from quilt_mcp.view import MIME_TYPE
 from tests.support.server_process import serve_http
 from tests.support.serving import PROTOCOLS
 from tests.support.waiting import SECONDS

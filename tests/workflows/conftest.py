@@ -17,7 +17,6 @@ from quilt_mcp.settings import Settings
 from quilt_mcp.workflows.service import Workflows
 from quilt_mcp.workflows.settings import FILE_NAME
 from tests.support import apps
-from tests.support.compiled_statements import statements_compiled_once  # noqa: F401 - a fixture
 from tests.support.postgres_server import PostgresServer
 
 _numbers = count()
