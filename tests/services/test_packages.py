@@ -254,6 +254,7 @@ async def test_a_stack_without_packages_says_what_to_use(fresh_world: World, mon
     assert "quilt3.list_packages" in error.suggested_actions[0]
 
 
+@pytest.mark.filterwarnings("ignore:pathlib.PurePath.is_reserved:DeprecationWarning")  # in quilt3, since Python 3.13
 async def test_quilt3_reads_the_same_packages_from_s3() -> None:
     with demo_world() as world:
         judged = 0

@@ -372,8 +372,12 @@ def _prepare_sqlite(engine: Engine, path: Path, seconds: float, watched: Watched
     def connect(_: Dialect, entry: ConnectionPoolEntry, *__: object) -> DBAPIConnection:
         entry.info[OPENED] = watched and watched.note_opening()
         connection = sqlite3.connect(uri, uri=True, timeout=seconds, check_same_thread=False, isolation_level=None)
-        for pragma in _SQLITE_PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}")
+        try:
+            for pragma in _SQLITE_PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}")
+        except sqlite3.Error:  # of a damaged file
+            connection.close()
+            raise
         return cast("DBAPIConnection", connection)
 
     event.listen(engine, "do_connect", connect)
