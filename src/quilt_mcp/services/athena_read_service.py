@@ -350,21 +350,19 @@ def _workgroup_row(
     listed: "athena.WorkGroupSummaryTypeDef",
     details: "athena.WorkGroupConfigurationOutputTypeDef | ResourceFailure | None",
 ) -> WorkgroupRow:
-    is_known = details is not None and not isinstance(details, ResourceFailure)
-    configuration: athena.WorkGroupConfigurationOutputTypeDef = (
-        {} if details is None or isinstance(details, ResourceFailure) else details
-    )
+    known = None if isinstance(details, ResourceFailure) else details
+    configuration: athena.WorkGroupConfigurationOutputTypeDef = known or {}
     return {
         "name": listed["Name"],
         "description": listed.get("Description", ""),
         "creation_time": iso(listed.get("CreationTime")),
         "output_location": configuration.get("ResultConfiguration", {}).get("OutputLocation"),
         "managed_results": configuration.get("ManagedQueryResultsConfiguration", {}).get("Enabled", False)
-        if is_known
+        if known is not None
         else None,
         "enforce_workgroup_config": configuration.get("EnforceWorkGroupConfiguration"),
-        "details_available": is_known,
-        "details_error": None if is_known else str(details or NOT_IN_TIME),
+        "details_available": known is not None,
+        "details_error": None if known is not None else str(details or NOT_IN_TIME),
     }
 
 

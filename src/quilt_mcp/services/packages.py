@@ -513,15 +513,15 @@ def _describe_entry(entry: _Child) -> EntryRow:
     }
 
 
-def _cut_meta(meta: Mapping[str, object] | None, most: int = MAX_META) -> tuple[dict[str, object] | None, list[str]]:
+def _cut_meta(meta: Mapping[str, object] | None) -> tuple[dict[str, object] | None, list[str]]:
     """Return the metadata as far as it fits, and the keys that are left out."""
     if meta is None:
         return None, []
-    kept, left_out = dict[str, object](), list[str]()
+    kept, left_out, room = dict[str, object](), list[str](), MAX_META
     for key, value in meta.items():
         size = len(json.dumps({key: value}, ensure_ascii=False))
-        if size <= most:
-            kept[key], most = value, most - size
+        if size <= room:
+            kept[key], room = value, room - size
         else:
             left_out.append(key[:200])
     return kept, left_out

@@ -453,7 +453,7 @@ def discover_permissions(cursor: str | None = None, limit: str | None = None) ->
     )
     rows = [describe_rights(bucket) for bucket in probe_page(reader, identity, listed, page.rows, until=until)]
     return {
-        "user_identity": parse_identity(identity, reader.aws.find_replacement("sts")),
+        "user_identity": parse_identity(identity, reader.aws.find_sts_replacement()),
         "bucket_permissions": rows,
         "shared_evidence": _share_evidence(rows),
         "count": page.total,
@@ -546,7 +546,7 @@ def bucket_access_get(bucket: str) -> BucketAccessAnswer:
         raise _make_not_found(bucket, listed, missing) from missing
     statements = state_rights(listed.stack, reader.standing, listed.role, identity["Arn"])
     access = assess(bucket, survey.probe, listed, statements)
-    who = parse_identity(identity, reader.aws.find_replacement("sts"))
+    who = parse_identity(identity, reader.aws.find_sts_replacement())
     return _describe(access, who, listed, survey, statements.find(bucket))
 
 

@@ -86,7 +86,7 @@ class Candidates:
         except (Unusable, TypeError, ValueError, OverflowError):
             return None
         first, *others = values or [""]
-        if others and not self._drawer.pick(15, 85):  # equal arguments of equal types
+        if others and self._drawer.happens(15, of=100):  # equal arguments of equal types
             equal = [one for one in others if self._annotation(one) == self._annotation(first)]
             values |= {
                 one: values[first] for one in equal if isinstance(values[first], int | float | str | bytes | None)
@@ -159,15 +159,15 @@ class Candidates:
     def _vary_text(self, value: str) -> str:
         at = self._random.randint(0, len(value))
         inserted = self._random.choice((*_INSERTED, self._drawer.draw_text()[:20]))
-        match self._drawer.pick(2, 3, 2, 1):
+        match self._drawer.pick_weighted(2, 3, 2, 1):
             case 0:
                 return value + "\n"
             case 1:
                 return value[:at] + inserted + value[at:]
             case 2:
                 return value[:at] + inserted + value[at + 1 :]
-        changed = (value + value, value[::-1], value.swapcase(), value[:at], value[at:], value[:at] + value[at + 1 :])
-        return self._random.choice(changed)
+        others = (value + value, value[::-1], value.swapcase(), value[:at], value[at:], value[:at] + value[at + 1 :])
+        return self._random.choice(others)
 
     def _vary_container(
         self, kind: Callable[..., Any], element: Annotation, inner: tuple[Annotation, ...], value: Any
@@ -175,12 +175,12 @@ class Candidates:
         items = list(value)
         at = self._random.randrange(len(items)) if items else 0
         if element is None:
-            if len(items) > 1 and inner[0] == inner[1] and not self._drawer.pick(1, 3):
+            if len(items) > 1 and inner[0] == inner[1] and self._drawer.happens(1, of=4):
                 items[:2] = items[1::-1]
             elif items:
                 items[at] = self._vary(inner[at], items[at])
             return kind(items)
-        match self._drawer.pick(50, 15, 15, 5, 15):
+        match self._drawer.pick_weighted(50, 15, 15, 5, 15):
             case 0 if items:
                 items[at] = self._vary(element, items[at])
             case 1 if items:

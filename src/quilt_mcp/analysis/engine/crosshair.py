@@ -124,7 +124,7 @@ def _hold(
             given = (*args, *kwargs.values())
             is_held = any(isinstance(one, kinds) if kinds else type(one) not in _PLAIN for one in given)
             if space is not None and is_held:
-                note_operation(model_of, "The analyser's model of this operation is not exact.")
+                note_operation(model_of)
                 space.cap_result_at_unknown()  # type: ignore[no-untyped-call] # the same
         return model(*args, **kwargs)
 

@@ -306,9 +306,9 @@ class Domains:
             drawn = [
                 inner.draw() for _ in range(self._drawer.draw_length() if depth == 0 else self._random.randint(0, 3))
             ]
-            if drawn and not self._drawer.pick(3, 7):  # duplicates
+            if drawn and self._drawer.happens(3, of=10):  # duplicates
                 drawn.append(copy_again(self._random.choice(drawn)))
-            if not self._drawer.pick(15, 85):  # a frequent precondition
+            if self._drawer.happens(15, of=100):  # a frequent precondition
                 with suppress(TypeError):
                     drawn.sort()
             return self._random.choice(kinds)(drawn) if all(map(is_hashable, drawn)) else kinds[0](drawn)

@@ -268,25 +268,18 @@ def _walk_outside_hash(node: ast.AST) -> Iterator[ast.AST]:
             yield from _walk_outside_hash(child)
 
 
-class Fingerprint:
-    """Makes fingerprints of what outlives a call: modules, the shared random generator, and the decimal context.
-
-    Two fingerprints are equal if no visible state has changed between them. The state of an iterator is not visible,
-    and a module can have too many objects. In both cases, every fingerprint is different.
-    """
-
-    def __init__(self, *modules: ModuleType) -> None:
-        self._modules = modules
-
-    def __call__(self) -> "State":
-        """Return a fingerprint of the current state."""
-        state = _State(self._modules[0].__name__)
-        modules = tuple(state.read_items(vars(one)) for one in self._modules)
-        return State((random.getstate(), len(list_unseeded())), _read_decimal_context(), modules)
+def take_state(*modules: ModuleType) -> "State":
+    """Return a fingerprint of what outlives a call: modules, the shared random generator, and the decimal context."""
+    reader = _StateReader(modules[0].__name__)
+    contents = tuple(reader.read_items(vars(one)) for one in modules)
+    return State((random.getstate(), len(list_unseeded())), _read_decimal_context(), contents)
 
 
 class State(NamedTuple):
-    """A fingerprint."""
+    """A fingerprint. Two are equal if no visible state has changed between them.
+
+    The state of an iterator is not visible, and a module can have too many objects. Then all fingerprints differ.
+    """
 
     random: Hashable
     context: Hashable
@@ -316,7 +309,7 @@ def _read_decimal_context() -> Hashable:
     return context.prec, context.rounding, *limits, tuple(name for name, on in context.traps.items() if on)
 
 
-class _State:
+class _StateReader:
     def __init__(self, module_name: str) -> None:
         self._module_name = module_name
         self._seen: dict[int, int] = {}
@@ -409,8 +402,8 @@ def find_state(signature: Signature, loaded: Loaded) -> str | None:
     """Return the state that the analysis does not cover, as the reason why nothing is claimed, or None."""
     used = {node.id for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Name)}
     bound = {name for one in loaded.modules for name in vars(one)}
-    for name in sorted(loaded.changes.names & used & bound):
-        return f"the code changes `{name}` of the module, so a call can begin with other values in it"
+    if changed := loaded.changes.names & used & bound:
+        return f"the code changes `{min(changed)}` of the module, so a call can begin with other values in it"
     if loaded.changes.context and "decimal" in find_imports(loaded.whole_tree):
         return "a function reads or changes the decimal context, so the result can depend on earlier calls"
     classes: dict[type, None] = {}

@@ -190,9 +190,9 @@ class Check:
 def _describe_raised(
     task: Task, subject: Subject, arguments: BoundArguments, error: BaseException, condition: str = "True"
 ) -> Counterexample:
-    names, raised = task.loaded.names, type(error).__name__
-    broken, test = f"raises {raised}", write_exception(subject, arguments, task.code, error)
-    return make_counterexample(subject, arguments, names, broken, raised, test=test, path_condition=condition)
+    name, names = type(error).__name__, task.loaded.names
+    test = write_exception(subject, arguments, task.code, error)
+    return make_counterexample(subject, arguments, names, f"raises {name}", name, test=test, path_condition=condition)
 
 
 def _rename_self(source: str, parameter: str) -> str:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import BoundArguments
 
 from quilt_mcp.analysis.engine.exploration import (
@@ -23,12 +24,12 @@ from quilt_mcp.analysis.engine.scalars import find_literals, include_clauses
 from quilt_mcp.analysis.engine.search import Record, Replay, explore, record
 from quilt_mcp.analysis.engine.source_text import Code
 from quilt_mcp.analysis.engine.stability import (
-    Fingerprint,
     find_changing_name,
     find_reason,
     find_state,
     find_unsure,
     has_loops,
+    take_state,
 )
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject
 from quilt_mcp.analysis.gate.loading import Loaded
@@ -76,7 +77,8 @@ class Task:
             line = lines.get(changing[1]) if own else None
             return self._leave_open(line, changing[0], "The result differs between calls or processes.")
         budget = Budget(max(0.0, self.seconds * _SEARCH_SHARE - self.elapsed()) * share, self.path_limit)
-        watch = Watch(Fingerprint(*self.loaded.modules), on_judgement, lambda found: self.report(answer(found)), enough)
+        state = partial(take_state, *self.loaded.modules)
+        watch = Watch(state, on_judgement, lambda found: self.report(answer(found)), enough)
         held = find_reason(tree) or find_state(subject.signature, self.loaded)
         scope = Scope(find_literals(tree), has_loops(tree), held, find_unsure(tree), self.seed)
         if self.replay:

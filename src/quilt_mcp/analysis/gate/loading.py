@@ -61,10 +61,10 @@ def check_owned(value: _Value, line: int) -> _Value:
 
 
 def check_formats(value: _Value, line: int) -> _Value:
-    """Return the value if its `format` is not the one of texts: fields of texts can name attributes."""
+    """Return the value, whose `format` the code reads, unless it is a text: "{0.a}".format(x) reads `a` unchecked."""
     with _no_tracing():
         kind = python_type(value)
-        cls = value if issubclass(kind, type) else kind
+        cls = value if issubclass(kind, type) else kind  # `str.format` is refused like `"".format`
         if issubclass(cls, str | UserString):  # type: ignore[arg-type] # a class here
             raise Refused("format", line)
     return value
