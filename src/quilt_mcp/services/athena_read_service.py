@@ -25,12 +25,7 @@ from quilt_mcp.services.athena_history import (
     list_enabled_workgroups,
     share_read,
 )
-from quilt_mcp.services.athena_tables import (
-    DATA_CATALOG,
-    cut_parameters,
-    describe_link,
-    read_databases,
-)
+from quilt_mcp.services.athena_tables import DATA_CATALOG, cut_parameters, describe_link, read_databases
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
 from quilt_mcp.services.buckets import fetch_names, fetch_own_role
 from quilt_mcp.services.governance_service import is_managed
@@ -350,6 +345,7 @@ def _workgroup_row(
     listed: "athena.WorkGroupSummaryTypeDef",
     details: "athena.WorkGroupConfigurationOutputTypeDef | ResourceFailure | None",
 ) -> WorkgroupRow:
+    """Return a row; the details are None if the time was over before they were read."""
     known = None if isinstance(details, ResourceFailure) else details
     configuration: athena.WorkGroupConfigurationOutputTypeDef = known or {}
     return {

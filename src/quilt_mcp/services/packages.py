@@ -351,17 +351,19 @@ def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
         raise _make_unknown_package(bucket, package)
     if (read := found["revision"]) is None:
         raise _make_unknown_revision(bucket, package, asked)
-    directory, file = read["dir"], read.get("file")
-    if directory is None and file is None:
+    if (directory := read["dir"]) is not None:
+        size, entries = directory["size"], directory["children"]
+    elif file := read.get("file"):
+        size, entries = file["size"], [file]
+    else:
         raise NotFound(
             f"There is no {folder!a} in this revision of {package}.",
             suggested_actions=[f"Read {make_uri(bucket, package)}/contents?revision={read['hash']} for its root."],
         )
-    rows = [_describe_entry(one) for one in (directory["children"] if directory else [file] if file else [])]
+    rows = [_describe_entry(one) for one in entries]
     scope = ("contents", caller.login.stack.registry_url, bucket, package, read["hash"], folder)
     # A file and a folder can have the same name.
     page = cut_page(rows, lambda row: f"{row['name']}\0{row['kind']}", cursor=cursor, limit=limit, scope=scope)
-    size = directory["size"] if directory else file["size"] if file else None
     return {
         "bucket": bucket,
         "name": package,
@@ -385,18 +387,19 @@ def list_buckets(prefix: str) -> list[str]:
 
 def list_namespaces(prefix: str) -> list[str]:
     """List the first parts of the names of packages, of the first bucket that has such packages."""
-    return list(dict.fromkeys(name.partition("/")[0] for name in _list_examples(prefix, 0)))
+    return _list_parts(prefix, 0)
 
 
 def list_names(prefix: str) -> list[str]:
     """List the second parts of the names of packages, of the first bucket that has such packages."""
-    return list(dict.fromkeys(name.partition("/")[2] for name in _list_examples(prefix, 1)))
+    return _list_parts(prefix, 1)
 
 
-def _list_examples(prefix: str, part: int) -> list[str]:
+def _list_parts(prefix: str, number: int) -> list[str]:
     caller = current_caller()
     names = _find_example(caller, prefix)[1] if caller.login.signed_in else []
-    return [name for name in names if name.split("/")[part].startswith(prefix)]
+    parts = dict.fromkeys(name.split("/", 1)[number] for name in names)
+    return [part for part in parts if part.startswith(prefix)]
 
 
 def _find_example(caller: "Caller", filter_: str = "") -> tuple[str | None, list[str]]:

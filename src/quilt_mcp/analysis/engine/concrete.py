@@ -239,7 +239,7 @@ class ConcreteSearch:
                 self.doubtful = True
                 note_exception(error)
                 if not self.found.causes.found:
-                    self.found.causes.add(None, "", _NO_JUDGEMENT)
+                    self.found.causes.add(_NO_JUDGEMENT)
                 raise
 
     def accept(self, arguments: BoundArguments, judgement: Judgement) -> End:

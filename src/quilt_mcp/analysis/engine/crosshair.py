@@ -286,7 +286,7 @@ class SymbolicSearch:
         if judgement.kind != expected.kind:
             shared = self.program(concrete, concrete.copy(realized)).kind == expected.kind
             chosen = SHARED if shared else "the analyser's model of Python had another result than Python"
-            self.found.causes.add(None, "", f"{chosen[0].upper()}{chosen[1:]}.")
+            self.found.causes.add(f"{chosen[0].upper()}{chosen[1:]}.")
         if judgement.kind != expected.kind or space.status_cap is not None:
             self._count_undecided("The analyser's model of a float is not exact.")
             return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN))
@@ -300,7 +300,7 @@ class SymbolicSearch:
         """Count an undecided path, and note the reason unless one is known."""
         self.found.undecided += 1
         if not self.found.causes.found:
-            self.found.causes.add(None, "", reason)
+            self.found.causes.add(reason)
 
     def _create_arguments(self) -> BoundArguments:
         try:

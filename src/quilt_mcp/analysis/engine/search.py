@@ -97,7 +97,8 @@ class _Explorer:
         if found.end is End.UNSTABLE:
             before, after = self._before, self._watch.state()
             known = find_change(before, after) if isinstance(before, State) and isinstance(after, State) else None
-            found.causes.add(None, *(known or ("", "Two runs with the same arguments have different results.")))
+            name, reason = known or ("", "Two runs with the same arguments have different results.")
+            found.causes.add(reason, operation=name)
         if found.end is End.ALL_PATHS:
             found.kinds = frozenset(self._symbolic.kinds | self._concrete.kinds)
         if found.end is not End.STOPPED:
@@ -167,7 +168,7 @@ class _Explorer:
             if not self._candidates.usable:
                 raise
             self._symbolic.end = end = End.UNDECIDED
-            self._found.causes.add(None, "", _CONCRETE)
+            self._found.causes.add(_CONCRETE)
         self._concrete.corpus.extend(self._symbolic.take_arguments())
         self._watch.on_progress(self._found)
         if end is End.STOPPED and self._found.arguments and self._found.judgement:
@@ -190,7 +191,7 @@ class _Explorer:
         if time.perf_counter() > deadline:
             return End.TIME
         if concrete.kinds - self._symbolic.kinds:
-            self._found.causes.add(None, "", _MISSED)
+            self._found.causes.add(_MISSED)
             return End.UNDECIDED
         return End.UNDECIDED if concrete.doubtful else End.ALL_PATHS
 

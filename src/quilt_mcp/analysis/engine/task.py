@@ -95,7 +95,7 @@ class Task:
 
     def _leave_open(self, line: int | None, operation: str, reason: str) -> Exploration:
         unstable = Exploration(End.UNSTABLE)
-        unstable.causes.add(line, operation, reason)
+        unstable.causes.add(reason, line, operation)
         self.records.append(record(unstable))
         return unstable
 
@@ -110,7 +110,7 @@ class Task:
         for explored in explorations:
             together.found |= explored.causes.found
             if explored.held:
-                together.add(None, "", f"{explored.held[0].upper()}{explored.held[1:]}.")
+                together.add(f"{explored.held[0].upper()}{explored.held[1:]}.")
         lines = map_lines(self.loaded.source, self.loaded.tree) if together.found else {}
         return together.to_json(lines)[:MOST_CAUSES]
 
