@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from inspect import BoundArguments, Parameter, Signature
-from itertools import permutations
+from itertools import permutations, product
 from random import Random
 from typing import Any, Union
 
@@ -58,7 +58,7 @@ class Candidates:
         if len(known) < len(self._found) or not all(one.complete for one in known):
             return None
         count = math.prod(len(one.boundaries) for one in known)
-        return list(self._make_each(combine([one.boundaries for one in known], count))) if count <= limit else None
+        return list(self._make_each(product(*(one.boundaries for one in known)))) if count <= limit else None
 
     def make_boundaries(self) -> Iterator[BoundArguments]:
         """Yield combinations of boundary values, and arguments without those that have a default value."""
@@ -123,8 +123,8 @@ class Candidates:
         """Return another value of the same type."""
         origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
         if origin in {Union, types.UnionType}:
-            fitting = [one for one in inner if (typing.get_origin(one) or one) is type(value)]
-            return self._vary(fitting[0], value) if fitting else self._redraw(annotation)
+            member = find_member(inner, value)
+            return self._vary(member, value) if member else self._redraw(annotation)
         variations: dict[type, Callable[[Any], object]] = {
             int: self._vary_integer,
             float: self._vary_float,
@@ -214,6 +214,11 @@ def find_annotation(parameter: Parameter) -> Annotation:
     return parameter.annotation
 
 
+def find_member(members: Iterable[Annotation], value: object) -> Annotation | None:
+    """Return the member of a union to which a value belongs."""
+    return next((one for one in members if (typing.get_origin(one) or one) is type(value)), None)
+
+
 def is_harmless(arguments: BoundArguments) -> bool:
     """Return whether all arguments are small enough for loops in C code, which cannot be interrupted."""
     return _are_below(_HARMLESS, arguments.arguments.values())
@@ -283,8 +288,7 @@ def share(arguments: BoundArguments) -> Iterator[BoundArguments]:
 def _collect(annotation: object, value: object, parts: dict[int, tuple[object, str]]) -> None:
     """Add the objects in a value that have an identity, with their declared types. The annotation None is unknown."""
     if typing.get_origin(annotation) in {Union, types.UnionType}:
-        fitting = [one for one in typing.get_args(annotation) if (typing.get_origin(one) or one) is type(value)]
-        annotation = fitting[0] if fitting else None
+        annotation = find_member(typing.get_args(annotation), value)
     if id(value) in parts or len(parts) >= _MOST_PARTS:
         return
     if has_identity(value):
