@@ -117,11 +117,7 @@ class Check:
         if self.post is None:
             return Judgement("kept")
         names = name_arguments(arguments)
-        names |= {
-            "__return__": outcome.value,
-            "_": outcome.value,
-            self.subject.defined.__name__: self.subject.function,
-        }
+        names |= {"__return__": outcome.value, "_": outcome.value, self.subject.defined.__name__: self.subject.function}
         is_kept = holds(run, self.post, names | {"__old__": make_old_values(old)})
         return Judgement("kept") if is_kept else Judgement("post", stop=True, outcomes=(outcome,))
 

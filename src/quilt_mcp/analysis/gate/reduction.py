@@ -11,6 +11,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from quilt_mcp.analysis.gate.tree import read_last_name
+
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__"})
 # Methods of containers that change them
@@ -71,12 +73,7 @@ def find_imports(tree: ast.AST) -> set[str]:
 
 def uses_decimal_context(tree: ast.AST) -> bool:
     """Return whether code gets or sets the context of decimal numbers of its thread."""
-    names = {
-        node.id if isinstance(node, ast.Name) else node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name | ast.Attribute)
-    }
-    return not names.isdisjoint({"getcontext", "setcontext"})
+    return any(read_last_name(node) in {"getcontext", "setcontext"} for node in ast.walk(tree))
 
 
 def _find_functions(
@@ -277,9 +274,8 @@ def _is_plain(node: ast.stmt) -> bool:
         return isinstance(node.value, ast.Constant)
     if isinstance(node, ast.Assign | ast.AnnAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        called = [one.func for one in ast.walk(node) if isinstance(one, ast.Call)]
-        names = [one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in called]
-        return all(isinstance(one, ast.Name) for one in targets) and {*names} <= _HARMLESS
+        called = {read_last_name(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)}
+        return all(isinstance(one, ast.Name) for one in targets) and called <= _HARMLESS
     return isinstance(node, ast.Pass)
 
 

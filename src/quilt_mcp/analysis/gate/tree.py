@@ -66,7 +66,7 @@ def find_annotation_strings(annotation: ast.expr | None) -> Iterator[tuple[str, 
         node = waiting.pop()
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value, node
-        elif not (isinstance(node, ast.Subscript) and _last_name(node.value) in _NOT_ANNOTATIONS):
+        elif not (isinstance(node, ast.Subscript) and read_last_name(node.value) in _NOT_ANNOTATIONS):
             waiting += ast.iter_child_nodes(node)
 
 
@@ -75,7 +75,7 @@ def find_computed_parts(annotation: ast.expr | None) -> Iterator[ast.AST]:
     waiting: list[ast.AST] = [annotation] if annotation else []
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Subscript) and _last_name(node.value) in _NOT_ANNOTATIONS:
+        if isinstance(node, ast.Subscript) and read_last_name(node.value) in _NOT_ANNOTATIONS:
             waiting.append(node.value)
         elif isinstance(node, ast.Attribute | ast.Subscript | ast.Tuple | ast.List | ast.Starred):
             waiting += [one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
@@ -88,7 +88,8 @@ def find_computed_parts(annotation: ast.expr | None) -> Iterator[ast.AST]:
             yield node
 
 
-def _last_name(node: ast.expr) -> str:
+def read_last_name(node: ast.AST) -> str:
+    """Return `b` for `a.b`, and `a` for `a`; "" for all other nodes."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
