@@ -75,6 +75,7 @@ def analyze_branches(request: Request, task: Task) -> "BranchesResult":
 
 
 def _explore(task: Task, subject: Subject, report: "BranchReport") -> "BranchesResult":
+    """Explore the marked function. The kind of a judgement is the set of outcomes that a run has reached."""
     marked, describe = Marked.create(task, subject), partial(report.describe_symbolic, task)
 
     def judge(run: Run, arguments: BoundArguments) -> Judgement:

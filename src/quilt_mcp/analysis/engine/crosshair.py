@@ -283,11 +283,12 @@ class SymbolicSearch:
         self.kinds.add(judgement.kind)
         if len(self._arguments) < _MOST_ARGUMENTS:
             self._arguments.append(arguments)
-        if judgement.kind != expected.kind:
+        is_expected = judgement.kind == expected.kind
+        if not is_expected:
             shared = self.program(concrete, concrete.copy(realized)).kind == expected.kind
             chosen = SHARED if shared else "the analyser's model of Python had another result than Python"
             self.found.causes.add(f"{chosen[0].upper()}{chosen[1:]}.")
-        if judgement.kind != expected.kind or space.status_cap is not None:
+        if not is_expected or space.status_cap is not None:
             self._count_undecided("The analyser's model of a float is not exact.")
             return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN))
         if judgement.outside:
