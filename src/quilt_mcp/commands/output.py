@@ -188,7 +188,7 @@ def _contains_objects(value: object) -> TypeGuard[dict[str, object] | list[objec
 
 
 def _section(value: dict[str, object] | list[object]) -> RenderableType:
-    """Return a tree, rows or a document. In rows, "" is the key of an object in the document, or of what is no object."""
+    """Return a tree, rows or a document. In rows, "" is the key of an object's name, or of what is no object."""
     if is_tree(value):
         return tree_of(value)
     if isinstance(value, list):
