@@ -222,9 +222,10 @@ def _choose(
     start = len(_make_prefix(stack or ""))
     suffixes = {name[start:].lower(): name for name in candidates}
     closed = {name[start:].lower(): name for name in disabled}
-    if standing and standing.role and (own := closed.get(standing.role.lower())):
+    role = standing.role.lower() if standing and standing.role else None
+    if role and (own := closed.get(role)):
         return None, f"{own} has the name of your role, and is disabled. Ask a Quilt administrator to enable it."
-    if standing and standing.role and (own := suffixes.get(standing.role.lower())):
+    if role and (own := suffixes.get(role)):
         return own, "It has the name of your role, and AWS returned its details to you."
     if stack and all_known and not disabled and len(candidates) == 1 and _belongs_to(stack, candidates[0]):
         return candidates[0], "AWS returned the details of no other workgroup of the Quilt stack to you."

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import parse_limit
-from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound, ResourceFailure
+from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
 from quilt_mcp.services.buckets import fetch_names
 from quilt_mcp.services.lists import Paged, check_choice, cut_page
 from quilt_mcp.services.stack.callers import current_caller
@@ -279,9 +279,7 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
     package = join_name(namespace, name)
     caller = current_caller()
     asked = _resolve(caller, bucket, package, revision or LATEST)
-    found = _ask(caller, "package", _Found, "package", bucket=bucket, name=package, revision=asked)
-    if found is None:
-        raise _make_unknown_package(bucket, package)
+    found = _ask_package(caller, "package", _Found, bucket, package, revision=asked)
     if (read := found["revision"]) is None:
         raise _make_unknown_revision(bucket, package, asked)
     meta, left_out = _cut_meta(read["user_meta"])
@@ -346,9 +344,7 @@ def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
     caller = current_caller()
     asked = _resolve(caller, bucket, package, revision or LATEST)
     given = {"revision": asked, "path": folder, "isBelow": bool(folder)}
-    found = _ask(caller, "packageContents", _WithContents, "package", bucket=bucket, name=package, **given)
-    if found is None:
-        raise _make_unknown_package(bucket, package)
+    found = _ask_package(caller, "packageContents", _WithContents, bucket, package, **given)
     if (read := found["revision"]) is None:
         raise _make_unknown_revision(bucket, package, asked)
     if (directory := read["dir"]) is not None:
@@ -421,6 +417,21 @@ def _ask(caller: "Caller", operation: str, form: type[T], at: str, **variables: 
         raise
 
 
+def _ask_package(caller: "Caller", operation: str, form: type[T], bucket: str, package: str, **variables: object) -> T:
+    """Send an operation about a package, and return its complete data."""
+    found = _ask(caller, operation, form, "package", bucket=bucket, name=package, **variables)
+    if found is not None:
+        return found
+    raise NotFound(
+        f"The Quilt stack shows no package {package} in the bucket {bucket!a} to you.",
+        details="It does not exist, the bucket is not one of this stack, or your role does not include it.",
+        suggested_actions=[
+            f"Read quilt://buckets/{bucket}/packages for the packages of the bucket.",
+            "Read quilt://search/{query} to find packages in all buckets.",
+        ],
+    )
+
+
 def _resolve(caller: "Caller", bucket: str, package: str, revision: str) -> str:
     """Return the whole hash for a short one. Everything else is for the stack to look up.
 
@@ -451,10 +462,7 @@ def _resolve(caller: "Caller", bucket: str, package: str, revision: str) -> str:
 
 def _read_revisions(caller: "Caller", bucket: str, package: str, number: int, size: int) -> _RevisionPage:
     given = {"number": number, "size": size}
-    found = _ask(caller, "packageRevisions", _WithRevisions, "package", bucket=bucket, name=package, **given)
-    if found is None:
-        raise _make_unknown_package(bucket, package)
-    return found["revisions"]
+    return _ask_package(caller, "packageRevisions", _WithRevisions, bucket, package, **given)["revisions"]
 
 
 def _read_cursor(cursor: str | None, tag: str, limit: str | None) -> tuple[int, int]:
@@ -550,17 +558,6 @@ def make_unknown_bucket(bucket: str) -> NotFound:
         f"The Quilt stack shows no bucket {bucket!a} to you.",
         details="It is not a bucket of this stack, or your role does not include it.",
         suggested_actions=["Read quilt://buckets for the buckets of the stack that you can see."],
-    )
-
-
-def _make_unknown_package(bucket: str, package: str) -> ResourceFailure:
-    return NotFound(
-        f"The Quilt stack shows no package {package} in the bucket {bucket!a} to you.",
-        details="It does not exist, the bucket is not one of this stack, or your role does not include it.",
-        suggested_actions=[
-            f"Read quilt://buckets/{bucket}/packages for the packages of the bucket.",
-            "Read quilt://search/{query} to find packages in all buckets.",
-        ],
     )
 
 

@@ -604,23 +604,22 @@ def _describe_prefix(one: PrefixProbe) -> PrefixRow:
     else:
         evidence = f"not tried: {one.reason or 'S3 refuses the list'}"
     results = {key.result for key in one.tried} - {"missing", "failed"}
-    can_read: Claim = {frozenset({"read"}): True, frozenset({"refused"}): False}.get(frozenset(results))
-    if can_read is None and "read" in results:
-        can_read = "some"
+    can_read: Claim = False if results == {"refused"} else None
+    if "read" in results:
+        can_read = True if results == {"read"} else "some"
     return {"prefix": one.prefix, "can_list": one.is_listed, "can_read": can_read, "read_evidence": evidence}
 
 
 def _list_s3_evidence(survey: Survey) -> Iterator[Evidence]:
-    yield _make_evidence("ListObjectsV2", ROOT, "allowed" if survey.listing.root else "refused")
+    words = {True: "allowed", False: "refused", None: "failed"}
+    yield _make_evidence("ListObjectsV2", ROOT, words[survey.listing.root])
     for one in survey.prefixes:
         if one.prefix != ROOT:
-            result = {True: "allowed", False: "refused", None: "failed"}[one.is_listed]
-            yield _make_evidence("ListObjectsV2", one.prefix, result, one.reason)
+            yield _make_evidence("ListObjectsV2", one.prefix, words[one.is_listed], one.reason)
         for key in one.tried:
             yield _make_evidence("HeadObject", key.key.name, key.result, key.reason)
     if put := survey.probe.put:
-        result = {True: "allowed", False: "refused", None: "failed"}[put.is_allowed]
-        yield _make_evidence("PutObject", put.prefix, result, put.reason)
+        yield _make_evidence("PutObject", put.prefix, words[put.is_allowed], put.reason)
 
 
 def _make_stack_evidence(statement: Statement, said: str) -> Evidence:
