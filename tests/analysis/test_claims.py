@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 from crosshair.util import PathTimeout
 
-from quilt_mcp.analysis.engine.stability import Fingerprint, find_reason, observes_order
+from quilt_mcp.analysis.engine.stability import find_reason, observes_order, take_state
 from quilt_mcp.analysis.gate.inspection import admit
 from quilt_mcp.analysis.gate.reduction import find_changes, find_imports
 from quilt_mcp.analysis.messages import Request
@@ -226,14 +226,14 @@ def test_fingerprint_contains_the_decimal_context() -> None:
         "from decimal import Context, setcontext, getcontext\ndef f(x: int):\n    setcontext(Context(prec=x))\n"
         "def g(): return getcontext().copy()\ndef h(context): setcontext(context)"
     )
-    names, state = vars(loaded.module), Fingerprint(loaded.module)
-    before, context = state(), names["g"]()
+    names = vars(loaded.module)
+    before, context = take_state(loaded.module), names["g"]()
     try:
         names["f"](7)
-        assert state() != before
+        assert take_state(loaded.module) != before
     finally:
         names["h"](context)
-    assert state() == before
+    assert take_state(loaded.module) == before
 
 
 @pytest.mark.soak

@@ -174,9 +174,8 @@ class ZygoteProcess:
         with _reporting_loss():
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             try:
-                with (
-                    theirs
-                ):  # not in a thread: a call that is cancelled there would lose the process that it has started
+                # not in a thread: a call that is cancelled there would lose the process that it has started
+                with theirs:
                     process = _spawn(command, theirs, surroundings)
             except OSError:
                 ours.close()
@@ -296,10 +295,7 @@ class ZygoteKeeper:
     async def run_child(self, envelope: Envelope) -> Answer:
         """Run one analysis in a child. If the caller is cancelled, the child is killed."""
         seconds = envelope["seconds"]
-        limits: Limits = {
-            "memory_limit_mb": self._policy.memory_limit_mb,
-            "cpu_seconds": 2 * math.ceil(seconds) + 5,
-        }
+        limits: Limits = {"memory_limit_mb": self._policy.memory_limit_mb, "cpu_seconds": 2 * math.ceil(seconds) + 5}
         try:
             for _ in range(2):  # replace once a zygote that has just ended
                 zygote = await self._start_zygote()

@@ -86,12 +86,7 @@ def _identity(token: AccessToken) -> Identity:
             details="no claim `sub` with 1 to 1000 printable characters",
             suggested_actions=["Ask the operator of this server to issue access tokens with the claim `sub`."],
         )
-    return Identity(
-        subject=str(subject),
-        issuer=issuer,
-        scopes=frozenset(token.scopes),
-        claims=claims,
-    )
+    return Identity(subject=str(subject), issuer=issuer, scopes=frozenset(token.scopes), claims=claims)
 
 
 def _is_name(claim: object) -> bool:

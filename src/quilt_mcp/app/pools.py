@@ -114,10 +114,11 @@ class Pools:
         pass  # Python cannot stop a thread from outside
 
     async def _run_in_thread(self, call: Callable[[], T], release: Callable[[], None]) -> T:
-        loop, started, stop = asyncio.get_running_loop(), threading.Lock(), _Stop()
+        loop, stop = asyncio.get_running_loop(), _Stop()
+        turn = threading.Lock()  # whoever takes it first, the thread or the end of the wait, decides whether it starts
 
         def work() -> T:
-            if not started.acquire(blocking=False):
+            if not turn.acquire(blocking=False):
                 raise ReadIsOver
             _stop.set(stop)  # of the copy of the context that the thread has
             try:
@@ -129,7 +130,7 @@ class Pools:
         try:
             return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._unlimited)
         finally:
-            if started.acquire(blocking=False):  # the thread has not started, and will not
+            if turn.acquire(blocking=False):  # the thread has not started, and will not
                 release()
             stop.set()  # which changes nothing for a thread that has ended
 

@@ -184,11 +184,11 @@ class Rows:
 
 
 def _contains_objects(value: object) -> TypeGuard[dict[str, object] | list[object]]:
-    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
-    return bool(value) and (isinstance(value, dict) or any(isinstance(one, dict) for one in values))
+    return bool(value) if isinstance(value, dict) else bool(_objects(value))
 
 
 def _section(value: dict[str, object] | list[object]) -> RenderableType:
+    """Return a tree, rows or a document. In rows, "" is the key of an object's name, or of what is no object."""
     if is_tree(value):
         return tree_of(value)
     if isinstance(value, list):

@@ -57,7 +57,7 @@ class SignInStore(FernetEncryptionWrapper):
 
     def __init__(self, store: AsyncKeyValue, secret: str) -> None:
         super().__init__(
-            _ForgetUnusedClients(store, 0, REGISTRATION_SECONDS, missing_ttl=REGISTRATION_SECONDS),
+            _ForgetUnusedClients(store, min_ttl=0, max_ttl=REGISTRATION_SECONDS, missing_ttl=REGISTRATION_SECONDS),
             fernet=Fernet(derive_jwt_key(high_entropy_material=secret, salt="quilt-mcp sign-ins")),
             raise_on_decryption_error=False,
         )

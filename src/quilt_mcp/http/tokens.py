@@ -116,7 +116,7 @@ class PublishedKeys(httpx2.AsyncClient):
         super().__init__(timeout=FETCH_SECONDS)
         self._refresh_seconds = refresh_seconds
         self._max_stale_seconds = max_stale_seconds
-        self._good: tuple[float, httpx2.Response] | None = None
+        self._good: tuple[float, httpx2.Response] | None = None  # with its time on the monotonic clock
         self._failed_at: float | None = None
 
     @property

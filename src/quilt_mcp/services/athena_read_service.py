@@ -25,12 +25,7 @@ from quilt_mcp.services.athena_history import (
     list_enabled_workgroups,
     share_read,
 )
-from quilt_mcp.services.athena_tables import (
-    DATA_CATALOG,
-    cut_parameters,
-    describe_link,
-    read_databases,
-)
+from quilt_mcp.services.athena_tables import DATA_CATALOG, cut_parameters, describe_link, read_databases
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
 from quilt_mcp.services.buckets import fetch_names, fetch_own_role
 from quilt_mcp.services.governance_service import is_managed
@@ -227,9 +222,10 @@ def _choose(
     start = len(_make_prefix(stack or ""))
     suffixes = {name[start:].lower(): name for name in candidates}
     closed = {name[start:].lower(): name for name in disabled}
-    if standing and standing.role and (own := closed.get(standing.role.lower())):
+    role = standing.role.lower() if standing and standing.role else None
+    if role and (own := closed.get(role)):
         return None, f"{own} has the name of your role, and is disabled. Ask a Quilt administrator to enable it."
-    if standing and standing.role and (own := suffixes.get(standing.role.lower())):
+    if role and (own := suffixes.get(role)):
         return own, "It has the name of your role, and AWS returned its details to you."
     if stack and all_known and not disabled and len(candidates) == 1 and _belongs_to(stack, candidates[0]):
         return candidates[0], "AWS returned the details of no other workgroup of the Quilt stack to you."
@@ -350,21 +346,20 @@ def _workgroup_row(
     listed: "athena.WorkGroupSummaryTypeDef",
     details: "athena.WorkGroupConfigurationOutputTypeDef | ResourceFailure | None",
 ) -> WorkgroupRow:
-    is_known = details is not None and not isinstance(details, ResourceFailure)
-    configuration: athena.WorkGroupConfigurationOutputTypeDef = (
-        {} if details is None or isinstance(details, ResourceFailure) else details
-    )
+    """Return a row; the details are None if the time was over before they were read."""
+    known = None if isinstance(details, ResourceFailure) else details
+    configuration: athena.WorkGroupConfigurationOutputTypeDef = known or {}
     return {
         "name": listed["Name"],
         "description": listed.get("Description", ""),
         "creation_time": iso(listed.get("CreationTime")),
         "output_location": configuration.get("ResultConfiguration", {}).get("OutputLocation"),
         "managed_results": configuration.get("ManagedQueryResultsConfiguration", {}).get("Enabled", False)
-        if is_known
+        if known is not None
         else None,
         "enforce_workgroup_config": configuration.get("EnforceWorkGroupConfiguration"),
-        "details_available": is_known,
-        "details_error": None if is_known else str(details or NOT_IN_TIME),
+        "details_available": known is not None,
+        "details_error": None if known is not None else str(details or NOT_IN_TIME),
     }
 
 

@@ -148,14 +148,12 @@ STORES_NOTHING = "allowed; the condition failed, so nothing is stored"
 
 
 def judge(probe: Probe, statement: Statement) -> Claims:
-    can_list, list_evidence = judge_list(probe)
-    can_read, read_evidence = judge_reads(probe)
-    can_write, write_evidence = _judge_writes(probe, statement)
+    reads, writes = judge_reads(probe), _judge_writes(probe, statement)
+    (can_read, _), (can_write, _) = reads, writes
     refuses_reads, refuses_put = bool(_refused(probe)), probe.put is not None and probe.put.is_allowed is False
     is_doubtful = statement.level in ("READ", "none") or refuses_put or (refuses_reads and not can_read)
     proof = _name_proof(can_write, probe.put)
-    rights = (can_list, list_evidence, can_read, read_evidence, can_write, write_evidence)
-    return Claims(*rights, refuses_reads, proof, is_doubtful)
+    return Claims(*judge_list(probe), *reads, *writes, refuses_reads, proof, is_doubtful)
 
 
 def _name_proof(can_write: Claim, put: Put | None) -> WriteProof:
@@ -185,8 +183,10 @@ def _judge_unlisted(probe: Probe) -> Claim:
 def judge_reads(probe: Probe) -> tuple[Claim, str]:
     listing, read, refused = probe.listing, _select(probe.tried, "read"), _refused(probe)
     counted = [one for one in probe.tried if one.result not in ("missing", "failed")]
-    if listing is None or not (counted or _select(probe.tried, "failed")):
-        return (_judge_unlisted(probe) if listing is None else None), f"not tried: {_explain_no_key(probe)}"
+    if listing is None:
+        return _judge_unlisted(probe), f"not tried: {_explain_no_key(probe)}"
+    if not (counted or _select(probe.tried, "failed")):
+        return None, f"not tried: {_explain_no_key(probe)}"
     evidence = "; ".join([f"HeadObject: {len(read)} of {_count(counted)} read", *_describe_others(probe)])
     if read:
         is_whole = len(read) == len(counted) and listing.root and not listing.refused
@@ -212,13 +212,11 @@ def _explain_no_key(probe: Probe) -> str:
 def _describe_others(probe: Probe) -> list[str]:
     texts = []
     if refused := _refused(probe):
-        texts.append(f"refused {name_prefixes(one.key.prefix for one in refused)}")
+        texts.append(f"refused {_locate(refused)}")
     if unproven := _select(probe.tried, "unproven"):
-        where = name_prefixes(one.key.prefix for one in unproven)
-        texts.append(f"unproven {where}, because S3 sent no checksum of an object under a KMS key")
+        texts.append(f"unproven {_locate(unproven)}, because S3 sent no checksum of an object under a KMS key")
     if archived := _select(probe.tried, "archived"):
-        where = name_prefixes(one.key.prefix for one in archived)
-        texts.append(f"archived {where}: restore these objects before you read them")
+        texts.append(f"archived {_locate(archived)}: restore these objects before you read them")
     if failed := _select(probe.tried, "failed"):
         texts.append(f"{_count(failed)} not read: {failed[0].reason}")
     if probe.listing and not probe.listing.root:
@@ -302,8 +300,7 @@ def _find_contradiction(probe: Probe) -> str | None:
     if probe.listing.refused:
         return f"S3 refuses the list {name_prefixes(probe.listing.refused)}"
     if refused := _refused(probe):
-        where = name_prefixes(one.key.prefix for one in refused)
-        return f"S3 refused {'some reads' if _select(probe.tried, 'read') else 'every read'}, {where}"
+        return f"S3 refused {'some reads' if _select(probe.tried, 'read') else 'every read'}, {_locate(refused)}"
     return None
 
 
@@ -312,6 +309,10 @@ def name_prefixes(prefixes: Iterable[str]) -> str:
     different = sorted(set(prefixes))
     parts = [f"under {', '.join(one for one in different if one)}"] if any(different) else []
     return " and ".join([*parts, *(["at the root"] if ROOT in different else [])])
+
+
+def _locate(tried: Iterable[TriedKey]) -> str:
+    return name_prefixes(one.key.prefix for one in tried)
 
 
 def _select(tried: Iterable[TriedKey], result: KeyResult) -> list[TriedKey]:
@@ -383,11 +384,7 @@ def _list_bucket(aws: "AWSClients", bucket: str) -> tuple[Listing, int, str | No
     prefixes = _list_prefixes(first.keys)
     if not first.is_cut or len(prefixes) > 1 or prefixes == (ROOT,):
         listing = Listing(
-            root=True,
-            keys=first.keys,
-            prefixes=prefixes,
-            is_complete=not first.is_cut,
-            has_all_keys=not first.is_cut,
+            root=True, keys=first.keys, prefixes=prefixes, is_complete=not first.is_cut, has_all_keys=not first.is_cut
         )
         return listing, 1, first.region
     second = list_page(aws, bucket, StartAfter=f"{prefixes[0]}{LAST_CHARACTER}")

@@ -378,19 +378,9 @@ async def bucket_workflows_get(bucket: str) -> WorkflowsAnswer:
 
 def _read_workflows(bucket: str) -> WorkflowsAnswer:
     aws = current_caller().aws
-    try:
-        text = aws.read_object(bucket, CONFIG_KEY, MAX_CONFIG + 1).decode("utf-8", "replace")
-    except NotFound as missing:
-        if "NoSuchBucket" in (missing.details or ""):
-            raise make_unknown_bucket(bucket) from missing
-        return _describe(aws, bucket, None, {}, None)
-    value, error = parse_yaml(text)
-    return _describe(aws, bucket, text, value if isinstance(value, dict) else {}, error)
-
-
-def _describe(
-    aws: "AWSClients", bucket: str, text: str | None, config: dict[str, object], error: str | None
-) -> WorkflowsAnswer:
+    text = _read_config(aws, bucket)
+    value, error = (None, None) if text is None else parse_yaml(text)
+    config: dict[str, object] = value if isinstance(value, dict) else {}
     workflows, schemas = (_get(config, name, dict) or {} for name in ("workflows", "schemas"))
     required = None if text is None or error else str(config.get("is_workflow_required", "true")).lower() == "true"
     return {
@@ -406,6 +396,15 @@ def _describe(
         "config_error": error,
         "packages": f"quilt://buckets/{bucket}/packages",
     }
+
+
+def _read_config(aws: "AWSClients", bucket: str) -> str | None:
+    try:
+        return aws.read_object(bucket, CONFIG_KEY, MAX_CONFIG + 1).decode("utf-8", "replace")
+    except NotFound as missing:
+        if "NoSuchBucket" in (missing.details or ""):
+            raise make_unknown_bucket(bucket) from missing
+        return None
 
 
 def _get(value: object, name: str, kind: type[T]) -> T | None:

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import parse_limit
-from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound, ResourceFailure
+from quilt_mcp.core.errors import InvalidTemplateVariable, NotFound
 from quilt_mcp.services.buckets import fetch_names
 from quilt_mcp.services.lists import Paged, check_choice, cut_page
 from quilt_mcp.services.stack.callers import current_caller
@@ -279,9 +279,7 @@ def package_get(bucket: str, namespace: str, name: str, revision: str | None = N
     package = join_name(namespace, name)
     caller = current_caller()
     asked = _resolve(caller, bucket, package, revision or LATEST)
-    found = _ask(caller, "package", _Found, "package", bucket=bucket, name=package, revision=asked)
-    if found is None:
-        raise _make_unknown_package(bucket, package)
+    found = _ask_package(caller, "package", _Found, bucket, package, revision=asked)
     if (read := found["revision"]) is None:
         raise _make_unknown_revision(bucket, package, asked)
     meta, left_out = _cut_meta(read["user_meta"])
@@ -346,22 +344,22 @@ def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
     caller = current_caller()
     asked = _resolve(caller, bucket, package, revision or LATEST)
     given = {"revision": asked, "path": folder, "isBelow": bool(folder)}
-    found = _ask(caller, "packageContents", _WithContents, "package", bucket=bucket, name=package, **given)
-    if found is None:
-        raise _make_unknown_package(bucket, package)
+    found = _ask_package(caller, "packageContents", _WithContents, bucket, package, **given)
     if (read := found["revision"]) is None:
         raise _make_unknown_revision(bucket, package, asked)
-    directory, file = read["dir"], read.get("file")
-    if directory is None and file is None:
+    if (directory := read["dir"]) is not None:
+        size, entries = directory["size"], directory["children"]
+    elif file := read.get("file"):
+        size, entries = file["size"], [file]
+    else:
         raise NotFound(
             f"There is no {folder!a} in this revision of {package}.",
             suggested_actions=[f"Read {make_uri(bucket, package)}/contents?revision={read['hash']} for its root."],
         )
-    rows = [_describe_entry(one) for one in (directory["children"] if directory else [file] if file else [])]
+    rows = [_describe_entry(one) for one in entries]
     scope = ("contents", caller.login.stack.registry_url, bucket, package, read["hash"], folder)
     # A file and a folder can have the same name.
     page = cut_page(rows, lambda row: f"{row['name']}\0{row['kind']}", cursor=cursor, limit=limit, scope=scope)
-    size = directory["size"] if directory else file["size"] if file else None
     return {
         "bucket": bucket,
         "name": package,
@@ -385,18 +383,19 @@ def list_buckets(prefix: str) -> list[str]:
 
 def list_namespaces(prefix: str) -> list[str]:
     """List the first parts of the names of packages, of the first bucket that has such packages."""
-    return list(dict.fromkeys(name.partition("/")[0] for name in _list_examples(prefix, 0)))
+    return _list_parts(prefix, 0)
 
 
 def list_names(prefix: str) -> list[str]:
     """List the second parts of the names of packages, of the first bucket that has such packages."""
-    return list(dict.fromkeys(name.partition("/")[2] for name in _list_examples(prefix, 1)))
+    return _list_parts(prefix, 1)
 
 
-def _list_examples(prefix: str, part: int) -> list[str]:
+def _list_parts(prefix: str, number: int) -> list[str]:
     caller = current_caller()
     names = _find_example(caller, prefix)[1] if caller.login.signed_in else []
-    return [name for name in names if name.split("/")[part].startswith(prefix)]
+    parts = dict.fromkeys(name.split("/", 1)[number] for name in names)
+    return [part for part in parts if part.startswith(prefix)]
 
 
 def _find_example(caller: "Caller", filter_: str = "") -> tuple[str | None, list[str]]:
@@ -416,6 +415,21 @@ def _ask(caller: "Caller", operation: str, form: type[T], at: str, **variables: 
         refusal.message = "The Quilt stack does not know this query for packages."
         refusal.suggested_actions = [f"Stacks know it since April 2022. {INSTEAD}", *refusal.default_actions]
         raise
+
+
+def _ask_package(caller: "Caller", operation: str, form: type[T], bucket: str, package: str, **variables: object) -> T:
+    """Send an operation about a package, and return its complete data."""
+    found = _ask(caller, operation, form, "package", bucket=bucket, name=package, **variables)
+    if found is not None:
+        return found
+    raise NotFound(
+        f"The Quilt stack shows no package {package} in the bucket {bucket!a} to you.",
+        details="It does not exist, the bucket is not one of this stack, or your role does not include it.",
+        suggested_actions=[
+            f"Read quilt://buckets/{bucket}/packages for the packages of the bucket.",
+            "Read quilt://search/{query} to find packages in all buckets.",
+        ],
+    )
 
 
 def _resolve(caller: "Caller", bucket: str, package: str, revision: str) -> str:
@@ -448,10 +462,7 @@ def _resolve(caller: "Caller", bucket: str, package: str, revision: str) -> str:
 
 def _read_revisions(caller: "Caller", bucket: str, package: str, number: int, size: int) -> _RevisionPage:
     given = {"number": number, "size": size}
-    found = _ask(caller, "packageRevisions", _WithRevisions, "package", bucket=bucket, name=package, **given)
-    if found is None:
-        raise _make_unknown_package(bucket, package)
-    return found["revisions"]
+    return _ask_package(caller, "packageRevisions", _WithRevisions, bucket, package, **given)["revisions"]
 
 
 def _read_cursor(cursor: str | None, tag: str, limit: str | None) -> tuple[int, int]:
@@ -513,15 +524,15 @@ def _describe_entry(entry: _Child) -> EntryRow:
     }
 
 
-def _cut_meta(meta: Mapping[str, object] | None, most: int = MAX_META) -> tuple[dict[str, object] | None, list[str]]:
+def _cut_meta(meta: Mapping[str, object] | None) -> tuple[dict[str, object] | None, list[str]]:
     """Return the metadata as far as it fits, and the keys that are left out."""
     if meta is None:
         return None, []
-    kept, left_out = dict[str, object](), list[str]()
+    kept, left_out, room = dict[str, object](), list[str](), MAX_META
     for key, value in meta.items():
         size = len(json.dumps({key: value}, ensure_ascii=False))
-        if size <= most:
-            kept[key], most = value, most - size
+        if size <= room:
+            kept[key], room = value, room - size
         else:
             left_out.append(key[:200])
     return kept, left_out
@@ -547,17 +558,6 @@ def make_unknown_bucket(bucket: str) -> NotFound:
         f"The Quilt stack shows no bucket {bucket!a} to you.",
         details="It is not a bucket of this stack, or your role does not include it.",
         suggested_actions=["Read quilt://buckets for the buckets of the stack that you can see."],
-    )
-
-
-def _make_unknown_package(bucket: str, package: str) -> ResourceFailure:
-    return NotFound(
-        f"The Quilt stack shows no package {package} in the bucket {bucket!a} to you.",
-        details="It does not exist, the bucket is not one of this stack, or your role does not include it.",
-        suggested_actions=[
-            f"Read quilt://buckets/{bucket}/packages for the packages of the bucket.",
-            "Read quilt://search/{query} to find packages in all buckets.",
-        ],
     )
 
 

@@ -453,7 +453,7 @@ def discover_permissions(cursor: str | None = None, limit: str | None = None) ->
     )
     rows = [describe_rights(bucket) for bucket in probe_page(reader, identity, listed, page.rows, until=until)]
     return {
-        "user_identity": parse_identity(identity, reader.aws.find_replacement("sts")),
+        "user_identity": parse_identity(identity, reader.aws.find_sts_replacement()),
         "bucket_permissions": rows,
         "shared_evidence": _share_evidence(rows),
         "count": page.total,
@@ -546,7 +546,7 @@ def bucket_access_get(bucket: str) -> BucketAccessAnswer:
         raise _make_not_found(bucket, listed, missing) from missing
     statements = state_rights(listed.stack, reader.standing, listed.role, identity["Arn"])
     access = assess(bucket, survey.probe, listed, statements)
-    who = parse_identity(identity, reader.aws.find_replacement("sts"))
+    who = parse_identity(identity, reader.aws.find_sts_replacement())
     return _describe(access, who, listed, survey, statements.find(bucket))
 
 
@@ -604,23 +604,22 @@ def _describe_prefix(one: PrefixProbe) -> PrefixRow:
     else:
         evidence = f"not tried: {one.reason or 'S3 refuses the list'}"
     results = {key.result for key in one.tried} - {"missing", "failed"}
-    can_read: Claim = {frozenset({"read"}): True, frozenset({"refused"}): False}.get(frozenset(results))
-    if can_read is None and "read" in results:
-        can_read = "some"
+    can_read: Claim = False if results == {"refused"} else None
+    if "read" in results:
+        can_read = True if results == {"read"} else "some"
     return {"prefix": one.prefix, "can_list": one.is_listed, "can_read": can_read, "read_evidence": evidence}
 
 
 def _list_s3_evidence(survey: Survey) -> Iterator[Evidence]:
-    yield _make_evidence("ListObjectsV2", ROOT, "allowed" if survey.listing.root else "refused")
+    words = {True: "allowed", False: "refused", None: "failed"}
+    yield _make_evidence("ListObjectsV2", ROOT, words[survey.listing.root])
     for one in survey.prefixes:
         if one.prefix != ROOT:
-            result = {True: "allowed", False: "refused", None: "failed"}[one.is_listed]
-            yield _make_evidence("ListObjectsV2", one.prefix, result, one.reason)
+            yield _make_evidence("ListObjectsV2", one.prefix, words[one.is_listed], one.reason)
         for key in one.tried:
             yield _make_evidence("HeadObject", key.key.name, key.result, key.reason)
     if put := survey.probe.put:
-        result = {True: "allowed", False: "refused", None: "failed"}[put.is_allowed]
-        yield _make_evidence("PutObject", put.prefix, result, put.reason)
+        yield _make_evidence("PutObject", put.prefix, words[put.is_allowed], put.reason)
 
 
 def _make_stack_evidence(statement: Statement, said: str) -> Evidence:

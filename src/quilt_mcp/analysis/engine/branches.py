@@ -8,6 +8,7 @@ import ast
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from inspect import BoundArguments
 from types import FunctionType
 from typing import TYPE_CHECKING
@@ -74,7 +75,8 @@ def analyze_branches(request: Request, task: Task) -> "BranchesResult":
 
 
 def _explore(task: Task, subject: Subject, report: "BranchReport") -> "BranchesResult":
-    marked = Marked.create(task, subject)
+    """Explore the marked function. The kind of a judgement is the set of outcomes that a run has reached."""
+    marked, describe = Marked.create(task, subject), partial(report.describe_symbolic, task)
 
     def judge(run: Run, arguments: BoundArguments) -> Judgement:
         try:
@@ -86,16 +88,12 @@ def _explore(task: Task, subject: Subject, report: "BranchReport") -> "BranchesR
     def note(arguments: BoundArguments, judgement: Judgement) -> None:
         taken = judgement.kind
         if isinstance(taken, frozenset) and report.add(taken, write_call(subject, arguments, task.loaded.names)):
-            task.report(report.describe_symbolic(task, Exploration()))
+            task.report(describe(Exploration()))
 
     explored = task.explore(
-        replace(subject, function=marked.function),
-        judge,
-        lambda found: report.describe_symbolic(task, found),
-        on_judgement=note,
-        enough=report.has_all_examples,
+        replace(subject, function=marked.function), judge, describe, on_judgement=note, enough=report.has_all_examples
     )
-    return report.describe_symbolic(task, explored)
+    return describe(explored)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from inspect import BoundArguments, Parameter, Signature
-from itertools import permutations
+from itertools import permutations, product
 from random import Random
 from typing import Any, Union
 
@@ -58,7 +58,7 @@ class Candidates:
         if len(known) < len(self._found) or not all(one.complete for one in known):
             return None
         count = math.prod(len(one.boundaries) for one in known)
-        return list(self._make_each(combine([one.boundaries for one in known], count))) if count <= limit else None
+        return list(self._make_each(product(*(one.boundaries for one in known)))) if count <= limit else None
 
     def make_boundaries(self) -> Iterator[BoundArguments]:
         """Yield combinations of boundary values, and arguments without those that have a default value."""
@@ -86,7 +86,7 @@ class Candidates:
         except (Unusable, TypeError, ValueError, OverflowError):
             return None
         first, *others = values or [""]
-        if others and not self._drawer.pick(15, 85):  # equal arguments of equal types
+        if others and self._drawer.happens(15, of=100):  # equal arguments of equal types
             equal = [one for one in others if self._annotation(one) == self._annotation(first)]
             values |= {
                 one: values[first] for one in equal if isinstance(values[first], int | float | str | bytes | None)
@@ -123,8 +123,8 @@ class Candidates:
         """Return another value of the same type."""
         origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
         if origin in {Union, types.UnionType}:
-            fitting = [one for one in inner if (typing.get_origin(one) or one) is type(value)]
-            return self._vary(fitting[0], value) if fitting else self._redraw(annotation)
+            member = find_member(inner, value)
+            return self._vary(member, value) if member else self._redraw(annotation)
         variations: dict[type, Callable[[Any], object]] = {
             int: self._vary_integer,
             float: self._vary_float,
@@ -159,15 +159,15 @@ class Candidates:
     def _vary_text(self, value: str) -> str:
         at = self._random.randint(0, len(value))
         inserted = self._random.choice((*_INSERTED, self._drawer.draw_text()[:20]))
-        match self._drawer.pick(2, 3, 2, 1):
+        match self._drawer.pick_weighted(2, 3, 2, 1):
             case 0:
                 return value + "\n"
             case 1:
                 return value[:at] + inserted + value[at:]
             case 2:
                 return value[:at] + inserted + value[at + 1 :]
-        changed = (value + value, value[::-1], value.swapcase(), value[:at], value[at:], value[:at] + value[at + 1 :])
-        return self._random.choice(changed)
+        others = (value + value, value[::-1], value.swapcase(), value[:at], value[at:], value[:at] + value[at + 1 :])
+        return self._random.choice(others)
 
     def _vary_container(
         self, kind: Callable[..., Any], element: Annotation, inner: tuple[Annotation, ...], value: Any
@@ -175,12 +175,12 @@ class Candidates:
         items = list(value)
         at = self._random.randrange(len(items)) if items else 0
         if element is None:
-            if len(items) > 1 and inner[0] == inner[1] and not self._drawer.pick(1, 3):
+            if len(items) > 1 and inner[0] == inner[1] and self._drawer.happens(1, of=4):
                 items[:2] = items[1::-1]
             elif items:
                 items[at] = self._vary(inner[at], items[at])
             return kind(items)
-        match self._drawer.pick(50, 15, 15, 5, 15):
+        match self._drawer.pick_weighted(50, 15, 15, 5, 15):
             case 0 if items:
                 items[at] = self._vary(element, items[at])
             case 1 if items:
@@ -212,6 +212,11 @@ def find_annotation(parameter: Parameter) -> Annotation:
     if parameter.kind is Parameter.VAR_KEYWORD:
         return dict[typing.Literal["a", "b", "key"], known]  # type: ignore[valid-type] # the same
     return parameter.annotation
+
+
+def find_member(members: Iterable[Annotation], value: object) -> Annotation | None:
+    """Return the member of a union to which a value belongs."""
+    return next((one for one in members if (typing.get_origin(one) or one) is type(value)), None)
 
 
 def is_harmless(arguments: BoundArguments) -> bool:
@@ -283,8 +288,7 @@ def share(arguments: BoundArguments) -> Iterator[BoundArguments]:
 def _collect(annotation: object, value: object, parts: dict[int, tuple[object, str]]) -> None:
     """Add the objects in a value that have an identity, with their declared types. The annotation None is unknown."""
     if typing.get_origin(annotation) in {Union, types.UnionType}:
-        fitting = [one for one in typing.get_args(annotation) if (typing.get_origin(one) or one) is type(value)]
-        annotation = fitting[0] if fitting else None
+        annotation = find_member(typing.get_args(annotation), value)
     if id(value) in parts or len(parts) >= _MOST_PARTS:
         return
     if has_identity(value):

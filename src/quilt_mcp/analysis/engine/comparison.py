@@ -334,9 +334,8 @@ def _describe(outcome: Returned | Raised, names: Mapping[str, object]) -> str:
 
 def _make_answer(task: Task, subjects: tuple[Subject, Subject], explorations: list[Exploration]) -> "ComparisonResult":
     last = explorations[-1]
-    ends = [one.end for one in explorations]
-    end = next((one for one in ends if one is not End.ALL_PATHS), End.ALL_PATHS)
-    end = End.STOPPED if last.end is End.STOPPED else end
+    open_ends = (one.end for one in explorations if one.end is not End.ALL_PATHS)
+    end = End.STOPPED if last.end is End.STOPPED else next(open_ends, End.ALL_PATHS)
     if end is End.ALL_PATHS and not any(one.decided for one in explorations):
         raise AnalysisRefused(
             "PreconditionNeverMet", "No arguments satisfy the preconditions of both functions. Weaken them."

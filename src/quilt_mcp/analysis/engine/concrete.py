@@ -16,7 +16,7 @@ from itertools import chain
 from random import Random
 from typing import Any, Union
 
-from quilt_mcp.analysis.engine.candidates import Candidates, find_annotation, is_harmless
+from quilt_mcp.analysis.engine.candidates import Candidates, find_annotation, find_member, is_harmless
 from quilt_mcp.analysis.engine.domains import Unusable, create
 from quilt_mcp.analysis.engine.exploration import (
     ConcreteRun,
@@ -69,8 +69,8 @@ def _simplify(annotation: Any, value: Any) -> Iterator[Any]:
     if origin in {Union, types.UnionType}:
         if value is not None and type(None) in inner:
             yield None
-        fitting = [one for one in inner if (typing.get_origin(one) or one) is type(value)]
-        yield from _simplify(fitting[0], value) if fitting else ()
+        member = find_member(inner, value)
+        yield from _simplify(member, value) if member else ()
     elif isinstance(annotation, typing.NewType):
         yield from _simplify(annotation.__supertype__, value)
     elif isinstance(value, Exception) and type(value) is not annotation:
@@ -239,7 +239,7 @@ class ConcreteSearch:
                 self.doubtful = True
                 note_exception(error)
                 if not self.found.causes.found:
-                    self.found.causes.add(None, "", _NO_JUDGEMENT)
+                    self.found.causes.add(_NO_JUDGEMENT)
                 raise
 
     def accept(self, arguments: BoundArguments, judgement: Judgement) -> End:

@@ -124,7 +124,7 @@ def _hold(
             given = (*args, *kwargs.values())
             is_held = any(isinstance(one, kinds) if kinds else type(one) not in _PLAIN for one in given)
             if space is not None and is_held:
-                note_operation(model_of, "The analyser's model of this operation is not exact.")
+                note_operation(model_of)
                 space.cap_result_at_unknown()  # type: ignore[no-untyped-call] # the same
         return model(*args, **kwargs)
 
@@ -283,11 +283,12 @@ class SymbolicSearch:
         self.kinds.add(judgement.kind)
         if len(self._arguments) < _MOST_ARGUMENTS:
             self._arguments.append(arguments)
-        if judgement.kind != expected.kind:
+        is_expected = judgement.kind == expected.kind
+        if not is_expected:
             shared = self.program(concrete, concrete.copy(realized)).kind == expected.kind
             chosen = SHARED if shared else "the analyser's model of Python had another result than Python"
-            self.found.causes.add(None, "", f"{chosen[0].upper()}{chosen[1:]}.")
-        if judgement.kind != expected.kind or space.status_cap is not None:
+            self.found.causes.add(f"{chosen[0].upper()}{chosen[1:]}.")
+        if not is_expected or space.status_cap is not None:
             self._count_undecided("The analyser's model of a float is not exact.")
             return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN))
         if judgement.outside:
@@ -300,7 +301,7 @@ class SymbolicSearch:
         """Count an undecided path, and note the reason unless one is known."""
         self.found.undecided += 1
         if not self.found.causes.found:
-            self.found.causes.add(None, "", reason)
+            self.found.causes.add(reason)
 
     def _create_arguments(self) -> BoundArguments:
         try:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
 from inspect import Parameter
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice, product, zip_longest
 from typing import Any, Literal, TypeAlias, Union
 
 from quilt_mcp.analysis.engine.scalars import BOUNDARIES, Drawer
@@ -79,22 +79,13 @@ def find_subclasses(cls: type) -> Iterator[type]:
 def combine(rows: Sequence[Sequence[Maker]], limit: int) -> Iterator[tuple[Maker, ...]]:
     """Yield all combinations up to the limit; if they are more, all at the same index, then each varied alone."""
     if math.prod(map(len, rows)) <= limit:
-        yield from _multiply(rows)
+        yield from product(*rows)
         return
     first = tuple(row[0] for row in rows)
     for together in zip_longest(*rows):
         yield tuple(maker or row[0] for maker, row in zip(together, rows, strict=True))
     for at, row in enumerate(rows):
         yield from ((*first[:at], maker, *first[at + 1 :]) for maker in row)
-
-
-def _multiply(rows: Sequence[Sequence[Maker]]) -> Iterator[tuple[Maker, ...]]:
-    if not rows:
-        yield ()
-        return
-    for maker in rows[0]:
-        for rest in _multiply(rows[1:]):
-            yield (maker, *rest)
 
 
 def keep(values: Iterable[object]) -> tuple[Maker, ...]:
@@ -114,15 +105,15 @@ def list_integer_flags(cls: type[enum.IntFlag]) -> tuple[Maker, ...]:
     return keep(map(cls, values))
 
 
-def _fill(kind: Callable[[list[object]], object], makers: Sequence[Maker]) -> object:
+def _make_container(kind: Callable[[list[object]], object], makers: Sequence[Maker]) -> object:
     return kind([one() for one in makers])
 
 
-def _map(make: Callable[[dict[object, object]], object], pairs: Sequence[tuple[Maker, Maker]]) -> object:
+def _make_mapping(make: Callable[[dict[object, object]], object], pairs: Sequence[tuple[Maker, Maker]]) -> object:
     return make({key(): value() for key, value in pairs})
 
 
-def _call(make: Callable[..., object], makers: Sequence[Maker]) -> object:
+def _make_product(make: Callable[..., object], makers: Sequence[Maker]) -> object:
     return make(*(one() for one in makers))
 
 
@@ -289,7 +280,8 @@ class Domains:
             return None
         found = self._fill(list(KINDS[kind]), element, depth, modelled=False)
         if kind in TEXT_LIKE and element in {str, int, Any, object}:
-            return self._unite([found, self.find(bytes if element is int else str, depth + 1), None])
+            text = self.find(bytes if element is int else str, depth + 1)
+            return self._unite([found, text, None])  # None: there are others
         return found
 
     def _fill(
@@ -306,14 +298,14 @@ class Domains:
             drawn = [
                 inner.draw() for _ in range(self._drawer.draw_length() if depth == 0 else self._random.randint(0, 3))
             ]
-            if drawn and not self._drawer.pick(3, 7):  # duplicates
+            if drawn and self._drawer.happens(3, of=10):  # duplicates
                 drawn.append(copy_again(self._random.choice(drawn)))
-            if not self._drawer.pick(15, 85):  # a frequent precondition
+            if self._drawer.happens(15, of=100):  # a frequent precondition
                 with suppress(TypeError):
                     drawn.sort()
             return self._random.choice(kinds)(drawn) if all(map(is_hashable, drawn)) else kinds[0](drawn)
 
-        makers = tuple(functools.partial(_fill, kind, row) for row in rows for kind in kinds)
+        makers = tuple(functools.partial(_make_container, kind, row) for row in rows for kind in kinds)
         return Domain(makers, draw, modelled=modelled and inner.modelled)
 
     def _find_mapping(self, kind: Annotation, arguments: tuple[Annotation, ...], depth: int) -> Domain | None:
@@ -327,7 +319,7 @@ class Domains:
         def draw() -> object:
             return make({keys.draw(): values.draw() for _ in range(self._random.choice((0, 1, 1, 2, 3, 4)))})
 
-        makers = tuple(functools.partial(_map, make, row) for row in rows)
+        makers = tuple(functools.partial(_make_mapping, make, row) for row in rows)
         return Domain(makers, draw, modelled=kind is dict and keys.modelled and values.modelled)
 
     def _find_product(self, types_: Sequence[Annotation], make: Callable[..., object], depth: int) -> Domain | None:
@@ -338,9 +330,9 @@ class Domains:
             return None
         build = make if make is not tuple else lambda *values: values
         rows = list(islice(combine([one.boundaries for one in known], MOST_BOUNDARIES), MOST_BOUNDARIES))
-        count = functools.reduce(operator.mul, (len(one.boundaries) for one in known), 1)
+        count = math.prod(len(one.boundaries) for one in known)
         return Domain(
-            tuple(functools.partial(_call, build, row) for row in rows),
+            tuple(functools.partial(_make_product, build, row) for row in rows),
             lambda: build(*(one.draw() for one in known)),
             modelled=all(one.modelled for one in known),
             complete=count == len(rows) and all(one.complete for one in known),

@@ -35,6 +35,7 @@ _SLOW_PATH: Mapping[str, str] = {
     "UnknownSatisfiability": "The solver did not decide this condition in time.",
     "UnexploredPath": "The solver did not decide this condition in time.",
 }
+_INEXACT = "The analyser's model of this operation is not exact."
 _REASONS: Mapping[str, str] = {
     "CrosshairUnsupported": "The analyser does not support this operation.",
     "Interrupted": "A run with concrete values took too long.",
@@ -49,7 +50,7 @@ class Causes:
     # the lines are those of the canonical source
     found: dict[tuple[int | None, str, str], None] = field(default_factory=dict)
 
-    def add(self, line: int | None, operation: str, reason: str) -> None:
+    def add(self, reason: str, line: int | None = None, operation: str = "") -> None:
         """Add a cause, unless it is known or there are too many."""
         if len(self.found) < MOST_CAUSES:
             self.found[line, operation[:_TEXT_LENGTH], reason] = None
@@ -80,14 +81,14 @@ def collect(causes: Causes) -> Iterator[None]:
         _current.reset(token)
 
 
-def note_operation(function: Callable[..., object], reason: str) -> None:
-    """Note that an operation of the line that runs now is undecided."""
+def note_operation(function: Callable[..., object]) -> None:
+    """Note that the line that runs now has an operation of which CrossHair's model is not exact."""
     causes = _current.get()
     if causes is not None:
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - there is no public access to the running line
         while frame is not None and frame.f_code.co_filename != FILE_NAME:
             frame = frame.f_back
-        causes.add(frame.f_lineno if frame else None, getattr(function, "__qualname__", repr(function)), reason)
+        causes.add(_INEXACT, frame.f_lineno if frame else None, getattr(function, "__qualname__", repr(function)))
 
 
 def note_exception(error: BaseException) -> None:
@@ -96,7 +97,7 @@ def note_exception(error: BaseException) -> None:
     if causes is not None and reason is not None:
         own = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == FILE_NAME]
         line = own[-1] if own else None
-        causes.add(line, linecache.getline(FILE_NAME, line).strip() if line else "", reason)
+        causes.add(reason, line, linecache.getline(FILE_NAME, line).strip() if line else "")
 
 
 def map_lines(source: str, tree: ast.Module) -> dict[int, int]:

@@ -165,14 +165,18 @@ class Drawer:
             return self._decimals[:_NEAR]
         return ()
 
-    def pick(self, *weights: int) -> int:
-        """Return the number of one of the weights, by chance."""
+    def pick_weighted(self, *weights: int) -> int:
+        """Return the number of one of the weights: a `case` is as frequent as its weight."""
         return self.random.choices(range(len(weights)), weights)[0]
+
+    def happens(self, times: int, *, of: int) -> bool:
+        """Return true so many times of a number of calls, by chance."""
+        return self.random.random() * of < times
 
     def draw_integer(self) -> int:
         """Return a small number, a constant of the program or a neighbour of it, or a large number."""
         sign = self.random.choice((1, -1))
-        match self.pick(45, 25, 15, 10, 5):
+        match self.pick_weighted(45, 25, 15, 10, 5):
             case 1 if self._literals.integers:
                 return self._vary(self.random.choice(self._literals.integers))
             case 2:
@@ -185,10 +189,10 @@ class Drawer:
         return self.random.randint(-12, 12)
 
     def _vary(self, number: int) -> int:
-        if not self.pick(1, 4):  # between two constants: a frequent precondition
+        if self.happens(1, of=5):  # between two constants: a frequent precondition
             low, high = sorted((number, self.random.choice(self._literals.integers)))
             return self.random.randint(low, high)
-        if 0 < abs(number) <= _COUNTED and not self.pick(1, 3):
+        if 0 < abs(number) <= _COUNTED and self.happens(1, of=4):
             return self.random.randint(0, abs(number))
         change = self.random.choice((0, 0, 0, 1, -1, 2, -2))
         return self.random.choice((number, number, -number, number * 2, number // 2)) + change
@@ -199,7 +203,7 @@ class Drawer:
     def draw_float(self) -> float:
         """Return a number with few digits, a constant of the program, or one of any magnitude."""
         known = (*self._literals.floats, *self._literals.integers)
-        match self.pick(25, 30, 15, 10, 20):
+        match self.pick_weighted(25, 30, 15, 10, 20):
             case 1 if known:
                 return self._vary_float(self.random.choice(known))
             case 2:
@@ -211,7 +215,7 @@ class Drawer:
         return self.random.randint(-200, 200) / self.random.choice((1, 2, 4, 10, 100, 3))
 
     def _vary_float(self, number: float) -> float:
-        if not self.pick(1, 2):  # the same
+        if self.happens(1, of=3):  # as for integers
             known: list[float] = [*self._literals.floats, *self._literals.integers]
             other = self.random.choice([one for one in known if one != number] or [0.0])
             if abs(number) < _LARGE > abs(other):
@@ -223,10 +227,10 @@ class Drawer:
     def draw_text(self) -> str:
         """Return a text of characters of one or all kinds, or one that is made of the constants of the program."""
         known = self._literals.texts
-        if not known or self.pick(35, 65):
+        if not (known and self.happens(35, of=100)):
             return self._draw_characters()
         text = self.random.choice(known)
-        match self.pick(5, 3, 2):
+        match self.pick_weighted(5, 3, 2):
             case 1:
                 return text + self._draw_characters()
             case 2:
@@ -245,25 +249,25 @@ class Drawer:
         return self.random.choice((*_LENGTHS, *wanted[:8]))
 
     def _draw_bytes(self) -> bytes:
-        if self._literals.bytes_ and not self.pick(3, 7):
+        if self._literals.bytes_ and self.happens(3, of=10):
             return self.random.choice(self._literals.bytes_)
         choices = (0, 10, 48, 97, 98, 127, 128, 195, 255, self.random.randrange(256))
         return bytes(self.random.choice(choices) for _ in range(self.draw_length()))
 
     def _draw_fraction(self) -> Fraction:
-        if self._decimals and not self.pick(1, 3):
+        if self._decimals and self.happens(1, of=4):
             number = self.random.choice(self._decimals)
             return Fraction(number) if number.is_finite() and abs(number.adjusted()) < _COUNTED else Fraction(0)
         return Fraction(self._draw_small(), abs(self._draw_small()) + 1)
 
     def _draw_decimal(self) -> Decimal:
         known = [*self._decimals, *map(Decimal, self._literals.integers)]
-        if known and not self.pick(1, 3):
+        if known and self.happens(1, of=4):
             low, high = self.random.choice(known), self.random.choice(known)
             if low == high or not (low.is_finite() and high.is_finite()):
                 return low
             return self.random.choice((low, low + (high - low) * self.random.randint(0, 100) / 100))
-        if not self.pick(1, 9):
+        if self.happens(1, of=10):
             return self.random.choice(_DECIMALS)
         sign, digits = self.random.randint(0, 1), self.random.choice((1, 2, 3, 5, 30))
         return Decimal((sign, [self.random.randrange(10) for _ in range(digits)], self.random.randint(-6, 3)))

@@ -97,7 +97,8 @@ class _Explorer:
         if found.end is End.UNSTABLE:
             before, after = self._before, self._watch.state()
             known = find_change(before, after) if isinstance(before, State) and isinstance(after, State) else None
-            found.causes.add(None, *(known or ("", "Two runs with the same arguments have different results.")))
+            name, reason = known or ("", "Two runs with the same arguments have different results.")
+            found.causes.add(reason, operation=name)
         if found.end is End.ALL_PATHS:
             found.kinds = frozenset(self._symbolic.kinds | self._concrete.kinds)
         if found.end is not End.STOPPED:
@@ -111,7 +112,7 @@ class _Explorer:
         few = [one for one in islice(shared, _SHARED_RUNS) if not self._scope.loops or is_harmless(one)]
         end = self._concrete.compare(few, self._moment(1))
         if end is End.STOPPED:
-            self._held = SHARED
+            self._held = SHARED  # all paths are decided, and `run` claims nothing
             return End.ALL_PATHS
         return end
 
@@ -130,8 +131,10 @@ class _Explorer:
         end = self._concrete.try_all(members, self._moment(1), longest=max(each, LONGEST_RUN))
         if end:
             return end
-        if self._concrete.doubtful or time.perf_counter() > self._moment(1):
-            return End.TIME if time.perf_counter() > self._moment(1) else End.UNDECIDED
+        if time.perf_counter() > self._moment(1):
+            return End.TIME
+        if self._concrete.doubtful:
+            return End.UNDECIDED
         self._found.members = True
         self._found.paths = self._found.runs
         self._found.decided = self._found.runs if self._concrete.kinds else 0
@@ -150,7 +153,7 @@ class _Explorer:
     def _begin(self, runs: int) -> End | None:
         """Try boundary values and random values in the first part of the time."""
         concrete, deadline = self._concrete, self._moment(self._budget.first)
-        if runs == _QUICK_RUNS:
+        if runs == _QUICK_RUNS:  # the first time
             edges = [one for one in self._candidates.make_boundaries() if not self._scope.loops or is_harmless(one)]
             end = concrete.try_all(sorted(edges, key=rank_size), deadline)
             if end:
@@ -167,7 +170,7 @@ class _Explorer:
             if not self._candidates.usable:
                 raise
             self._symbolic.end = end = End.UNDECIDED
-            self._found.causes.add(None, "", _CONCRETE)
+            self._found.causes.add(_CONCRETE)
         self._concrete.corpus.extend(self._symbolic.take_arguments())
         self._watch.on_progress(self._found)
         if end is End.STOPPED and self._found.arguments and self._found.judgement:
@@ -190,7 +193,7 @@ class _Explorer:
         if time.perf_counter() > deadline:
             return End.TIME
         if concrete.kinds - self._symbolic.kinds:
-            self._found.causes.add(None, "", _MISSED)
+            self._found.causes.add(_MISSED)
             return End.UNDECIDED
         return End.UNDECIDED if concrete.doubtful else End.ALL_PATHS
 

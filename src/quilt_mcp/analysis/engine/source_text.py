@@ -9,6 +9,7 @@ import ast
 import builtins
 import dataclasses
 import inspect
+import math
 import re
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -18,6 +19,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, Flag
 from fractions import Fraction
+from functools import partial
 from inspect import BoundArguments, Parameter
 from itertools import permutations
 from types import FunctionType, MappingProxyType, ModuleType
@@ -238,7 +240,7 @@ _WRITERS: Mapping[type, Callable[..., str]] = {
     **dict.fromkeys((bool, type(None), range, slice), lambda _, value: repr(value)),
     **dict.fromkeys((str, bytes), _write_text),
     int: _write_integer,
-    float: lambda _, value: repr(value) if value - value == 0 else f"float('{value}')",
+    float: lambda _, value: repr(value) if math.isfinite(value) else f"float('{value}')",
     complex: _write_complex,
     bytearray: lambda writer, value: writer.call("bytearray", bytes(value)),
     list: lambda writer, value: f"[{writer.join(value)}]",
@@ -286,12 +288,12 @@ def make_counterexample(
     path_condition: str = "True",
 ) -> Counterexample:
     """Return the counterexample for a call of a function; `names` are those of the code."""
-    parameters = arguments.signature.parameters
-    by_keyword = {Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD}
-    values = {key: (parameters[key].kind in by_keyword, value) for key, value in arguments.arguments.items()}
+    kinds = {Parameter.KEYWORD_ONLY, Parameter.VAR_KEYWORD}
+    by_keyword = {key for key, one in arguments.signature.parameters.items() if one.kind in kinds}
+    values = {key: to_json_value(value, names) for key, value in arguments.arguments.items()}
     return {
-        "args": {key: to_json_value(value, names) for key, (keyword, value) in values.items() if not keyword},
-        "kwargs": {key: to_json_value(value, names) for key, (keyword, value) in values.items() if keyword},
+        "args": {key: value for key, value in values.items() if key not in by_keyword},
+        "kwargs": {key: value for key, value in values.items() if key in by_keyword},
         "call": write_call(subject, arguments, names),
         "violation": shorten(violation),
         "actual_result": shorten(actual_result),
@@ -306,7 +308,7 @@ def to_json_value(value: object, names: Names = MappingProxyType({})) -> Value:
         return value
     if type(value) is int and abs(value) < _EXACT:
         return value
-    if type(value) is float and value - value == 0:  # finite
+    if type(value) is float and math.isfinite(value):
         return value
     if type(value) is str and len(value) <= TEXT_LENGTH and not re.search("[\ud800-\udfff]", value):
         return value
@@ -343,7 +345,7 @@ def write_source(value: object, names: Names = MappingProxyType({})) -> str:
     If there is no source text, return its repr without addresses, or its type.
     """
     try:
-        text = Writer(lambda one, name: write_name(names, one, name)).write(value)
+        text = Writer(partial(write_name, names)).write(value)
     except Exception:  # noqa: BLE001 - the class of the value is analysed code
         try:
             text = _ADDRESS.sub("", ascii(value))
@@ -354,7 +356,7 @@ def write_source(value: object, names: Names = MappingProxyType({})) -> str:
 
 def write_exactly(value: object, names: Names) -> str | None:
     """Return source text that `evaluate` makes an equal value from, or None if there is none."""
-    writer = Writer(lambda one, name: write_name(names, one, name))
+    writer = Writer(partial(write_name, names))
     try:
         text = writer.write(value)
         return text if writer.write(evaluate(text, names)) == text else None

@@ -29,6 +29,7 @@ from quilt_mcp.analysis.engine.scalars import find_docstrings
 from quilt_mcp.analysis.gate.facades import list_unseeded
 from quilt_mcp.analysis.gate.loading import Loaded
 from quilt_mcp.analysis.gate.reduction import find_imports
+from quilt_mcp.analysis.gate.tree import read_last_name
 from quilt_mcp.analysis.messages import MODULE_NAME
 
 _SET_NAMES = frozenset({"set", "frozenset", "Set", "FrozenSet", "AbstractSet", "MutableSet"})
@@ -92,9 +93,7 @@ def _has_order(value: object, depth: int) -> bool:
 def has_loops(tree: ast.Module) -> bool:
     """Return whether a large argument can make the code run for long."""
     return any(
-        isinstance(node, ast.While | ast.Mult | ast.Pow | ast.LShift)
-        or (isinstance(node, ast.Name) and node.id in _LOOPING)
-        or (isinstance(node, ast.Attribute) and node.attr in _LOOPING)
+        isinstance(node, ast.While | ast.Mult | ast.Pow | ast.LShift) or read_last_name(node) in _LOOPING
         for node in ast.walk(tree)
     )
 
@@ -144,8 +143,8 @@ class _Sets:
             if node.value is not None and self._is_set(node.value):
                 self._names.update(*map(_targets, targets))
         elif isinstance(node, ast.For | ast.comprehension) and self._is_set(node.iter):
-            # the elements of a set are no sets themselves
-            self._names |= set() if isinstance(node.iter, ast.Set | ast.SetComp) else _targets(node.target)
+            if not isinstance(node.iter, ast.Set | ast.SetComp):  # the elements of a set are no sets themselves
+                self._names |= _targets(node.target)
         elif isinstance(node, ast.FunctionDef):
             returned = [one.value for one in ast.walk(node) if isinstance(one, ast.Return | ast.Yield) and one.value]
             if any(map(self._is_set, returned)):
@@ -154,7 +153,7 @@ class _Sets:
             self._follow_call(node)
 
     def _follow_call(self, node: ast.Call) -> None:
-        called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        called = read_last_name(node.func)
         if called in self._functions:
             own = self._functions[called].args
             self._names.update(one.arg for one in (*own.posonlyargs, *own.args, *own.kwonlyargs) if one.arg != "self")
@@ -165,19 +164,20 @@ class _Sets:
         """Return whether the value of an expression can be a set or contain one."""
         if isinstance(node, ast.Set):
             return not all(isinstance(one, ast.Constant) and isinstance(one.value, int | float) for one in node.elts)
-        views = self._has_views and isinstance(node, ast.BinOp) and isinstance(node.op, _SET_OPERATORS)
-        if views or isinstance(node, ast.SetComp | ast.Compare):  # `d.keys() - e.keys()` is a set
-            return not isinstance(node, ast.Compare)
+        of_views = self._has_views and isinstance(node, ast.BinOp) and isinstance(node.op, _SET_OPERATORS)
+        if of_views or isinstance(node, ast.SetComp):  # `d.keys() - e.keys()` is a set
+            return True
         if isinstance(node, ast.Call):
             return self._makes_set(node)
         if isinstance(node, ast.Name):
             return node.id in self._names
         if isinstance(node, ast.Attribute):
             return node.attr in self._names or self._is_set(node.value)
-        return any(self._is_set(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+        parts = [one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
+        return not isinstance(node, ast.Compare) and any(map(self._is_set, parts))
 
     def _makes_set(self, node: ast.Call) -> bool:
-        called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        called = read_last_name(node.func)
         if called in {"set", "frozenset"}:
             return True
         if isinstance(node.func, ast.Name) and called in _NEUTRAL:
@@ -215,8 +215,7 @@ def _arguments(node: ast.Call) -> Iterator[ast.expr]:
 
 
 def _names_set(annotation: ast.expr) -> bool:
-    names = {node.id for node in ast.walk(annotation) if isinstance(node, ast.Name)}
-    names |= {node.attr for node in ast.walk(annotation) if isinstance(node, ast.Attribute)}
+    names = {read_last_name(node) for node in ast.walk(annotation)} - {""}
     numbers = {"int", "float", "bool"}
     return bool(names & _SET_NAMES) and not names <= {*_SET_NAMES, *numbers, "list", "tuple", "dict"}
 
@@ -249,14 +248,14 @@ def find_changing_name(tree: ast.Module) -> tuple[str, int] | None:
     """
     bound = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     bound |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    builtins = _CHANGING_BUILTINS - bound
+    unbound = _CHANGING_BUILTINS - bound
     for node in _walk_outside_hash(tree):
         if isinstance(node, ast.Attribute) and node.attr in _CHANGING_METHODS:
             return node.attr, node.lineno
         called = node.func if isinstance(node, ast.Call) else None
-        if isinstance(called, ast.Name) and called.id in _CHANGING_BUILTINS:
+        if isinstance(called, ast.Name) and called.id in _CHANGING_BUILTINS:  # also where other code binds the name
             return called.id, called.lineno
-        if isinstance(node, ast.Name) and node.id in builtins:
+        if isinstance(node, ast.Name) and node.id in unbound:
             return node.id, node.lineno
     return None
 
@@ -268,25 +267,18 @@ def _walk_outside_hash(node: ast.AST) -> Iterator[ast.AST]:
             yield from _walk_outside_hash(child)
 
 
-class Fingerprint:
-    """Makes fingerprints of what outlives a call: modules, the shared random generator, and the decimal context.
-
-    Two fingerprints are equal if no visible state has changed between them. The state of an iterator is not visible,
-    and a module can have too many objects. In both cases, every fingerprint is different.
-    """
-
-    def __init__(self, *modules: ModuleType) -> None:
-        self._modules = modules
-
-    def __call__(self) -> "State":
-        """Return a fingerprint of the current state."""
-        state = _State(self._modules[0].__name__)
-        modules = tuple(state.read_items(vars(one)) for one in self._modules)
-        return State((random.getstate(), len(list_unseeded())), _read_decimal_context(), modules)
+def take_state(*modules: ModuleType) -> "State":
+    """Return a fingerprint of what outlives a call: modules, the shared random generator, and the decimal context."""
+    reader = _StateReader(modules[0].__name__)
+    contents = tuple(reader.read_items(vars(one)) for one in modules)
+    return State((random.getstate(), len(list_unseeded())), _read_decimal_context(), contents)
 
 
 class State(NamedTuple):
-    """A fingerprint."""
+    """A fingerprint. Two are equal if no visible state has changed between them.
+
+    The state of an iterator is not visible, and a module can have too many objects. Then all fingerprints differ.
+    """
 
     random: Hashable
     context: Hashable
@@ -316,7 +308,7 @@ def _read_decimal_context() -> Hashable:
     return context.prec, context.rounding, *limits, tuple(name for name, on in context.traps.items() if on)
 
 
-class _State:
+class _StateReader:
     def __init__(self, module_name: str) -> None:
         self._module_name = module_name
         self._seen: dict[int, int] = {}
@@ -409,8 +401,8 @@ def find_state(signature: Signature, loaded: Loaded) -> str | None:
     """Return the state that the analysis does not cover, as the reason why nothing is claimed, or None."""
     used = {node.id for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Name)}
     bound = {name for one in loaded.modules for name in vars(one)}
-    for name in sorted(loaded.changes.names & used & bound):
-        return f"the code changes `{name}` of the module, so a call can begin with other values in it"
+    if changed := loaded.changes.names & used & bound:
+        return f"the code changes `{min(changed)}` of the module, so a call can begin with other values in it"
     if loaded.changes.context and "decimal" in find_imports(loaded.whole_tree):
         return "a function reads or changes the decimal context, so the result can depend on earlier calls"
     classes: dict[type, None] = {}

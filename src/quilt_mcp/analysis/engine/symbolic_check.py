@@ -117,11 +117,7 @@ class Check:
         if self.post is None:
             return Judgement("kept")
         names = name_arguments(arguments)
-        names |= {
-            "__return__": outcome.value,
-            "_": outcome.value,
-            self.subject.defined.__name__: self.subject.function,
-        }
+        names |= {"__return__": outcome.value, "_": outcome.value, self.subject.defined.__name__: self.subject.function}
         is_kept = holds(run, self.post, names | {"__old__": make_old_values(old)})
         return Judgement("kept") if is_kept else Judgement("post", stop=True, outcomes=(outcome,))
 
@@ -190,9 +186,9 @@ class Check:
 def _describe_raised(
     task: Task, subject: Subject, arguments: BoundArguments, error: BaseException, condition: str = "True"
 ) -> Counterexample:
-    names, raised = task.loaded.names, type(error).__name__
-    broken, test = f"raises {raised}", write_exception(subject, arguments, task.code, error)
-    return make_counterexample(subject, arguments, names, broken, raised, test=test, path_condition=condition)
+    name, names = type(error).__name__, task.loaded.names
+    test = write_exception(subject, arguments, task.code, error)
+    return make_counterexample(subject, arguments, names, f"raises {name}", name, test=test, path_condition=condition)
 
 
 def _rename_self(source: str, parameter: str) -> str:
@@ -221,13 +217,14 @@ def _find_checks(subject: Subject, task: Task) -> list[Check]:
     invariants = {cls: found for cls in classes if (found := list_invariants(cls))}
     if contract.pre or contract.post or contract.raises:
         posts: list[Clause | None] = [*contract.post] or [None]
-        return [Check(subject, contract.pre, post, contract.raises, 0, invariants) for post in posts]
+        return [Check(subject, contract.pre, post, contract.raises, invariants=invariants) for post in posts]
     if any(isinstance(node, ast.Assert) for node in ast.walk(subject.node)):
         # tracebacks have the lines of the canonical source
         node = find_function(ast.parse(task.loaded.source), subject.name)
         statements = node.body[1:] if ast.get_docstring(node) is not None else node.body
-        others = [one.lineno for one in statements if not isinstance(one, ast.Assert)]
-        return [Check(subject, [], None, (), others[0] if others else (node.end_lineno or 0) + 1, invariants)]
+        end = (node.end_lineno or 0) + 1
+        body_line = next((one.lineno for one in statements if not isinstance(one, ast.Assert)), end)
+        return [Check(subject, [], None, (), body_line, invariants)]
     raise AnalysisRefused(
         "NoContract",
         f"`{subject.name}` has no contract to check. Add a docstring line such as `post: _ >= 0` "

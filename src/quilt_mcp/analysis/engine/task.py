@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import BoundArguments
 
 from quilt_mcp.analysis.engine.exploration import (
@@ -23,12 +24,12 @@ from quilt_mcp.analysis.engine.scalars import find_literals, include_clauses
 from quilt_mcp.analysis.engine.search import Record, Replay, explore, record
 from quilt_mcp.analysis.engine.source_text import Code
 from quilt_mcp.analysis.engine.stability import (
-    Fingerprint,
     find_changing_name,
     find_reason,
     find_state,
     find_unsure,
     has_loops,
+    take_state,
 )
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject
 from quilt_mcp.analysis.gate.loading import Loaded
@@ -76,7 +77,8 @@ class Task:
             line = lines.get(changing[1]) if own else None
             return self._leave_open(line, changing[0], "The result differs between calls or processes.")
         budget = Budget(max(0.0, self.seconds * _SEARCH_SHARE - self.elapsed()) * share, self.path_limit)
-        watch = Watch(Fingerprint(*self.loaded.modules), on_judgement, lambda found: self.report(answer(found)), enough)
+        state = partial(take_state, *self.loaded.modules)
+        watch = Watch(state, on_judgement, lambda found: self.report(answer(found)), enough)
         held = find_reason(tree) or find_state(subject.signature, self.loaded)
         scope = Scope(find_literals(tree), has_loops(tree), held, find_unsure(tree), self.seed)
         if self.replay:
@@ -93,7 +95,7 @@ class Task:
 
     def _leave_open(self, line: int | None, operation: str, reason: str) -> Exploration:
         unstable = Exploration(End.UNSTABLE)
-        unstable.causes.add(line, operation, reason)
+        unstable.causes.add(reason, line, operation)
         self.records.append(record(unstable))
         return unstable
 
@@ -108,7 +110,7 @@ class Task:
         for explored in explorations:
             together.found |= explored.causes.found
             if explored.held:
-                together.add(None, "", f"{explored.held[0].upper()}{explored.held[1:]}.")
+                together.add(f"{explored.held[0].upper()}{explored.held[1:]}.")
         lines = map_lines(self.loaded.source, self.loaded.tree) if together.found else {}
         return together.to_json(lines)[:MOST_CAUSES]
 

@@ -38,8 +38,7 @@ def make_facade(name: str) -> ModuleType:
     real = import_module(name)
     if name == "logging":
         return refuse_others(make_logging(), real)
-    public = getattr(real, "__all__", None) or [one for one in vars(real) if not one.startswith("_")]
-    shown = {one: getattr(real, one) for one in public if one not in WITHHELD.get(name, ())}
+    shown = {one: getattr(real, one) for one in _list_public(real) if one not in WITHHELD.get(name, ())}
     module = ModuleType(name)
     vars(module).update(
         {
@@ -50,6 +49,11 @@ def make_facade(name: str) -> ModuleType:
     )
     module.__all__ = sorted(vars(module).keys() & shown.keys())  # type: ignore[attr-defined] # for `import *`
     return refuse_others(module, real)
+
+
+def _list_public(module: ModuleType) -> list[str]:
+    """Return the names that `from module import *` binds."""
+    return getattr(module, "__all__", None) or [one for one in vars(module) if not one.startswith("_")]
 
 
 def refuse_others(module: ModuleType, real: ModuleType) -> ModuleType:
@@ -87,12 +91,10 @@ def check_star_imports(tree: ast.Module, known: Collection[str] = ()) -> None:
 
 
 def _find_hidden(name: str) -> Collection[str]:
-    """Return the names that `from name import *` binds elsewhere, but not here."""
+    """Return the names that `from name import *` binds with the real module, but not with its facade."""
     if name not in ALLOWED_MODULES:
         return ()  # another file of the project
-    real = import_module(name)
-    public = getattr(real, "__all__", None) or [one for one in vars(real) if not one.startswith("_")]
-    return {*public} - {*make_facade(name).__all__}
+    return {*_list_public(import_module(name))} - {*_list_public(make_facade(name))}
 
 
 def _find_defined(tree: ast.Module) -> set[str]:

@@ -61,10 +61,10 @@ def check_owned(value: _Value, line: int) -> _Value:
 
 
 def check_formats(value: _Value, line: int) -> _Value:
-    """Return the value if its `format` is not the one of texts: fields of texts can name attributes."""
+    """Return the value, whose `format` the code reads, unless it is a text: "{0.a}".format(x) reads `a` unchecked."""
     with _no_tracing():
         kind = python_type(value)
-        cls = value if issubclass(kind, type) else kind
+        cls = value if issubclass(kind, type) else kind  # `str.format` is refused like `"".format`
         if issubclass(cls, str | UserString):  # type: ignore[arg-type] # a class here
             raise Refused("format", line)
     return value
@@ -336,19 +336,19 @@ def _load(submission: Submission, report: Report) -> Loaded:
     files = ProjectFiles(submission.files, policy)
     module = load_module(code.source, policy, code.tree, files=files)
     files.load_imports(code.tree)
-    trees = [one.tree for one in submission.files.values()]
-    admitted = [code, *submission.files.values(), *([older] if older else [])]
-    changes = functools.reduce(operator.or_, (one.changes for one in admitted))
+    others = [*submission.files.values(), *([older] if older else [])]
+    trees = tuple(one.tree for one in others)
+    changes = functools.reduce(operator.or_, (one.changes for one in (code, *others)))
+    loaded = Loaded(module, code.source, code.tree, report, files.modules, other_trees=trees, changes=changes)
     if older is None:
-        return Loaded(module, code.source, code.tree, report, files.modules, None, tuple(trees), changes)
+        return loaded
     # the versions share what is the same in both: otherwise the classes of the arguments would differ
     shared = find_unchanged(older.tree, code.tree) - {
         node.name for node in code.tree.body if isinstance(node, ast.FunctionDef)
     }
     source = ast.unparse(remove_definitions(older.tree, shared)) + "\n"
     names = {name: vars(module)[name] for name in shared if name in vars(module)}
-    before = load_module(source, policy, files=files, file_name=_OLD_FILE, names=names)
+    old_module = load_module(source, policy, files=files, file_name=_OLD_FILE, names=names)
     files.load_imports(older.tree)
     sys.modules[MODULE_NAME] = module
-    old = Loaded(before, source, older.tree, report)
-    return Loaded(module, code.source, code.tree, report, files.modules, old, (*trees, older.tree), changes)
+    return replace(loaded, old=Loaded(old_module, source, older.tree, report))

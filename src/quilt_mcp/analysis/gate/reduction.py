@@ -11,6 +11,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from quilt_mcp.analysis.gate.tree import read_last_name
+
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__"})
 # Methods of containers that change them
@@ -52,8 +54,9 @@ def find_changes(tree: ast.Module) -> Changes:
                 names.add(path[0])
             if owner and first == "cls" and path[:1] == ["cls"]:
                 names.add(owner)
-            if len(path) > 1 and not (function.name in _CONSTRUCTORS and path[0] == first and len(path) == 2):  # noqa: PLR2004 - an attribute of the object
-                attributes.add((owner if path[0] == first else None, path[1] if path[0] == first else path[-1]))
+            of_first = path[:1] == [first]
+            if len(path) > 1 and not (function.name in _CONSTRUCTORS and of_first and len(path) == 2):  # noqa: PLR2004 - an attribute of the object
+                attributes.add((owner, path[1]) if of_first else (None, path[-1]))
     return Changes(frozenset(names), frozenset(attributes), context)
 
 
@@ -70,12 +73,7 @@ def find_imports(tree: ast.AST) -> set[str]:
 
 def uses_decimal_context(tree: ast.AST) -> bool:
     """Return whether code gets or sets the context of decimal numbers of its thread."""
-    names = {
-        node.id if isinstance(node, ast.Name) else node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name | ast.Attribute)
-    }
-    return not names.isdisjoint({"getcontext", "setcontext"})
+    return any(read_last_name(node) in {"getcontext", "setcontext"} for node in ast.walk(tree))
 
 
 def _find_functions(
@@ -108,13 +106,15 @@ def _find_targets(function: ast.AST) -> Iterator[ast.expr]:
 
 
 def _read_path(node: ast.expr) -> list[str]:
-    """Return the names of `a.b[0].c` from left to right, or nothing if it does not begin with a name."""
+    """Return the names of `a.b[0].c` from left to right. The first is "" for `f().c`; `f()[0]` has none."""
     path: list[str] = []
     while isinstance(node, ast.Attribute | ast.Subscript):
         if isinstance(node, ast.Attribute):
             path.insert(0, node.attr)
         node = node.value
-    return [node.id, *path] if isinstance(node, ast.Name) else ["", *path] if path else []
+    if isinstance(node, ast.Name):
+        return [node.id, *path]
+    return ["", *path] if path else []
 
 
 _CONTRACT = re.compile(r"^\s*:?(pre|post)\b[^:]*:", re.MULTILINE)
@@ -241,10 +241,8 @@ def _is_needed(one: _Statement, used: set[str], statements: list[_Statement]) ->
     if one.binds & used:
         return True
     imported = {name for other in statements if isinstance(other.node, _IMPORTS) for name in other.binds}
-    if (
-        isinstance(one.node, ast.ClassDef)
-        and {name for base in one.node.bases for name in _find_uses(base)} & used - imported
-    ):
+    used_here = used - imported
+    if isinstance(one.node, ast.ClassDef) and any(_find_uses(base) & used_here for base in one.node.bases):
         return True  # its objects are values of the base class too
     if one.plain:
         return False
@@ -254,20 +252,14 @@ def _is_needed(one: _Statement, used: set[str], statements: list[_Statement]) ->
         waiting = {name for other in statements if other.binds & waiting for name in other.uses} - reached
         reached |= waiting
     stops = isinstance(one.node, ast.Raise | ast.While | ast.Assert)
-    return stops or bool((reached & used) - imported)
+    return stops or bool(reached & used_here)
 
 
 def _describe(node: ast.stmt) -> _Statement:
     uses = _find_uses(node)
-    if isinstance(node, _DEFINITIONS):
-        return _Statement(node, {node.name}, uses, plain=_is_plain(node))
-    if isinstance(node, _IMPORTS):
-        return _Statement(
-            node, {alias.asname or alias.name.partition(".")[0] for alias in node.names}, uses, plain=True
-        )
     if _is_main_block(node):
         return _Statement(node, set(), uses, plain=True)
-    return _Statement(node, _find_bound(node), uses, plain=_is_plain(node))
+    return _Statement(node, _find_bound(node), uses, plain=isinstance(node, _IMPORTS) or _is_plain(node))
 
 
 def _is_plain(node: ast.stmt) -> bool:
@@ -282,9 +274,8 @@ def _is_plain(node: ast.stmt) -> bool:
         return isinstance(node.value, ast.Constant)
     if isinstance(node, ast.Assign | ast.AnnAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        called = [one.func for one in ast.walk(node) if isinstance(one, ast.Call)]
-        names = [one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in called]
-        return all(isinstance(one, ast.Name) for one in targets) and {*names} <= _HARMLESS
+        called = {read_last_name(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)}
+        return all(isinstance(one, ast.Name) for one in targets) and called <= _HARMLESS
     return isinstance(node, ast.Pass)
 
 

@@ -22,9 +22,9 @@ from quilt_mcp.analysis.policy import Policy
 _NOT_ANNOTATIONS = ("Literal", "Annotated")
 
 
-def refuse(rule: str, node: ast.AST) -> Refused:
+def refuse(rule: str, node: ast.AST, name: str = "") -> Refused:
     """Return a refusal with the line of the node."""
-    return Refused(rule, getattr(node, "lineno", None))
+    return Refused(rule, getattr(node, "lineno", None), name)
 
 
 def check_ascii(name: str, node: ast.AST) -> None:
@@ -66,7 +66,7 @@ def find_annotation_strings(annotation: ast.expr | None) -> Iterator[tuple[str, 
         node = waiting.pop()
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value, node
-        elif not (isinstance(node, ast.Subscript) and _last_name(node.value) in _NOT_ANNOTATIONS):
+        elif not (isinstance(node, ast.Subscript) and read_last_name(node.value) in _NOT_ANNOTATIONS):
             waiting += ast.iter_child_nodes(node)
 
 
@@ -75,7 +75,7 @@ def find_computed_parts(annotation: ast.expr | None) -> Iterator[ast.AST]:
     waiting: list[ast.AST] = [annotation] if annotation else []
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Subscript) and _last_name(node.value) in _NOT_ANNOTATIONS:
+        if isinstance(node, ast.Subscript) and read_last_name(node.value) in _NOT_ANNOTATIONS:
             waiting.append(node.value)
         elif isinstance(node, ast.Attribute | ast.Subscript | ast.Tuple | ast.List | ast.Starred):
             waiting += [one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
@@ -88,7 +88,8 @@ def find_computed_parts(annotation: ast.expr | None) -> Iterator[ast.AST]:
             yield node
 
 
-def _last_name(node: ast.expr) -> str:
+def read_last_name(node: ast.AST) -> str:
+    """Return `b` for `a.b`, and `a` for `a`; "" for all other nodes."""
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
@@ -149,7 +150,7 @@ def check_size(tree: ast.AST, policy: Policy) -> None:
         node, depth = waiting.pop()
         nodes += 1
         if depth > policy.syntax_depth:
-            raise Refused("nesting", getattr(node, "lineno", None))
+            raise refuse("nesting", node)
         if nodes > policy.syntax_nodes:
             raise Refused("nodes")
         waiting += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
@@ -246,13 +247,11 @@ class _Checker(ast.NodeVisitor):
             self._slots.add(target)
         self.generic_visit(node)
 
-    def visit_arg(self, node: ast.arg) -> None:
+    def visit_arg(self, node: ast.arg | ast.AnnAssign) -> None:
         self._check_annotation(node.annotation)
         self.generic_visit(node)
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        self._check_annotation(node.annotation)
-        self.generic_visit(node)
+    visit_AnnAssign = visit_arg  # noqa: N815 - the name of the node
 
     def visit_Try(self, node: ast.Try) -> None:
         for statement in find_leaving_statements(node.finalbody):
@@ -308,7 +307,7 @@ class _Checker(ast.NodeVisitor):
 
     def _check_module(self, name: str, node: ast.AST) -> None:
         if name not in self._policy.allowed_modules:
-            raise Refused("import", getattr(node, "lineno", None), name if _MODULE.fullmatch(name) else "")
+            raise refuse("import", node, name if _MODULE.fullmatch(name) else "")
 
     def _check_annotation(self, annotation: ast.expr | None) -> None:
         """Check that an annotation is not computed, and the strings in it, which Python may evaluate later."""

@@ -198,9 +198,9 @@ class AWSClients:
             self._region = region
         return self._region
 
-    def find_replacement(self, service: str) -> str | None:
-        """Return the host that replaces a service of AWS, as AWS_ENDPOINT_URL or a profile names it; else None."""
-        host = urlsplit(self._client(service).meta.endpoint_url).hostname or ""
+    def find_sts_replacement(self) -> str | None:
+        """Return the host that replaces AWS's STS, as AWS_ENDPOINT_URL or a profile names it; else None."""
+        host = urlsplit(self._client("sts").meta.endpoint_url).hostname or ""
         return None if host.endswith(DOMAINS) else host
 
     def call(self, service: str, operation: str, **parameters: object) -> Any:
@@ -287,7 +287,7 @@ class AWSClients:
         self._renewals.share(session, lambda: self._replace_session(session, credentials))
 
     def _replace_session(self, session: boto3.Session, credentials: IssuedCredentials) -> None:
-        if self._session is session:  # no other thread has replaced it since this one looked
+        if self._session is session:  # `_renewals` lets one thread in at a time, and the first replaces it
             renewed = credentials.renew_session()
             with self._lock:
                 self._session = renewed
