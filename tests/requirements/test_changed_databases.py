@@ -217,14 +217,18 @@ async def test_a_commit_of_another_process_survives_that_the_file_is_moved_away_
         assert ("Written by the other",) in connection.execute("SELECT name FROM projects").fetchall()
 
 
+@pytest.mark.parametrize("is_closed", [False, True])
 def test_a_file_that_is_damaged_in_place_is_refused_until_it_is_restored(
-    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
+    make_settings: Callable[[str, Contents], Settings], tmp_path: Path, *, is_closed: bool
 ) -> None:
     settings = make_settings("sqlite", "sample")
     backup = copy_of(settings, tmp_path)
     with opened(settings) as database:
         assert epics(database) == SAMPLE
-        database.close()
+        if is_closed:
+            database.close()
+        with closing(sqlite3.connect(file_of(settings))) as other:  # after which no connection trusts its cache
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         with file_of(settings).open("r+b") as file:
             file.write(b"x" * 4096)
         for _ in range(2):
@@ -264,9 +268,7 @@ def write_project(database: Database, name: str) -> None:
         create_project(connection, name, None)
 
 
-def test_a_file_that_becomes_read_only_and_writable_again(
-    make_settings: Callable[[str, Contents], Settings],
-) -> None:
+def test_a_file_that_becomes_read_only_and_writable_again(make_settings: Callable[[str, Contents], Settings]) -> None:
     source = file_of(make_settings("sqlite", "sample"))
     with TemporaryDirectory() as made:
         settings = Settings(data_dir=Path(made), database_url=None)
