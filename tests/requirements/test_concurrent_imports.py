@@ -109,11 +109,14 @@ async def test_of_two_updates_of_one_record_the_later_one_is_rejected_as_a_whole
     assert sorted(title for title, _ in found.values()) == [written, f"{written} too"]
 
 
-def test_an_import_that_waits_too_long_says_so_and_writes_nothing(settings_with_tables: Settings) -> None:
-    hasty = settings_with_tables.model_copy(update={"database_timeout_seconds": 0.5})
+def test_an_import_that_waits_too_long_says_so_and_writes_nothing(settings_with_tables: Settings, dialect: str) -> None:
+    # the other one never ends; PostgreSQL must see the lock before a tenth of this is over
+    seconds = {"sqlite": 0.5, "postgresql": 5.0}[dialect]
+    hasty = settings_with_tables.model_copy(update={"database_timeout_seconds": seconds})
     with opened(settings_with_tables) as database, opened(hasty) as second:
         Import(ADA, EPIC).run(database)
         with database.writing(), pytest.raises(Unavailable) as failed:
             Import({"kind": "epic", "title": "New", "creator_id": "ada"}).run(second)
+        assert "Another process is writing" in failed.value.message
         assert failed.value.suggested_actions
         assert list(read_epics(database)) == ["EP-001"]

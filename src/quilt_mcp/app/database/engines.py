@@ -361,7 +361,8 @@ def _parse(secret: SecretStr, failures: DatabaseFailures) -> URL:
 def _list_limits(schema: str | None, seconds: float | None) -> list[str]:
     """Return the settings of each transaction: behind a pooler, the next one can be on another connection."""
     milliseconds = 0 if seconds is None else round(seconds * 1000)
-    limits = [f"statement_timeout = {milliseconds}", f"lock_timeout = {milliseconds}"]
+    # of two equal limits, that of the statement ends first, and nobody learns that another process holds the lock
+    limits = [f"statement_timeout = {milliseconds}", f"lock_timeout = {milliseconds * 9 // 10}"]
     return limits + ([f"search_path = {schema}"] if schema else [])
 
 
