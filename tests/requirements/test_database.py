@@ -51,13 +51,9 @@ def test_a_url_can_name_a_file(tmp_path: Path) -> None:
 
 def open_and_count(directory: str, go: Any) -> int:
     """Run in a separate process."""
-
-    def count() -> int:
-        with opened(Settings(data_dir=Path(directory))) as database:
-            return epics(database)
-
     go.wait()
-    return count()
+    with opened(Settings(data_dir=Path(directory))) as database:
+        return epics(database)
 
 
 @pytest.mark.soak
@@ -105,9 +101,7 @@ def count_connections(settings: Settings, postgres: PostgresServer) -> int:
 
 
 @pytest.mark.soak
-def test_a_reader_cannot_write_to_postgresql(
-    make_settings: Callable[..., Settings],
-) -> None:
+def test_a_reader_cannot_write_to_postgresql(make_settings: Callable[..., Settings]) -> None:
     refused = pytest.raises(ResourceExecutionError, match="not allowed to do this")
     with opened(make_settings("postgresql", "sample")) as database, refused, database.reading() as connection:
         connection.execute(tables.epics.delete())

@@ -67,9 +67,7 @@ async def test_the_list_contains_every_entity_and_static_resource_once(settings_
     assert "requirements://search/{query}" not in uris
 
 
-async def test_an_entry_contains_kind_reference_id_title_and_time(
-    settings_with_sample: Settings,
-) -> None:
+async def test_an_entry_contains_kind_reference_id_title_and_time(settings_with_sample: Settings) -> None:
     async with connect(settings_with_sample) as client:
         epic = await read(client, "epics/EP-001")
         by_uri = {str(one.uri): one for one in await client.list_resources()}

@@ -267,11 +267,7 @@ SPECIFICATION = "specification-project-"
 """The start of the identifiers of our specifications. The ID of the project follows."""
 PACKED = "exact_texts"
 """The attribute with the texts that XML cannot contain."""
-DATATYPES = {
-    "STRING": ' MAX-LENGTH="1000000"',
-    "INTEGER": ' MIN="1" MAX="4"',
-    "DATE": "",
-}
+DATATYPES = {"STRING": ' MAX-LENGTH="1000000"', "INTEGER": ' MIN="1" MAX="4"', "DATE": ""}
 _TYPES = {"priority": "INTEGER", "time": "DATE"}
 """The data types of the forms of fields. All others are STRING."""
 # relations have these values

@@ -20,13 +20,7 @@ from sqlalchemy import Connection, select
 
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements.model import AUTHORS, NAMES, PARENTS, RECORDS, TABLES, TIMES
-from quilt_mcp.requirements.tables import (
-    Values,
-    acceptance_criteria,
-    metadata,
-    requirement_relationships,
-    requirements,
-)
+from quilt_mcp.requirements.tables import Values, acceptance_criteria, metadata, requirement_relationships, requirements
 from quilt_mcp.requirements.transfer.files import Numbered
 from quilt_mcp.requirements.transfer.records import FieldValues, InvalidRecord, Rejections, parse_record
 from quilt_mcp.requirements.writing import new_id
