@@ -61,9 +61,11 @@ def test_the_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "no-such-host.invalid:5432"])
-def test_a_server_that_does_not_exist(address: str) -> None:
-    url = SecretStr(f"postgresql://user:{PASSWORD}@{address}/db")
+@pytest.mark.parametrize(
+    ("scheme", "address"), [("postgres", "127.0.0.1:1"), ("postgresql+psycopg", "no-such-host.invalid:5432")]
+)
+def test_a_server_that_does_not_exist(scheme: str, address: str) -> None:
+    url = SecretStr(f"{scheme}://user:{PASSWORD}@{address}/db")
     with opened(Settings(database_url=url)) as database:
         failure = failure_of(database)
     assert "cannot be reached" in failure.message
