@@ -18,10 +18,7 @@ from quilt_mcp.requirements.transfer.records import parse_change, parse_record
 from quilt_mcp.settings import Settings
 from tests.requirements.conftest import opened
 from tests.requirements.transferring import ADA, EPIC
-from tests.support.waiting import until
-
-SECONDS = 120.0
-"""How long an import waits for another one; more than a slow machine needs."""
+from tests.support.waiting import SECONDS, until
 
 
 def read_epics(database: Database) -> dict[str, tuple[str, datetime]]:
