@@ -129,7 +129,7 @@ def test_the_log_of_a_file_is_known_although_it_had_a_journal_before(settings: S
         copy = other
         file_of(settings).with_name(file_of(settings).name + "-wal").write_bytes(b"of the old file")
         copy.rename(file_of(settings))
-        assert "was replaced" in (failure_of(database)).message
+        assert "was replaced" in failure_of(database).message
 
 
 async def test_a_file_without_a_log_that_is_replaced_is_used_by_the_next_read(settings: Settings, other: Path) -> None:
@@ -183,7 +183,7 @@ def test_the_log_of_the_file_that_a_link_names_last_is_known(settings: Settings,
             write_project(database, "Written to the second")
             assert epics(database) == 0
             other.rename(second)
-            assert "was replaced" in (failure_of(database)).message
+            assert "was replaced" in failure_of(database).message
     assert check_integrity(first) == "ok"
 
 
@@ -192,7 +192,7 @@ def test_a_file_that_replaces_another_during_a_read_stays_as_it_is(settings: Set
         write_project(database, "Written before")
         with database.reading():
             replace(settings, other)
-            assert "was replaced" in (failure_of(database)).message
+            assert "was replaced" in failure_of(database).message
     remove_log(settings)
     with opened(settings) as database:
         assert epics(database) == SAMPLE
@@ -232,7 +232,7 @@ def test_a_file_that_is_damaged_in_place_is_refused_until_it_is_restored(
         with file_of(settings).open("r+b") as file:
             file.write(b"x" * 4096)
         for _ in range(2):
-            assert "damaged" in (failure_of(database)).message
+            assert "damaged" in failure_of(database).message
         shutil.copyfile(backup, file_of(settings))
         assert epics(database) == SAMPLE
 

@@ -73,7 +73,7 @@ def _run(settings: Settings, one: Import) -> Report:
 async def test_an_update_beside_other_imports_loses_nothing(settings: Settings) -> None:
     with opened(settings) as database:
         Import(ADA, EPIC).run(database)
-        [(_, time)] = (read_epics(database)).values()
+        [(_, time)] = read_epics(database).values()
         new = {"kind": "epic", "title": "New", "creator_id": "ada"}
         reports = await run_together(
             settings,
@@ -90,7 +90,7 @@ async def test_an_update_beside_other_imports_loses_nothing(settings: Settings) 
 async def test_of_two_updates_of_one_record_the_later_one_is_rejected_as_a_whole(settings: Settings) -> None:
     with opened(settings) as database:
         Import(ADA, EPIC).run(database)
-        [(_, time)] = (read_epics(database)).values()
+        [(_, time)] = read_epics(database).values()
 
         def change(title: str) -> Import:
             changed = {"kind": "epic", "reference_id": "EP-001", "title": title, "updated_at": time}

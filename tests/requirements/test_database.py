@@ -25,7 +25,7 @@ from tests.support.waiting import SECONDS, until
 def test_the_first_use_creates_a_file_that_only_the_user_can_read(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "a b?mode=ro#%41" / "ü")
     with opened(settings) as database:
-        assert (database.schema()).state == "empty"
+        assert database.schema().state == "empty"
         assert not settings.data_dir.exists()
         assert epics(database) == 0
         assert not database.is_existing
@@ -113,7 +113,7 @@ def test_a_read_never_migrates_postgresql(make_settings: Callable[..., Settings]
         failure = failure_of(database)
         assert "no tables" in failure.message
         assert any("quilt-mcp requirements migrate" in action for action in failure.suggested_actions)
-        assert (database.schema()).state == "empty"
+        assert database.schema().state == "empty"
         database.upgrade()
         assert epics(database) == 0
 
@@ -141,7 +141,7 @@ def test_a_database_of_the_earlier_system_is_read_only(existing_settings: Settin
             pass
         with pytest.raises(ResourceExecutionError, match="does not migrate it"):
             database.upgrade()
-        assert (database.schema()).state == "existing"
+        assert database.schema().state == "existing"
 
 
 def test_is_existing_needs_a_read_first(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ async def test_a_server_that_stops_and_starts_again() -> None:
             await asyncio.to_thread(server.stop)
             failures = await asyncio.gather(*readers)
             assert [(type(failure), failure.transient) for failure in failures] == [(Unavailable, True)] * 4
-            assert "cannot be reached" in (failure_of(database)).message
+            assert "cannot be reached" in failure_of(database).message
             await asyncio.to_thread(server.start)
             assert epics(database) == 0
 
@@ -242,7 +242,7 @@ async def test_a_write_uses_no_connection_that_the_server_ended_alone(
             pass  # the pool has two connections now
         one = f"SELECT pid FROM pg_stat_activity WHERE application_name = 'quilt-mcp' ORDER BY {order} LIMIT 1"  # noqa: S608 - constants
         assert "t" in await asyncio.to_thread(postgres.sql, f"SELECT pg_terminate_backend(({one}))")
-        assert (database.schema()).state == "current"
+        assert database.schema().state == "current"
         assert "t" in await asyncio.to_thread(postgres.sql, f"SELECT pg_terminate_backend(({one}))")
         with database.writing() as connection:
             create_project(connection, "Project")
@@ -278,7 +278,7 @@ async def test_a_server_that_starts_later_is_found() -> None:
             database.upgrade()
         server.stop()
         with opened(Settings(database_url=url)) as database:
-            assert (failure_of(database)).transient
+            assert failure_of(database).transient
             await asyncio.to_thread(server.start)
             assert epics(database) == 0
 

@@ -64,7 +64,7 @@ def test_the_earlier_system_before_its_migration_4_is_recognised(
         postgres.sql(statement, database=name_of(existing_settings))
     with opened(existing_settings) as database:
         failure = failure_of(database)
-        assert (database.schema()).state == "too_early"
+        assert database.schema().state == "too_early"
     assert "earlier requirements system, before its migration 4" in failure.message
     assert failure.details == (f"its migration is {migration}" if migration else None)
     assert "to its migration 4 or later" in failure.suggested_actions[0]
