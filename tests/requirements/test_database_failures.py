@@ -123,6 +123,7 @@ def test_a_statement_that_takes_too_long_is_ended(make_settings: Callable[..., S
         assert epics(database) == 0
 
 
+@pytest.mark.timeout(25)  # SQLAlchemy's own limit, which ours replaces, is 30 s
 def test_more_readers_than_connections_wait_and_then_fail(settings_with_tables: Settings) -> None:
     settings = settings_with_tables.model_copy(update={"database_timeout_seconds": 0.2})
     with opened(settings) as database:

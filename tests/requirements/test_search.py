@@ -170,9 +170,9 @@ def test_excluded_words_do_not_change_the_score(empty_database: Database) -> Non
 
 
 def test_a_hit_contains_its_entity(empty_database: Database) -> None:
-    epic, user = write_epics(empty_database, [("Epic word", "About")])[0], ""
+    [epic] = write_epics(empty_database, [("Epic word", "About")])
+    user = epic["creator_id"]
     with empty_database.writing() as connection:
-        user = epic["creator_id"]
         story = create_entity(
             connection, USER_STORY, title="Story word", creator_id=user, epic_id=epic["id"], priority=1
         )

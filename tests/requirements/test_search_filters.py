@@ -189,8 +189,7 @@ def test_a_changed_time_is_found(empty_database: Database) -> None:
     selection = Selection(updated_since=since)
     assert search(empty_database, "word", selection=selection).total == 0
     with empty_database.writing() as connection:
-        changed = update(tables.epics).where(tables.epics.c.id == epic["id"]).values(updated_at=since)
-        connection.execute(changed)
+        connection.execute(update(tables.epics).where(tables.epics.c.id == epic["id"]).values(updated_at=since))
     assert search(empty_database, "word", selection=selection).total == 1
 
 

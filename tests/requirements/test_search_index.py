@@ -18,8 +18,7 @@ def test_entries_move_with_their_entities_to_another_project(empty_database: Dat
     with empty_database.writing() as connection:
         create_entity(connection, USER_STORY, title="word", creator_id=epic["creator_id"], epic_id=epic["id"])
     with empty_database.writing() as connection:  # without writing.py: the user story moves by cascade
-        moved = update(tables.epics).where(tables.epics.c.id == epic["id"]).values(project_id=two)
-        connection.execute(moved)
+        connection.execute(update(tables.epics).where(tables.epics.c.id == epic["id"]).values(project_id=two))
     assert find_references(empty_database, "word", Scope("test", (one,))) == []
     assert sorted(find_references(empty_database, "word", Scope("test", (two,)))) == ["EP-001", "US-001"]
 

@@ -85,7 +85,7 @@ def test_an_entity_has_defaults(empty_database: Database, made: dict[str, Any]) 
 
 
 async def test_new_ids_are_of_version_7_and_sort_by_time() -> None:
-    first, later = writing.new_id(), None
+    first = writing.new_id()
     await asyncio.sleep(0.002)
     later = writing.new_id()
     assert uuid.UUID(first).version == 7
