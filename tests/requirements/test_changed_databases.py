@@ -104,14 +104,13 @@ async def test_a_file_that_replaces_another_is_refused_while_the_log_of_the_othe
 def test_a_backup_is_not_lost_if_a_read_finds_its_copy_still_empty(settings: Settings, other: Path) -> None:
     with opened(settings) as database:
         assert epics(database) == 0
-        backup = other
         remove_log(settings)
         file_of(settings).unlink()
         with file_of(settings).open("wb") as copy:
             failure = failure_of(database)
             assert "is empty, and it was not before" in failure.message
             assert failure.transient
-            copy.write(backup.read_bytes())
+            copy.write(other.read_bytes())
         assert epics(database) == SAMPLE
     assert check_integrity(file_of(settings)) == "ok"
 
@@ -126,9 +125,8 @@ def test_the_log_of_a_file_is_known_although_it_had_a_journal_before(settings: S
         journal.write_bytes(b"")
         assert epics(database) == 0
         journal.unlink()
-        copy = other
         file_of(settings).with_name(file_of(settings).name + "-wal").write_bytes(b"of the old file")
-        copy.rename(file_of(settings))
+        replace(settings, other)
         assert "was replaced" in failure_of(database).message
 
 
@@ -139,10 +137,9 @@ async def test_a_file_without_a_log_that_is_replaced_is_used_by_the_next_read(se
         connection.execute("PRAGMA journal_mode = DELETE")
     async with connect(settings) as client:
         assert await count(client) == 0
-        copy = other
         journal = file_of(settings).with_name(file_of(settings).name + "-journal")
         journal.write_bytes(b"of the old file")
-        copy.rename(file_of(settings))
+        replace(settings, other)
         assert "was replaced" in (await read_failure(client, "epics")).body["message"]
         journal.unlink()
         assert await count(client) == SAMPLE
@@ -185,6 +182,20 @@ def test_the_log_of_the_file_that_a_link_names_last_is_known(settings: Settings,
             other.rename(second)
             assert "was replaced" in failure_of(database).message
     assert check_integrity(first) == "ok"
+
+
+def test_a_log_that_another_process_made_after_the_last_connection_is_not_that_of_a_new_file(
+    settings: Settings, other: Path, tmp_path: Path
+) -> None:
+    with opened(settings) as database:
+        database.close()  # from now on, each use closes its connection
+        write_project(database, "Written before")
+        for number in range(9):
+            (tmp_path / str(number)).touch()  # they take the numbers of the log that is gone
+        with closing(sqlite3.connect(file_of(settings))) as using:
+            using.execute("SELECT count(*) FROM projects").fetchone()
+            replace(settings, other)
+            assert "was replaced" in failure_of(database).message
 
 
 def test_a_file_that_replaces_another_during_a_read_stays_as_it_is(settings: Settings, other: Path) -> None:

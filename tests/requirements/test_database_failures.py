@@ -56,9 +56,8 @@ def test_the_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUILT_MCP_DATABASE_URL", f"postgresql://user:{PASSWORD}@host/db")
     settings = Settings()
     database = open_database(settings)
-    assert (
-        PASSWORD not in f"{settings!r} {settings} {settings.model_dump()} {database.storage.engine!r} {vars(database)}"
-    )
+    shown = f"{settings!r} {settings} {settings.model_dump()} {database.storage.engine!r} {vars(database)}"
+    assert PASSWORD not in shown
 
 
 @pytest.mark.parametrize(

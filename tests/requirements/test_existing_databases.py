@@ -106,24 +106,16 @@ async def test_a_login_needs_to_read_only_seven_tables(limited_settings: Setting
     async with connect(limited_settings, "ada", list_page_size=2) as client:
         uris = [uri for uri in await list_uris(client) if uri.count("/") > 2]
         assert len(uris) == 4
-        parts = ("epics/EP-204/hierarchy", "requirements/REQ-001/relationships", "epics/EP-204/trace")
-        for path in (
-            *(uri.removeprefix("requirements://") for uri in uris),
-            *parts,
-            "search/page",
-            "search/EP-204",
-            "epics",
-            "coverage",
-        ):
+        paths = [uri.removeprefix("requirements://") for uri in uris]
+        paths += ["epics/EP-204/hierarchy", "requirements/REQ-001/relationships", "epics/EP-204/trace"]
+        for path in [*paths, "search/page", "search/EP-204", "epics", "coverage"]:
             await read(client, path)
         requirement = await read(client, "requirements/REQ-001")
         assert (await read(client, f"epics?assignee={USER},none"))["count"] == 1
         for value in ("ada", "me"):
             body = (await read_failure(client, f"epics?assignee={value}")).body
             assert "must be the ID of a user" in body["message"]
-        [uri] = [
-            definition["uri"] for definition in RESOURCES if definition["uri"].startswith("requirements://epics{?")
-        ]
+        [uri] = [one["uri"] for one in RESOURCES if one["uri"].startswith("requirements://epics{?")]
         reference = ResourceTemplateReference(type="ref/resource", uri=uri)
         assert (await client.complete(reference, {"name": "assignee", "value": ""})).values == ["none"]
     assert (requirement["creator_id"], requirement["type_name"]) == (USER, "Functional")

@@ -74,9 +74,7 @@ async def test_the_sample_replaces_a_file_while_an_event_loop_runs(tmp_path: Pat
 
 def test_the_database_in_the_package_is_the_sample_in_the_newest_schema(tmp_path: Path) -> None:
     packaged = zlib.decompress(PREBUILT.read_bytes())
-
     assert demo_data.main(tmp_path / "new.zlib") == 0
-
     new = zlib.decompress((tmp_path / "new.zlib").read_bytes())
     assert read_everything(tmp_path / "packaged", packaged) == read_everything(tmp_path / "new", new), (
         "run `make demo-data`"

@@ -405,9 +405,8 @@ def limited_pages(pages: int) -> Iterator[None]:
 def test_an_import_to_a_full_disk_writes_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = export(capsys)
     with limited_pages(80):
-        assert (
-            main(write(file, ADA, *({**EPIC, "reference_id": None, "description": "x" * 9000} for _ in range(90)))) == 1
-        )
+        epics = ({**EPIC, "reference_id": None, "description": "x" * 9000} for _ in range(90))
+        assert main(write(file, ADA, *epics)) == 1
     assert "The disk of the requirements database is full." in capsys.readouterr().err
     assert export(capsys) == before
 
