@@ -19,7 +19,7 @@ def reindex(connection: Connection) -> None:
     """Write the search entries of all entities again, in the order of their IDs."""
     for kind in KINDS:
         table = tables.BY_KIND[kind.name]
-        rows = (connection.execute(select(table).order_by(table.c.id))).all()
+        rows = connection.execute(select(table).order_by(table.c.id)).all()
         index_entities(connection, kind, [row._asdict() for row in rows])
 
 

@@ -162,11 +162,7 @@ class _Generator:
         return {**self._entity("AC", number), "author_id": author, "description": self._text(50_000), **parent}
 
     def _requirement(
-        self,
-        number: int,
-        stories: list[dict[str, Any]],
-        criteria: list[dict[str, Any]],
-        types: list[dict[str, Any]],
+        self, number: int, stories: list[dict[str, Any]], criteria: list[dict[str, Any]], types: list[dict[str, Any]]
     ) -> dict[str, Any]:
         more: dict[str, Any] = self._parent("user_story", stories) | {"acceptance_criteria_id": None}
         if self._numbers.random() < 0.5:

@@ -104,14 +104,13 @@ async def test_a_file_that_replaces_another_is_refused_while_the_log_of_the_othe
 def test_a_backup_is_not_lost_if_a_read_finds_its_copy_still_empty(settings: Settings, other: Path) -> None:
     with opened(settings) as database:
         assert epics(database) == 0
-        backup = other
         remove_log(settings)
         file_of(settings).unlink()
         with file_of(settings).open("wb") as copy:
             failure = failure_of(database)
             assert "is empty, and it was not before" in failure.message
             assert failure.transient
-            copy.write(backup.read_bytes())
+            copy.write(other.read_bytes())
         assert epics(database) == SAMPLE
     assert check_integrity(file_of(settings)) == "ok"
 
@@ -126,10 +125,9 @@ def test_the_log_of_a_file_is_known_although_it_had_a_journal_before(settings: S
         journal.write_bytes(b"")
         assert epics(database) == 0
         journal.unlink()
-        copy = other
         file_of(settings).with_name(file_of(settings).name + "-wal").write_bytes(b"of the old file")
-        copy.rename(file_of(settings))
-        assert "was replaced" in (failure_of(database)).message
+        replace(settings, other)
+        assert "was replaced" in failure_of(database).message
 
 
 async def test_a_file_without_a_log_that_is_replaced_is_used_by_the_next_read(settings: Settings, other: Path) -> None:
@@ -139,10 +137,9 @@ async def test_a_file_without_a_log_that_is_replaced_is_used_by_the_next_read(se
         connection.execute("PRAGMA journal_mode = DELETE")
     async with connect(settings) as client:
         assert await count(client) == 0
-        copy = other
         journal = file_of(settings).with_name(file_of(settings).name + "-journal")
         journal.write_bytes(b"of the old file")
-        copy.rename(file_of(settings))
+        replace(settings, other)
         assert "was replaced" in (await read_failure(client, "epics")).body["message"]
         journal.unlink()
         assert await count(client) == SAMPLE
@@ -183,8 +180,22 @@ def test_the_log_of_the_file_that_a_link_names_last_is_known(settings: Settings,
             write_project(database, "Written to the second")
             assert epics(database) == 0
             other.rename(second)
-            assert "was replaced" in (failure_of(database)).message
+            assert "was replaced" in failure_of(database).message
     assert check_integrity(first) == "ok"
+
+
+def test_a_log_that_another_process_made_after_the_last_connection_is_not_that_of_a_new_file(
+    settings: Settings, other: Path, tmp_path: Path
+) -> None:
+    with opened(settings) as database:
+        database.close()  # from now on, each use closes its connection
+        write_project(database, "Written before")
+        for number in range(9):
+            (tmp_path / str(number)).touch()  # they take the numbers of the log that is gone
+        with closing(sqlite3.connect(file_of(settings))) as using:
+            using.execute("SELECT count(*) FROM projects").fetchone()
+            replace(settings, other)
+            assert "was replaced" in failure_of(database).message
 
 
 def test_a_file_that_replaces_another_during_a_read_stays_as_it_is(settings: Settings, other: Path) -> None:
@@ -192,7 +203,7 @@ def test_a_file_that_replaces_another_during_a_read_stays_as_it_is(settings: Set
         write_project(database, "Written before")
         with database.reading():
             replace(settings, other)
-            assert "was replaced" in (failure_of(database)).message
+            assert "was replaced" in failure_of(database).message
     remove_log(settings)
     with opened(settings) as database:
         assert epics(database) == SAMPLE
@@ -217,18 +228,22 @@ async def test_a_commit_of_another_process_survives_that_the_file_is_moved_away_
         assert ("Written by the other",) in connection.execute("SELECT name FROM projects").fetchall()
 
 
+@pytest.mark.parametrize("is_closed", [False, True])
 def test_a_file_that_is_damaged_in_place_is_refused_until_it_is_restored(
-    make_settings: Callable[[str, Contents], Settings], tmp_path: Path
+    make_settings: Callable[[str, Contents], Settings], tmp_path: Path, *, is_closed: bool
 ) -> None:
     settings = make_settings("sqlite", "sample")
     backup = copy_of(settings, tmp_path)
     with opened(settings) as database:
         assert epics(database) == SAMPLE
-        database.close()
+        if is_closed:
+            database.close()
+        with closing(sqlite3.connect(file_of(settings))) as other:  # after which no connection trusts its cache
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         with file_of(settings).open("r+b") as file:
             file.write(b"x" * 4096)
         for _ in range(2):
-            assert "damaged" in (failure_of(database)).message
+            assert "damaged" in failure_of(database).message
         shutil.copyfile(backup, file_of(settings))
         assert epics(database) == SAMPLE
 
@@ -264,9 +279,7 @@ def write_project(database: Database, name: str) -> None:
         create_project(connection, name, None)
 
 
-def test_a_file_that_becomes_read_only_and_writable_again(
-    make_settings: Callable[[str, Contents], Settings],
-) -> None:
+def test_a_file_that_becomes_read_only_and_writable_again(make_settings: Callable[[str, Contents], Settings]) -> None:
     source = file_of(make_settings("sqlite", "sample"))
     with TemporaryDirectory() as made:
         settings = Settings(data_dir=Path(made), database_url=None)

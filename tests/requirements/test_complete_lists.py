@@ -46,10 +46,7 @@ async def test_every_descendant_of_a_big_epic_can_be_reached_and_no_page_states_
     assert [story["id"] for story in shown] == sorted(story["id"] for story in shown)
     assert {page["count"] for page in pages} == {STORIES}
     assert not any(page["is_complete"] for page in pages)
-    for name, child in (
-        ("requirements", tables.requirements),
-        ("acceptance_criteria", tables.acceptance_criteria),
-    ):
+    for name, child in (("requirements", tables.requirements), ("acceptance_criteria", tables.acceptance_criteria)):
         real = select_pairs(settings_with_tables, child)
         assert {(story["id"], one["id"]) for story in shown for one in story[name]} == real
         assert all(len(story[name]) == story[f"{name}_count"] for story in shown)

@@ -25,7 +25,7 @@ from tests.support.waiting import SECONDS, until
 def test_the_first_use_creates_a_file_that_only_the_user_can_read(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "a b?mode=ro#%41" / "ü")
     with opened(settings) as database:
-        assert (database.schema()).state == "empty"
+        assert database.schema().state == "empty"
         assert not settings.data_dir.exists()
         assert epics(database) == 0
         assert not database.is_existing
@@ -51,13 +51,9 @@ def test_a_url_can_name_a_file(tmp_path: Path) -> None:
 
 def open_and_count(directory: str, go: Any) -> int:
     """Run in a separate process."""
-
-    def count() -> int:
-        with opened(Settings(data_dir=Path(directory))) as database:
-            return epics(database)
-
     go.wait()
-    return count()
+    with opened(Settings(data_dir=Path(directory))) as database:
+        return epics(database)
 
 
 @pytest.mark.soak
@@ -105,9 +101,7 @@ def count_connections(settings: Settings, postgres: PostgresServer) -> int:
 
 
 @pytest.mark.soak
-def test_a_reader_cannot_write_to_postgresql(
-    make_settings: Callable[..., Settings],
-) -> None:
+def test_a_reader_cannot_write_to_postgresql(make_settings: Callable[..., Settings]) -> None:
     refused = pytest.raises(ResourceExecutionError, match="not allowed to do this")
     with opened(make_settings("postgresql", "sample")) as database, refused, database.reading() as connection:
         connection.execute(tables.epics.delete())
@@ -119,7 +113,7 @@ def test_a_read_never_migrates_postgresql(make_settings: Callable[..., Settings]
         failure = failure_of(database)
         assert "no tables" in failure.message
         assert any("quilt-mcp requirements migrate" in action for action in failure.suggested_actions)
-        assert (database.schema()).state == "empty"
+        assert database.schema().state == "empty"
         database.upgrade()
         assert epics(database) == 0
 
@@ -147,7 +141,7 @@ def test_a_database_of_the_earlier_system_is_read_only(existing_settings: Settin
             pass
         with pytest.raises(ResourceExecutionError, match="does not migrate it"):
             database.upgrade()
-        assert (database.schema()).state == "existing"
+        assert database.schema().state == "existing"
 
 
 def test_is_existing_needs_a_read_first(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ import socket
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Event
+from threading import enumerate as list_threads
 
 import pytest
 from pydantic import SecretStr
@@ -26,13 +28,7 @@ from tests.support.waiting import SECONDS, until
 
 
 @pytest.mark.parametrize(
-    "url",
-    [
-        f"mysql://user:{PASSWORD}@host/db",
-        f"postgresql+psycopg2://user:{PASSWORD}@host/db",
-        f"{PASSWORD}",
-        "",
-    ],
+    "url", [f"mysql://user:{PASSWORD}@host/db", f"postgresql+psycopg2://user:{PASSWORD}@host/db", PASSWORD, ""]
 )
 def test_a_setting_with_another_scheme_is_refused_without_its_password(url: str) -> None:
     with pytest.raises(ValueError, match="must start with postgresql:// or sqlite://") as refused:
@@ -60,24 +56,19 @@ def test_the_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUILT_MCP_DATABASE_URL", f"postgresql://user:{PASSWORD}@host/db")
     settings = Settings()
     database = open_database(settings)
-    assert (
-        PASSWORD not in f"{settings!r} {settings} {settings.model_dump()} {database.storage.engine!r} {vars(database)}"
-    )
+    shown = f"{settings!r} {settings} {settings.model_dump()} {database.storage.engine!r} {vars(database)}"
+    assert PASSWORD not in shown
 
 
 @pytest.mark.parametrize(
-    ("address", "message", "transient"),
-    [
-        ("127.0.0.1:1", "cannot be reached", True),
-        ("no-such-host.invalid:5432", "cannot be reached", True),
-    ],
+    ("scheme", "address"), [("postgres", "127.0.0.1:1"), ("postgresql+psycopg", "no-such-host.invalid:5432")]
 )
-def test_a_server_that_does_not_exist(address: str, message: str, transient: bool) -> None:  # noqa: FBT001 - a table's column
-    url = SecretStr(f"postgresql://user:{PASSWORD}@{address}/db")
+def test_a_server_that_does_not_exist(scheme: str, address: str) -> None:
+    url = SecretStr(f"{scheme}://user:{PASSWORD}@{address}/db")
     with opened(Settings(database_url=url)) as database:
         failure = failure_of(database)
-    assert message in failure.message
-    assert failure.transient is transient
+    assert "cannot be reached" in failure.message
+    assert failure.transient
 
 
 def test_a_server_that_never_responds() -> None:
@@ -125,11 +116,13 @@ def test_a_statement_that_takes_too_long_is_ended(make_settings: Callable[..., S
     settings = make_settings("postgresql", "tables").model_copy(update={"database_timeout_seconds": 0.2})
     with opened(settings) as database:
         epics(database)
-        with pytest.raises(Unavailable, match="in time"), database.reading() as connection:
+        with pytest.raises(Unavailable, match="in time") as failed, database.reading() as connection:
             connection.execute(text("SELECT pg_sleep(60)"))
+        assert failed.value.details == "SQLSTATE 57014"  # the server has ended it, and the connection stays
         assert epics(database) == 0
 
 
+@pytest.mark.timeout(25)  # SQLAlchemy's own limit, which ours replaces, is 30 s
 def test_more_readers_than_connections_wait_and_then_fail(settings_with_tables: Settings) -> None:
     settings = settings_with_tables.model_copy(update={"database_timeout_seconds": 0.2})
     with opened(settings) as database:
@@ -176,6 +169,31 @@ async def test_a_statement_ends_when_nothing_waits_for_its_thread(settings_with_
         assert epics(database) == 0
 
 
+@pytest.mark.soak
+async def test_a_read_that_nothing_waits_for_sends_no_further_statement(make_settings: Callable[..., Settings]) -> None:
+    reading, ended, is_over = Event(), Event(), Event()
+
+    def ask() -> None:
+        try:
+            with database.reading() as connection:
+                reading.set()
+                is_over.wait(SECONDS)
+                connection.exec_driver_sql("SELECT pg_sleep(600)")
+        finally:
+            ended.set()
+
+    patient = {"database_timeout_seconds": 10 * SECONDS}
+    with opened(make_settings("postgresql", "tables").model_copy(update=patient)) as database:
+        task = asyncio.create_task(Pools().run("database", ask))
+        await until(reading.is_set)
+        task.cancel()
+        await asyncio.wait([task])
+        await until(lambda: not any(thread.name == "cancel" for thread in list_threads()))
+        is_over.set()
+        await until(ended.is_set)
+        assert epics(database) == 0
+
+
 def test_a_directory_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with opened(Settings(data_dir=tmp_path / "file" / "data")) as database:
@@ -196,7 +214,7 @@ async def test_a_server_that_stops_and_starts_again() -> None:
             await asyncio.to_thread(server.stop)
             failures = await asyncio.gather(*readers)
             assert [(type(failure), failure.transient) for failure in failures] == [(Unavailable, True)] * 4
-            assert "cannot be reached" in (failure_of(database)).message
+            assert "cannot be reached" in failure_of(database).message
             await asyncio.to_thread(server.start)
             assert epics(database) == 0
 
@@ -224,7 +242,7 @@ async def test_a_write_uses_no_connection_that_the_server_ended_alone(
             pass  # the pool has two connections now
         one = f"SELECT pid FROM pg_stat_activity WHERE application_name = 'quilt-mcp' ORDER BY {order} LIMIT 1"  # noqa: S608 - constants
         assert "t" in await asyncio.to_thread(postgres.sql, f"SELECT pg_terminate_backend(({one}))")
-        assert (database.schema()).state == "current"
+        assert database.schema().state == "current"
         assert "t" in await asyncio.to_thread(postgres.sql, f"SELECT pg_terminate_backend(({one}))")
         with database.writing() as connection:
             create_project(connection, "Project")
@@ -260,7 +278,7 @@ async def test_a_server_that_starts_later_is_found() -> None:
             database.upgrade()
         server.stop()
         with opened(Settings(database_url=url)) as database:
-            assert (failure_of(database)).transient
+            assert failure_of(database).transient
             await asyncio.to_thread(server.start)
             assert epics(database) == 0
 
@@ -280,6 +298,7 @@ class DriverError(Exception):
         ("57P01", Unavailable, "cannot be reached"),  # admin shutdown
         ("57P03", Unavailable, "cannot be reached"),  # cannot connect now
         ("57014", Unavailable, "did not respond in time"),  # query cancelled, by a time limit
+        ("25P03", Unavailable, "did not respond in time"),  # idle in transaction
         ("25P04", Unavailable, "did not respond in time"),  # transaction timeout
         ("53300", Unavailable, "is busy"),  # too many connections
         ("40001", Unavailable, "is busy"),  # serialization failure

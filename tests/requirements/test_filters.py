@@ -56,18 +56,10 @@ async def list_all(client: AnyClient, path: str) -> list[dict[str, Any]]:
 
 UNKNOWN = [
     ("status=active", "`status` must be one of Draft, Active, Obsolete.", "Did you mean Active?"),
-    (
-        "status=open",
-        "`status` must be one of Draft, Active, Obsolete.",
-        "Did you mean Draft,Active?",
-    ),
+    ("status=open", "`status` must be one of Draft, Active, Obsolete.", "Did you mean Draft,Active?"),
     ("status=Closed", "`status` must be one of Draft, Active, Obsolete.", "Did you mean Obsolete?"),
     ("status=Draft,Dune", "`status` must be one of Draft, Active, Obsolete.", "Omit `status` for all."),
-    (
-        "priority=5",
-        "`priority` must be one of 1, 2, 3, 4, critical, high, medium, low.",
-        "Omit `priority` for all.",
-    ),
+    ("priority=5", "`priority` must be one of 1, 2, 3, 4, critical, high, medium, low.", "Omit `priority` for all."),
     ("priority=hihg", "`priority` must be one of 1, 2, 3, 4, critical, high, medium, low.", "Did you mean high?"),
     (
         "type=functional",
@@ -79,11 +71,7 @@ UNKNOWN = [
         "`project` must be one of Clinical Trials Portal, Data Governance, Default, Sequencing Platform.",
         "Did you mean Sequencing Platform?",
     ),
-    (
-        "sort=-updated",
-        f"`sort` must be one of {SORTS}.",
-        "Did you mean -updated_at?",
-    ),
+    ("sort=-updated", f"`sort` must be one of {SORTS}.", "Did you mean -updated_at?"),
     (
         "updated_since=yesterday",
         "`updated_since` must be an ISO 8601 date or time, such as 2026-11-22 or 2026-11-22T09:30:00Z.",

@@ -93,11 +93,7 @@ async def test_an_unknown_parameter_lists_the_allowed_ones(settings_with_tables:
 
 
 SLASHES = [
-    (
-        "search/a?b",
-        "search/a%3Fb",
-        f"Parameters after ? can be {ALLOWED}, each once. In a text, write ? as %3F.",
-    ),
+    ("search/a?b", "search/a%3Fb", f"Parameters after ? can be {ALLOWED}, each once. In a text, write ? as %3F."),
     ("search/a/b c", "search/a%2Fb%20c", "In the text at the end of this URI, write / as %2F and ? as %3F."),
     ("search/a/ü?", "search/a%2F%C3%BC%3F", "In the text at the end of this URI, write / as %2F and ? as %3F."),
     ("search/and/or", "search/and%2For", "In the text at the end of this URI, write / as %2F and ? as %3F."),

@@ -67,9 +67,7 @@ async def test_the_list_contains_every_entity_and_static_resource_once(settings_
     assert "requirements://search/{query}" not in uris
 
 
-async def test_an_entry_contains_kind_reference_id_title_and_time(
-    settings_with_sample: Settings,
-) -> None:
+async def test_an_entry_contains_kind_reference_id_title_and_time(settings_with_sample: Settings) -> None:
     async with connect(settings_with_sample) as client:
         epic = await read(client, "epics/EP-001")
         by_uri = {str(one.uri): one for one in await client.list_resources()}
@@ -200,13 +198,3 @@ async def test_a_wrong_password_appears_in_no_answer_or_log(tmp_path: Path, capl
     async with connect(Settings(data_dir=tmp_path, database_url=url)) as client:
         answers = str([await list_failure(client), (await read_failure(client, "epics")).to_golden()])
     assert "hunter2" not in answers + caplog.text
-
-
-async def test_a_database_of_the_earlier_system_is_served_unchanged(existing_settings: Settings) -> None:
-    async with connect(existing_settings, list_page_size=2) as client:
-        epics = (await read(client, "epics"))["epics"]
-        uris = await list_uris(client)
-        hit = (await read(client, f"search/{epics[0]['reference_id']}"))["results"][0]
-        tree = await read(client, f"epics/{epics[0]['reference_id']}/hierarchy")
-    assert {f"requirements://epics/{one['id']}" for one in epics} <= set(uris)
-    assert hit["id"] == epics[0]["id"] == tree["id"]

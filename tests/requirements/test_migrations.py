@@ -230,9 +230,7 @@ def test_status_of_a_server_that_does_not_exist(
 
 @pytest.mark.soak
 def test_status_names_no_user_and_no_password(
-    set_settings: Callable[[Settings], None],
-    make_settings: Callable[..., Settings],
-    capsys: pytest.CaptureFixture[str],
+    set_settings: Callable[[Settings], None], make_settings: Callable[..., Settings], capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = make_settings("postgresql", "tables").database_url
     assert url

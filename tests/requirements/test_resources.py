@@ -1,9 +1,12 @@
 """The resources of requirements:// on both surfaces, with the sample in both databases."""
 
+import re
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from sqlalchemy import delete, select
 
 from quilt_mcp.core import cursors
@@ -13,7 +16,9 @@ from quilt_mcp.requirements.conditions import Scope, Selection
 from quilt_mcp.settings import Settings
 from tests.contract.surfaces import AnyClient
 from tests.requirements.client import PARTIAL, connect, list_failure, list_uris, read, read_failure, read_pages
-from tests.requirements.conftest import opened
+from tests.requirements.conftest import Contents, opened
+from tests.requirements.reading import place_of
+from tests.support.postgres_server import PostgresServer
 
 ADMIN, MEMBER, OTHER = "amara_osei", "emma_johansson", "peter_van_dijk"
 
@@ -195,6 +200,25 @@ async def test_a_read_needs_few_statements(settings_with_sample: Settings, state
     assert len(statements) <= 4
 
 
+async def test_a_read_sends_few_messages_to_postgresql(
+    make_settings: Callable[[str, Contents], Settings], postgres: PostgresServer
+) -> None:
+    settings = make_settings("postgresql", "sample")
+    url = SecretStr(f"{place_of(settings)}&options=-c%20log_statement%3Dall")
+    async with connect(settings.model_copy(update={"database_url": url})) as client:
+        await read(client, "epics")  # which opens the connection and examines the tables
+        for path, number in {"epics/EP-001": 1, "epics/EP-001/hierarchy": 4}.items():
+            before = len(read_messages(postgres))
+            await read(client, path)
+            messages = read_messages(postgres)[before:]
+            assert len(messages) == 2 * (number + 3), messages  # BEGIN with its settings, the revision, COMMIT
+
+
+def read_messages(postgres: PostgresServer) -> list[str]:
+    """Return the lines of the server's log that start a message of a client."""
+    return re.findall(r"LOG:  (?:statement|execute).*", (postgres.directory / "log").read_text())
+
+
 async def test_a_forged_cursor_of_a_search_is_refused(settings_with_sample: Settings) -> None:
     tag = cursors.compute_tag("search", "catalog", Scope("local"), Selection())
     async with connect(settings_with_sample) as client:
@@ -251,10 +275,7 @@ async def test_relationships_to_hidden_requirements_are_left_out(settings_with_s
             if len(visible) == 1:
                 foreign.setdefault(visible.pop(), set()).add(row.id)
     assert foreign
-    async with (
-        connect(settings_with_sample, ADMIN) as client,
-        connect(settings_with_sample, MEMBER) as of_member,
-    ):
+    async with connect(settings_with_sample, ADMIN) as client, connect(settings_with_sample, MEMBER) as of_member:
         for requirement, hidden in foreign.items():
             assert hidden <= await read_relationships(client, requirement)
             assert not hidden & await read_relationships(of_member, requirement)
@@ -276,9 +297,7 @@ async def test_a_removed_membership_takes_effect_at_once(settings_with_sample: S
 
 
 @rarely_on_postgresql
-async def test_a_caller_who_is_not_a_user_can_list_only_static_resources(
-    settings_with_sample: Settings,
-) -> None:
+async def test_a_caller_who_is_not_a_user_can_list_only_static_resources(settings_with_sample: Settings) -> None:
     async with connect(settings_with_sample, "nobody") as client:
         for path in ("epics", "epics/EP-001", "search/run", "requirements/REQ-001/relationships"):
             body = (await read_failure(client, path)).body

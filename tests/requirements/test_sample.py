@@ -34,13 +34,13 @@ sys.exit(main(["requirements", "export"]))
 
 def test_the_sample_has_about_300_entities_with_realistic_texts(database: Database) -> None:
     with database.reading() as connection:
-        epics = (connection.execute(select(tables.epics).order_by(tables.epics.c.reference_id))).all()
+        epics = connection.execute(select(tables.epics).order_by(tables.epics.c.reference_id)).all()
         counts = [
-            len((connection.scalars(select(table.c.id))).all())
+            len(connection.scalars(select(table.c.id)).all())
             for table in (tables.epics, tables.user_stories, tables.acceptance_criteria, tables.requirements)
         ]
-        criteria = (connection.scalars(select(tables.acceptance_criteria.c.description))).all()
-        titles = (connection.scalars(select(tables.requirements.c.title))).all()
+        criteria = connection.scalars(select(tables.acceptance_criteria.c.description)).all()
+        titles = connection.scalars(select(tables.requirements.c.title)).all()
     assert counts == [9, 36, 72, 180]
     assert epics[0].reference_id == "EP-001"
     assert epics[0].title == "Intake of sequencing runs"
@@ -74,9 +74,7 @@ async def test_the_sample_replaces_a_file_while_an_event_loop_runs(tmp_path: Pat
 
 def test_the_database_in_the_package_is_the_sample_in_the_newest_schema(tmp_path: Path) -> None:
     packaged = zlib.decompress(PREBUILT.read_bytes())
-
     assert demo_data.main(tmp_path / "new.zlib") == 0
-
     new = zlib.decompress((tmp_path / "new.zlib").read_bytes())
     assert read_everything(tmp_path / "packaged", packaged) == read_everything(tmp_path / "new", new), (
         "run `make demo-data`"

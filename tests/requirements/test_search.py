@@ -152,27 +152,27 @@ def test_special_characters_do_not_break_the_search(corpus: Database) -> None:
 
 
 def test_hits_are_sorted_by_tier(corpus: Database) -> None:
-    hits = (search(corpus, "EP-001")).hits
+    hits = search(corpus, "EP-001").hits
     assert [(hit.reference_id, hit.tier) for hit in hits] == [("EP-001", EXACT_REFERENCE), ("EP-008", IN_TITLE)]
-    hits = (search(corpus, "login")).hits
+    hits = search(corpus, "login").hits
     assert [(hit.reference_id, hit.tier) for hit in hits] == [("EP-001", IN_TITLE), ("EP-002", ANYWHERE)]
-    hits = (search(corpus, "login session")).hits
+    hits = search(corpus, "login session").hits
     assert {hit.tier for hit in hits} == {ANYWHERE}
-    hits = (search(corpus, "login -beta OR alpha -comes OR session")).hits
+    hits = search(corpus, "login -beta OR alpha -comes OR session").hits
     assert {hit.reference_id: hit.tier for hit in hits} == {"EP-001": IN_TITLE, "EP-002": IN_TITLE}
 
 
 def test_excluded_words_do_not_change_the_score(empty_database: Database) -> None:
     write_epics(empty_database, [("x", "login once, and other words"), ("y", "login and login and login")])
-    hits = (search(empty_database, "login -page")).hits
+    hits = search(empty_database, "login -page").hits
     assert [hit.title for hit in hits] == ["y", "x"]
     assert hits[0].score > hits[1].score
 
 
 def test_a_hit_contains_its_entity(empty_database: Database) -> None:
-    epic, user = (write_epics(empty_database, [("Epic word", "About")]))[0], ""
+    [epic] = write_epics(empty_database, [("Epic word", "About")])
+    user = epic["creator_id"]
     with empty_database.writing() as connection:
-        user = epic["creator_id"]
         story = create_entity(
             connection, USER_STORY, title="Story word", creator_id=user, epic_id=epic["id"], priority=1
         )
@@ -180,7 +180,7 @@ def test_a_hit_contains_its_entity(empty_database: Database) -> None:
         create_entity(connection, ACCEPTANCE_CRITERIA, description="A word", author_id=user, **of_story)
         type_id = connection.scalar(select(tables.requirement_types.c.id).limit(1))
         create_entity(connection, REQUIREMENT, title="Requirement word", creator_id=user, type_id=type_id, **of_story)
-    hits = {hit.kind: hit for hit in (search(empty_database, "word")).hits}
+    hits = {hit.kind: hit for hit in search(empty_database, "word").hits}
     shown = {
         kind: (hit.reference_id, hit.title, hit.description, hit.priority, hit.status) for kind, hit in hits.items()
     }

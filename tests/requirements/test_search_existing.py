@@ -70,12 +70,12 @@ QUERIES = {
 def test_a_query_finds_words_as_our_own_index_splits_them(connection: Connection) -> None:
     answers = {}
     for query in QUERIES:
-        answers[query] = sorted(hit.reference_id for hit in (search(connection, query)).hits)
+        answers[query] = sorted(hit.reference_id for hit in search(connection, query).hits)
     assert answers == QUERIES
 
 
 def test_hits_are_sorted_by_tier(connection: Connection) -> None:
-    hits = (search(connection, "us-1 OR login OR café")).hits
+    hits = search(connection, "us-1 OR login OR café").hits
     assert [hit.tier for hit in hits] == [EXACT_REFERENCE, *[IN_TITLE] * 3, *[ANYWHERE]]
     assert hits[0].reference_id == "US-001"
     assert {hit.reference_id for hit in hits[1:4]} == {"EP-001", "EP-002", "REQ-1000"}
@@ -102,4 +102,4 @@ def test_special_characters_do_not_break_the_search(connection: Connection) -> N
     for query in HOSTILE:
         answer = search(connection, query)
         assert answer.total == len(answer.hits)
-    assert [hit.reference_id for hit in (search(connection, '"login page"')).hits] == ["EP-001"]
+    assert [hit.reference_id for hit in search(connection, '"login page"').hits] == ["EP-001"]

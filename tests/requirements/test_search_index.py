@@ -14,18 +14,17 @@ from tests.requirements.searching import find_references, write_epics
 def test_entries_move_with_their_entities_to_another_project(empty_database: Database) -> None:
     with empty_database.writing() as connection:
         one, two = [create_project(connection, name) for name in ("One", "Two")]
-    epic = (write_epics(empty_database, [("word", "")], project_id=one))[0]
+    epic = write_epics(empty_database, [("word", "")], project_id=one)[0]
     with empty_database.writing() as connection:
         create_entity(connection, USER_STORY, title="word", creator_id=epic["creator_id"], epic_id=epic["id"])
     with empty_database.writing() as connection:  # without writing.py: the user story moves by cascade
-        moved = update(tables.epics).where(tables.epics.c.id == epic["id"]).values(project_id=two)
-        connection.execute(moved)
+        connection.execute(update(tables.epics).where(tables.epics.c.id == epic["id"]).values(project_id=two))
     assert find_references(empty_database, "word", Scope("test", (one,))) == []
     assert sorted(find_references(empty_database, "word", Scope("test", (two,)))) == ["EP-001", "US-001"]
 
 
 def test_updates_and_deletes_change_the_index(empty_database: Database) -> None:
-    epic = (write_epics(empty_database, [("before", "text")]))[0]
+    epic = write_epics(empty_database, [("before", "text")])[0]
     with empty_database.writing() as connection:
         create_entity(connection, USER_STORY, title="child", creator_id=epic["creator_id"], epic_id=epic["id"])
         update_entity(connection, EPIC, epic["id"], title="after")
@@ -42,7 +41,7 @@ def test_updates_and_deletes_change_the_index(empty_database: Database) -> None:
 
 
 def test_a_rolled_back_change_is_not_found(empty_database: Database) -> None:
-    epic = (write_epics(empty_database, [("before", "")]))[0]
+    epic = write_epics(empty_database, [("before", "")])[0]
 
     def fail_after_writing() -> None:
         with empty_database.writing() as connection:

@@ -6,7 +6,7 @@ import io
 import json
 import os
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,6 @@ from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements.model import DEFAULT_PROJECT_ID
 from quilt_mcp.requirements.transfer.files import Numbered, RecordReader, Refused, Writer
 from quilt_mcp.requirements.transfer.records import Rejection
-from quilt_mcp.settings import Settings
 from tests.requirements.transferring import (
     ADA,
     CRITERION,
@@ -369,11 +368,10 @@ def test_an_empty_file_imports_nothing(tmp_path: Path, data_dir: Path, capsys: p
     assert data_dir.exists()
 
 
-def test_a_missing_file_is_reported(tmp_path: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("data_dir")
+def test_a_missing_file_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["requirements", "import", str(tmp_path / "none.jsonl")]) == 1
     assert "none.jsonl: No such file or directory." in capsys.readouterr().err
-    assert main(["requirements", "export", str(tmp_path / "none" / "out.jsonl")]) == 1
-    assert "No such file or directory." in capsys.readouterr().err
 
 
 class FullDisk(io.StringIO):
@@ -403,18 +401,12 @@ def limited_pages(pages: int) -> Iterator[None]:
         event.remove(Pool, "connect", limit)
 
 
-def test_an_import_to_a_full_disk_writes_nothing(
-    make_settings: Callable[..., Settings],
-    set_settings: Callable[[Settings], None],
-    file: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    set_settings(make_settings("sqlite", "tables"))
+@pytest.mark.usefixtures("data_dir_with_tables")
+def test_an_import_to_a_full_disk_writes_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = export(capsys)
     with limited_pages(80):
-        assert (
-            main(write(file, ADA, *({**EPIC, "reference_id": None, "description": "x" * 9000} for _ in range(90)))) == 1
-        )
+        epics = ({**EPIC, "reference_id": None, "description": "x" * 9000} for _ in range(90))
+        assert main(write(file, ADA, *epics)) == 1
     assert "The disk of the requirements database is full." in capsys.readouterr().err
     assert export(capsys) == before
 

@@ -75,10 +75,8 @@ def test_an_import_shows_the_bytes_of_the_file_before_it_reads_them(data_dir: Pa
     assert f"0.0/{file.stat().st_size / 1000:.1f} kB" in first
 
 
-def test_the_progress_of_an_export_counts_every_row(
-    settings_with_sample: Settings, set_settings: Callable[[Settings], None], tmp_path: Path
-) -> None:
-    set_settings(settings_with_sample)
+@pytest.mark.usefixtures("sample")
+def test_the_progress_of_an_export_counts_every_row(tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
     counts = requirements_work.export_file(tmp_path / "out.jsonl", "jsonl", lambda *one: seen.append(one), batch=50)
     count = counts.total()

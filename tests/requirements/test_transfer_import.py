@@ -4,10 +4,10 @@ import io
 import json
 import os
 import signal
+import sqlite3
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from quilt_mcp.commands.cli import main
 from quilt_mcp.requirements.database import Database
 from quilt_mcp.requirements.model import TABLES
 from quilt_mcp.requirements.settings import FILE_NAME
-from quilt_mcp.requirements.transfer import importing
 from quilt_mcp.requirements.transfer.files import COLUMNS, Numbered, RecordReader, Refused
 from quilt_mcp.requirements.transfer.importing import Mode, import_records
 from quilt_mcp.requirements.transfer.records import InvalidRecord, Rejection, Rejections, parse_record
@@ -322,7 +321,15 @@ def test_a_full_temporary_directory_is_reported(
     data_dir: Path, file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A spool of this size is full as if the directory were."""
-    monkeypatch.setattr(importing, "open_spool", partial(open_spool, max_pages=40))
+    connect: Callable[..., sqlite3.Connection] = sqlite3.connect
+
+    def limit(name: str, **options: Any) -> sqlite3.Connection:
+        connection = connect(name, **options)
+        if not name:
+            connection.execute("PRAGMA max_page_count = 40")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", limit)
     assert main(write(file, *({**EPIC, "reference_id": None, "description": "x" * 9000} for _ in range(90)))) == 1
     found = capsys.readouterr().err
     assert found.startswith("The import cannot write its temporary file. Nothing was imported.\n  SQLITE_FULL\n")

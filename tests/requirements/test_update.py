@@ -49,10 +49,10 @@ def read_cells(file: Path) -> Cells:
         return list(csv.DictReader(text))
 
 
-def write_cells(file: Path, rows: Cells, *, separator: str = ",", mark: str = "", end: str = "\r\n") -> None:
+def write_cells(file: Path, rows: Cells, *, separator: str = ",", mark: str = "") -> None:
     """Write rows as a spreadsheet does."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), delimiter=separator, lineterminator=end, quoting=csv.QUOTE_ALL)
+    writer = csv.DictWriter(text, list(rows[0]), delimiter=separator, quoting=csv.QUOTE_ALL)
     writer.writeheader()
     writer.writerows(rows)
     file.write_bytes(f"{mark}{text.getvalue()}".encode())
@@ -302,10 +302,7 @@ def import_rejected_update(capsys: pytest.CaptureFixture[str], command: list[str
 
 PRIORITY = "Must be a whole number from 1 to 4, or critical, high, medium or low."
 WRONG: list[tuple[dict[str, Any], str]] = [
-    (
-        {"kind": "epic", "reference_id": "EP-001", "priority": 9},
-        f"priority: {PRIORITY}",
-    ),
+    ({"kind": "epic", "reference_id": "EP-001", "priority": 9}, f"priority: {PRIORITY}"),
     ({"kind": "epic", "reference_id": "EP-404"}, "title: Missing. Add it."),
     ({"kind": "user_story", "title": "x"}, "epic_id: Missing. Add it, or the field parent."),
     ({"kind": "user", "username": "bob", "email": "ada@example.com"}, "email: The user 'ada' in the database has the"),

@@ -33,7 +33,7 @@ def scalar(database: Database, statement: Any) -> Any:
 def row(database: Database, kind: Kind, entity_id: str) -> dict[str, Any]:
     table = tables.BY_KIND[kind.name]
     with database.reading() as connection:
-        found = (connection.execute(select(table).where(table.c.id == entity_id))).one()
+        found = connection.execute(select(table).where(table.c.id == entity_id)).one()
     return found._asdict()
 
 
@@ -85,7 +85,7 @@ def test_an_entity_has_defaults(empty_database: Database, made: dict[str, Any]) 
 
 
 async def test_new_ids_are_of_version_7_and_sort_by_time() -> None:
-    first, later = writing.new_id(), None
+    first = writing.new_id()
     await asyncio.sleep(0.002)
     later = writing.new_id()
     assert uuid.UUID(first).version == 7
@@ -200,7 +200,7 @@ def test_descendants_move_with_their_epic_to_another_project(empty_database: Dat
     with empty_database.writing() as connection:
         project = create_project(connection, "Other")
         update_entity(connection, EPIC, made["epic"], project_id=project)
-    assert {(row(empty_database, kind, made[kind.name]))["project_id"] for kind in KINDS} == {project}
+    assert {row(empty_database, kind, made[kind.name])["project_id"] for kind in KINDS} == {project}
 
 
 def test_a_story_cannot_leave_the_project_of_its_epic(empty_database: Database, made: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quilt_mcp.workflows.model import Step, WorkflowRuleError
+from quilt_mcp.workflows.model import WorkflowRuleError
 from quilt_mcp.workflows.service import (
     WorkflowReport,
     workflow_add_step,
@@ -17,6 +17,7 @@ from quilt_mcp.workflows.service import (
     workflow_update_step,
 )
 from tests.support.examples import count_examples
+from tests.workflows.test_workflow_service import steps_of
 
 STATUSES = ["pending", "in_progress", "completed", "failed", "skipped"]
 DONE = {"completed", "skipped"}
@@ -25,10 +26,6 @@ numbers = itertools.count()
 
 
 pytestmark = pytest.mark.usefixtures("data_dir")
-
-
-def steps_of(answer: WorkflowReport) -> dict[str, Step]:
-    return {step["id"]: step for step in answer["workflow"]["steps"]}
 
 
 def expected_status(statuses: list[str]) -> str:

@@ -216,10 +216,7 @@ def test_the_order_of_keys_does_not_matter() -> None:
     assert workflow_create("w", "Title", metadata={"b": 2, "a": 1}) == answer
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("w", "Other"), ("w", "Title", "more"), ("w", "Title", "", {"a": 1})],
-)
+@pytest.mark.parametrize("arguments", [("w", "Other"), ("w", "Title", "more"), ("w", "Title", "", {"a": 1})])
 def test_the_id_of_another_workflow_is_refused(arguments: tuple[Any, ...]) -> None:
     create("a")
     with pytest.raises(WorkflowRuleError, match="w already exists"):
@@ -228,8 +225,7 @@ def test_the_id_of_another_workflow_is_refused(arguments: tuple[Any, ...]) -> No
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [("Other",), ("Do b", "script"), ("Do b", "manual", []), ("Do b", "manual", ["a"], {"a": 1})],
+    "arguments", [("Other",), ("Do b", "script"), ("Do b", "manual", []), ("Do b", "manual", ["a"], {"a": 1})]
 )
 def test_the_id_of_another_step_is_refused(arguments: tuple[Any, ...]) -> None:
     create("a", "b", b=["a"])

@@ -303,9 +303,7 @@ def test_writes_work_while_another_process_prevents_the_change_of_the_journal_mo
     assert execute(file, "PRAGMA journal_mode") == [("wal",)]
 
 
-def test_concurrent_writers_of_one_process_all_get_their_turn(
-    data_dir: Path,
-) -> None:
+def test_concurrent_writers_of_one_process_all_get_their_turn(data_dir: Path) -> None:
     use_timeout(data_dir, 0.001)
     names = [f"w{number}" for number in range(40)]
     with ThreadPoolExecutor(20) as pool:
@@ -393,8 +391,7 @@ def test_no_space_for_the_file_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "problem"),
-    [(sqlite3.SQLITE_IOERR_FSYNC, "The disk failed"), (sqlite3.SQLITE_CORRUPT_INDEX, "damaged")],
+    ("code", "problem"), [(sqlite3.SQLITE_IOERR_FSYNC, "The disk failed"), (sqlite3.SQLITE_CORRUPT_INDEX, "damaged")]
 )
 def test_the_kind_of_an_sqlite_code_decides_the_failure(
     code: int, problem: str, monkeypatch: pytest.MonkeyPatch

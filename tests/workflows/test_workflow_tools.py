@@ -94,12 +94,7 @@ async def test_no_parameter_is_declared_with_a_default_that_its_type_forbids(cli
 
 
 REFUSALS = [
-    (
-        "workflow_create",
-        {"workflow_id": "w", "name": "Other"},
-        "w already exists",
-        "workflow://workflows/w/status",
-    ),
+    ("workflow_create", {"workflow_id": "w", "name": "Other"}, "w already exists", "workflow://workflows/w/status"),
     ("workflow_create", {"workflow_id": "..", "name": "Title"}, "workflow_id is not valid", "for example rna-seq-2026"),
     (
         "workflow_add_step",
@@ -118,12 +113,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("tool", "arguments", "problem", "advice"), REFUSALS)
 async def test_a_refusal_has_the_reason_and_the_action(  # noqa: PLR0917 - four are the case
-    tool: str,
-    arguments: dict[str, Any],
-    problem: str,
-    advice: str,
-    client: Connected,
-    caplog: pytest.LogCaptureFixture,
+    tool: str, arguments: dict[str, Any], problem: str, advice: str, client: Connected, caplog: pytest.LogCaptureFixture
 ) -> None:
     workflow_service.workflow_create("w", "Title")
     logger = logging.getLogger("fastmcp")
@@ -141,9 +131,7 @@ async def test_a_refusal_has_the_reason_and_the_action(  # noqa: PLR0917 - four 
     assert "\n" not in record.getMessage()
 
 
-async def test_a_storage_failure_has_the_same_form(
-    data_dir: Path,
-) -> None:
+async def test_a_storage_failure_has_the_same_form(data_dir: Path) -> None:
     workflow_service.workflow_create("w", "Title")
     mcp: FastMCP = FastMCP("bare")
     settings = Settings(data_dir=data_dir, database_timeout_seconds=0.01)  # the other writer never ends

@@ -49,7 +49,7 @@ def restrict(
     SQLite finds the rows by their project. If the scope includes many of them, it is faster to read all rows in their
     order: not `by_index`.
     """
-    if scope.projects is None:
+    if scope.projects is None:  # as in a database of the earlier system, where tables have no project_id
         return []
     return [match_any(project_id if by_index else hide(project_id, dialect), scope.projects, dialect)]
 
@@ -136,9 +136,7 @@ class Selection:
                 conditions.append(match_any(find(name), ids, dialect))
         if self.updated_since:
             conditions.append(find("updated_at") >= self.updated_since)
-        if scope.projects is not None:  # as in a database of the earlier system, where tables have no project_id
-            conditions += restrict(find("project_id"), scope, dialect)
-        return conditions
+        return conditions + restrict(find("project_id"), scope, dialect)
 
 
 def sort_columns(kind: Kind, key: SortKey, dialect: str) -> list[AnyColumn]:

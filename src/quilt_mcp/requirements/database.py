@@ -263,6 +263,6 @@ def _read_revision(connection: Connection) -> object:
     try:
         return connection.exec_driver_sql(_REVISION).scalar()
     except DBAPIError as error:
-        if error.connection_invalidated and connection.dialect.name == "postgresql":
+        if error.connection_invalidated:
             raise
         return None

@@ -98,13 +98,7 @@ def find_filter(reader: Reader, epic: EntityId | None, project: str | None) -> F
 
 
 def read_coverage(
-    reader: Reader,
-    *,
-    categories: tuple[str, ...],
-    limited: Filter,
-    limit: int,
-    cursor: str | None,
-    is_page: bool,
+    reader: Reader, *, categories: tuple[str, ...], limited: Filter, limit: int, cursor: str | None, is_page: bool
 ) -> Coverage:
     gaps: list[Gap] = []
     following: str | None = None
@@ -147,12 +141,7 @@ def _parse_position(cursor: str | None, tag: str) -> _Position | None:
 
 
 def _read_gap(  # noqa: PLR0917 - one caller
-    reader: Reader,
-    category: str,
-    limited: Filter,
-    position: _Position | None,
-    limit: int,
-    totals: dict[Kind, int],
+    reader: Reader, category: str, limited: Filter, position: _Position | None, limit: int, totals: dict[Kind, int]
 ) -> tuple[Gap, _Position | None]:
     """Return the gaps of one category, and the position of the next page; None if this is the last page."""
     conditions = {kind: [*limited.limit(kind), lacks] for kind, lacks in _find_lacks(reader, category).items()}

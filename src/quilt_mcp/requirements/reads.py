@@ -217,8 +217,6 @@ class Reader:
 
     def restrict(self, table: Table) -> list[ColumnElement[bool]]:
         """Return the WHERE conditions that limit the rows of a table to the scope."""
-        if self.scope.projects is None:  # as in a database of the earlier system, where tables have no project_id
-            return []
         return restrict(table.c.project_id, self.scope, self.dialect)
 
     def count(self, rows: FromClause, conditions: Sequence[ColumnElement[bool]]) -> int:

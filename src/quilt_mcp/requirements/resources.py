@@ -135,19 +135,14 @@ def _define_trace(one: Entities[object]) -> ResourceDefinition:
         service.make_trace(one),
         name=f"Trace of {_name(one)}",
         parameter_mapping=ENTITY,
-        values={
-            **_id_values(one.kind),
-            "depth": partial(service.complete_one, _DEPTHS),
-        },
+        values={**_id_values(one.kind), "depth": partial(service.complete_one, _DEPTHS)},
     )
 
 
 RESOURCES = [
     *(_define_list(one) for one in COLLECTIONS),
     define(
-        "requirements://requirements-types{?cursor,limit}",
-        service.list_requirement_types,
-        name="All Requirement Types",
+        "requirements://requirements-types{?cursor,limit}", service.list_requirement_types, name="All Requirement Types"
     ),
     *(_define_entity(one) for one in COLLECTIONS),
     define(

@@ -269,10 +269,7 @@ def _select_in_postgresql(query: ParsedQuery, conditions: Conditions, most: int)
             .limit(most)
         )
 
-    found = [
-        select_matches(in_title, IN_TITLE),
-        select_matches([_entries.c.words.bool_op("@@")(anywhere)], ANYWHERE),
-    ]
+    found = [select_matches(in_title, IN_TITLE), select_matches([_entries.c.words.bool_op("@@")(anywhere)], ANYWHERE)]
     return [_select_references(query).where(*conditions), *found] if query.references else found
 
 

@@ -36,14 +36,7 @@ from quilt_mcp.core import cursors
 from quilt_mcp.core.cursors import Page
 from quilt_mcp.core.errors import InvalidTemplateVariable
 from quilt_mcp.requirements.answers import Entities
-from quilt_mcp.requirements.conditions import (
-    SORTED_LENGTH,
-    Conditions,
-    Selection,
-    match_any,
-    restrict,
-    sort_columns,
-)
+from quilt_mcp.requirements.conditions import SORTED_LENGTH, Conditions, Selection, match_any, restrict, sort_columns
 from quilt_mcp.requirements.model import FINAL_STATUSES, KINDS, PRIORITIES, Kind
 from quilt_mcp.requirements.parameters import ME, NOBODY, Filters, Sort, SortKey, is_id, refuse_value
 from quilt_mcp.requirements.reads import Reader, restrict_projects

@@ -18,13 +18,7 @@ from quilt_mcp.requirements.answers import (
     Trace,
 )
 from quilt_mcp.requirements.model import EPIC, KINDS, REQUIREMENT, Kind, format_reference
-from quilt_mcp.requirements.parameters import (
-    FilterTexts,
-    list_fixed_values,
-    parse_changes,
-    parse_filters,
-    parse_kinds,
-)
+from quilt_mcp.requirements.parameters import FilterTexts, list_fixed_values, parse_changes, parse_filters, parse_kinds
 from quilt_mcp.requirements.settings import RequirementsSettings
 
 if TYPE_CHECKING:

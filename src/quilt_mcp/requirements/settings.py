@@ -20,8 +20,7 @@ class RequirementsSettings(StorageSettings):
         "directory.",
     )
     requirements_user: str | None = Field(
-        None,
-        description="User of the requirements database that local callers read as. Default: an administrator.",
+        None, description="User of the requirements database that local callers read as. Default: an administrator."
     )
     requirements_user_claim: str = Field(
         "sub", description="Token claim that names the caller in the requirements database."

@@ -57,11 +57,7 @@ class Workflows:
     """
 
     def __init__(
-        self,
-        settings: WorkflowSettings,
-        *,
-        queue_seconds: float = 25.0,
-        retention_seconds: float = RETENTION_SECONDS,
+        self, settings: WorkflowSettings, *, queue_seconds: float = 25.0, retention_seconds: float = RETENTION_SECONDS
     ) -> None:
         self._settings, self._retention_seconds = settings, retention_seconds
         self._queue_seconds = queue_seconds
@@ -439,11 +435,7 @@ def workflow_delete(workflow_id: WorkflowId) -> WorkflowDeletion:
     """Delete a workflow with its steps and log. Returns whether it existed."""
     with current_app().part(Workflows).writing() as store:
         deleted = store.delete(workflow_id)
-        return {
-            "workflow_id": workflow_id,
-            "deleted": deleted,
-            "remaining_workflows": store.count_by_status().total(),
-        }
+        return {"workflow_id": workflow_id, "deleted": deleted, "remaining_workflows": store.count_by_status().total()}
 
 
 def _load(store: "WorkflowStore", workflow_id: str) -> Workflow:

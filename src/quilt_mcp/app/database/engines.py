@@ -303,8 +303,7 @@ class Storage:
         pool = self.engine.pool
         try:
             with translate(self.failures), self.engine.connect() as connection:
-                connection.execution_options(writes=writes)
-                self._begin(connection, _WRITE if writes else _READ)
+                self._begin(connection, writes=writes)
                 with self._interruptible(connection):
                     yield connection
                     connection.commit()
@@ -317,11 +316,12 @@ class Storage:
         self._is_closed = True
         self.engine.dispose()
 
-    def _begin(self, connection: Connection, mode: str) -> None:
+    def _begin(self, connection: Connection, *, writes: bool) -> None:
         connection.begin()
         if self.file:
+            _begin_sqlite(connection, writes=writes)
             return
-        begin = f"{mode}{self._local}"
+        begin = f"{_WRITE if writes else _READ}{self._local}"
         try:
             connection.exec_driver_sql(begin)
         except DBAPIError as error:
@@ -361,7 +361,8 @@ def _parse(secret: SecretStr, failures: DatabaseFailures) -> URL:
 def _list_limits(schema: str | None, seconds: float | None) -> list[str]:
     """Return the settings of each transaction: behind a pooler, the next one can be on another connection."""
     milliseconds = 0 if seconds is None else round(seconds * 1000)
-    limits = [f"statement_timeout = {milliseconds}", f"lock_timeout = {milliseconds}"]
+    # of two equal limits, that of the statement ends first, and nobody learns that another process holds the lock
+    limits = [f"statement_timeout = {milliseconds}", f"lock_timeout = {milliseconds * 9 // 10}"]
     return limits + ([f"search_path = {schema}"] if schema else [])
 
 
@@ -381,14 +382,13 @@ def _prepare_sqlite(engine: Engine, path: Path, seconds: float, watched: Watched
         return cast("DBAPIConnection", connection)
 
     event.listen(engine, "do_connect", connect)
-    event.listen(engine, "begin", _begin_sqlite)
     discard_damaged(engine)
     if watched:
         watched.watch(engine)
 
 
-def _begin_sqlite(connection: Connection) -> None:
-    if not connection.get_execution_options().get("writes"):
+def _begin_sqlite(connection: Connection, *, writes: bool) -> None:
+    if not writes:
         connection.exec_driver_sql("BEGIN")
         return
     # The mode stays set in the file. SQLite does not always wait for this lock. Writes are as safe without the log, the

@@ -62,12 +62,11 @@ class WatchedFile:
 
     def _check(self, _connection: DBAPIConnection, entry: ConnectionPoolEntry, _: object) -> None:
         now = self._opened = self._examine()
-        before = entry.info[OPENED]
-        if now is None or now == before:
+        if now is None or now == entry.info[OPENED]:
             self._logs.update(_find_logs(self._place, _LOG).values())
             return
-        if before and now[:2] == before[:2]:  # a connection remembers that a file was read-only
-            _share_permissions(self._path, now)
+        _share_permissions(self._path, now)
+        # a connection remembers its file, and that it was read-only
         raise InvalidatePoolError("the file or its permissions have changed")
 
     def _note_closing(self, *_: object) -> None:

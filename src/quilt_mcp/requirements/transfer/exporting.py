@@ -45,11 +45,7 @@ def _ignore(*_: int) -> None:
 
 
 def export_records(
-    database: Database,
-    part: Part = EVERYTHING,
-    *,
-    batch: int = BATCH,
-    progress: Callable[[int, int], object] = _ignore,
+    database: Database, part: Part = EVERYTHING, *, batch: int = BATCH, progress: Callable[[int, int], object] = _ignore
 ) -> Generator[Values, None, None]:
     """Yield the rows as records, in one snapshot, sorted by kind and ID. Records follow those that they refer to.
 

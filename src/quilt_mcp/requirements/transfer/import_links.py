@@ -160,7 +160,7 @@ class LinkResolver:
     def resolve(self, creator: str | None, report: Callable[[int], object]) -> None:
         """Resolve the references of all records."""
         can_find = creator is not None and can_store(creator)
-        author = (self.find("users", {creator})).get(creator) if creator and can_find else None
+        author = self.find("users", {creator}).get(creator) if creator and can_find else None
         if creator is not None and author is None:
             reason = (
                 f"The creator {shorten(creator)!r} is not a user. Add a record for this user, or name another user."
@@ -283,7 +283,7 @@ def check_relationships(resolver: LinkResolver, *, is_complete: bool) -> None:
         return
     if not is_complete:
         _add_stored_edges(resolver.connection, spool, rejections)
-    for name, type_id in (resolver.find("relationship_types", set(ORDERING_RELATIONSHIPS))).items():
+    for name, type_id in resolver.find("relationship_types", set(ORDERING_RELATIONSHIPS)).items():
         for line in _Graph(spool.connection, type_id).find_cycles():
             reason = f"The relationship {name} forms a cycle with others. Remove one of them."
             rejections.add(line, _FIELD, reason)

@@ -113,7 +113,7 @@ class _Objects:
         self._relations: set[tuple[str, str, str]] = set()
 
     def add_object(self, element: Element) -> None:
-        type_id, identifier = self._structure.find_type(element), element.attributes["IDENTIFIER"]
+        type_id, identifier = element.refer("TYPE"), element.attributes["IDENTIFIER"]
         if kind := self._structure.find_own_kind(type_id):
             self._add_own(element, type_id, kind)
         elif identifier in self._structure.headings:
@@ -123,7 +123,7 @@ class _Objects:
 
     def add_relation(self, element: Element) -> None:
         source, target = find_ends(element)
-        type_id = self._structure.find_type(element)
+        type_id = element.refer("TYPE")
         if not {source, target} <= self._structure.objects.keys():
             name = self._structure.kind_of(element).name or type_id
             self._skipped[f"relation {shorten(name)} to an object that the file does not have"] += 1

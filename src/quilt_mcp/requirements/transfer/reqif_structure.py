@@ -214,7 +214,7 @@ class Structure:
         return {key: names[fold(name)] for key, name in attributes.items() if fold(name) in names}
 
     def kind_of(self, element: Element) -> Kind:
-        return self.find_kind(self.find_type(element))
+        return self.find_kind(element.refer("TYPE"))
 
     def find_kind(self, type_id: str) -> Kind:
         """Return a type. One that the file does not have has no name and no attributes."""
@@ -225,28 +225,20 @@ class Structure:
 
     def read_values(self, element: Element, skipped: Counter[str]) -> Iterator[tuple[str, str]]:
         """Yield the identifiers of the attributes of an object or relation, with their values as text."""
-        values = element.find("VALUES")
-        for one in values.elements if values else ():
-            definition = one.find("DEFINITION")
-            reference = next((ref.text() for ref in definition.elements), "") if definition else ""
-            yield reference, self._read_value(one, skipped)
+        for one in element.inside("VALUES"):
+            yield one.refer("DEFINITION"), self._read_value(one, skipped)
 
     def read_named(self, element: Element, skipped: Counter[str]) -> list[tuple[str, str]]:
         """Return the names of the attributes of an object or relation, with their values."""
         names = self.kind_of(element).attributes
         return [(names.get(key, key), value.strip()) for key, value in self.read_values(element, skipped)]
 
-    def find_type(self, element: Element) -> str:
-        reference = element.find("TYPE")
-        return next((ref.text() for ref in reference.elements), "") if reference else ""
-
     def _read_value(self, value: Element, skipped: Counter[str]) -> str:
         if value.name == "ATTRIBUTE-VALUE-XHTML":
             text = value.find("THE-VALUE")
             return read_xhtml(text, skipped) if text else ""
         if value.name == "ATTRIBUTE-VALUE-ENUMERATION":
-            chosen = value.find("VALUES")
-            references = [one.text() for one in chosen.elements] if chosen else []
+            references = [one.text() for one in value.inside("VALUES")]
             return ", ".join(self.options.get(one, one) for one in references)
         given = value.attributes.get("THE-VALUE", "")
         return undo_escapes(given) if self._has_escapes and value.name == "ATTRIBUTE-VALUE-STRING" else given
@@ -269,7 +261,7 @@ class Structure:
         return identifier
 
     def _add_object(self, element: Element) -> None:
-        identifier, type_id = self._identify(element), self.find_type(element)
+        identifier, type_id = self._identify(element), element.refer("TYPE")
         if before := self.objects.get(identifier):
             self.refuse(element.line, "IDENTIFIER", f"Duplicate of line {before.line}. Change or remove one.")
         if not type_id:
@@ -304,13 +296,12 @@ class Structure:
 
     def _add_criterion(self, element: Element) -> None:
         source, target = find_ends(element)
-        if self.relates_criteria(self.find_type(element)):
+        if self.relates_criteria(element.refer("TYPE")):
             self.criteria[source] = target
 
     def _add_type(self, element: Element) -> None:
-        definitions = element.find("SPEC-ATTRIBUTES")
         attributes = {}
-        for one in definitions.elements if definitions else ():
+        for one in element.inside("SPEC-ATTRIBUTES"):
             identifier = one.attributes.get("IDENTIFIER", "")
             attributes[identifier] = _find_name(one) or identifier
             if one.find("DEFAULT-VALUE"):
@@ -320,8 +311,7 @@ class Structure:
         self.kinds[self._identify(element)] = Kind(name, element.attributes.get("DESC", ""), attributes)
 
     def _add_options(self, element: Element) -> None:
-        values = element.find("SPECIFIED-VALUES")
-        for one in values.elements if values else ():
+        for one in element.inside("SPECIFIED-VALUES"):
             identifier = one.attributes.get("IDENTIFIER", "")
             self.options[identifier] = _find_name(one) or identifier
 
@@ -361,8 +351,4 @@ def _find_name(element: Element) -> str:
 
 def find_ends(element: Element) -> tuple[str, str]:
     """Return the source and the target of a relation; empty if it has none."""
-    found = []
-    for name in ("SOURCE", "TARGET"):
-        end = element.find(name)
-        found.append(next((ref.text() for ref in end.elements), "") if end else "")
-    return found[0], found[1]
+    return element.refer("SOURCE"), element.refer("TARGET")

@@ -56,6 +56,15 @@ class Element:
     def find(self, name: str) -> "Element | None":
         return next((one for one in self.elements if one.name == name), None)
 
+    def inside(self, name: str) -> Iterator["Element"]:
+        """Return the elements in the first element of this name."""
+        found = self.find(name)
+        return found.elements if found else iter(())
+
+    def refer(self, name: str) -> str:
+        """Return the text of the reference in the first element of this name; empty if there is none."""
+        return next((one.text() for one in self.inside(name)), "")
+
     def text(self) -> str:
         return "".join(one for one in self.content if isinstance(one, str)).strip()
 
@@ -267,11 +276,7 @@ SPECIFICATION = "specification-project-"
 """The start of the identifiers of our specifications. The ID of the project follows."""
 PACKED = "exact_texts"
 """The attribute with the texts that XML cannot contain."""
-DATATYPES = {
-    "STRING": ' MAX-LENGTH="1000000"',
-    "INTEGER": ' MIN="1" MAX="4"',
-    "DATE": "",
-}
+DATATYPES = {"STRING": ' MAX-LENGTH="1000000"', "INTEGER": ' MIN="1" MAX="4"', "DATE": ""}
 _TYPES = {"priority": "INTEGER", "time": "DATE"}
 """The data types of the forms of fields. All others are STRING."""
 # relations have these values

@@ -20,13 +20,7 @@ from sqlalchemy import Connection, select
 
 from quilt_mcp.core.errors import ResourceExecutionError
 from quilt_mcp.requirements.model import AUTHORS, NAMES, PARENTS, RECORDS, TABLES, TIMES
-from quilt_mcp.requirements.tables import (
-    Values,
-    acceptance_criteria,
-    metadata,
-    requirement_relationships,
-    requirements,
-)
+from quilt_mcp.requirements.tables import Values, acceptance_criteria, metadata, requirement_relationships, requirements
 from quilt_mcp.requirements.transfer.files import Numbered
 from quilt_mcp.requirements.transfer.records import FieldValues, InvalidRecord, Rejections, parse_record
 from quilt_mcp.requirements.writing import new_id
@@ -80,10 +74,8 @@ class Spool:
         lacks_author: whether a record has no author.
     """
 
-    def __init__(self, max_pages: int | None = None) -> None:
+    def __init__(self) -> None:
         self.connection = sqlite3.connect("", isolation_level=None)
-        if max_pages is not None:
-            self.connection.execute(f"PRAGMA max_page_count = {max_pages:d}")
         self.connection.executescript(_TABLES)
         self.counts: Counter[str] = Counter()
         self.lacks_author = False
@@ -237,9 +229,9 @@ def list_unique(table: str) -> list[str]:
 
 
 @contextmanager
-def open_spool(max_pages: int | None = None) -> Iterator[Spool]:
+def open_spool() -> Iterator[Spool]:
     try:
-        with closing(Spool(max_pages)) as spool:
+        with closing(Spool()) as spool:
             yield spool
     except sqlite3.OperationalError as error:  # of the spool: SQLAlchemy wraps the errors of the database
         raise ResourceExecutionError(

@@ -101,11 +101,11 @@ class Deleter:
         table = metadata.tables[TABLES[kind]]
         shown = [table.c.id, *([table.c[NAMES[table.name]]] if table.name in NAMES else [])]
         page = select(*shown).where(*self._limit_to_projects(kind)).order_by(table.c.id).limit(BATCH)
-        rows = (self.connection.execute(page)).all()
+        rows = self.connection.execute(page).all()
         while rows:
             kept = self.spool.find_stored(table.name, [row.id for row in rows])
             yield [row for row in rows if row.id not in kept]
-            rows = (self.connection.execute(page.where(table.c.id > rows[-1].id))).all()
+            rows = self.connection.execute(page.where(table.c.id > rows[-1].id)).all()
 
     def _limit_to_projects(self, kind: str) -> list[ColumnElement[bool]]:
         known = [one.values["id"] for records in self.spool.list_records("project") for one in records]
@@ -148,7 +148,7 @@ class Deleter:
         kept: set[tuple[str, str]] = set()
         for records in self.spool.list_records("member"):
             kept |= {(one.values["user_id"], one.values["project_id"]) for one in records}
-        for user, project, username, name in (self.connection.execute(named)).all():
+        for user, project, username, name in self.connection.execute(named).all():
             if (user, project) not in kept:
                 same = members.c.user_id == user, members.c.project_id == project
                 self.connection.execute(delete(members).where(*same))
