@@ -25,7 +25,6 @@ RUN = f"{LIST}/runs/250519"
 NO_HASH = "0" * 64
 TIME = "2025-05-19T14:00:00+00:00"
 
-
 BAD_INPUT = [
     ("quilt://buckets/nowhere/packages", "NotFound", "shows no bucket 'nowhere'"),
     ("quilt://buckets/acme-clinical-trials/packages", "NotFound", "or your role does not include it"),
