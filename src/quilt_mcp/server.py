@@ -20,9 +20,8 @@ from quilt_mcp.app.pools import Pool, Pools
 from quilt_mcp.app.request_guard import RequestGuard
 from quilt_mcp.core.errors import MakeFailure
 from quilt_mcp.core.introduction import Introduction
-from quilt_mcp.core.listing import Listing
+from quilt_mcp.core.listing import Listing, PagedFastMCP
 from quilt_mcp.core.manager import ResourceManager
-from quilt_mcp.core.paged_server import PagedFastMCP
 from quilt_mcp.core.surfaces import add_surfaces
 from quilt_mcp.http.admission import Admission
 from quilt_mcp.http.auth import MisconfiguredSignIn, create_auth

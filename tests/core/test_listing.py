@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 
 from quilt_mcp.core.errors import NotSignedIn, Unavailable
-from quilt_mcp.core.listing import Listing, ListSource
+from quilt_mcp.core.listing import Listing, ListSource, PagedFastMCP
 from quilt_mcp.core.manager import Admit
-from quilt_mcp.core.paged_server import PagedFastMCP
 from quilt_mcp.core.surfaces import add_surfaces
 from quilt_mcp.core.tracing import Read
 from tests.support.low_level import low_level

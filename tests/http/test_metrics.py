@@ -15,8 +15,7 @@ from mcp_types import Resource
 from prometheus_client.parser import text_string_to_metric_families
 
 from quilt_mcp.core.errors import NotFound, Unavailable
-from quilt_mcp.core.listing import Listing, ListSource
-from quilt_mcp.core.paged_server import PagedFastMCP
+from quilt_mcp.core.listing import Listing, ListSource, PagedFastMCP
 from quilt_mcp.core.tracing import count_call
 from quilt_mcp.http.admission import Admission, Event
 from quilt_mcp.http.metrics import MULTIPROCESS, Metrics
