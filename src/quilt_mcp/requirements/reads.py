@@ -371,8 +371,9 @@ def read_relationships(
     rows: list[list[AnyRow]] = []
     totals, after = [], []
     ends = (_links.source_requirement_id, _links.target_requirement_id)
+    typed = requirement_relationships.join(relationship_types, relationship_types.c.id == _links.relationship_type_id)
     for place, (this, other) in enumerate((ends, ends[::-1])):
-        related = _join(other)
+        related = typed.join(requirements, requirements.c.id == other)
         visible = [this == requirement["id"], *reader.restrict(requirements)]
         statement = select(*_list_columns(reader)).select_from(related).where(*visible)
         following = _start_after(statement, requirement_relationships, position.after[place])
@@ -412,12 +413,6 @@ def _list_columns(reader: Reader) -> list[ColumnElement[object]]:
 
 def _build_relationship(row: AnyRow) -> Relationship:
     return cast("Relationship", {**row._asdict(), "created_at": iso(row.created_at)})
-
-
-def _join(other: ColumnElement[str]) -> FromClause:
-    return requirement_relationships.join(
-        relationship_types, relationship_types.c.id == requirement_relationships.c.relationship_type_id
-    ).join(requirements, requirements.c.id == other)
 
 
 def read_types(reader: Reader, cursor: str | None, limit: int) -> Page[RequirementType]:

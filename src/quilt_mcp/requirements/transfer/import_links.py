@@ -322,7 +322,7 @@ class _Graph:
             self._sources_left[number] = sources
 
     def find_cycles(self) -> Iterator[int]:
-        """Yield the line of the last relationship of each cycle. A cycle in the database alone has none."""
+        """Yield the line of the relationship of each cycle that is the last in the file, unless the file has none."""
         self._remove([number for number, sources in enumerate(self._sources_left) if not sources])
         for _ in range(_MOST_CYCLES):
             start = next((number for number, sources in enumerate(self._sources_left) if sources), None)

@@ -341,8 +341,8 @@ def _cut(title: str) -> str:
 
 def _split_title(title: str, text: str) -> tuple[str, str]:
     """Return a title of one line, and the text without what the title already says."""
-    line = title.strip().split("\n", 1)[0]
-    whole = title.strip() if title.strip() != text else ""
-    if len(line) > model.TITLE_LENGTH or (line != whole and whole):
-        text = "\n\n".join(one for one in (whole, text) if one)
-    return _cut(line), "" if text == line and len(line) <= model.TITLE_LENGTH else text
+    title = title.strip()
+    line = title.split("\n", 1)[0]
+    if line == title and len(line) <= model.TITLE_LENGTH:
+        return line, "" if text == title else text
+    return _cut(line), text if text == title else "\n\n".join(one for one in (title, text) if one)

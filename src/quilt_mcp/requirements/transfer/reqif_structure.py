@@ -161,6 +161,9 @@ class Structure:
         self._project_names = {name for kind, name in named if kind == "project"}
         self.relation_names = {fold(name): name for kind, name in named if kind == "relationship_type"}
         self.has_criteria = any(map(self.relates_criteria, self.kinds))
+        self._refuse_cycle()
+
+    def _refuse_cycle(self) -> None:
         checked: set[str] = set()
         for identifier, found in self.objects.items():
             path: dict[str, None] = {}

@@ -153,7 +153,7 @@ class ReqifWriter:
             for name, value in record.items()
             if name in datatypes
         }
-        if packed := pack(fields):
+        if packed := pack(fields):  # of texts that XML cannot contain
             fields[PACKED] = packed
         values = (_describe_value(type_id, name, datatypes[name], value) for name, value in fields.items())
         return f"<VALUES>{''.join(values)}</VALUES>"
