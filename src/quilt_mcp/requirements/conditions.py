@@ -66,8 +66,10 @@ def match_any(column: ColumnElement[str], ids: Iterable[str], dialect: str) -> C
 
 
 def load_scope(connection: Connection, caller: str, username: str | None, *, has_projects: bool) -> Scope:
+    """Load what a caller may see. Without a username it is an administrator; without projects, all see everything."""
+    everything = Scope(caller, projects=None)
     if username is None or not has_projects:
-        return Scope(caller)
+        return everything
     statement = (
         select(users.c.role, project_members.c.project_id)
         .outerjoin_from(users, project_members, project_members.c.user_id == users.c.id)
@@ -77,8 +79,10 @@ def load_scope(connection: Connection, caller: str, username: str | None, *, has
         rows = connection.execute(statement).all()
     if not rows:
         raise UnknownUser("You are not a user of the requirements database.")
-    own = tuple(sorted(str(row.project_id) for row in rows if row.project_id is not None))
-    return Scope(caller, None if rows[0].role == ADMINISTRATOR else own)
+    if rows[0].role == ADMINISTRATOR:
+        return everything
+    # the one row of a user without projects has no project
+    return Scope(caller, tuple(sorted(str(row.project_id) for row in rows if row.project_id is not None)))
 
 
 Conditions = list[ColumnElement[bool]]

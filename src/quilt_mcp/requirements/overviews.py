@@ -46,14 +46,16 @@ class Filter:
         return self.epic and self.epic["id"], self.project and self.project["id"]
 
     def limit(self, kind: Kind) -> Conditions:
-        table = BY_KIND[kind.name]
-        conditions: Conditions = [table.c.project_id == self.project["id"]] if self.project else []
-        if self.epic is None:
-            return conditions
-        of_epic = user_stories.c.epic_id == self.epic["id"]
-        if kind is not USER_STORY:
-            of_epic = table.c.user_story_id.in_(select(user_stories.c.id).where(of_epic))
-        return [*conditions, of_epic]
+        """Return the conditions for the entities of a kind, which must be one below epics if there is an epic."""
+        columns = BY_KIND[kind.name].c
+        conditions: Conditions = []
+        if self.project:
+            conditions.append(columns.project_id == self.project["id"])
+        if self.epic:
+            of_epic = user_stories.c.epic_id == self.epic["id"]
+            stories = select(user_stories.c.id).where(of_epic)
+            conditions.append(of_epic if kind is USER_STORY else columns.user_story_id.in_(stories))
+        return conditions
 
 
 def _find_lacks(reader: Reader, category: str) -> dict[Kind, ColumnElement[bool]]:

@@ -92,11 +92,12 @@ def select_columns(table: Table, columns: tuple[str, ...], *, has_users: bool) -
 
 def select_name(table: Table, key: str, *, has_users: bool) -> ColumnElement[object]:
     """Return the column with the name beside an ID of a table, such as `creator_name` beside `creator_id`."""
-    column = next(one for name, one in table.c.items() if name.removesuffix("_id") == key.removesuffix("_name"))
-    other = metadata.tables[model.LINKS[column.name]]
-    if other is users and not has_users:
+    start = key.removesuffix("_name")
+    link = table.c[start if start in table.c else f"{start}_id"]  # `created_by` has no suffix
+    linked = metadata.tables[model.LINKS[link.name]]
+    if linked is users and not has_users:
         return literal_column("NULL").label(key)
-    name = select(other.c[model.NAMES[other.name]]).where(other.c.id == column)
+    name = select(linked.c[model.NAMES[linked.name]]).where(linked.c.id == link)
     return name.correlate(table).scalar_subquery().label(key)
 
 
@@ -338,14 +339,9 @@ def _read_children(reader: Reader, collection: Entities[Child], stories: list[st
     grouped: defaultdict[str, list[Child]] = defaultdict(list)
     if not stories:
         return grouped
-    table = BY_KIND[collection.kind.name]
-    of_stories = match_any(table.c.user_story_id, stories, reader.connection.dialect.name)
-    statement = (
-        select(*reader.columns_of(collection))
-        .where(of_stories, *reader.restrict(table))
-        .order_by(table.c.id)
-        .limit(MAX_CHILDREN)
-    )
+    table: Table = BY_KIND[collection.kind.name]
+    of_stories = [match_any(table.c.user_story_id, stories, reader.dialect), *reader.restrict(table)]
+    statement = select(*reader.columns_of(collection)).where(*of_stories).order_by(table.c.id).limit(MAX_CHILDREN)
     for row in reader.execute(statement):
         grouped[row.user_story_id].append(collection.build(row))
     return grouped
@@ -375,13 +371,13 @@ def read_relationships(
     rows: list[list[AnyRow]] = []
     totals, after = [], []
     ends = (_links.source_requirement_id, _links.target_requirement_id)
+    typed = requirement_relationships.join(relationship_types, relationship_types.c.id == _links.relationship_type_id)
     for place, (this, other) in enumerate((ends, ends[::-1])):
-        related = _join(other)
+        related = typed.join(requirements, requirements.c.id == other)
         visible = [this == requirement["id"], *reader.restrict(requirements)]
         statement = select(*_list_columns(reader)).select_from(related).where(*visible)
-        found = reader.execute(
-            _start_after(statement, requirement_relationships, position.after[place]).limit(limit + 1)
-        )
+        following = _start_after(statement, requirement_relationships, position.after[place])
+        found = reader.execute(following.limit(limit + 1))
         rows.append(found)
         after.append(found[:limit][-1].id if found else position.after[place])
         if position.totals:
@@ -417,12 +413,6 @@ def _list_columns(reader: Reader) -> list[ColumnElement[object]]:
 
 def _build_relationship(row: AnyRow) -> Relationship:
     return cast("Relationship", {**row._asdict(), "created_at": iso(row.created_at)})
-
-
-def _join(other: ColumnElement[str]) -> FromClause:
-    return requirement_relationships.join(
-        relationship_types, relationship_types.c.id == requirement_relationships.c.relationship_type_id
-    ).join(requirements, requirements.c.id == other)
 
 
 def read_types(reader: Reader, cursor: str | None, limit: int) -> Page[RequirementType]:

@@ -103,13 +103,8 @@ def _select_page(candidates: Sequence[Statement], limit: int, offset: int) -> St
     rows = number.outerjoin(page, true())
     for entities in BY_KIND.values():
         rows = rows.outerjoin(entities, entities.c.id == page.c.entity_id)
-    return (
-        select(
-            number.c.number, page.c.kind, page.c.entity_id, page.c.reference_id, *_COALESCED, page.c.tier, page.c.score
-        )
-        .select_from(rows)
-        .order_by(*_order(page))
-    )
+    shown = (page.c.kind, page.c.entity_id, page.c.reference_id, *_COALESCED, page.c.tier, page.c.score)
+    return select(number.c.number, *shown).select_from(rows).order_by(*_order(page))
 
 
 def _order(rows: CTE | Subquery) -> tuple[ColumnElement[object], ...]:
@@ -209,9 +204,8 @@ def _select_in_sqlite(
     limited = compile_facets(facets)
 
     def select_matches(match: str, matches: Statement) -> Statement:
-        return matches.where(
-            _words.c.search_words.match(f"{limited} AND ({match})" if limited else match), *conditions
-        ).limit(most)
+        has_words = _words.c.search_words.match(f"{limited} AND ({match})" if limited else match)
+        return matches.where(has_words, *conditions).limit(most)
 
     found = [
         select_matches(compile_fts5(query, in_title=True), _IN_TITLE),
@@ -262,12 +256,8 @@ def _select_in_postgresql(query: ParsedQuery, conditions: Conditions, most: int)
         in_title.append(_entries.c.words.bool_op("@@")(exactly))
 
     def select_matches(matches: Conditions, tier: int) -> Statement:
-        return (
-            _select(tier, func.ts_rank(_entries.c.words, required))
-            .where(*matches, *conditions)
-            .order_by(_entries.c.id)
-            .limit(most)
-        )
+        found = _select(tier, func.ts_rank(_entries.c.words, required)).where(*matches, *conditions)
+        return found.order_by(_entries.c.id).limit(most)
 
     found = [select_matches(in_title, IN_TITLE), select_matches([_entries.c.words.bool_op("@@")(anywhere)], ANYWHERE)]
     return [_select_references(query).where(*conditions), *found] if query.references else found

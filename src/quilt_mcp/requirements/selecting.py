@@ -9,6 +9,7 @@ the rows with these IDs.
 PostgreSQL chooses the indexes by its statistics. SQLite has none, so the other indexes are hidden from it.
 """
 
+import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -199,10 +200,8 @@ class FilterNames:
         return [or_(*known)]
 
     def _occurs(self, status: str, kinds: Iterable[Kind]) -> bool:
-        for table in (BY_KIND[kind.name] for kind in kinds if kind.statuses):
-            if self._reader.execute(select(table.c.id).where(table.c.status == status).limit(1)):
-                return True
-        return False
+        tables = (BY_KIND[kind.name] for kind in kinds if kind.statuses)
+        return any(self._reader.execute(select(one.c.id).where(one.c.status == status).limit(1)) for one in tables)
 
     @staticmethod
     def _require_ids(values: Iterable[str]) -> tuple[str, ...]:
@@ -324,6 +323,7 @@ class SelectedPages(Generic[A]):
         self._given, self._selection = selection, self._include_scope(selection)
         # rows that changed since a time are rarely near the start of another order
         self._sort = selection.sort or (Sort("updated_at") if selection.updated_since else None)
+        self._is_descending = self._sort is not None and self._sort.descending
         self._keys = sort_columns(collection.kind, self._sort.key, self._dialect) if self._sort else []
 
     @property
@@ -417,24 +417,25 @@ class SelectedPages(Generic[A]):
             found = statement.offset(literal_column("0")).subquery()
             statement, order = select(found), [*[*found.c][1:], found.c.id]
         if mark:
-            statement = statement.where(self._follow(mark, order))
+            statement = statement.where(self._is_after(mark, order[:-1], order[-1]))
         return statement.order_by(*self._order(order[:-1], order[-1])).limit(limit)
 
-    def _follow(self, mark: Mark, order: Sequence[AnyColumn]) -> ColumnElement[bool]:
-        *keys, row_id = order
-        is_descending = self._sort is not None and self._sort.descending
-        if keys and mark.value is None:
-            return and_(keys[0].is_(None), row_id < mark.row_id if is_descending else row_id > mark.row_id)
+    def _is_after(self, mark: Mark, keys: Sequence[AnyColumn], row_id: AnyColumn) -> ColumnElement[bool]:
+        """Return the condition that a row follows the mark in the order of the sort keys and then of the IDs."""
+        compare = operator.lt if self._is_descending else operator.gt
+        if keys and mark.value is None:  # rows without a sort key are the last ones
+            return and_(keys[0].is_(None), compare(row_id, mark.row_id))
         values = [mark.value] if keys else []
-        if self.sort_key == "reference_id":
+        if self.sort_key == "reference_id":  # its first column is the length, as `sort_columns` says
             values = [len(str(mark.value)), mark.value]
-        last = tuple_(*(literal(value, key.type) for key, value in zip(order, [*values, mark.row_id], strict=True)))
-        follows = tuple_(*order) < last if is_descending else tuple_(*order) > last
+        columns = [*keys, row_id]
+        last = [literal(value, column.type) for column, value in zip(columns, [*values, mark.row_id], strict=True)]
+        follows: ColumnElement[bool] = compare(tuple_(*columns), tuple_(*last))
+        # only a database of the earlier requirements system has rows without a sort key
         return or_(follows, keys[0].is_(None)) if keys and self._reader.is_existing else follows
 
     def _order(self, keys: Iterable[AnyColumn], row_id: AnyColumn) -> list[AnyColumn]:
-        is_descending = self._sort is not None and self._sort.descending
-        order: list[AnyColumn] = [one.desc() if is_descending else one.asc() for one in (*keys, row_id)]
+        order: list[AnyColumn] = [one.desc() if self._is_descending else one.asc() for one in (*keys, row_id)]
         # our own tables have no nulls, and their indexes no place for them
         return [one.nulls_last() for one in order] if self._reader.is_existing else order
 

@@ -167,8 +167,7 @@ class RequirementsStore:
 
     def list_filter_values(self, parameter: str, kind: Kind, prefix: str, limit: int) -> list[str]:
         with self.open_reader() as reader:
-            names = self._names_for(reader)
-            return names.list_values(parameter, [kind], prefix, limit)
+            return self._names_for(reader).list_values(parameter, [kind], prefix, limit)
 
     def list_references(self, kind: Kind, prefix: str, limit: int) -> list[str]:
         with self.open_reader() as reader:

@@ -45,7 +45,7 @@ def add_workflow_tools(mcp: FastMCP, app: App) -> None:
         mcp.add_tool(tool)
 
 
-@cache  # as `make_pooled`
+@cache  # FastMCP keeps what it makes of a function, so each server must add the same one
 def _explain_errors(function: Callable[..., Mapping[str, object]]) -> Callable[..., Mapping[str, object]]:
     """Put the message on the first line of a tool error, and the actions on the second. Log refusals as INFO."""
 

@@ -391,9 +391,9 @@ def _begin_sqlite(connection: Connection, *, writes: bool) -> None:
     if not writes:
         connection.exec_driver_sql("BEGIN")
         return
-    # The mode stays set in the file. SQLite does not always wait for this lock. Writes are as safe without the log, the
-    # next writer sets it, and a problem other than a lock occurs again in the transaction.
     cursor = connection.connection.cursor()
+    # The first writer sets the mode of the file. It can fail, because SQLite does not always wait for this lock: writes
+    # are as safe without the log, and the next writer sets it. Any other problem occurs again in the transaction.
     with suppress(sqlite3.DatabaseError):
         cursor.execute("PRAGMA journal_mode = WAL")
     cursor.close()

@@ -123,10 +123,10 @@ def _limit(kind: str, projects: Sequence[str], dialect: str) -> Conditions:
 
 
 def _list_columns(kind: str, database: Database, *, has_users: bool) -> list[str]:
-    # the others have the project of their parent
-    has_project = not database.is_existing and kind in {model.EPIC.name, "member"}
     columns = metadata.tables[TABLES[kind]].c
-    left_out = (set() if has_project else {"project_id"}) | (set() if has_users else _PEOPLE)
+    left_out = set() if has_users else set(_PEOPLE)
+    if database.is_existing or kind not in {model.EPIC.name, "member"}:
+        left_out.add("project_id")  # the earlier system has no projects, and all other kinds have that of their parent
     return [column for column in COLUMNS if column in columns and column not in left_out]
 
 

@@ -22,7 +22,7 @@ from quilt_mcp.requirements.transfer.spool import (
     find_author,
     list_unique,
     match_relationships,
-    normalize,
+    normalize_id,
 )
 from quilt_mcp.requirements.writing import find_entries
 
@@ -80,7 +80,7 @@ def look_up(connection: Connection, spool: Spool, table: str, values: Collection
     """Add the rows of the database with these IDs or names to the spool."""
     columns = metadata.tables[table].c
     for column, wanted in (
-        (columns.id, [value for value in map(normalize, values) if value]),
+        (columns.id, [value for value in map(normalize_id, values) if value]),
         (columns[NAMES[table]], list(values)),
     ):
         for row in connection.execute(select(metadata.tables[table]).where(column.in_(wanted))).all():
@@ -111,9 +111,7 @@ class _Matching:
 
     def _match_row(self, column: str, key: Key, row: AnyRow) -> None:
         if self.table in _ENTITIES and not self.updates:
-            reason = (
-                f"{getattr(row, column)} is already in the database. Use --update to change it, or remove the record."
-            )
+            reason = f"{key.key} is already in the database. Use --update to change it, or remove the record."
             self.rejections.add(key.line, column, reason)
         elif column == "id":
             self.spool.mark_stored(self.table, row.id)
@@ -159,13 +157,10 @@ class LinkResolver:
 
     def resolve(self, creator: str | None, report: Callable[[int], object]) -> None:
         """Resolve the references of all records."""
-        can_find = creator is not None and can_store(creator)
-        author = self.find("users", {creator}).get(creator) if creator and can_find else None
+        author = self.find("users", {creator}).get(creator) if creator and can_store(creator) else None
         if creator is not None and author is None:
-            reason = (
-                f"The creator {shorten(creator)!r} is not a user. Add a record for this user, or name another user."
-            )
-            self.rejections.add(0, None, reason)
+            problem = f"The creator {shorten(creator)!r} is not a user."
+            self.rejections.add(0, None, f"{problem} Add a record for this user, or name another user.")
             return
         done = 0
         for kind in TABLES:
@@ -178,7 +173,7 @@ class LinkResolver:
         """Return the IDs of the records, or else of the rows of the database, with these IDs or names."""
         found = self.spool.find_ids(table, values)
         # What looks like an ID, and was found as the name of another row, can be the ID of a row of the database.
-        if missing := {one for one in values if one not in found or normalize(one) not in {None, found[one]}}:
+        if missing := {one for one in values if one not in found or normalize_id(one) not in {None, found[one]}}:
             look_up(self.connection, self.spool, table, missing)
             found |= self.spool.find_ids(table, missing)
         return found
@@ -245,9 +240,8 @@ class LinkResolver:
                 continue
             user, project = (str(values[field]) for field in MEMBER)
             if before := self.spool.add_key("project_members", "member", f"{user} {project}", "", line, number):
-                self.rejections.add(
-                    line, "user_id", f"Duplicate of the member in line {before}. Remove one of the two."
-                )
+                reason = f"Duplicate of the member in line {before}. Remove one of the two."
+                self.rejections.add(line, "user_id", reason)
 
     def _check_relationships(self, records: list[Spooled]) -> None:
         """Check that relationships have two ends and are not repeated."""
@@ -328,33 +322,36 @@ class _Graph:
             self._sources_left[number] = sources
 
     def find_cycles(self) -> Iterator[int]:
-        """Yield the lines of relationships that close a cycle. A cycle in the database alone has none."""
+        """Yield the line of the relationship of each cycle that is the last in the file, unless the file has none."""
         self._remove([number for number, sources in enumerate(self._sources_left) if not sources])
         for _ in range(_MOST_CYCLES):
             start = next((number for number, sources in enumerate(self._sources_left) if sources), None)
             if start is None:
                 return
+            # the start need not be in the cycle, but whatever is left leads back to one
             line, source, target = max(self._walk_back(start))
             self._connection.execute("DELETE FROM links WHERE source = ? AND target = ?", (source, target))
-            free: list[int] = []
-            self._reduce(target, free)
-            self._remove(free)
+            if self._drop_link(target):
+                self._remove([target])
             if line:
                 yield line
 
     def _remove(self, free: list[int]) -> None:
         """Remove requirements that no remaining one points to, until there are none."""
         while free:
-            for (target,) in self._connection.execute("SELECT target FROM links WHERE source = ?", (free.pop(),)):
-                self._reduce(target, free)
+            links = self._connection.execute("SELECT target FROM links WHERE source = ?", (free.pop(),))
+            free += [target for (target,) in links if self._drop_link(target)]
 
-    def _reduce(self, number: int, free: list[int]) -> None:
-        self._sources_left[number] -= 1
-        if not self._sources_left[number]:
-            free.append(number)
+    def _drop_link(self, target: int) -> bool:
+        """Note that a link to a requirement is removed. Return whether it was the last one."""
+        self._sources_left[target] -= 1
+        return not self._sources_left[target]
 
     def _walk_back(self, start: int) -> list[tuple[int, int, int]]:
-        """Return a cycle, found by going from each requirement to the first remaining one that points to it."""
+        """Return a cycle, found by going from each requirement to the first remaining one that points to it.
+
+        Each of its links has a line, which is 0 if only the database has it.
+        """
         places: dict[int, int] = {}
         path: list[tuple[int, int, int]] = []
         target = start

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from operator import itemgetter
 
 from sqlalchemy import Connection, String, bindparam, cast, delete, insert, select, text, update
@@ -102,9 +103,8 @@ def _write_members(connection: Connection, rows: list[Values]) -> None:
     by_key = {(row["user_id"], row["project_id"]): row for row in (_MEMBER | row for row in rows)}
     if by_key:
         same = members.c.user_id == bindparam("user"), members.c.project_id == bindparam("project")
-        connection.execute(
-            delete(members).where(*same), [{"user": user, "project": project} for user, project in by_key]
-        )
+        keys = [{"user": user, "project": project} for user, project in by_key]
+        connection.execute(delete(members).where(*same), keys)
         connection.execute(insert(members), list(by_key.values()))
 
 
@@ -170,7 +170,7 @@ class Report:
 
 
 class _RolledBack(Exception):
-    """Rolls the transaction back."""
+    """Ends the transaction of an import that is only a trial, or in which records were rejected."""
 
 
 _ONLY_NEW = Mode()
@@ -209,8 +209,12 @@ def import_records(
         work = _Import(spool, rejections, creator, mode, progress)
         if _read(records, spool, rejections):
             with suppress(_RolledBack), database.writing() as connection:
-                work.write(connection)
-        if work.is_done:
+                work.check(connection)
+                if not rejections.count:
+                    work.write(connection)
+                if rejections.count or mode.is_trial:
+                    raise _RolledBack
+        if not rejections.count:
             changes = work.changes if mode.updates else None
             return Report(imported=spool.counts, changes=changes, author=work.author)
     return Report(rejected=sorted(rejections.first, key=itemgetter(0)), rejected_count=rejections.count)
@@ -250,37 +254,36 @@ class _Import:
     progress: Progress
     author: str | None = None
     changes: Changes = field(default_factory=Changes)
-    is_done: bool = False
+
+    def check(self, connection: Connection) -> None:
+        """Compare the records with the database and with each other, and complete them."""
+        spool, rejections, updates = self.spool, self.rejections, self.mode.updates
+        match_records(connection, spool, rejections, updates=updates)
+        if updates:
+            complete_records(connection, spool, rejections)
+        self.author = self._choose_author(connection)
+        resolver = LinkResolver(connection, spool, rejections, updates=updates)
+        resolver.resolve(self.author, self._reporting("Checking"))
+        check_relationships(resolver, is_complete=self.mode.deletes)
 
     def write(self, connection: Connection) -> None:
-        """Check and write the records."""
-        spool, rejections, mode = self.spool, self.rejections, self.mode
-        match_records(connection, spool, rejections, updates=mode.updates)
-        if mode.updates:
-            complete_records(connection, spool, rejections)
-        self.author = self.creator if spool.lacks_author else None
-        if spool.lacks_author and self.author is None and connection.dialect.name == "sqlite":
-            self.author = _choose_local_user(connection, spool, rejections)
-        total = spool.counts.total()
-        resolver = LinkResolver(connection, spool, rejections, updates=mode.updates)
-        resolver.resolve(self.author, lambda done: self.progress("Checking", done, total))
-        check_relationships(resolver, is_complete=mode.deletes)
-        self._require_valid()
-        updater = Updater(connection, spool, rejections, self.changes) if mode.updates else None
+        """Write the records. Then check what only all rows together show."""
+        spool, rejections = self.spool, self.rejections
+        updater = Updater(connection, spool, rejections, self.changes) if self.mode.updates else None
         with defer_indexes(connection):
-            write_records(connection, spool, updater, lambda done: self.progress("Writing", done, total))
+            write_records(connection, spool, updater, self._reporting("Writing"))
         if updater:
             check_criteria(connection, spool, rejections)
-        if mode.deletes:
+        if self.mode.deletes:
             Deleter(connection, spool, rejections, self.changes).delete_missing()
-        self._require_valid()
-        self.is_done = True
-        if mode.is_trial:
-            raise _RolledBack
 
-    def _require_valid(self) -> None:
-        if self.rejections.count:
-            raise _RolledBack
+    def _choose_author(self, connection: Connection) -> str | None:
+        if self.spool.lacks_author and self.creator is None and connection.dialect.name == "sqlite":
+            return _choose_local_user(connection, self.spool, self.rejections)
+        return self.creator if self.spool.lacks_author else None
+
+    def _reporting(self, action: str) -> Callable[[int], object]:
+        return lambda done: self.progress(action, done, self.spool.counts.total())
 
 
 def _choose_local_user(connection: Connection, spool: Spool, rejections: Rejections) -> str | None:
@@ -288,9 +291,14 @@ def _choose_local_user(connection: Connection, spool: Spool, rejections: Rejecti
 
     None if there is another user: then the author has to be named.
     """
-    names = {row.username for row in connection.execute(select(tables.users.c.username).limit(2))}
-    names |= {key.key for keys in spool.list_keys("users.username") for key in keys[:2]}
-    if not names:
+    stored = connection.scalars(select(tables.users.c.username).limit(2)).all()  # of two, one is another user
+    given = (key.key for keys in spool.list_keys("users.username") for key in keys)
+    has_users = False
+    for name in chain(stored, given):
+        if name != LOCAL_USER:
+            return None
+        has_users = True
+    if not has_users:
         user = {"kind": "user", "username": LOCAL_USER, "email": _LOCAL_EMAIL, "role": "User"}
         spool.add(Numbered(0, user), rejections)
-    return LOCAL_USER if names <= {LOCAL_USER} else None
+    return LOCAL_USER

@@ -164,7 +164,7 @@ _Text = Annotated[str, AfterValidator(_check_text)]
 _Link = Annotated[_Text, Field(min_length=1, max_length=255)]
 _Description = Annotated[_Text, Field(max_length=model.DESCRIPTION_LENGTH)]
 _Criterion = Annotated[_Description, AfterValidator(check_not_blank)]
-_FORMS: dict[str, object] = {
+_TYPES: dict[str, object] = {
     "id": Annotated[str, AfterValidator(_parse_uuid)],
     "link": _Link,
     "name": Annotated[_Text, Field(max_length=100), AfterValidator(check_not_blank)],
@@ -178,18 +178,22 @@ _FORMS: dict[str, object] = {
 _PARENT, _CRITERION_TEXTS = {"parent": _Link}, {"title": _Criterion, "description": _Criterion}
 
 
-def _list_forms(record: RecordType) -> dict[str, object]:
+def _list_types(record: RecordType) -> dict[str, object]:
     """Return the type of each field. An entity also has `parent`, and the text of a criterion can be in `title`."""
-    forms: dict[str, object] = {}
+    types: dict[str, object] = {}
     for name in record.fields:
         form = FIELDS[name].form
         if form == "reference":
-            forms[name] = Annotated[str, Field(pattern=f"^{BY_NAME[record.kind].prefix}-{_NUMBER}$")]
+            types[name] = Annotated[str, Field(pattern=f"^{BY_NAME[record.kind].prefix}-{_NUMBER}$")]
+        elif form == "choice":
+            types[name] = Literal[record.choices[name]]
         else:
-            forms[name] = Literal[record.choices[name]] if form == "choice" else _FORMS[form]
+            types[name] = _TYPES[form]
     if record.kind in BY_NAME:
-        forms |= _PARENT
-    return forms | (_CRITERION_TEXTS if record.kind == model.ACCEPTANCE_CRITERIA.name else {})
+        types |= _PARENT
+    if record.kind == model.ACCEPTANCE_CRITERIA.name:
+        types |= _CRITERION_TEXTS
+    return types
 
 
 def _make_validator(*, is_partial: bool) -> TypeAdapter[BaseModel]:
@@ -197,12 +201,10 @@ def _make_validator(*, is_partial: bool) -> TypeAdapter[BaseModel]:
     models = []
     for record in RECORDS.values():
         fields: dict[str, Any] = {"kind": (Literal[record.kind], ...)}
-        for name, form in _list_forms(record).items():
+        for name, type_ in _list_types(record).items():
             is_own = name in record.fields and not is_partial
-            fields[name] = (
-                form,
-                ... if is_own and record.requires(name) else (is_own and record.default(name)) or None,
-            )
+            default = record.default(name) if is_own else None
+            fields[name] = (type_, ... if is_own and record.requires(name) else default or None)
         models.append(create_model(record.kind, __config__=ConfigDict(extra="forbid"), **fields))
     union: Any = Union[*models]
     return TypeAdapter(Annotated[union, Field(discriminator="kind")])

@@ -26,7 +26,7 @@ from quilt_mcp.requirements.transfer.reqif_xml import (
     read_elements,
     unpack,
 )
-from quilt_mcp.requirements.transfer.spool import normalize
+from quilt_mcp.requirements.transfer.spool import normalize_id
 
 _IDS = uuid.UUID("5d3c2b0e-6d1c-4a51-9a55-6f0d3e1f7b42")
 """The namespace of the IDs of objects that have no UUIDs as identifiers."""
@@ -145,11 +145,12 @@ class _Objects:
 
     def _make_id(self, identifier: str, kind: str = "") -> str:
         """Return the ID of an object: the UUID in its identifier, or else one that only depends on the identifier."""
-        text = identifier.removeprefix(f"{kind}-").removeprefix("_")
-        found = normalize(text)
+        # before a UUID, our own identifiers have the kind, and many of other tools a `_`
+        text = identifier.removeprefix(f"{kind}-").removeprefix("_").lower()
         # other forms of a UUID, such as without hyphens, may be numbers of something else
-        is_id = found and found == text.lower()
-        return found if found and is_id else str(uuid.uuid5(_IDS, f"{self._structure.repository}\n{identifier}"))
+        if normalize_id(text) == text:
+            return text
+        return str(uuid.uuid5(_IDS, f"{self._structure.repository}\n{identifier}"))
 
     def _refer(self, identifier: str, kind: str) -> str:
         """Return the reference ID or the name of an object of which another tool changed the identifier, or its ID."""
@@ -228,13 +229,14 @@ class _Objects:
             self.found.append((line, Refused([Rejection(line, PACKED, reason)], None)))
 
     def _find_parent(self, identifier: str, kind: str) -> str | None:
-        """Return the ID of the next object above of the parent's kind, or of the project of the specification."""
-        wanted, place = BY_NAME[kind].parent, self._structure.parents.get(identifier)
+        """Return the ID of the next object above of the parent's kind; of an epic, the project of its specification."""
+        parent_kind, place = BY_NAME[kind].parent, self._structure.parents.get(identifier)
         while place is not None:
-            if wanted and self._kind_of(place) == wanted:
-                return self._refer(place, wanted)
-            if not wanted and (project := self._structure.find_project(place)):
-                return project
+            if parent_kind is None:
+                if project := self._structure.find_project(place):
+                    return project
+            elif self._kind_of(place) == parent_kind:
+                return self._refer(place, parent_kind)
             place = self._structure.parents.get(place)
         return None
 
@@ -306,11 +308,8 @@ class _Objects:
             self._skipped[f"relation {name} that is repeated or leads to its own source"] += 1
             return
         self._relations.add((source, target, name))
-        fields: dict[str, object] = {"kind": "relationship", "id": self._make_id(identifier)}
-        fields["source_requirement_id"] = self._make_id(source)
-        fields["target_requirement_id"] = self._make_id(target)
-        fields["relationship_type_id"] = name
-        self._add(line, fields)
+        ends = {"source_requirement_id": self._make_id(source), "target_requirement_id": self._make_id(target)}
+        self._add(line, {"kind": "relationship", "id": self._make_id(identifier), **ends, "relationship_type_id": name})
 
     def _add_name(self, kind: str, name: str, description: str, line: int) -> None:
         if (kind, name) not in self._named and name not in _KNOWN:
@@ -342,8 +341,8 @@ def _cut(title: str) -> str:
 
 def _split_title(title: str, text: str) -> tuple[str, str]:
     """Return a title of one line, and the text without what the title already says."""
-    line = title.strip().split("\n", 1)[0]
-    whole = title.strip() if title.strip() != text else ""
-    if len(line) > model.TITLE_LENGTH or (line != whole and whole):
-        text = "\n\n".join(one for one in (whole, text) if one)
-    return _cut(line), "" if text == line and len(line) <= model.TITLE_LENGTH else text
+    title = title.strip()
+    line = title.split("\n", 1)[0]
+    if line == title and len(line) <= model.TITLE_LENGTH:
+        return line, "" if text == title else text
+    return _cut(line), text if text == title else "\n\n".join(one for one in (title, text) if one)

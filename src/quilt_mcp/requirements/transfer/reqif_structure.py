@@ -110,19 +110,20 @@ class Structure:
         if not around:
             self._root = element.name
         if around[:3] != _CONTENT:
-            return around == _HEADER or element.name == "TOOL-EXTENSIONS" or around == (*_HEADER, "REQ-IF-HEADER")
-        if len(around) == len(_CONTENT):
-            return element.name not in _CONTAINERS
-        if around[3] != "SPECIFICATIONS":
-            return True
-        if around == (*_CONTENT, "SPECIFICATIONS") and element.name == "SPECIFICATION":
-            name = _find_name(element) or "Specification"
-            self._places.append(_Place(self._identify(element)))
-            self.names[self._places[-1].own], self.lines[self._places[-1].own] = name, element.line
-            return False
-        if element.name == "SPEC-HIERARCHY":
-            self._places.append(_Place(""))
-        return element.name not in _IN_PLACES
+            return around == _HEADER or element.name == "TOOL-EXTENSIONS"
+        match around[3:]:
+            case ():
+                return element.name not in _CONTAINERS
+            case ("SPECIFICATIONS",) if element.name == "SPECIFICATION":
+                identifier = self._identify(element)
+                self._places.append(_Place(identifier))
+                self.names[identifier], self.lines[identifier] = _find_name(element) or "Specification", element.line
+                return False
+            case ("SPECIFICATIONS", *_):
+                if element.name == "SPEC-HIERARCHY":
+                    self._places.append(_Place(""))  # its object follows
+                return element.name not in _IN_PLACES
+        return True
 
     def close(self, around: tuple[str, ...], element: Element) -> None:
         match element.name:
@@ -160,6 +161,9 @@ class Structure:
         self._project_names = {name for kind, name in named if kind == "project"}
         self.relation_names = {fold(name): name for kind, name in named if kind == "relationship_type"}
         self.has_criteria = any(map(self.relates_criteria, self.kinds))
+        self._refuse_cycle()
+
+    def _refuse_cycle(self) -> None:
         checked: set[str] = set()
         for identifier, found in self.objects.items():
             path: dict[str, None] = {}

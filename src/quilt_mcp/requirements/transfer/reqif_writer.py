@@ -26,7 +26,7 @@ from quilt_mcp.requirements.transfer.reqif_xml import (
     pack,
     quote,
 )
-from quilt_mcp.requirements.transfer.spool import normalize
+from quilt_mcp.requirements.transfer.spool import normalize_id
 from quilt_mcp.requirements.writing import new_id
 
 _HEADER = """\
@@ -53,7 +53,7 @@ class ReqifWriter:
         self._first: list[Values] = []
         self._has_objects = False
         self._has_relations = False
-        self._names: dict[tuple[str, str], str] = {}  # of users, projects and types, by table and ID
+        self._names: dict[tuple[str, str], str] = {}  # what stands for the IDs of users, projects and types
         self._now = str(show_time(datetime.now(UTC)))
         # the hierarchy follows the objects, so it waits on the disk
         self._places = sqlite3.connect("", isolation_level=None)
@@ -91,7 +91,7 @@ class ReqifWriter:
     def _note_name(self, record: Values) -> None:
         """Remember names that can stand for an ID, because they do not look like one."""
         name = record.get("username", record.get("name", ""))
-        if record["kind"] in {"user", "requirement_type", "project"} and name and not normalize(name):
+        if record["kind"] in {"user", "requirement_type", "project"} and name and not normalize_id(name):
             self._names[TABLES[record["kind"]], record["id"]] = name
 
     def _start_objects(self) -> None:
@@ -102,34 +102,29 @@ class ReqifWriter:
         self._put(f"<DATATYPES>{''.join(_describe_datatypes(self._now))}</DATATYPES>\n<SPEC-TYPES>\n")
         for kind in TABLES:
             if kind != "relationship":
-                self._put(self._describe_type("SPEC-OBJECT-TYPE", f"{OWN}{kind}", kind, kind))
+                self._write_type("SPEC-OBJECT-TYPE", f"{OWN}{kind}", kind, fields_of(kind))
         for record in self._first:
             if record["kind"] == "relationship_type":
-                self._put(
-                    self._describe_type(
-                        "SPEC-RELATION-TYPE", f"relation-{record['id']}", record["name"], "relationship"
-                    )
-                )
-        self._put(self._describe_type("SPEC-RELATION-TYPE", ACCEPTANCE, "acceptance criterion", None))
-        self._put(self._describe_type("SPECIFICATION-TYPE", f"{OWN}specification", "Requirements", None))
+                type_id = f"relation-{record['id']}"
+                self._write_type("SPEC-RELATION-TYPE", type_id, record["name"], fields_of("relationship"))
+        self._write_type("SPEC-RELATION-TYPE", ACCEPTANCE, "acceptance criterion", {})
+        self._write_type("SPECIFICATION-TYPE", f"{OWN}specification", "Requirements", {})
         self._put("</SPEC-TYPES>\n<SPEC-OBJECTS>\n")
         for record in self._first:
             self._write_object(record)
 
-    def _describe_type(self, element: str, identifier: str, name: str, kind: str | None) -> str:
-        text = f"<{element} {self._identify(identifier, self._now)} LONG-NAME={quote(name)}"
-        if kind is None:
-            return f"{text}/>\n"
-        definitions = []
-        for field, datatype in fields_of(kind).items():
-            # the identifiers of a file are unique, and each type of relation has its own definitions
-            definition = f"{identifier}.{field}"
-            reference = f"<DATATYPE-DEFINITION-{datatype}-REF>{OWN}{datatype}</DATATYPE-DEFINITION-{datatype}-REF>"
-            definitions.append(
-                f"<ATTRIBUTE-DEFINITION-{datatype} {self._identify(definition, self._now)}"
-                f" LONG-NAME={quote(name_field(field))}><TYPE>{reference}</TYPE></ATTRIBUTE-DEFINITION-{datatype}>"
-            )
-        return f"{text}><SPEC-ATTRIBUTES>{''.join(definitions)}</SPEC-ATTRIBUTES></{element}>\n"
+    def _write_type(self, tag: str, type_id: str, name: str, datatypes: Mapping[str, str]) -> None:
+        """Write a type of objects, relations or specifications, with the data type of each of its fields."""
+        attributes = "".join(self._describe_attribute(type_id, *one) for one in datatypes.items())
+        content = f"><SPEC-ATTRIBUTES>{attributes}</SPEC-ATTRIBUTES></{tag}>" if attributes else "/>"
+        self._put(f"<{tag} {self._identify(type_id, self._now)} LONG-NAME={quote(name)}{content}\n")
+
+    def _describe_attribute(self, type_id: str, field: str, datatype: str) -> str:
+        # the identifiers of a file are unique, and each type of relation has its own definitions
+        start = f"{self._identify(f'{type_id}.{field}', self._now)} LONG-NAME={quote(name_field(field))}"
+        reference = f"<DATATYPE-DEFINITION-{datatype}-REF>{OWN}{datatype}</DATATYPE-DEFINITION-{datatype}-REF>"
+        tag = f"ATTRIBUTE-DEFINITION-{datatype}"
+        return f"<{tag} {start}><TYPE>{reference}</TYPE></{tag}>"
 
     @staticmethod
     def _identify(identifier: str, time: object) -> str:
@@ -151,15 +146,17 @@ class ReqifWriter:
             self._places.execute("INSERT INTO criteria VALUES (?, ?, ?)", row)
 
     def _describe_values(self, record: Values, type_id: str) -> str:
-        types = fields_of(record["kind"])
-        given = {
-            name: self._names.get((LINKS.get(name, ""), str(value)), value)
+        """Return the attributes of a record. Its kind is in the type, and the parent of an entity in the hierarchy."""
+        datatypes = fields_of(record["kind"])
+        fields = {
+            name: self._names.get((LINKS[name], value), value) if name in LINKS else value
             for name, value in record.items()
-            if name in types
+            if name in datatypes
         }
-        if packed := pack(given):
-            given[PACKED] = packed
-        return f"<VALUES>{''.join(_describe_value(type_id, name, types[name], given[name]) for name in given)}</VALUES>"
+        if packed := pack(fields):  # of texts that XML cannot contain
+            fields[PACKED] = packed
+        values = (_describe_value(type_id, name, datatypes[name], value) for name, value in fields.items())
+        return f"<VALUES>{''.join(values)}</VALUES>"
 
     def _start_relations(self) -> None:
         self._start_objects()

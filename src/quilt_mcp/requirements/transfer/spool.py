@@ -172,7 +172,7 @@ class Spool:
 
     def find_ids(self, table: str, values: Iterable[str]) -> dict[str, str]:
         """Return the IDs of the records with these IDs or names. An ID comes before a name that looks like it."""
-        wanted = {value: normalize(value) for value in values}
+        wanted = {value: normalize_id(value) for value in values}
         by_id = self._find(f"{table}.id", [value for value in wanted.values() if value])
         by_name = self._find(f"{table}.{NAMES[table]}", list(wanted))
         found = {value: by_id.get(row_id or "") or by_name.get(value) for value, row_id in wanted.items()}
@@ -241,7 +241,7 @@ def open_spool() -> Iterator[Spool]:
         ) from error
 
 
-def normalize(value: str) -> str | None:
+def normalize_id(value: str) -> str | None:
     """Return an ID as the database returns it; None for a text that is not an ID."""
     try:
         return str(UUID(value))
@@ -318,17 +318,17 @@ def match_relationships(
 
 def check_criteria(connection: Connection, spool: Spool, rejections: Rejections) -> None:
     """Reject an acceptance criterion that was moved while a requirement of its old user story refers to it."""
-    own, other = requirements.c, acceptance_criteria.c
+    requirement, criterion = requirements.c, acceptance_criteria.c
     for records in spool.list_records("acceptance_criteria"):
         lines = {one.values["id"]: one.line for one in records}
         found = connection.execute(
-            select(other.id, own.reference_id)
-            .join(acceptance_criteria, other.id == own.acceptance_criteria_id)
-            .where(other.id.in_(list(lines)), own.user_story_id != other.user_story_id)
+            select(criterion.id, requirement.reference_id)
+            .join(acceptance_criteria, criterion.id == requirement.acceptance_criteria_id)
+            .where(criterion.id.in_(list(lines)), requirement.user_story_id != criterion.user_story_id)
         )
-        for criterion, reference in found.all():
+        for criterion_id, reference in found.all():
             reason = f"{reference} belongs to another user story and refers to this criterion. Move it too."
-            rejections.add(lines[criterion], "user_story_id", reason)
+            rejections.add(lines[criterion_id], "user_story_id", reason)
 
 
 def _name_ends(values: Values) -> tuple[str, str, str]:
