@@ -12,7 +12,6 @@ import time
 import types
 import typing
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 from inspect import BoundArguments, Parameter, Signature
 from itertools import chain, islice
 from random import Random
@@ -271,44 +270,37 @@ class Replay:
         self, program: Program, signature: Signature, seconds: float, watch: Watch, scope: Scope
     ) -> Exploration:
         """Repeat the next exploration. It ends as in the other process, or with End.DIFFERS or End.TIME."""
-        known = self._waiting.pop(0)
-        found = Exploration(End[known["end"]], known["paths"], known["decided"])
+        recorded = self._waiting.pop(0)
+        found = Exploration(End[recorded["end"]], recorded["paths"], recorded["decided"])
         if found.end not in {End.ALL_PATHS, End.STOPPED}:
             return found
         deadline = time.perf_counter() + seconds
-        seen: set[str] = set()
 
-        def note(arguments: Any, judgement: Any) -> None:
-            watch.on_judgement(arguments, judgement)
-            if not judgement.outside:
-                seen.add(write_kind(judgement.kind))
+        def make_search(seed: int) -> ConcreteSearch:
+            candidates, chance = Candidates(signature, scope.literals, seed), Random(seed)  # noqa: S311 - it protects nothing
+            return ConcreteSearch(program, candidates, watch, found, chance, watch.state(), simplifies=False)
 
-        end: End | None = None
-        for number in range(2):
-            candidates = Candidates(signature, scope.literals, scope.seed + number)
-            chance = Random(scope.seed + number)  # noqa: S311 - it protects nothing
-            search = ConcreteSearch(
-                program, candidates, replace(watch, on_judgement=note), found, chance, watch.state(), simplifies=False
-            )
-            if found.end is End.STOPPED:
-                return self._repeat(search, known, signature, deadline)
-            end = end or _try_to_refute(search, replace(scope, seed=scope.seed + number), deadline)
-        if end or not seen <= set(known["kinds"]):
-            return Exploration(End.DIFFERS)
+        if found.end is End.STOPPED:
+            return self._repeat(make_search(scope.seed), recorded, signature, deadline)
+        for seed in (scope.seed, scope.seed + 1):  # the same values, then further ones
+            search = make_search(seed)
+            is_refuted = _try_to_refute(search, deadline, loops=scope.loops)
+            if is_refuted or not {write_kind(kind) for kind in search.kinds} <= set(recorded["kinds"]):
+                return Exploration(End.DIFFERS)
         return found if time.perf_counter() < deadline else Exploration(End.TIME)
 
-    def _repeat(self, search: ConcreteSearch, known: Record, signature: Signature, deadline: float) -> Exploration:
+    def _repeat(self, search: ConcreteSearch, recorded: Record, signature: Signature, deadline: float) -> Exploration:
         try:
-            values = {name: evaluate("".join(parts), self._names) for name, parts in known["arguments"].items()}
+            values = {name: evaluate("".join(parts), self._names) for name, parts in recorded["arguments"].items()}
         except Exception:  # noqa: BLE001 - the constructors are analysed code
             return Exploration(End.DIFFERS)
         end = search.try_all([BoundArguments(signature, values)], deadline)
         return search.found if end is End.STOPPED else Exploration(End.DIFFERS)
 
 
-def _try_to_refute(search: ConcreteSearch, scope: Scope, deadline: float) -> End | None:
+def _try_to_refute(search: ConcreteSearch, deadline: float, *, loops: bool) -> End | None:
     members = search.candidates.list_all(_MOST_MEMBERS)
     if members is not None:
         return search.try_all(members, deadline)
-    edges = [one for one in search.candidates.make_boundaries() if not scope.loops or is_harmless(one)]
-    return search.try_all(edges, deadline) or search.try_all(search.draw(_RUNS, harmless=scope.loops), deadline)
+    edges = [one for one in search.candidates.make_boundaries() if not loops or is_harmless(one)]
+    return search.try_all(edges, deadline) or search.try_all(search.draw(_RUNS, harmless=loops), deadline)

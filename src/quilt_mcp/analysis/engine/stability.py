@@ -443,26 +443,28 @@ def _covers_states(cls: type, loaded: Loaded) -> bool:
         return True
     bases = [one for one in cls.__mro__ if one.__module__ == MODULE_NAME]
     methods = {node.name: node for base in reversed(bases) for node in _find_constructors(base, loaded)}
-    if dataclasses.is_dataclass(cls) and "__init__" not in methods:
-        if cls.__dataclass_params__.frozen:  # type: ignore[attr-defined] # not in the type information
-            return True
-        if methods or not all(one.init for one in dataclasses.fields(cls)):
-            return False
-        fields = {one.name for one in dataclasses.fields(cls)}
-    elif methods:
-        stored = _read_stored(methods["__init__"]) if methods.keys() == {"__init__"} else None
-        if stored is None:
-            return False
-        fields = stored
-    else:
-        fields = set()
-    related = {None, *(one.__name__ for one in (*bases, *find_subclasses(cls)))}
+    is_generated = dataclasses.is_dataclass(cls) and "__init__" not in methods
+    if is_generated and cls.__dataclass_params__.frozen:  # type: ignore[attr-defined] # not in the type information
+        return True
+    stored = _find_stored(cls, methods)
+    if stored is None:
+        return False
+    related = {one.__name__ for one in (*bases, *find_subclasses(cls))}
     known = {*dir(cls), *(node.attr for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Attribute))}
-    return not any(
-        name not in fields and (owner is not None or name in known)
-        for owner, name in loaded.changes.attributes
-        if owner in related
-    )
+    changed = {
+        name for owner, name in loaded.changes.attributes if owner in related or (owner is None and name in known)
+    }
+    return changed <= stored
+
+
+def _find_stored(cls: type, methods: Mapping[str, ast.FunctionDef]) -> set[str] | None:
+    """Return the attributes in which constructors store their parameters; None if they can do something else."""
+    if dataclasses.is_dataclass(cls) and "__init__" not in methods:
+        fields = dataclasses.fields(cls)
+        return None if methods or not all(one.init for one in fields) else {one.name for one in fields}
+    if not methods:
+        return set()
+    return _read_stored(methods["__init__"]) if methods.keys() == {"__init__"} else None
 
 
 def _find_constructors(cls: type, loaded: Loaded) -> Iterator[ast.FunctionDef]:

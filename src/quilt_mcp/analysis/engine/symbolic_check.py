@@ -171,7 +171,7 @@ class Check:
         (outcome,) = judgement.outcomes
         condition = " and ".join(f"({one.source})" for one in self.pre) or "True"
         if isinstance(outcome, Raised):
-            return _describe_raised(task, self.subject, arguments, outcome.error, condition)
+            return _describe_exception(task, self.subject, arguments, outcome.error, condition)
         shown: str | None = self.post.source if self.post else None
         broken = f"post: {shown} does not hold"
         if isinstance(judgement.kind, Broken):
@@ -183,12 +183,14 @@ class Check:
         return make_counterexample(self.subject, arguments, names, broken, result, test=test, path_condition=condition)
 
 
-def _describe_raised(
+def _describe_exception(
     task: Task, subject: Subject, arguments: BoundArguments, error: BaseException, condition: str = "True"
 ) -> Counterexample:
-    name, names = type(error).__name__, task.loaded.names
+    """Return the counterexample for a call that raises this exception."""
+    raised, names = type(error).__name__, task.loaded.names
     test = write_exception(subject, arguments, task.code, error)
-    return make_counterexample(subject, arguments, names, f"raises {name}", name, test=test, path_condition=condition)
+    violation = f"raises {raised}"
+    return make_counterexample(subject, arguments, names, violation, raised, test=test, path_condition=condition)
 
 
 def _rename_self(source: str, parameter: str) -> str:
@@ -321,10 +323,10 @@ def _make_search_answer(task: Task, subject: Subject, explored: Exploration) -> 
     }
     if explored.arguments and explored.judgement:
         (outcome,) = explored.judgement.outcomes
-        if isinstance(outcome, Raised):
-            answer["triggering_inputs"] = [_describe_raised(task, subject, explored.arguments, outcome.error)]
-        answer |= {"paths_to_exception": 1, "confirmed_by_replay": True}
-        if any(one["test"] is None for one in answer["triggering_inputs"]):
+        assert isinstance(outcome, Raised)  # noqa: S101 - for the type checker
+        example = _describe_exception(task, subject, explored.arguments, outcome.error)
+        answer |= {"triggering_inputs": [example], "paths_to_exception": 1, "confirmed_by_replay": True}
+        if example["test"] is None:
             answer["message"] = NO_TEST
     elif answer["status"] != "unreachable":
         answer["message"] = explain_undecided([explored], task.path_limit)
