@@ -83,12 +83,11 @@ class Candidates:
             values = {name: domain.draw() for name, domain in self._domain_of.items() if domain}
         except (Unusable, TypeError, ValueError, OverflowError):
             return None
-        first, *others = values or [""]
-        if others and self._drawer.happens(15, of=100):  # equal arguments of equal types
-            equal = [one for one in others if self._annotation(one) == self._annotation(first)]
-            values |= {
-                one: values[first] for one in equal if isinstance(values[first], int | float | str | bytes | None)
-            }
+        if len(values) > 1 and self._drawer.happens(15, of=100):  # equal arguments of equal types
+            first, *others = values
+            if isinstance(values[first], int | float | str | bytes | None):
+                equal = [one for one in others if self._annotation(one) == self._annotation(first)]
+                values |= dict.fromkeys(equal, values[first])
         return self._bind(values)
 
     def vary(self, arguments: BoundArguments) -> BoundArguments | None:

@@ -335,7 +335,7 @@ def _describe(outcome: Returned | Raised, names: Mapping[str, object]) -> str:
 def _make_answer(task: Task, subjects: tuple[Subject, Subject], explorations: list[Exploration]) -> "ComparisonResult":
     last = explorations[-1]
     open_ends = (one.end for one in explorations if one.end is not End.ALL_PATHS)
-    end = End.STOPPED if last.end is End.STOPPED else next(open_ends, End.ALL_PATHS)
+    end = End.STOPPED if last.end is End.STOPPED else next(open_ends, End.ALL_PATHS)  # a difference ends the search
     if end is End.ALL_PATHS and not any(one.decided for one in explorations):
         raise AnalysisRefused(
             "PreconditionNeverMet", "No arguments satisfy the preconditions of both functions. Weaken them."
@@ -364,16 +364,17 @@ def _describe_difference(
     task: Task, subjects: tuple[Subject, Subject], arguments: BoundArguments, judgement: Judgement
 ) -> Counterexample:
     first, second = judgement.outcomes
-    names = [subject.name for subject in subjects]
+    names = ["old version", "new version"] if task.loaded.old else [subject.name for subject in subjects]
     results = [_describe(outcome, task.loaded.names) for outcome in (first, second)]
     old_module = f"{task.module_name}_old" if task.loaded.old else None
-    if old_module:
-        names = ["old version", "new version"]
-    same_outcome = judgement.kind == "arguments"
-    kind: DifferenceKind | None = "arguments" if same_outcome else _choose_comparison(first, second)
-    if old_module and not same_outcome and (_has_own_classes(first) or _has_own_classes(second)):
+    violation = "the outcomes differ"
+    kind: DifferenceKind | None
+    if judgement.kind == "arguments":
+        kind, violation = "arguments", "the arguments end in different states"
+    elif old_module and (_has_own_classes(first) or _has_own_classes(second)):
         kind = _choose_comparison_of_versions(first, second)
-    violation = "the arguments end in different states" if same_outcome else "the outcomes differ"
+    else:
+        kind = _choose_comparison(first, second)
     actual = "; ".join(f"{name} {result}" for name, result in zip(names, results, strict=True))
     test = write_difference(subjects, arguments, task.code, kind, old_module) if kind else None
     return make_counterexample(subjects[0], arguments, task.loaded.names, violation, actual, test=test)

@@ -116,7 +116,7 @@ def _is_usable(cls: type) -> bool:
 def _hold(
     model: Callable[..., object], model_of: Callable[..., object], kinds: tuple[type, ...] = ()
 ) -> Callable[..., object]:
-    """Make a model leave its path undecided if an argument can be symbolic, or is of one of these kinds."""
+    """Make a model leave its path undecided if an argument is of these kinds, by default if it can be symbolic."""
 
     def held(*args: object, **kwargs: object) -> object:
         with NoTracing():  # type: ignore[no-untyped-call] # CrossHair has no annotation
@@ -251,19 +251,18 @@ class SymbolicSearch:
         return taken
 
     def _run_path(self, space: StateSpace) -> PathOutcome:
+        outcome = PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN))
         try:
             outcome = self._judge(space)
         except NotDeterministic:
             self._unstable = True
-            return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN), breakout=True)
         except (Undecided, CrossHairInternal, Z3Exception, RecursionError):
             self._count_undecided("The analyser cannot follow a path to its end.")
-            outcome = PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN))
         except UnexploredPath as error:  # outside of the analysed code
             note_exception(error)
             self._count_undecided("The analyser cannot create the arguments of a path.")
             raise
-        if self.watch.state() != self.before:
+        if self._unstable or self.watch.state() != self.before:
             self._unstable = True
             return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN), breakout=True)
         return PathOutcome(outcome.analysis, breakout=outcome.breakout or self.watch.enough())

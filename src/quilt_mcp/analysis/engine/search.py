@@ -88,10 +88,10 @@ class _Explorer:
         found.end = self._try_members() or self._search()
         if found.end is End.ALL_PATHS and not self._held and not self._is_plain:
             found.end = self._share()
-        unsure = found.end is End.STOPPED and found.arguments and self._scope.unsure(found.arguments)
         if found.end in {End.ALL_PATHS, End.UNDECIDED} and self._held:
             found.complete, found.held = found.end is End.ALL_PATHS, self._held
-        if unsure or found.held:
+            found.end = End.UNDECIDED
+        elif found.end is End.STOPPED and found.arguments and self._scope.unsure(found.arguments):
             found.end = End.UNDECIDED
         if found.end is End.UNSTABLE:
             before, after = self._before, self._watch.state()

@@ -104,10 +104,10 @@ class Writer:
         name = cls if isinstance(cls, str) else self.refer(cls, getattr(cls, "__qualname__", ""))
         return f"{name}({', '.join(parts)})"
 
-    def _write_sequence(self, value: Any) -> str:
-        """Return a function that ignores its arguments, and returns these values and then the last one again."""
+    def _write_callable(self, symbolic: SymbolicCallable) -> str:
+        """Return a function that ignores its arguments, and returns the next values and then the last one again."""
         self.used_sequence = True
-        *first, last = value.values[value.idx :] or value.values[-1:]
+        *first, last = symbolic.values[symbolic.idx :] or symbolic.values[-1:]
         if not first:
             return f"(lambda *_, **__: {self.write(last)})"
         return f"(lambda values: lambda *_, **__: next(values, {self.write(last)}))(iter({self.write(first)}))"
@@ -123,7 +123,7 @@ class Writer:
     def _write_object(self, value: object) -> str:
         cls, attributes = type(value), read_attributes(value)
         if isinstance(value, SymbolicCallable):  # an argument for `Callable`
-            return self._write_sequence(value)
+            return self._write_callable(value)
         if isinstance(value, BaseException):
             return self.call(cls, *value.args)
         if isinstance(value, tuple) and hasattr(cls, "_fields"):

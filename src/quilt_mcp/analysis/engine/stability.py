@@ -20,6 +20,7 @@ import typing
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from inspect import BoundArguments, Signature
+from itertools import takewhile
 from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -373,10 +374,9 @@ def _list_hidden(value: object) -> list[object]:
     if not isinstance(value, _CACHED):
         return []
     parts = gc.get_referents(value)  # keys and results, the cache, the function, and others
-    at = next(place for place, one in enumerate(parts) if one is value.__wrapped__)
-    # More plain results are no other state.
-    found = {id(one): one for one in (*parts[: at - 1], *parts[at - 1].values()) if _is_changeable(one)}
-    return [*found.values()]
+    *entries, cache = takewhile(lambda one: one is not value.__wrapped__, parts)
+    found = {id(one): one for one in (*entries, *cache.values()) if _is_changeable(one)}
+    return [*found.values()]  # not the plain ones: more of them are no other state
 
 
 def _is_changeable(value: object) -> bool:
@@ -450,6 +450,7 @@ def _covers_states(cls: type, loaded: Loaded) -> bool:
     if stored is None:
         return False
     related = {one.__name__ for one in (*bases, *find_subclasses(cls))}
+    # a change through another variable than `self` counts if an object could have the attribute
     known = {*dir(cls), *(node.attr for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Attribute))}
     changed = {
         name for owner, name in loaded.changes.attributes if owner in related or (owner is None and name in known)

@@ -172,13 +172,14 @@ class Check:
         condition = " and ".join(f"({one.source})" for one in self.pre) or "True"
         if isinstance(outcome, Raised):
             return _describe_exception(task, self.subject, arguments, outcome.error, condition)
-        shown: str | None = self.post.source if self.post else None
-        broken = f"post: {shown} does not hold"
         if isinstance(judgement.kind, Broken):
             source, parameter = judgement.kind
             broken = f"inv: {source} does not hold after the call"
-            shown = _rename_self(source, parameter) if parameter else None
-        test = write_violation(self.subject, arguments, task.code, shown) if shown else None
+            asserted = _rename_self(source, parameter) if parameter else None
+        else:
+            asserted = self.post.source if self.post else None
+            broken = f"post: {asserted} does not hold"
+        test = write_violation(self.subject, arguments, task.code, asserted) if asserted else None
         result, names = write_source(outcome.value, task.loaded.names), task.loaded.names
         return make_counterexample(self.subject, arguments, names, broken, result, test=test, path_condition=condition)
 
@@ -187,10 +188,9 @@ def _describe_exception(
     task: Task, subject: Subject, arguments: BoundArguments, error: BaseException, condition: str = "True"
 ) -> Counterexample:
     """Return the counterexample for a call that raises this exception."""
-    raised, names = type(error).__name__, task.loaded.names
+    kind, names = type(error).__name__, task.loaded.names
     test = write_exception(subject, arguments, task.code, error)
-    violation = f"raises {raised}"
-    return make_counterexample(subject, arguments, names, violation, raised, test=test, path_condition=condition)
+    return make_counterexample(subject, arguments, names, f"raises {kind}", kind, test=test, path_condition=condition)
 
 
 def _rename_self(source: str, parameter: str) -> str:

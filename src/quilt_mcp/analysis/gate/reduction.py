@@ -125,15 +125,15 @@ _ENTRY = re.compile(r"([A-Za-z]\w*):", re.ASCII)
 
 
 def rewrite_everyday_code(tree: ast.Module) -> ast.Module:
-    """Return the tree with the other forms. It is changed."""
-    tree.body = [node for node in tree.body if not _assigns_all(node)]
+    """Return the tree, changed: no `__all__`, `type(x)` for `x.__class__`, `raises:` lines for sections `Raises:`."""
+    tree.body = [node for node in tree.body if not _assigns_dunder_all(node)]
     if any(isinstance(node, ast.Attribute) and node.attr == "abc" for node in ast.walk(tree)):
         _import_abstract_classes(tree)
     rewritten: ast.Module = _Rewriter({*_find_names(tree)}).visit(tree)
     return rewritten
 
 
-def _assigns_all(node: ast.stmt) -> bool:
+def _assigns_dunder_all(node: ast.stmt) -> bool:
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     return [one.id for one in targets if isinstance(one, ast.Name)] == ["__all__"]
 
@@ -372,6 +372,7 @@ def find_unchanged(old: ast.Module, new: ast.Module) -> set[str]:
 
 
 def _find_definitions(body: Iterable[ast.stmt]) -> dict[str, _Statement]:
+    """Return the statement that binds a name, for the names that only one statement binds."""
     found: dict[str, list[_Statement]] = {}
     for one in map(_describe, body):
         for name in one.binds:
