@@ -141,24 +141,23 @@ def _describe_layout(tree: ast.Module, cls: type) -> str | None:
     """Return what decides about the attributes of new objects; None if the class is not at the top level."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == cls.__qualname__:
-            kept = [one for one in node.body if not _is_method(one)]
+            kept = [one for one in node.body if _decides_layout(one)]
             return ast.dump(ast.ClassDef(node.name, node.bases, node.keywords, kept, node.decorator_list))
     return None
 
 
-def _is_method(node: ast.stmt) -> bool:
-    """Return whether the layout does not depend on a statement: a docstring, `pass`, or a method but constructors."""
-    docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    return (
-        docstring or isinstance(node, ast.Pass) or (isinstance(node, ast.FunctionDef) and node.name not in CONSTRUCTORS)
-    )
+def _decides_layout(node: ast.stmt) -> bool:
+    """Return whether the layout depends on a statement of the class: neither docstring nor `pass` nor other method."""
+    if isinstance(node, ast.FunctionDef):
+        return node.name in CONSTRUCTORS
+    return not isinstance(node, ast.Pass) and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
 def _refers_to_itself(tree: ast.Module, cls: type) -> bool:
     """Return whether an object can have others of its class in its attributes."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
-            own = [one for one in node.body if not _is_method(one)]
+            own = [one for one in node.body if _decides_layout(one)]
             return any(cls.__name__ in ast.unparse(one) for one in own)
     return False
 
@@ -209,7 +208,7 @@ def compare_functions(request: Request, task: Task) -> "ComparisonResult":
     def judge(run: Run, arguments: BoundArguments) -> Judgement:
         others = run.copy(arguments)
         if pre:
-            names = name_arguments(run.copy(arguments))
+            names = name_arguments(run.copy(arguments))  # a clause can change them
             if not all(holds(run, clause, names) for clause in pre):
                 return Judgement("precondition", outside=True)
         mine = give_old_object(arguments, first) if versions else arguments

@@ -329,7 +329,7 @@ class ConcreteSearch:
         return self.candidates.vary(self.random.choice(self.corpus))
 
     def vary_corpus(self, count: int) -> Iterator[BoundArguments]:
-        """Yield variations of each of the arguments that the symbolic paths have."""
+        """Yield variations of the last arguments of the corpus, among them those of symbolic paths."""
         for known in self.corpus[-_CORPUS // 5 :]:
             for _ in range(count):
                 drawn = self.candidates.vary(known)

@@ -94,15 +94,19 @@ class _Explorer:
         elif found.end is End.STOPPED and found.arguments and self._scope.unsure(found.arguments):
             found.end = End.UNDECIDED
         if found.end is End.UNSTABLE:
-            before, after = self._before, self._watch.state()
-            known = find_change(before, after) if isinstance(before, State) and isinstance(after, State) else None
-            name, reason = known or ("", "Two runs with the same arguments have different results.")
-            found.causes.add(reason, operation=name)
+            self._note_change()
         if found.end is End.ALL_PATHS:
             found.kinds = frozenset(self._symbolic.kinds | self._concrete.kinds)
         if found.end is not End.STOPPED:
             found.arguments = found.judgement = None
         return found
+
+    def _note_change(self) -> None:
+        """Note why the end is End.UNSTABLE: what the runs have changed, or that they differ although it is the same."""
+        before, after = self._before, self._watch.state()
+        known = find_change(before, after) if isinstance(before, State) and isinstance(after, State) else None
+        name, reason = known or ("", "Two runs with the same arguments have different results.")
+        self._found.causes.add(reason, operation=name)
 
     def _share(self) -> End:
         """Try to refute a claim with arguments that share an object. The paths and the other runs share none."""
@@ -237,15 +241,12 @@ def record(explored: Exploration, names: Names = MappingProxyType({})) -> Record
         found["kinds"] = sorted({write_kind(one) for one in explored.kinds})
     if explored.end is End.STOPPED and explored.arguments:
         texts = {name: write_exactly(one, names) for name, one in explored.arguments.arguments.items()}
-        known = {name: text for name, text in texts.items() if text is not None}
-        found["arguments"] = (
-            None
-            if len(known) < len(texts)
-            else {
-                name: [text[at : at + ANSWER_TEXT] for at in range(0, len(text), ANSWER_TEXT)]
-                for name, text in known.items()
-            }
-        )
+        pieces = {
+            name: [text[at : at + ANSWER_TEXT] for at in range(0, len(text), ANSWER_TEXT)]
+            for name, text in texts.items()
+            if text is not None
+        }
+        found["arguments"] = pieces if len(pieces) == len(texts) else None
     return found
 
 

@@ -368,8 +368,9 @@ def evaluate(text: str, names: Names) -> object:
     """Return the value of source text that `write_exactly` wrote for code with these names."""
     known = dict(names)
     load = names["__builtins__"]["__import__"]  # type: ignore[index] # the code has no other modules
-    for module in (*names, *ALLOWED_MODULES):
-        if f"{module}." in text and (module in ALLOWED_MODULES or "." in module):
+    files = [name for name in names if "." in name]  # in packages
+    for module in (*files, *ALLOWED_MODULES):
+        if f"{module}." in text:
             known.setdefault(module.partition(".")[0], load(module))
     value: object = eval(text, known)  # noqa: S307 - the writer above wrote it
     return value

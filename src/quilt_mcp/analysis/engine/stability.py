@@ -83,7 +83,7 @@ def find_unsure(tree: ast.Module) -> Callable[[BoundArguments], bool]:
 
 
 def _has_order(value: object, depth: int) -> bool:
-    """Return whether a value can contain a set of several elements."""
+    """Return whether a value is or can contain a set of several elements. Other objects than these can."""
     if isinstance(value, set | frozenset):
         return len(value) > 1 or any(_has_order(one, depth - 1) for one in value)
     if isinstance(value, list | tuple) and depth:

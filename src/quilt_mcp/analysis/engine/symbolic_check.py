@@ -226,7 +226,7 @@ def _find_checks(subject: Subject, task: Task) -> list[Check]:
         statements = node.body[1:] if ast.get_docstring(node) is not None else node.body
         end = (node.end_lineno or 0) + 1
         body_line = next((one.lineno for one in statements if not isinstance(one, ast.Assert)), end)
-        return [Check(subject, [], None, (), body_line, invariants)]
+        return [Check(subject, pre=[], post=None, raises=(), body_line=body_line, invariants=invariants)]
     raise AnalysisRefused(
         "NoContract",
         f"`{subject.name}` has no contract to check. Add a docstring line such as `post: _ >= 0` "

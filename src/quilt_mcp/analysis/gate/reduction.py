@@ -181,9 +181,8 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         self.generic_visit(node)
         if node.attr == "__class__" and isinstance(node.ctx, ast.Load):
-            return ast.copy_location(
-                ast.Call(ast.copy_location(ast.Name("type", ast.Load()), node), [node.value], []), node
-            )
+            call = ast.Call(ast.Name("type", ast.Load()), [node.value], [])
+            return ast.fix_missing_locations(ast.copy_location(call, node))
         return node
 
 
