@@ -129,12 +129,13 @@ def are_versions_of_method(old: Loaded | None, new: Loaded, first: Subject, seco
     kinds = {first.kind, second.kind}
     if old is None or mine is None or other is None or mine is other or not kinds <= {"method", "property"}:
         return False
-    texts = [_describe_layout(one.tree, cls) for one, cls in ((old, mine), (new, other))]
+    layout = _describe_layout(old.tree, mine)
+    if layout is None or layout != _describe_layout(new.tree, other) or _refers_to_itself(new.tree, other):
+        return False
     classes: dict[type, None] = {}
     collect_classes(other, classes)
     further = {*classes} | {one for one in other.__mro__ if one.__module__ == MODULE_NAME}
-    shared = all(vars(old.module).get(one.__name__) is one for one in further - {other})
-    return texts[0] is not None and texts[0] == texts[1] and shared and not _refers_to_itself(new.tree, other)
+    return all(vars(old.module).get(one.__name__) is one for one in further - {other})  # both versions share them
 
 
 def _describe_layout(tree: ast.Module, cls: type) -> str | None:

@@ -91,7 +91,7 @@ class Writer:
         if isinstance(value, type | FunctionType) or inspect.isbuiltin(value):
             return self.refer(value, value.__qualname__)
         if isinstance(value, _ITERATORS):
-            return f"iter({self.write(_copy_iterator(value))})"
+            return f"iter({self.write(_list_rest(value))})"
         return self._write_object(value)
 
     def join(self, values: "list[object] | tuple[object, ...]") -> str:
@@ -180,8 +180,9 @@ def find_name(namespace: Mapping[str, object], value: object, name: str) -> str 
     return next((key for key, one in namespace.items() if one is value and key.isidentifier()), None)
 
 
-def _copy_iterator(value: object) -> list[object]:
-    reduced = value.__reduce__()  # it does not consume the iterator
+def _list_rest(iterator: object) -> list[object]:
+    """Return the values that an iterator still has, and leave them in it."""
+    reduced = iterator.__reduce__()
     if not isinstance(reduced, tuple):
         raise Unwritable
     content = reduced[1][0] if reduced[1] else ()
@@ -484,7 +485,7 @@ class _Text:
         """Import a name, and return it."""
         for part in (*module.split("."), *name.split(".")):
             check_name(part)
-        first = name.partition(".")[0]
+        first = name.partition(".")[0]  # of a nested class, the outer one
         self.imports.setdefault(module, set()).add(f"{first} as {alias}" if alias else first)
         return alias or name
 

@@ -83,7 +83,7 @@ def find_unsure(tree: ast.Module) -> Callable[[BoundArguments], bool]:
 
 
 def _has_order(value: object, depth: int) -> bool:
-    """Return whether a value is or can contain a set of several elements. Other objects than these can."""
+    """Return whether a set of several elements can be in a value: not in plain values, and lists and tuples of them."""
     if isinstance(value, set | frozenset):
         return len(value) > 1 or any(_has_order(one, depth - 1) for one in value)
     if isinstance(value, list | tuple) and depth:
@@ -135,17 +135,18 @@ class _Sets:
         return any(self._observes(node) for node in ast.walk(self._tree))
 
     def _follow(self, node: ast.AST) -> None:
+        """Add the names to which this node can give a set."""
         if isinstance(node, ast.arg) and node.annotation is not None and _names_set(node.annotation):
             self._names.add(node.arg)
         elif isinstance(node, ast.AnnAssign) and _names_set(node.annotation):
-            self._names |= _targets(node.target)
+            self._names |= _find_targets(node.target)
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if node.value is not None and self._is_set(node.value):
-                self._names.update(*map(_targets, targets))
+                self._names.update(*map(_find_targets, targets))
         elif isinstance(node, ast.For | ast.comprehension) and self._is_set(node.iter):
             if not isinstance(node.iter, ast.Set | ast.SetComp):  # the elements of a set are no sets themselves
-                self._names |= _targets(node.target)
+                self._names |= _find_targets(node.target)
         elif isinstance(node, ast.FunctionDef):
             returned = [one.value for one in ast.walk(node) if isinstance(one, ast.Return | ast.Yield) and one.value]
             if any(map(self._is_set, returned)):
@@ -159,7 +160,7 @@ class _Sets:
             own = self._functions[called].args
             self._names.update(one.arg for one in (*own.posonlyargs, *own.args, *own.kwonlyargs) if one.arg != "self")
         elif isinstance(node.func, ast.Attribute):
-            self._names |= _targets(node.func.value)
+            self._names |= _find_targets(node.func.value)
 
     def _is_set(self, node: ast.AST) -> bool:
         """Return whether the value of an expression can be a set or contain one."""
@@ -187,6 +188,7 @@ class _Sets:
         return called in self._names or of_set or any(map(self._is_set, _arguments(node)))
 
     def _observes(self, node: ast.AST) -> bool:
+        """Return whether the result of this node can depend on the order of a set."""
         if isinstance(node, ast.For):
             return self._is_set(node.iter)
         if isinstance(node, ast.ListComp | ast.DictComp | ast.GeneratorExp):
@@ -221,16 +223,16 @@ def _names_set(annotation: ast.expr) -> bool:
     return bool(names & _SET_NAMES) and not names <= {*_SET_NAMES, *numbers, "list", "tuple", "dict"}
 
 
-def _targets(target: ast.expr) -> set[str]:
+def _find_targets(target: ast.expr) -> set[str]:
     """Return the names that an assignment to this target changes."""
     if isinstance(target, ast.Name):
         return {target.id}
     if isinstance(target, ast.Attribute):
         return {target.attr}
     if isinstance(target, ast.Subscript | ast.Starred):
-        return _targets(target.value)
+        return _find_targets(target.value)
     if isinstance(target, ast.Tuple | ast.List):
-        return set().union(*map(_targets, target.elts))
+        return set().union(*map(_find_targets, target.elts))
     return set()
 
 

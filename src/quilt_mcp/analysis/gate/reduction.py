@@ -129,7 +129,7 @@ def rewrite_everyday_code(tree: ast.Module) -> ast.Module:
     tree.body = [node for node in tree.body if not _assigns_dunder_all(node)]
     if any(isinstance(node, ast.Attribute) and node.attr == "abc" for node in ast.walk(tree)):
         _import_abstract_classes(tree)
-    rewritten: ast.Module = _Rewriter({*_find_names(tree)}).visit(tree)
+    rewritten: ast.Module = _Rewriter({*_find_exception_names(tree)}).visit(tree)
     return rewritten
 
 
@@ -145,7 +145,7 @@ def _import_abstract_classes(tree: ast.Module) -> None:
             node.names.append(ast.copy_location(ast.alias("collections.abc"), node.names[0]))
 
 
-def _find_names(tree: ast.Module) -> Iterator[str]:
+def _find_exception_names(tree: ast.Module) -> Iterator[str]:
     """Yield the names that can be exceptions: those of the builtins, of classes and of imports."""
     yield from (
         name for name, one in vars(builtins).items() if isinstance(one, type) and issubclass(one, BaseException)
