@@ -67,11 +67,11 @@ async def run_and_repeat(first: ZygoteKeeper, second: ZygoteKeeper, envelope: En
     answer = dict(await first.run_child(envelope))
     records = answer.pop(RECORDS, None)
     if answer.get("status") not in _FINDINGS | _CLAIMS.keys() or not isinstance(answer.get("coverage"), dict):
-        return answer
+        return answer  # there is nothing to repeat
     if answer["status"] == "complete" and cast("Mapping[str, object]", answer["coverage"]).get("all_paths") is False:
         return _note(answer, replayed=None)  # a call has reached every outcome, and nothing is claimed about others
     if not isinstance(records, list):
-        return _withdraw(answer)
+        return _withdraw(answer)  # another process cannot repeat it, as when an argument has no source text
     left = max(_LEAST_SECONDS, envelope["seconds"] - (anyio.current_time() - started))
     again: Envelope = {**envelope, "seconds": left, "records": records}
     repeated = {name: one for name, one in (await second.run_child(again)).items() if name != RECORDS}
@@ -178,12 +178,8 @@ class Sandbox:
             await keeper.close()
 
     async def _run_child(self, request: Request, seconds: float) -> Answer:
-        envelope: Envelope = {
-            "policy": self.policy.to_json(),
-            "request": request,
-            "seconds": seconds,
-            "seed": self._seed,
-        }
+        policy = self.policy.to_json()
+        envelope: Envelope = {"policy": policy, "request": request, "seconds": seconds, "seed": self._seed}
         return await run_and_repeat(self._first, self._second, envelope)
 
 

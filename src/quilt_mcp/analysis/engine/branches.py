@@ -70,13 +70,14 @@ def analyze_branches(request: Request, task: Task) -> "BranchesResult":
     subject = find_subject(task.loaded, request["function_name"])
     report = BranchReport(subject.node, find_tests(subject.node))
     if request.get("symbolic_reachability"):
-        return _explore(task, subject, report)
+        return _explore_outcomes(task, subject, report)
     return {**report.describe_static(), "time_seconds": task.elapsed()}
 
 
-def _explore(task: Task, subject: Subject, report: "BranchReport") -> "BranchesResult":
+def _explore_outcomes(task: Task, subject: Subject, report: "BranchReport") -> "BranchesResult":
     """Explore the marked function. The kind of a judgement is the set of outcomes that a run has reached."""
-    marked, describe = Marked.create(task, subject), partial(report.describe_symbolic, task)
+    marked = Marked.create(task, subject)
+    describe = partial(report.describe_symbolic, task)
 
     def judge(run: Run, arguments: BoundArguments) -> Judgement:
         try:
@@ -85,14 +86,13 @@ def _explore(task: Task, subject: Subject, report: "BranchReport") -> "BranchesR
         finally:
             marked.taken.clear()  # the module refers to it, and its state must not change
 
-    def note(arguments: BoundArguments, judgement: Judgement) -> None:
-        taken = judgement.kind
-        if isinstance(taken, frozenset) and report.add(taken, write_call(subject, arguments, task.loaded.names)):
-            task.report(describe(Exploration()))
+    def add_examples(arguments: BoundArguments, judgement: Judgement) -> None:
+        assert isinstance(judgement.kind, frozenset)  # noqa: S101 - for the type checker
+        if report.add(judgement.kind, write_call(subject, arguments, task.loaded.names)):
+            task.report(describe(Exploration()))  # for the case that the process is killed before the next part
 
-    explored = task.explore(
-        replace(subject, function=marked.function), judge, describe, on_judgement=note, enough=report.has_all_examples
-    )
+    instead = replace(subject, function=marked.function)
+    explored = task.explore(instead, judge, describe, on_judgement=add_examples, enough=report.has_all_examples)
     return describe(explored)
 
 
@@ -201,13 +201,12 @@ def find_tests(function: ast.FunctionDef) -> list[ast.expr]:
 class Marked:
     """A function that records the outcomes of its branches."""
 
-    # the function. It replaces the original in its module, so that recursive calls are recorded too.
-    function: Callable[..., object]
+    function: Callable[..., object]  # in place of the original in its module, so that recursive calls are recorded too
     taken: set[tuple[int, bool]]  # the recorded outcomes: the number of the branch, and whether the test was true
 
     @classmethod
     def create(cls, task: Task, subject: Subject) -> "Marked":
-        """Create the function and put it into the loaded module or its class."""
+        """Put the function with marked tests into the loaded module or its class, in place of the original."""
         taken: set[tuple[int, bool]] = set()
 
         def record(number: int, outcome: bool) -> bool:  # noqa: FBT001 - the generated code calls it
@@ -215,16 +214,15 @@ class Marked:
             return outcome
 
         node = copy.deepcopy(subject.node)
-        numbers = {id(test): number for number, test in enumerate(find_tests(node))}
+        _Marker(find_tests(node)).visit(node)
         if subject.owner is not None:
-            node.decorator_list = []
+            node.decorator_list = []  # `_put` wraps a method again
         # `super()` needs the name __class__ in the scope around a method
         tree = ast.parse(f"def {_SCOPE}(__class__):\n    return {node.name}")
         scope = tree.body[0]
         assert isinstance(scope, ast.FunctionDef)  # noqa: S101 - for the type checker
         scope.body.insert(0, node)
         names = task.loaded.module.__dict__
-        _Marker(numbers).visit(tree)
         names[_MARK] = record
         guarded = guard_attributes(ast.fix_missing_locations(tree))
         exec(compile(guarded, FILE_NAME, "exec", dont_inherit=True), names)  # noqa: S102 - admitted code, in the jail
@@ -246,8 +244,8 @@ def _put(names: dict[str, object], subject: Subject, made: FunctionType) -> Call
 class _Marker(ast.NodeTransformer):
     """Replaces each test by `_MARK(number, True) if test else _MARK(number, False)`."""
 
-    def __init__(self, numbers: dict[int, int]) -> None:
-        self._numbers = numbers
+    def __init__(self, tests: list[ast.expr]) -> None:
+        self._numbers = {id(test): number for number, test in enumerate(tests)}
 
     def visit(self, node: ast.AST) -> ast.AST:
         number = self._numbers.get(id(node))

@@ -38,32 +38,30 @@ class Candidates:
         self._random = Random(seed)  # noqa: S311 - it protects nothing
         self._drawer = Drawer(self._random, literals)
         self._domains = Domains(self._drawer)
-        self._found = {
+        self._domain_of = {
             name: self._domains.find(find_annotation(one), depth=0) for name, one in signature.parameters.items()
         }
 
     @property
     def usable(self) -> bool:
         """Whether the values of each parameter are known."""
-        return all(self._found.values())
+        return all(self._domain_of.values())
 
     @property
     def modelled(self) -> bool:
         """Whether CrossHair's symbolic values stand for all values of the types."""
-        return all(one is not None and one.modelled for one in self._found.values())
+        return all(one is not None and one.modelled for one in self._domain_of.values())
 
     def list_all(self, limit: int) -> list[BoundArguments] | None:
-        """Return all arguments of the types, or None if there are more than the limit."""
-        known = [one for one in self._found.values() if one]
-        if len(known) < len(self._found) or not all(one.complete for one in known):
+        """Return all arguments of the types; None if these are more than the limit, or a type has further values."""
+        rows = [one.boundaries for one in self._domain_of.values() if one and one.complete]
+        if len(rows) < len(self._domain_of) or math.prod(map(len, rows)) > limit:
             return None
-        count = math.prod(len(one.boundaries) for one in known)
-        return list(self._make_each(product(*(one.boundaries for one in known)))) if count <= limit else None
+        return list(self._make_each(product(*rows)))
 
     def make_boundaries(self) -> Iterator[BoundArguments]:
         """Yield combinations of boundary values, and arguments without those that have a default value."""
-        known = [one for one in self._found.values() if one]
-        rows = [one.boundaries for one in known]
+        rows = [one.boundaries for one in self._domain_of.values() if one]
         with_default = [one.name for one in self._signature.parameters.values() if one.default is not Parameter.empty]
         for number, arguments in enumerate(self._make_each(combine(rows, _COMBINATIONS))):
             yield arguments
@@ -73,7 +71,7 @@ class Candidates:
     def _make_each(self, rows: Iterator[tuple[Maker, ...]]) -> Iterator[BoundArguments]:
         for row in rows:
             try:
-                yield self._bind({name: make() for name, make in zip(self._found, row, strict=True)})
+                yield self._bind({name: make() for name, make in zip(self._domain_of, row, strict=True)})
             except (Unusable, TypeError, ValueError, OverflowError):  # a value that cannot be made
                 continue
 
@@ -82,15 +80,14 @@ class Candidates:
         if not self.usable:
             return None
         try:
-            values = {name: domain.draw() for name, domain in self._found.items() if domain}
+            values = {name: domain.draw() for name, domain in self._domain_of.items() if domain}
         except (Unusable, TypeError, ValueError, OverflowError):
             return None
-        first, *others = values or [""]
-        if others and self._drawer.happens(15, of=100):  # equal arguments of equal types
-            equal = [one for one in others if self._annotation(one) == self._annotation(first)]
-            values |= {
-                one: values[first] for one in equal if isinstance(values[first], int | float | str | bytes | None)
-            }
+        if len(values) > 1 and self._drawer.happens(15, of=100):  # equal arguments of equal types
+            first, *others = values
+            if isinstance(values[first], int | float | str | bytes | None):
+                equal = [one for one in others if self._annotation(one) == self._annotation(first)]
+                values |= dict.fromkeys(equal, values[first])
         return self._bind(values)
 
     def vary(self, arguments: BoundArguments) -> BoundArguments | None:
@@ -253,7 +250,7 @@ _CHANGEABLE = (list, dict, set, deque, bytearray)
 _PLAIN = (int, float, bool, str, bytes, None, type(None))
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _MOST_PARTS = 12
-UNKNOWN = ""
+_UNKNOWN = ""
 """The declared type of a part that has none: it can be the same object as any part of its class."""
 
 
@@ -271,11 +268,11 @@ def share(arguments: BoundArguments) -> Iterator[BoundArguments]:
     A container of one object has it twice.
     """
     parameters = arguments.signature.parameters
-    parts: dict[int, tuple[object, str]] = {}
+    parts: dict[int, tuple[object, str]] = {}  # for the id of an object, the object and its declared type
     for name, value in arguments.arguments.items():
-        _collect(parameters[name].annotation, value, parts)
-    for (one, kind), (other, other_kind) in permutations(parts.values(), 2):
-        if type(one) is type(other) and (kind == other_kind or UNKNOWN in {kind, other_kind}):
+        _collect_parts(parameters[name].annotation, value, parts)
+    for (one, declared), (other, other_declared) in permutations(parts.values(), 2):
+        if type(one) is type(other) and (declared == other_declared or _UNKNOWN in {declared, other_declared}):
             memo: dict[int, object] = {}
             memo[id(other)] = copy.deepcopy(one, memo)
             values = {name: copy.deepcopy(value, memo) for name, value in arguments.arguments.items()}
@@ -285,23 +282,26 @@ def share(arguments: BoundArguments) -> Iterator[BoundArguments]:
             yield BoundArguments(arguments.signature, {**arguments.arguments, name: type(value)([value[0]] * 2)})
 
 
-def _collect(annotation: object, value: object, parts: dict[int, tuple[object, str]]) -> None:
-    """Add the objects in a value that have an identity, with their declared types. The annotation None is unknown."""
+def _collect_parts(annotation: object, value: object, parts: dict[int, tuple[object, str]]) -> None:
+    """Add the objects in a value that have an identity, with their declared types."""
     if typing.get_origin(annotation) in {Union, types.UnionType}:
         annotation = find_member(typing.get_args(annotation), value)
     if id(value) in parts or len(parts) >= _MOST_PARTS:
         return
     if has_identity(value):
-        own = type(value).__module__ == MODULE_NAME
-        declared = (
-            f"{typing.get_origin(annotation) or annotation}{typing.get_args(annotation)}" if annotation else UNKNOWN
-        )
-        parts[id(value)] = (value, type(value).__qualname__ if own else declared)
-    for inner, one in _parts_of(annotation, value):
-        _collect(inner, one, parts)
+        parts[id(value)] = (value, _write_type(annotation, value))
+    for inner, one in _list_parts(annotation, value):
+        _collect_parts(inner, one, parts)
 
 
-def _parts_of(annotation: object, value: object) -> Iterator[tuple[object, object]]:
+def _write_type(annotation: object, value: object) -> str:
+    """Return the declared type of a part as text. For an object of the code's classes, this is its class."""
+    if type(value).__module__ == MODULE_NAME:
+        return type(value).__qualname__
+    return f"{typing.get_origin(annotation) or annotation}{typing.get_args(annotation)}" if annotation else _UNKNOWN
+
+
+def _list_parts(annotation: object, value: object) -> Iterator[tuple[object, object]]:
     """Yield what a value contains, each with its declared type; None if it has none."""
     inner = typing.get_args(annotation)
     if isinstance(value, dict):

@@ -11,6 +11,7 @@ import random
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from inspect import BoundArguments, Parameter, Signature
 from itertools import combinations
@@ -122,47 +123,47 @@ def _has_same_attributes(left: object, right: object) -> bool:
     return mine.keys() == others.keys() and all(is_same_value(one, others[name]) for name, one in mine.items())
 
 
-def are_versions(old: Loaded | None, new: Loaded, first: Subject, second: Subject) -> bool:
+def are_versions_of_method(old: Loaded | None, new: Loaded, first: Subject, second: Subject) -> bool:
     """Return whether these are methods of two versions of one class that make their objects in the same way."""
     mine, other = first.owner, second.owner
     kinds = {first.kind, second.kind}
     if old is None or mine is None or other is None or mine is other or not kinds <= {"method", "property"}:
         return False
-    texts = [_describe_layout(one.tree, cls) for one, cls in ((old, mine), (new, other))]
+    layout = _describe_layout(old.tree, mine)
+    if layout is None or layout != _describe_layout(new.tree, other) or _refers_to_itself(new.tree, other):
+        return False
     classes: dict[type, None] = {}
     collect_classes(other, classes)
     further = {*classes} | {one for one in other.__mro__ if one.__module__ == MODULE_NAME}
-    shared = all(vars(old.module).get(one.__name__) is one for one in further - {other})
-    return texts[0] is not None and texts[0] == texts[1] and shared and not _refers_to_itself(new.tree, other)
+    return all(vars(old.module).get(one.__name__) is one for one in further - {other})  # both versions share them
 
 
 def _describe_layout(tree: ast.Module, cls: type) -> str | None:
     """Return what decides about the attributes of new objects; None if the class is not at the top level."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and node.name == cls.__qualname__:
-            kept = [one for one in node.body if not _is_method(one)]
+            kept = [one for one in node.body if _decides_layout(one)]
             return ast.dump(ast.ClassDef(node.name, node.bases, node.keywords, kept, node.decorator_list))
     return None
 
 
-def _is_method(node: ast.stmt) -> bool:
-    """Return whether the layout does not depend on a statement: a docstring, `pass`, or a method but constructors."""
-    docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    return (
-        docstring or isinstance(node, ast.Pass) or (isinstance(node, ast.FunctionDef) and node.name not in CONSTRUCTORS)
-    )
+def _decides_layout(node: ast.stmt) -> bool:
+    """Return whether the layout depends on a statement of the class: neither docstring nor `pass` nor other method."""
+    if isinstance(node, ast.FunctionDef):
+        return node.name in CONSTRUCTORS
+    return not isinstance(node, ast.Pass) and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
 def _refers_to_itself(tree: ast.Module, cls: type) -> bool:
     """Return whether an object can have others of its class in its attributes."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
-            own = [one for one in node.body if not _is_method(one)]
+            own = [one for one in node.body if _decides_layout(one)]
             return any(cls.__name__ in ast.unparse(one) for one in own)
     return False
 
 
-def move_object(arguments: BoundArguments, first: Subject) -> BoundArguments:
+def give_old_object(arguments: BoundArguments, first: Subject) -> BoundArguments:
     """Return the arguments with an object of the old class, which has the attributes of the new one.
 
     `Undecided`: it is an object of a subclass.
@@ -170,13 +171,13 @@ def move_object(arguments: BoundArguments, first: Subject) -> BoundArguments:
     name, value = next(iter(arguments.arguments.items()))
     if first.owner is None or type(value).__qualname__ != first.owner.__qualname__:
         raise Undecided
-    moved: object = object.__new__(first.owner)
+    old: object = object.__new__(first.owner)
     for attribute, one in read_attributes(value).items():
-        object.__setattr__(moved, attribute, one)
-    return BoundArguments(arguments.signature, {**arguments.arguments, name: moved})
+        object.__setattr__(old, attribute, one)
+    return BoundArguments(arguments.signature, {**arguments.arguments, name: old})
 
 
-def is_moved(left: object, right: object) -> bool:
+def are_of_two_versions(left: object, right: object) -> bool:
     """Return whether these are objects of two versions of one class."""
     return type(left) is not type(right) and is_same_class(type(left), type(right))
 
@@ -201,17 +202,17 @@ def compare_functions(request: Request, task: Task) -> "ComparisonResult":
     first = find_subject(task.loaded.old or task.loaded, request["function_a"])
     second = find_subject(task.loaded, request["function_b"])
     subjects = (first, second)
-    moves = are_versions(task.loaded.old, task.loaded, first, second)
-    signature = _merge_signatures(first, second, moves=moves)
+    versions = are_versions_of_method(task.loaded.old, task.loaded, first, second)
+    signature = _merge_signatures(first, second, are_versions_of_method=versions)
     pre = [clause for one in subjects for clause in parse_contract(one.defined).pre]
 
     def judge(run: Run, arguments: BoundArguments) -> Judgement:
         others = run.copy(arguments)
         if pre:
-            names = name_arguments(run.copy(arguments))
+            names = name_arguments(run.copy(arguments))  # a clause can change them
             if not all(holds(run, clause, names) for clause in pre):
                 return Judgement("precondition", outside=True)
-        mine = move_object(arguments, first) if moves else arguments
+        mine = give_old_object(arguments, first) if versions else arguments
         outcomes = (
             run.call(first.function, *mine.args, **mine.kwargs),
             run.call(second.function, *others.args, **others.kwargs),
@@ -271,30 +272,29 @@ def _is_same_default(left: object, right: object) -> bool:
         return False
 
 
-def _merge_signatures(first: Subject, second: Subject, *, moves: bool = False) -> Signature:
-    """Return the signature of both functions. A parameter can be annotated in one of them only.
-
-    `moves`: they are methods of two versions of a class. The objects are those of the second one then.
-    """
+def _merge_signatures(first: Subject, second: Subject, *, are_versions_of_method: bool) -> Signature:
+    """Return the signature of both functions. The two versions of a method get an object of the second one."""
     left, right = (list(subject.signature.parameters.values()) for subject in (first, second))
     if [(one.name, one.kind) for one in left] != [(one.name, one.kind) for one in right]:
         raise AnalysisRefused(
             "SignatureMismatch", "The functions have different parameters. Give them the same names in the same order."
         )
-    merged = []
-    for number, (one, other) in enumerate(zip(left, right, strict=True)):
-        if moves and not number:
-            merged.append(other)
-            continue
-        types = [each.annotation for each in (one, other) if each.annotation is not Parameter.empty]
-        if len(types) == 2 and types[0] != types[1]:  # noqa: PLR2004 - both are annotated
-            raise AnalysisRefused(
-                "SignatureMismatch",
-                f"The functions annotate the parameter `{one.name}` with different types. Use the same type. For two"
-                " versions, the constructors, fields and bases of a class must be the same.",
-            )
-        merged.append(one.replace(annotation=types[0] if types else Parameter.empty))
+    merged = right[:1] if are_versions_of_method else []
+    merged += map(_merge_parameters, left[len(merged) :], right[len(merged) :])
     return first.signature.replace(parameters=merged)
+
+
+def _merge_parameters(left: Parameter, right: Parameter) -> Parameter:
+    """Return a parameter of both functions, which can be annotated in one of them only."""
+    if left.annotation is Parameter.empty:
+        return left.replace(annotation=right.annotation)
+    if right.annotation is not Parameter.empty and left.annotation != right.annotation:
+        raise AnalysisRefused(
+            "SignatureMismatch",
+            f"The functions annotate the parameter `{left.name}` with different types. Use the same type. For two"
+            " versions, the constructors, fields and bases of a class must be the same.",
+        )
+    return left
 
 
 def _is_same_outcome(run: Run, left: Returned | Raised, right: Returned | Raised) -> bool:
@@ -303,27 +303,27 @@ def _is_same_outcome(run: Run, left: Returned | Raised, right: Returned | Raised
             return False
         return is_same_class(type(left.error), type(right.error))
     same = _is_same(run, left.value, right.value)
-    if same and is_moved(left.value, right.value):
+    if same and are_of_two_versions(left.value, right.value):
         raise Undecided  # their methods can differ
     return same
 
 
 def _is_same(run: Run, left: object, right: object) -> bool:
-    if is_moved(left, right):
+    if are_of_two_versions(left, right):
         left, right = read_attributes(left), read_attributes(right)
     outcome = run.call(is_same_value, left, right)
-    if isinstance(outcome, Raised) or (not outcome.value and _contains_versions(left, right)):
-        raise Undecided
+    if isinstance(outcome, Raised) or (not outcome.value and _contain_two_versions(left, right)):
+        raise Undecided  # within a container, two versions of an object are always different, because of their types
     return bool(outcome.value)
 
 
-def _contains_versions(left: object, right: object) -> bool:
-    """Return whether two containers can differ only because they contain objects of two versions of a class."""
+def _contain_two_versions(left: object, right: object) -> bool:
+    """Return whether two values have objects of two versions of one class in the same place."""
     if isinstance(left, dict) and isinstance(right, dict):
-        return any(map(_contains_versions, left.values(), right.values()))
+        return any(map(_contain_two_versions, left.values(), right.values()))
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return any(map(_contains_versions, left, right))
-    return is_moved(left, right)
+        return any(map(_contain_two_versions, left, right))
+    return are_of_two_versions(left, right)
 
 
 def _describe(outcome: Returned | Raised, names: Mapping[str, object]) -> str:
@@ -335,7 +335,7 @@ def _describe(outcome: Returned | Raised, names: Mapping[str, object]) -> str:
 def _make_answer(task: Task, subjects: tuple[Subject, Subject], explorations: list[Exploration]) -> "ComparisonResult":
     last = explorations[-1]
     open_ends = (one.end for one in explorations if one.end is not End.ALL_PATHS)
-    end = End.STOPPED if last.end is End.STOPPED else next(open_ends, End.ALL_PATHS)
+    end = End.STOPPED if last.end is End.STOPPED else next(open_ends, End.ALL_PATHS)  # a difference ends the search
     if end is End.ALL_PATHS and not any(one.decided for one in explorations):
         raise AnalysisRefused(
             "PreconditionNeverMet", "No arguments satisfy the preconditions of both functions. Weaken them."
@@ -364,40 +364,42 @@ def _describe_difference(
     task: Task, subjects: tuple[Subject, Subject], arguments: BoundArguments, judgement: Judgement
 ) -> Counterexample:
     first, second = judgement.outcomes
-    names = [subject.name for subject in subjects]
+    names = ["old version", "new version"] if task.loaded.old else [subject.name for subject in subjects]
     results = [_describe(outcome, task.loaded.names) for outcome in (first, second)]
     old_module = f"{task.module_name}_old" if task.loaded.old else None
-    if old_module:
-        names = ["old version", "new version"]
-    same_outcome = judgement.kind == "arguments"
-    kind: DifferenceKind | None = "arguments" if same_outcome else _find_kind(first, second)
-    if old_module and not same_outcome and (_has_own_classes(first) or _has_own_classes(second)):
-        kind = _find_kind_of_texts(first, second)
-    violation = "the arguments end in different states" if same_outcome else "the outcomes differ"
+    violation = "the outcomes differ"
+    kind: DifferenceKind | None
+    if judgement.kind == "arguments":
+        kind, violation = "arguments", "the arguments end in different states"
+    elif old_module and (_has_own_classes(first) or _has_own_classes(second)):
+        kind = _choose_comparison_of_versions(first, second)
+    else:
+        kind = _choose_comparison(first, second)
     actual = "; ".join(f"{name} {result}" for name, result in zip(names, results, strict=True))
     test = write_difference(subjects, arguments, task.code, kind, old_module) if kind else None
     return make_counterexample(subjects[0], arguments, task.loaded.names, violation, actual, test=test)
 
 
-def _find_kind(first: Returned | Raised, second: Returned | Raised) -> DifferenceKind | None:
+def _choose_comparison(first: Returned | Raised, second: Returned | Raised) -> DifferenceKind | None:
     """Return what a test has to compare; None if nothing that it can compare differs."""
     if isinstance(first, Raised) or isinstance(second, Raised):
         return "exception"
     left, right = first.value, second.value
     same_type = type(left) is type(right)
-    try:
-        if not (same_type and type(left).__eq__ is object.__eq__) and left != right:
+    if same_type and type(left) is random.Random:
+        return "state"
+    with suppress(Exception):  # the comparison is analysed code
+        compares_identity = same_type and type(left).__eq__ is object.__eq__
+        if not compares_identity and left != right:
             return "value"
         if type(left).__repr__ is not object.__repr__ and repr(left) != repr(right):
             return "repr"
-        if same_type and hasattr(left, "__dict__") and type(left) is not random.Random:
+        if same_type and hasattr(left, "__dict__"):
             return "attributes" if vars(left) != vars(right) else None
-    except Exception:  # noqa: BLE001 - the comparison is analysed code
-        return "repr"
-    return "state" if same_type and type(left) is random.Random else "repr"
+    return "repr"
 
 
-def _find_kind_of_texts(first: Returned | Raised, second: Returned | Raised) -> DifferenceKind | None:
+def _choose_comparison_of_versions(first: Returned | Raised, second: Returned | Raised) -> DifferenceKind | None:
     """Return what a test compares if the outcomes have classes of two modules; None if no text shows a difference."""
     outcomes = (first, second)
     try:
@@ -406,21 +408,22 @@ def _find_kind_of_texts(first: Returned | Raised, second: Returned | Raised) -> 
             raises = any(isinstance(one, Raised) for one in outcomes)
             return None if texts[0] == texts[1] else "text" if raises else "repr"
         mine, others = (getattr(one.value, "__dict__", {}) if isinstance(one, Returned) else {} for one in outcomes)
-        return "attributes" if mine != others and not _is_own([mine, others]) else None
+        return "attributes" if mine != others and not _contains_own([mine, others]) else None
     except Exception:  # noqa: BLE001 - the repr is analysed code
         return None
 
 
 def _has_own_classes(outcome: Returned | Raised) -> bool:
     try:
-        return _is_own(outcome.error if isinstance(outcome, Raised) else outcome.value)
+        return _contains_own(outcome.error if isinstance(outcome, Raised) else outcome.value)
     except RecursionError:  # the value contains itself
         return True
 
 
-def _is_own(value: object) -> bool:
+def _contains_own(value: object) -> bool:
+    """Return whether a value is an object of the code's classes, or contains one."""
     if isinstance(value, dict):
-        return any(_is_own(one) for pair in value.items() for one in pair)
-    if isinstance(value, list | tuple | set | frozenset) and type(value).__module__ != MODULE_NAME:
-        return any(map(_is_own, value))
-    return type(value).__module__ == MODULE_NAME
+        return any(_contains_own(one) for pair in value.items() for one in pair)
+    if type(value).__module__ == MODULE_NAME:
+        return True
+    return isinstance(value, list | tuple | set | frozenset) and any(map(_contains_own, value))

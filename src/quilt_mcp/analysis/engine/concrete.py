@@ -33,7 +33,7 @@ from quilt_mcp.analysis.engine.exploration import (
 from quilt_mcp.analysis.messages import MODULE_NAME
 
 _MOST_STEPS, _MOST_TRIES, _LONGEST = 60, 400, 0.1
-_SINGLE = 8
+_MOST_SINGLE = 8
 _SMALL = (0, 1, -1, 2, 3, 5, 10, 100, 1000)
 _SMALL_FLOATS = (0.0, 1.0, -1.0, 0.5, 0.1, 2.0, 10.0, 100.0)
 _LETTERS = "a0 "
@@ -107,23 +107,23 @@ def _simplify_parts(inner: tuple[Any, ...], value: Any) -> Iterator[Any]:
     """Yield values with fewer or simpler parts."""
     match value:
         case str():
-            yield from _change([*value], "".join, lambda _, one: _LETTERS.partition(one)[0])
+            yield from _simplify_items([*value], "".join, lambda _, one: _LETTERS.partition(one)[0])
         case bytes():
-            yield from _change([*value], bytes, lambda *_: ())
+            yield from _simplify_items([*value], bytes, lambda *_: ())
         case list() | set() | frozenset():
-            yield from _change([*value], type(value), lambda _, one: _simplify(inner[0], one) if inner else ())
+            yield from _simplify_items([*value], type(value), lambda _, one: _simplify(inner[0], one) if inner else ())
         case dict():
-            yield from _change([*value], lambda keys: {key: value[key] for key in keys}, lambda *_: ())
-            for key, one in [*value.items()][: _SINGLE if len(inner) > 1 else 0]:
+            yield from _simplify_items([*value], lambda keys: {key: value[key] for key in keys}, lambda *_: ())
+            for key, one in [*value.items()][: _MOST_SINGLE if len(inner) > 1 else 0]:
                 yield from ({**value, key: simpler} for simpler in _simplify(inner[1], one))
         case tuple():
             of_each = [inner[0]] * len(value) if inner[1:] == (...,) else inner
             if len(of_each) == len(value):
-                yield from _change([*value], tuple, lambda at, one: _simplify(of_each[at], one), shorten=False)
+                yield from _simplify_items([*value], tuple, lambda at, one: _simplify(of_each[at], one), shorten=False)
         case _ if type(value).__module__ == MODULE_NAME and dataclasses.is_dataclass(value):
             hints = typing.get_type_hints(type(value))
             names = [one.name for one in dataclasses.fields(value) if one.init]
-            yield from _change(
+            yield from _simplify_items(
                 [getattr(value, name) for name in names],
                 lambda values: create(type(value), names, *values),
                 lambda at, one: _simplify(hints[names[at]], one),
@@ -131,20 +131,21 @@ def _simplify_parts(inner: tuple[Any, ...], value: Any) -> Iterator[Any]:
             )
 
 
-def _change(
+def _simplify_items(
     items: list[Any],
     make: Callable[[list[Any]], object],
     simplify_item: Callable[[int, Any], Iterable[Any]],
     *,
     shorten: bool = True,
 ) -> Iterator[object]:
-    """Yield what is made of fewer items, or of a simpler one."""
-    half, first = len(items) // 2, range(min(len(items), _SINGLE))
-    fewer = [[], items[:half], items[half:], *([*items[:at], *items[at + 1 :]] for at in first)]
-    simpler = ([*items[:at], one, *items[at + 1 :]] for at in first for one in simplify_item(at, items[at]))
-    for one in chain((one for one in fewer if shorten and len(one) < len(items)), simpler):
+    """Yield what is made of fewer items if `shorten`, then what is made with one simpler item."""
+    half, places = len(items) // 2, range(min(len(items), _MOST_SINGLE))
+    fewer = [[], items[:half], items[half:], *([*items[:at], *items[at + 1 :]] for at in places)]
+    shorter = (tried for tried in fewer if shorten and len(tried) < len(items))
+    simpler = ([*items[:at], item, *items[at + 1 :]] for at in places for item in simplify_item(at, items[at]))
+    for tried in chain(shorter, simpler):
         with suppress(Unusable):
-            yield make(one)
+            yield make(tried)
 
 
 LONGEST_RUN = 0.25
@@ -328,7 +329,7 @@ class ConcreteSearch:
         return self.candidates.vary(self.random.choice(self.corpus))
 
     def vary_corpus(self, count: int) -> Iterator[BoundArguments]:
-        """Yield variations of each of the arguments that the symbolic paths have."""
+        """Yield variations of the last arguments of the corpus, among them those of symbolic paths."""
         for known in self.corpus[-_CORPUS // 5 :]:
             for _ in range(count):
                 drawn = self.candidates.vary(known)

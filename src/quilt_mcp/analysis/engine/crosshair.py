@@ -116,7 +116,7 @@ def _is_usable(cls: type) -> bool:
 def _hold(
     model: Callable[..., object], model_of: Callable[..., object], kinds: tuple[type, ...] = ()
 ) -> Callable[..., object]:
-    """Make a model leave its path undecided if an argument can be symbolic, or is of one of these kinds."""
+    """Make a model leave its path undecided if an argument is of these kinds, by default if it can be symbolic."""
 
     def held(*args: object, **kwargs: object) -> object:
         with NoTracing():  # type: ignore[no-untyped-call] # CrossHair has no annotation
@@ -166,6 +166,7 @@ def _expand_argument(argument: Any) -> Any:
 _PATH_SHARE = 0.1
 _PATH_LEAST = 0.2
 _MOST_ARGUMENTS = 60
+_OTHER_RESULT = "The analyser's model of Python had another result than Python."
 
 correct_models()
 
@@ -250,31 +251,31 @@ class SymbolicSearch:
         return taken
 
     def _run_path(self, space: StateSpace) -> PathOutcome:
+        outcome = PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN))
         try:
             outcome = self._judge(space)
         except NotDeterministic:
             self._unstable = True
-            return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN), breakout=True)
         except (Undecided, CrossHairInternal, Z3Exception, RecursionError):
             self._count_undecided("The analyser cannot follow a path to its end.")
-            outcome = PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN))
         except UnexploredPath as error:  # outside of the analysed code
             note_exception(error)
             self._count_undecided("The analyser cannot create the arguments of a path.")
             raise
-        if self.watch.state() != self.before:
+        if self._unstable or self.watch.state() != self.before:
             self._unstable = True
             return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN), breakout=True)
         return PathOutcome(outcome.analysis, breakout=outcome.breakout or self.watch.enough())
 
     def _judge(self, space: StateSpace) -> PathOutcome:
+        """Judge a path twice: with symbolic arguments, then in plain Python with concrete ones of the same path."""
         original = self._create_arguments()
         symbolic, concrete = _Symbolic(), ConcreteRun()
         expected = self.program(symbolic, symbolic.copy(original))
         with _tracing():
             space.detach_path()  # after this, concrete values do not narrow the path
         realized = _rebuild(original, deep_realize)
-        arguments = separate(realized)
+        arguments = separate(realized)  # as a test writes them
         judgement = self.program(concrete, concrete.copy(arguments))
         if judgement.stop:
             self.found.arguments, self.found.judgement = arguments, judgement
@@ -283,12 +284,12 @@ class SymbolicSearch:
         self.kinds.add(judgement.kind)
         if len(self._arguments) < _MOST_ARGUMENTS:
             self._arguments.append(arguments)
-        is_expected = judgement.kind == expected.kind
-        if not is_expected:
-            shared = self.program(concrete, concrete.copy(realized)).kind == expected.kind
-            chosen = SHARED if shared else "the analyser's model of Python had another result than Python"
-            self.found.causes.add(f"{chosen[0].upper()}{chosen[1:]}.")
-        if not is_expected or space.status_cap is not None:
+        if judgement.kind != expected.kind:
+            is_shared = self.program(concrete, concrete.copy(realized)).kind == expected.kind
+            self.found.causes.add(f"{SHARED.capitalize()}." if is_shared else _OTHER_RESULT)
+            self.found.undecided += 1
+            return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN))
+        if space.status_cap is not None:  # `_hold` has noted an operation, or CrossHair has used a float
             self._count_undecided("The analyser's model of a float is not exact.")
             return PathOutcome(CallAnalysis(VerificationStatus.UNKNOWN))
         if judgement.outside:

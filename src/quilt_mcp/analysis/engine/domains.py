@@ -295,9 +295,8 @@ class Domains:
         rows = [(), *((one,) for one in edges), edges[:2], (edges[0], edges[0]), edges[:3], edges[2::-1], edges]
 
         def draw() -> object:
-            drawn = [
-                inner.draw() for _ in range(self._drawer.draw_length() if depth == 0 else self._random.randint(0, 3))
-            ]
+            length = self._drawer.draw_length() if depth == 0 else self._random.randint(0, 3)
+            drawn = [inner.draw() for _ in range(length)]
             if drawn and self._drawer.happens(3, of=10):  # duplicates
                 drawn.append(copy_again(self._random.choice(drawn)))
             if self._drawer.happens(15, of=100):  # a frequent precondition
@@ -344,10 +343,8 @@ class Domains:
             return None
         if typing.is_typeddict(cls):
             return self._find_typed_dict(cls, depth)
-        parts = [
-            self._find_instances(one, depth) for one in (cls, *find_subclasses(cls)) if not inspect.isabstract(one)
-        ]
-        return self._unite(parts)
+        classes = [one for one in (cls, *find_subclasses(cls)) if not inspect.isabstract(one)]
+        return self._unite([self._find_instances(one, depth) for one in classes])
 
     def _find_typed_dict(self, cls: type, depth: int) -> Domain | None:
         """Return the domain of a TypedDict, without and with the keys that are not required."""
@@ -364,9 +361,8 @@ class Domains:
     def _find_instances(self, cls: type, depth: int) -> Domain | None:
         try:
             signature = inspect.signature(cls)
-            hints = typing.get_type_hints(
-                cls if dataclasses.is_dataclass(cls) or issubclass(cls, tuple) else cls.__init__
-            )
+            annotated = cls if dataclasses.is_dataclass(cls) or issubclass(cls, tuple) else cls.__init__
+            hints = typing.get_type_hints(annotated)
         except (TypeError, ValueError, NameError):
             return None
         parameters = [one for one in signature.parameters.values() if one.kind not in VARIADIC]

@@ -246,7 +246,7 @@ class ConcreteRun:
     def __init__(self, deadline: float | None = None, longest: float = math.inf, lines: set[int] | None = None) -> None:
         self._deadline = deadline
         self._last_cpu = time.process_time() + longest
-        self._look_at = time.perf_counter() + longest
+        self._next_look = time.perf_counter() + longest
         self._lines = set() if lines is None else lines
         self._interrupted = False
 
@@ -299,11 +299,11 @@ class ConcreteRun:
         now = time.perf_counter()
         if self._deadline is not None and now > self._deadline:
             self._interrupt()
-        if now > self._look_at:  # CPU time is slow to read, and never longer than this
+        if now > self._next_look:  # CPU time is slow to read. It cannot run out before `left` seconds have passed.
             left = self._last_cpu - time.process_time()
             if left <= 0:
                 self._interrupt()
-            self._look_at = now + left
+            self._next_look = now + left
 
     def _interrupt(self) -> NoReturn:
         self._interrupted = True

@@ -231,11 +231,11 @@ class Drawer:
             return self._draw_characters()
         text = self.random.choice(known)
         match self.pick_weighted(5, 3, 2):
+            case 0:
+                return text
             case 1:
                 return text + self._draw_characters()
-            case 2:
-                return self._draw_characters() + text
-        return text
+        return self._draw_characters() + text
 
     def _draw_characters(self) -> str:
         own = "".join(self._literals.texts)[:500]

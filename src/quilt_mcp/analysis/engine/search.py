@@ -12,7 +12,6 @@ import time
 import types
 import typing
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 from inspect import BoundArguments, Parameter, Signature
 from itertools import chain, islice
 from random import Random
@@ -89,21 +88,25 @@ class _Explorer:
         found.end = self._try_members() or self._search()
         if found.end is End.ALL_PATHS and not self._held and not self._is_plain:
             found.end = self._share()
-        unsure = found.end is End.STOPPED and found.arguments and self._scope.unsure(found.arguments)
         if found.end in {End.ALL_PATHS, End.UNDECIDED} and self._held:
             found.complete, found.held = found.end is End.ALL_PATHS, self._held
-        if unsure or found.held:
+            found.end = End.UNDECIDED
+        elif found.end is End.STOPPED and found.arguments and self._scope.unsure(found.arguments):
             found.end = End.UNDECIDED
         if found.end is End.UNSTABLE:
-            before, after = self._before, self._watch.state()
-            known = find_change(before, after) if isinstance(before, State) and isinstance(after, State) else None
-            name, reason = known or ("", "Two runs with the same arguments have different results.")
-            found.causes.add(reason, operation=name)
+            self._note_change()
         if found.end is End.ALL_PATHS:
             found.kinds = frozenset(self._symbolic.kinds | self._concrete.kinds)
         if found.end is not End.STOPPED:
             found.arguments = found.judgement = None
         return found
+
+    def _note_change(self) -> None:
+        """Note why the end is End.UNSTABLE: what the runs have changed, or that they differ although it is the same."""
+        before, after = self._before, self._watch.state()
+        known = find_change(before, after) if isinstance(before, State) and isinstance(after, State) else None
+        name, reason = known or ("", "Two runs with the same arguments have different results.")
+        self._found.causes.add(reason, operation=name)
 
     def _share(self) -> End:
         """Try to refute a claim with arguments that share an object. The paths and the other runs share none."""
@@ -238,15 +241,12 @@ def record(explored: Exploration, names: Names = MappingProxyType({})) -> Record
         found["kinds"] = sorted({write_kind(one) for one in explored.kinds})
     if explored.end is End.STOPPED and explored.arguments:
         texts = {name: write_exactly(one, names) for name, one in explored.arguments.arguments.items()}
-        known = {name: text for name, text in texts.items() if text is not None}
-        found["arguments"] = (
-            None
-            if len(known) < len(texts)
-            else {
-                name: [text[at : at + ANSWER_TEXT] for at in range(0, len(text), ANSWER_TEXT)]
-                for name, text in known.items()
-            }
-        )
+        pieces = {
+            name: [text[at : at + ANSWER_TEXT] for at in range(0, len(text), ANSWER_TEXT)]
+            for name, text in texts.items()
+            if text is not None
+        }
+        found["arguments"] = pieces if len(pieces) == len(texts) else None
     return found
 
 
@@ -271,44 +271,37 @@ class Replay:
         self, program: Program, signature: Signature, seconds: float, watch: Watch, scope: Scope
     ) -> Exploration:
         """Repeat the next exploration. It ends as in the other process, or with End.DIFFERS or End.TIME."""
-        known = self._waiting.pop(0)
-        found = Exploration(End[known["end"]], known["paths"], known["decided"])
+        recorded = self._waiting.pop(0)
+        found = Exploration(End[recorded["end"]], recorded["paths"], recorded["decided"])
         if found.end not in {End.ALL_PATHS, End.STOPPED}:
             return found
         deadline = time.perf_counter() + seconds
-        seen: set[str] = set()
 
-        def note(arguments: Any, judgement: Any) -> None:
-            watch.on_judgement(arguments, judgement)
-            if not judgement.outside:
-                seen.add(write_kind(judgement.kind))
+        def make_search(seed: int) -> ConcreteSearch:
+            candidates, chance = Candidates(signature, scope.literals, seed), Random(seed)  # noqa: S311 - it protects nothing
+            return ConcreteSearch(program, candidates, watch, found, chance, watch.state(), simplifies=False)
 
-        end: End | None = None
-        for number in range(2):
-            candidates = Candidates(signature, scope.literals, scope.seed + number)
-            chance = Random(scope.seed + number)  # noqa: S311 - it protects nothing
-            search = ConcreteSearch(
-                program, candidates, replace(watch, on_judgement=note), found, chance, watch.state(), simplifies=False
-            )
-            if found.end is End.STOPPED:
-                return self._repeat(search, known, signature, deadline)
-            end = end or _try_to_refute(search, replace(scope, seed=scope.seed + number), deadline)
-        if end or not seen <= set(known["kinds"]):
-            return Exploration(End.DIFFERS)
+        if found.end is End.STOPPED:
+            return self._repeat(make_search(scope.seed), recorded, signature, deadline)
+        for seed in (scope.seed, scope.seed + 1):  # the same values, then further ones
+            search = make_search(seed)
+            is_refuted = _try_to_refute(search, deadline, loops=scope.loops)
+            if is_refuted or not {write_kind(kind) for kind in search.kinds} <= set(recorded["kinds"]):
+                return Exploration(End.DIFFERS)
         return found if time.perf_counter() < deadline else Exploration(End.TIME)
 
-    def _repeat(self, search: ConcreteSearch, known: Record, signature: Signature, deadline: float) -> Exploration:
+    def _repeat(self, search: ConcreteSearch, recorded: Record, signature: Signature, deadline: float) -> Exploration:
         try:
-            values = {name: evaluate("".join(parts), self._names) for name, parts in known["arguments"].items()}
+            values = {name: evaluate("".join(parts), self._names) for name, parts in recorded["arguments"].items()}
         except Exception:  # noqa: BLE001 - the constructors are analysed code
             return Exploration(End.DIFFERS)
         end = search.try_all([BoundArguments(signature, values)], deadline)
         return search.found if end is End.STOPPED else Exploration(End.DIFFERS)
 
 
-def _try_to_refute(search: ConcreteSearch, scope: Scope, deadline: float) -> End | None:
+def _try_to_refute(search: ConcreteSearch, deadline: float, *, loops: bool) -> End | None:
     members = search.candidates.list_all(_MOST_MEMBERS)
     if members is not None:
         return search.try_all(members, deadline)
-    edges = [one for one in search.candidates.make_boundaries() if not scope.loops or is_harmless(one)]
-    return search.try_all(edges, deadline) or search.try_all(search.draw(_RUNS, harmless=scope.loops), deadline)
+    edges = [one for one in search.candidates.make_boundaries() if not loops or is_harmless(one)]
+    return search.try_all(edges, deadline) or search.try_all(search.draw(_RUNS, harmless=loops), deadline)

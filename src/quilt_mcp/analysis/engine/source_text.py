@@ -91,7 +91,7 @@ class Writer:
         if isinstance(value, type | FunctionType) or inspect.isbuiltin(value):
             return self.refer(value, value.__qualname__)
         if isinstance(value, _ITERATORS):
-            return f"iter({self.write(_copy_iterator(value))})"
+            return f"iter({self.write(_list_rest(value))})"
         return self._write_object(value)
 
     def join(self, values: "list[object] | tuple[object, ...]") -> str:
@@ -104,10 +104,10 @@ class Writer:
         name = cls if isinstance(cls, str) else self.refer(cls, getattr(cls, "__qualname__", ""))
         return f"{name}({', '.join(parts)})"
 
-    def _write_sequence(self, value: Any) -> str:
-        """Return a function that ignores its arguments, and returns these values and then the last one again."""
+    def _write_callable(self, symbolic: SymbolicCallable) -> str:
+        """Return a function that ignores its arguments, and returns the next values and then the last one again."""
         self.used_sequence = True
-        *first, last = value.values[value.idx :] or value.values[-1:]
+        *first, last = symbolic.values[symbolic.idx :] or symbolic.values[-1:]
         if not first:
             return f"(lambda *_, **__: {self.write(last)})"
         return f"(lambda values: lambda *_, **__: next(values, {self.write(last)}))(iter({self.write(first)}))"
@@ -123,7 +123,7 @@ class Writer:
     def _write_object(self, value: object) -> str:
         cls, attributes = type(value), read_attributes(value)
         if isinstance(value, SymbolicCallable):  # an argument for `Callable`
-            return self._write_sequence(value)
+            return self._write_callable(value)
         if isinstance(value, BaseException):
             return self.call(cls, *value.args)
         if isinstance(value, tuple) and hasattr(cls, "_fields"):
@@ -180,8 +180,9 @@ def find_name(namespace: Mapping[str, object], value: object, name: str) -> str 
     return next((key for key, one in namespace.items() if one is value and key.isidentifier()), None)
 
 
-def _copy_iterator(value: object) -> list[object]:
-    reduced = value.__reduce__()  # it does not consume the iterator
+def _list_rest(iterator: object) -> list[object]:
+    """Return the values that an iterator still has, and leave them in it."""
+    reduced = iterator.__reduce__()
     if not isinstance(reduced, tuple):
         raise Unwritable
     content = reduced[1][0] if reduced[1] else ()
@@ -368,8 +369,9 @@ def evaluate(text: str, names: Names) -> object:
     """Return the value of source text that `write_exactly` wrote for code with these names."""
     known = dict(names)
     load = names["__builtins__"]["__import__"]  # type: ignore[index] # the code has no other modules
-    for module in (*names, *ALLOWED_MODULES):
-        if f"{module}." in text and (module in ALLOWED_MODULES or "." in module):
+    files = [name for name in names if "." in name]  # in packages
+    for module in (*files, *ALLOWED_MODULES):
+        if f"{module}." in text:
             known.setdefault(module.partition(".")[0], load(module))
     value: object = eval(text, known)  # noqa: S307 - the writer above wrote it
     return value
@@ -483,7 +485,7 @@ class _Text:
         """Import a name, and return it."""
         for part in (*module.split("."), *name.split(".")):
             check_name(part)
-        first = name.partition(".")[0]
+        first = name.partition(".")[0]  # of a nested class, the outer one
         self.imports.setdefault(module, set()).add(f"{first} as {alias}" if alias else first)
         return alias or name
 

@@ -20,6 +20,7 @@ import typing
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from inspect import BoundArguments, Signature
+from itertools import takewhile
 from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -82,7 +83,7 @@ def find_unsure(tree: ast.Module) -> Callable[[BoundArguments], bool]:
 
 
 def _has_order(value: object, depth: int) -> bool:
-    """Return whether a value can contain a set of several elements."""
+    """Return whether a set of several elements can be in a value: not in plain values, and lists and tuples of them."""
     if isinstance(value, set | frozenset):
         return len(value) > 1 or any(_has_order(one, depth - 1) for one in value)
     if isinstance(value, list | tuple) and depth:
@@ -134,17 +135,18 @@ class _Sets:
         return any(self._observes(node) for node in ast.walk(self._tree))
 
     def _follow(self, node: ast.AST) -> None:
+        """Add the names to which this node can give a set."""
         if isinstance(node, ast.arg) and node.annotation is not None and _names_set(node.annotation):
             self._names.add(node.arg)
         elif isinstance(node, ast.AnnAssign) and _names_set(node.annotation):
-            self._names |= _targets(node.target)
+            self._names |= _find_targets(node.target)
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             if node.value is not None and self._is_set(node.value):
-                self._names.update(*map(_targets, targets))
+                self._names.update(*map(_find_targets, targets))
         elif isinstance(node, ast.For | ast.comprehension) and self._is_set(node.iter):
             if not isinstance(node.iter, ast.Set | ast.SetComp):  # the elements of a set are no sets themselves
-                self._names |= _targets(node.target)
+                self._names |= _find_targets(node.target)
         elif isinstance(node, ast.FunctionDef):
             returned = [one.value for one in ast.walk(node) if isinstance(one, ast.Return | ast.Yield) and one.value]
             if any(map(self._is_set, returned)):
@@ -158,7 +160,7 @@ class _Sets:
             own = self._functions[called].args
             self._names.update(one.arg for one in (*own.posonlyargs, *own.args, *own.kwonlyargs) if one.arg != "self")
         elif isinstance(node.func, ast.Attribute):
-            self._names |= _targets(node.func.value)
+            self._names |= _find_targets(node.func.value)
 
     def _is_set(self, node: ast.AST) -> bool:
         """Return whether the value of an expression can be a set or contain one."""
@@ -186,6 +188,7 @@ class _Sets:
         return called in self._names or of_set or any(map(self._is_set, _arguments(node)))
 
     def _observes(self, node: ast.AST) -> bool:
+        """Return whether the result of this node can depend on the order of a set."""
         if isinstance(node, ast.For):
             return self._is_set(node.iter)
         if isinstance(node, ast.ListComp | ast.DictComp | ast.GeneratorExp):
@@ -220,16 +223,16 @@ def _names_set(annotation: ast.expr) -> bool:
     return bool(names & _SET_NAMES) and not names <= {*_SET_NAMES, *numbers, "list", "tuple", "dict"}
 
 
-def _targets(target: ast.expr) -> set[str]:
+def _find_targets(target: ast.expr) -> set[str]:
     """Return the names that an assignment to this target changes."""
     if isinstance(target, ast.Name):
         return {target.id}
     if isinstance(target, ast.Attribute):
         return {target.attr}
     if isinstance(target, ast.Subscript | ast.Starred):
-        return _targets(target.value)
+        return _find_targets(target.value)
     if isinstance(target, ast.Tuple | ast.List):
-        return set().union(*map(_targets, target.elts))
+        return set().union(*map(_find_targets, target.elts))
     return set()
 
 
@@ -373,10 +376,9 @@ def _list_hidden(value: object) -> list[object]:
     if not isinstance(value, _CACHED):
         return []
     parts = gc.get_referents(value)  # keys and results, the cache, the function, and others
-    at = next(place for place, one in enumerate(parts) if one is value.__wrapped__)
-    # More plain results are no other state.
-    found = {id(one): one for one in (*parts[: at - 1], *parts[at - 1].values()) if _is_changeable(one)}
-    return [*found.values()]
+    *entries, cache = takewhile(lambda one: one is not value.__wrapped__, parts)
+    found = {id(one): one for one in (*entries, *cache.values()) if _is_changeable(one)}
+    return [*found.values()]  # not the plain ones: more of them are no other state
 
 
 def _is_changeable(value: object) -> bool:
@@ -443,26 +445,29 @@ def _covers_states(cls: type, loaded: Loaded) -> bool:
         return True
     bases = [one for one in cls.__mro__ if one.__module__ == MODULE_NAME]
     methods = {node.name: node for base in reversed(bases) for node in _find_constructors(base, loaded)}
-    if dataclasses.is_dataclass(cls) and "__init__" not in methods:
-        if cls.__dataclass_params__.frozen:  # type: ignore[attr-defined] # not in the type information
-            return True
-        if methods or not all(one.init for one in dataclasses.fields(cls)):
-            return False
-        fields = {one.name for one in dataclasses.fields(cls)}
-    elif methods:
-        stored = _read_stored(methods["__init__"]) if methods.keys() == {"__init__"} else None
-        if stored is None:
-            return False
-        fields = stored
-    else:
-        fields = set()
-    related = {None, *(one.__name__ for one in (*bases, *find_subclasses(cls)))}
+    is_generated = dataclasses.is_dataclass(cls) and "__init__" not in methods
+    if is_generated and cls.__dataclass_params__.frozen:  # type: ignore[attr-defined] # not in the type information
+        return True
+    stored = _find_stored(cls, methods)
+    if stored is None:
+        return False
+    related = {one.__name__ for one in (*bases, *find_subclasses(cls))}
+    # a change through another variable than `self` counts if an object could have the attribute
     known = {*dir(cls), *(node.attr for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Attribute))}
-    return not any(
-        name not in fields and (owner is not None or name in known)
-        for owner, name in loaded.changes.attributes
-        if owner in related
-    )
+    changed = {
+        name for owner, name in loaded.changes.attributes if owner in related or (owner is None and name in known)
+    }
+    return changed <= stored
+
+
+def _find_stored(cls: type, methods: Mapping[str, ast.FunctionDef]) -> set[str] | None:
+    """Return the attributes in which constructors store their parameters; None if they can do something else."""
+    if dataclasses.is_dataclass(cls) and "__init__" not in methods:
+        fields = dataclasses.fields(cls)
+        return None if methods or not all(one.init for one in fields) else {one.name for one in fields}
+    if not methods:
+        return set()
+    return _read_stored(methods["__init__"]) if methods.keys() == {"__init__"} else None
 
 
 def _find_constructors(cls: type, loaded: Loaded) -> Iterator[ast.FunctionDef]:

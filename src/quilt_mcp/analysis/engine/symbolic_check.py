@@ -171,24 +171,26 @@ class Check:
         (outcome,) = judgement.outcomes
         condition = " and ".join(f"({one.source})" for one in self.pre) or "True"
         if isinstance(outcome, Raised):
-            return _describe_raised(task, self.subject, arguments, outcome.error, condition)
-        shown: str | None = self.post.source if self.post else None
-        broken = f"post: {shown} does not hold"
+            return _describe_exception(task, self.subject, arguments, outcome.error, condition)
         if isinstance(judgement.kind, Broken):
             source, parameter = judgement.kind
             broken = f"inv: {source} does not hold after the call"
-            shown = _rename_self(source, parameter) if parameter else None
-        test = write_violation(self.subject, arguments, task.code, shown) if shown else None
+            asserted = _rename_self(source, parameter) if parameter else None
+        else:
+            asserted = self.post.source if self.post else None
+            broken = f"post: {asserted} does not hold"
+        test = write_violation(self.subject, arguments, task.code, asserted) if asserted else None
         result, names = write_source(outcome.value, task.loaded.names), task.loaded.names
         return make_counterexample(self.subject, arguments, names, broken, result, test=test, path_condition=condition)
 
 
-def _describe_raised(
+def _describe_exception(
     task: Task, subject: Subject, arguments: BoundArguments, error: BaseException, condition: str = "True"
 ) -> Counterexample:
-    name, names = type(error).__name__, task.loaded.names
+    """Return the counterexample for a call that raises this exception."""
+    kind, names = type(error).__name__, task.loaded.names
     test = write_exception(subject, arguments, task.code, error)
-    return make_counterexample(subject, arguments, names, f"raises {name}", name, test=test, path_condition=condition)
+    return make_counterexample(subject, arguments, names, f"raises {kind}", kind, test=test, path_condition=condition)
 
 
 def _rename_self(source: str, parameter: str) -> str:
@@ -224,7 +226,7 @@ def _find_checks(subject: Subject, task: Task) -> list[Check]:
         statements = node.body[1:] if ast.get_docstring(node) is not None else node.body
         end = (node.end_lineno or 0) + 1
         body_line = next((one.lineno for one in statements if not isinstance(one, ast.Assert)), end)
-        return [Check(subject, [], None, (), body_line, invariants)]
+        return [Check(subject, pre=[], post=None, raises=(), body_line=body_line, invariants=invariants)]
     raise AnalysisRefused(
         "NoContract",
         f"`{subject.name}` has no contract to check. Add a docstring line such as `post: _ >= 0` "
@@ -321,10 +323,10 @@ def _make_search_answer(task: Task, subject: Subject, explored: Exploration) -> 
     }
     if explored.arguments and explored.judgement:
         (outcome,) = explored.judgement.outcomes
-        if isinstance(outcome, Raised):
-            answer["triggering_inputs"] = [_describe_raised(task, subject, explored.arguments, outcome.error)]
-        answer |= {"paths_to_exception": 1, "confirmed_by_replay": True}
-        if any(one["test"] is None for one in answer["triggering_inputs"]):
+        assert isinstance(outcome, Raised)  # noqa: S101 - for the type checker
+        example = _describe_exception(task, subject, explored.arguments, outcome.error)
+        answer |= {"triggering_inputs": [example], "paths_to_exception": 1, "confirmed_by_replay": True}
+        if example["test"] is None:
             answer["message"] = NO_TEST
     elif answer["status"] != "unreachable":
         answer["message"] = explain_undecided([explored], task.path_limit)

@@ -76,25 +76,25 @@ def check_star_imports(tree: ast.Module, known: Collection[str] = ()) -> None:
 
     `known` are other names that the code has.
     """
-    hidden = {
+    refused = {
         name: node
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
-        for name in _find_hidden(node.module or "")
+        for name in _list_refused(node.module or "")
     }
-    if hidden:
-        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in hidden]
+    if refused:
+        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in refused]
         bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)} | _find_defined(tree) | {*known}
         for node in names:
             if node.id not in bound:
-                raise Refused("withheld", node.lineno, f"{hidden[node.id].module}.{node.id}")
+                raise Refused("withheld", node.lineno, f"{refused[node.id].module}.{node.id}")
 
 
-def _find_hidden(name: str) -> Collection[str]:
-    """Return the names that `from name import *` binds with the real module, but not with its facade."""
-    if name not in ALLOWED_MODULES:
+def _list_refused(module_name: str) -> Collection[str]:
+    """Return the names that `from module_name import *` binds with the real module, but not with its facade."""
+    if module_name not in ALLOWED_MODULES:
         return ()  # another file of the project
-    return {*_list_public(import_module(name))} - {*_list_public(make_facade(name))}
+    return {*_list_public(import_module(module_name))} - {*_list_public(make_facade(module_name))}
 
 
 def _find_defined(tree: ast.Module) -> set[str]:

@@ -32,7 +32,7 @@ def rewrite_contracts(docstring: str, sections: frozenset[str], policy: Policy, 
     `sections` is `FUNCTION_SECTIONS` or `CLASS_SECTIONS`. Other sections have no meaning there and are dropped.
     """
     written = []
-    for section, mutable, text in _find_entries(docstring):
+    for section, mutable, text in _find_entries(docstring):  # `post[mutable]` names what the call can change
         if section not in sections:
             continue
         try:

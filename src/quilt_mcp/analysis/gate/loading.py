@@ -311,14 +311,16 @@ def admit_request(request: Request, policy: Policy) -> Submission:
     submitted = (request["code"], old or "", *files.values())
     if sum(len(text.encode("utf-8", "surrogatepass")) for text in submitted) > policy.code_size_bytes:
         raise Refused("size")
+    # the files can import each other
     policy = replace(policy, allowed_modules=(*policy.allowed_modules, *sorted({*files} | find_packages(files))))
     package = find_package(request.get("module_name", MODULE_NAME), {})
     names = [str(request[key]) for key in ("function_name", "function_a", "function_b") if key in request]
     functions = None if request.get("whole_file") else [name.partition(".")[0] for name in names]
     also = [request["exception_type"].partition(".")[0]] if "exception_type" in request else []
+    admit_version = functools.partial(admit, policy=policy, package=package, functions=functions, also=also)
     return Submission(
-        admit(request["code"], policy, package=package, functions=functions, also=also),
-        None if old is None else admit(old, policy, package=package, functions=functions, also=also),
+        admit_version(request["code"]),
+        None if old is None else admit_version(old),
         {name: admit(text, policy, package=find_package(name, files)) for name, text in files.items()},
         policy,
     )

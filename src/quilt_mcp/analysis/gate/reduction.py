@@ -125,15 +125,15 @@ _ENTRY = re.compile(r"([A-Za-z]\w*):", re.ASCII)
 
 
 def rewrite_everyday_code(tree: ast.Module) -> ast.Module:
-    """Return the tree with the other forms. It is changed."""
-    tree.body = [node for node in tree.body if not _assigns_all(node)]
+    """Return the tree, changed: no `__all__`, `type(x)` for `x.__class__`, `raises:` lines for sections `Raises:`."""
+    tree.body = [node for node in tree.body if not _assigns_dunder_all(node)]
     if any(isinstance(node, ast.Attribute) and node.attr == "abc" for node in ast.walk(tree)):
         _import_abstract_classes(tree)
-    rewritten: ast.Module = _Rewriter({*_find_names(tree)}).visit(tree)
+    rewritten: ast.Module = _Rewriter({*_find_exception_names(tree)}).visit(tree)
     return rewritten
 
 
-def _assigns_all(node: ast.stmt) -> bool:
+def _assigns_dunder_all(node: ast.stmt) -> bool:
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
     return [one.id for one in targets if isinstance(one, ast.Name)] == ["__all__"]
 
@@ -145,7 +145,7 @@ def _import_abstract_classes(tree: ast.Module) -> None:
             node.names.append(ast.copy_location(ast.alias("collections.abc"), node.names[0]))
 
 
-def _find_names(tree: ast.Module) -> Iterator[str]:
+def _find_exception_names(tree: ast.Module) -> Iterator[str]:
     """Yield the names that can be exceptions: those of the builtins, of classes and of imports."""
     yield from (
         name for name, one in vars(builtins).items() if isinstance(one, type) and issubclass(one, BaseException)
@@ -181,9 +181,8 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         self.generic_visit(node)
         if node.attr == "__class__" and isinstance(node.ctx, ast.Load):
-            return ast.copy_location(
-                ast.Call(ast.copy_location(ast.Name("type", ast.Load()), node), [node.value], []), node
-            )
+            call = ast.Call(ast.Name("type", ast.Load()), [node.value], [])
+            return ast.fix_missing_locations(ast.copy_location(call, node))
         return node
 
 
@@ -372,6 +371,7 @@ def find_unchanged(old: ast.Module, new: ast.Module) -> set[str]:
 
 
 def _find_definitions(body: Iterable[ast.stmt]) -> dict[str, _Statement]:
+    """Return the statement that binds a name, for the names that only one statement binds."""
     found: dict[str, list[_Statement]] = {}
     for one in map(_describe, body):
         for name in one.binds:

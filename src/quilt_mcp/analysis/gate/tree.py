@@ -19,7 +19,7 @@ from quilt_mcp.analysis.policy import Policy
 
 # Strings in the brackets of these names are data, which typing does not evaluate. If the code gives the name another
 # meaning, the guard on typing.ForwardRef checks the string when the code is loaded.
-_NOT_ANNOTATIONS = ("Literal", "Annotated")
+_WITH_DATA = ("Literal", "Annotated")
 
 
 def refuse(rule: str, node: ast.AST, name: str = "") -> Refused:
@@ -66,7 +66,7 @@ def find_annotation_strings(annotation: ast.expr | None) -> Iterator[tuple[str, 
         node = waiting.pop()
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value, node
-        elif not (isinstance(node, ast.Subscript) and read_last_name(node.value) in _NOT_ANNOTATIONS):
+        elif not (isinstance(node, ast.Subscript) and read_last_name(node.value) in _WITH_DATA):
             waiting += ast.iter_child_nodes(node)
 
 
@@ -75,17 +75,17 @@ def find_computed_parts(annotation: ast.expr | None) -> Iterator[ast.AST]:
     waiting: list[ast.AST] = [annotation] if annotation else []
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Subscript) and read_last_name(node.value) in _NOT_ANNOTATIONS:
-            waiting.append(node.value)
-        elif isinstance(node, ast.Attribute | ast.Subscript | ast.Tuple | ast.List | ast.Starred):
-            waiting += [one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            waiting += [node.left, node.right]
-        elif not isinstance(node, ast.Name | ast.Constant):
-            match node:
-                case ast.UnaryOp(ast.USub(), ast.Constant()):
-                    continue
-            yield node
+        match node:
+            case ast.Name() | ast.Constant() | ast.UnaryOp(ast.USub(), ast.Constant()):
+                continue
+            case ast.Subscript(name) if read_last_name(name) in _WITH_DATA:
+                waiting.append(name)
+            case ast.Attribute() | ast.Subscript() | ast.Tuple() | ast.List() | ast.Starred():
+                waiting += [one for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)]
+            case ast.BinOp(left, ast.BitOr(), right):
+                waiting += [left, right]
+            case _:
+                yield node
 
 
 def read_last_name(node: ast.AST) -> str:

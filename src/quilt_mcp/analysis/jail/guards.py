@@ -84,7 +84,7 @@ def _check_fields(cls: type) -> None:
     """Check the fields that a dataclass inherits, from which its methods are written."""
     for base in cls.__mro__[1:]:
         for key, field in vars(base).get("__dataclass_fields__", {}).items():
-            if type(field) is not dataclasses.Field or field.name is not key:
+            if type(field) is not dataclasses.Field or field.name is not key:  # an own field, or one that was renamed
                 raise Refused("dunder")
             _check_field(cls, key)
 

@@ -194,12 +194,12 @@ def build_filter(machine: str) -> bytes:
 def _argument_check(only: Only) -> Sequence[bytes]:
     """Return steps that refuse the call unless the argument, two words of 32 bits, has one of the values."""
     low, high = _ARGUMENTS + 8 * only.argument, _ARGUMENTS + 8 * only.argument + 4
-    left = len(only.values)  # a true comparison jumps over the remaining ones and over the refusal
-    compares = [_step(_JUMP_IF_EQUAL, value, over_if_true=left - place) for place, value in enumerate(only.values)]
+    count = len(only.values)  # a true comparison jumps over the remaining ones and over the refusal
+    compares = [_step(_JUMP_IF_EQUAL, value, over_if_true=count - place) for place, value in enumerate(only.values)]
     return [
         _step(_LOAD, high),
         _step(_JUMP_IF_EQUAL, 0, over_if_true=1),
-        _step(_RETURN, _EPERM),
+        _step(_RETURN, _EPERM),  # no value needs the high word
         _step(_LOAD, low),
         *compares,
         _step(_RETURN, _EPERM),

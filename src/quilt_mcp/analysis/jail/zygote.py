@@ -59,7 +59,7 @@ def admit_example() -> None:
 
 
 def start_solver_threads() -> None:
-    """Let z3 start the threads of its timers."""
+    """Let z3 start the threads of its timers, because the last layer of the jail refuses new ones."""
     tactic = z3.Tactic("skip")
     for _ in range(_TIMERS):
         tactic = z3.TryFor(tactic, _LONG_MS)
