@@ -53,19 +53,19 @@ def violates_contract(names: dict[str, Any], witness: str) -> bool:
     keyword = {one.arg or "": eval(ast.unparse(one.value), names) for one in call.keywords}  # noqa: S307 - the same
     bound = inspect.signature(function).bind(*positional, **keyword)
     bound.apply_defaults()
-    values = names | bound.arguments
-    values["__old__"] = SimpleNamespace(**copy.deepcopy(dict(bound.arguments)))
-    if not all(holds(clause, values) for clause in find_clauses(function, "pre")):
+    old = {"__old__": SimpleNamespace(**copy.deepcopy(bound.arguments))}
+    judged = copy.deepcopy(bound.arguments)  # a clause can change them, and a caller calls no clause
+    if not all(holds(clause, names | judged | old) for clause in find_clauses(function, "pre")):
         return False
-    if not all(map(keeps_invariants, bound.arguments.values())):
+    if not all(map(keeps_invariants, copy.deepcopy(bound.arguments).values())):
         return False
     try:
         result = function(*positional, **keyword)
     except Exception as error:  # noqa: BLE001 - any exception violates a contract that does not declare it
         return type(error).__name__ not in find_clauses(function, "raises")
-    if not all(map(keeps_invariants, bound.arguments.values())):
+    if not all(map(keeps_invariants, copy.deepcopy(bound.arguments).values())):
         return True
-    values |= {"_": result, "__return__": result}
+    values = names | bound.arguments | old | {"_": result, "__return__": result}
     return not all(holds(clause, values) for clause in find_clauses(function, "post"))
 
 

@@ -3,6 +3,43 @@
 from tests.analysis.programs.rows import read_programs
 
 STATES = read_programs(r'''
+## decided check: a precondition that changes its argument | f([])
+def f(x: list[int]) -> int:
+    """
+    pre: x.append(1) is None
+    post: True
+    """
+    return 1 // len(x)
+## decided check: an invariant that changes its object | f(A([]))
+from dataclasses import dataclass
+@dataclass
+class A:
+    """inv: self.x.append(1) is None"""
+    x: list[int]
+def f(a: A) -> int:
+    """post: True"""
+    return 1 // len(a.x)
+## raises ZeroDivisionError: an invariant that calls what sets an attribute | f(A(-5))
+class A:
+    """inv: self.normalize()"""
+    def __init__(self, x: int) -> None:
+        self.x = x
+    def normalize(self) -> bool:
+        self.x = abs(self.x)
+        return True
+def f(a: A) -> int:
+    return 1 // (a.x + 5)
+## check: an invariant that resets its object
+class A:
+    """inv: self.reset()"""
+    def __init__(self, x: int) -> None:
+        self.x = x
+    def reset(self) -> bool:
+        self.x = 0
+        return True
+def f(a: A) -> int:
+    """post: _ == a.x"""
+    return a.x
 ## unstable check: a counter that another method increments
 class Counter:
     def __init__(self) -> None:

@@ -27,9 +27,10 @@ from typing import Any, NamedTuple
 from quilt_mcp.analysis.engine.domains import Annotation, find_subclasses
 from quilt_mcp.analysis.engine.exploration import read_attributes
 from quilt_mcp.analysis.engine.scalars import find_docstrings
+from quilt_mcp.analysis.engine.subjects import Clause, list_invariants
 from quilt_mcp.analysis.gate.facades import list_unseeded
 from quilt_mcp.analysis.gate.loading import Loaded
-from quilt_mcp.analysis.gate.reduction import find_imports
+from quilt_mcp.analysis.gate.reduction import CHANGING, find_imports
 from quilt_mcp.analysis.gate.tree import read_last_name
 from quilt_mcp.analysis.messages import MODULE_NAME
 
@@ -411,11 +412,28 @@ def find_state(signature: Signature, loaded: Loaded) -> str | None:
     for one in signature.parameters.values():
         collect_classes(one.annotation, classes)
     for cls in classes:
+        if any(_can_change(one, loaded) for one in list_invariants(cls)):  # CrossHair applies it to the arguments
+            return f"an invariant of `{cls.__name__}` can change the object"
         if not _covers_states(cls, loaded):
             return (
                 f"objects of `{cls.__name__}` can have a state that its constructor does not make from its parameters"
             )
     return None
+
+
+def _can_change(invariant: Clause, loaded: Loaded) -> bool:
+    """Return whether an invariant calls a method that changes a container, or code that can change its arguments."""
+    clause = ast.parse(invariant.source.strip(), mode="eval")
+    called = {read_last_name(node.func) for node in ast.walk(clause) if isinstance(node, ast.Call)}
+    nodes = list(ast.walk(loaded.whole_tree))
+    if called.isdisjoint(node.name for node in nodes if isinstance(node, ast.FunctionDef)):
+        return not called.isdisjoint(CHANGING)
+    return bool(loaded.changes.attributes) or any(
+        isinstance(node, ast.AugAssign)
+        or (isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load))
+        or (isinstance(node, ast.Call) and read_last_name(node.func) in CHANGING)
+        for node in nodes
+    )
 
 
 def collect_classes(annotation: Annotation, found: dict[type, None]) -> None:

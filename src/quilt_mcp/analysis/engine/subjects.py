@@ -1,6 +1,7 @@
 """Find what a request names: a function with typed parameters and its contract, or an exception class."""
 
 import ast
+import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -208,5 +209,7 @@ def list_invariants(cls: type) -> list[Clause]:
 
 
 def satisfies_invariants(value: object) -> bool:
-    """Return whether the invariants of the value's class and its bases hold."""
-    return all(one.evaluate({"self": value}) for cls in type(value).__mro__ for one in list_invariants(cls))
+    """Return whether the invariants of the value's class and its bases hold. What they change is a copy."""
+    invariants = [one for cls in type(value).__mro__ for one in list_invariants(cls)]
+    judged = copy.deepcopy(value) if invariants else value
+    return all(one.evaluate({"self": judged}) for one in invariants)

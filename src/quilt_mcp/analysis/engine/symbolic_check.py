@@ -102,17 +102,18 @@ class Check:
 
     def judge(self, run: Run, arguments: BoundArguments) -> Judgement:
         """Call the function and judge whether it satisfies this condition."""
-        names = name_arguments(arguments)
         old = run.copy(arguments)
-        for clause in self.pre:
-            if not holds(run, clause, names | {"__old__": make_old_values(old)}):
+        if self.pre:
+            names = name_arguments(run.copy(arguments))  # a clause can change them, and a caller calls no clause
+            if not all(holds(run, clause, names | {"__old__": make_old_values(old)}) for clause in self.pre):
                 return Judgement("precondition", outside=True)
         outcome = run.call(self.subject.function, *arguments.args, **arguments.kwargs)
         if isinstance(outcome, Raised):
             return self._judge_exception(outcome)
-        for value, invariant in self._list_invariants(arguments.arguments.values()):
+        left = run.copy(arguments) if self.invariants else arguments
+        for value, invariant in self._list_invariants(left.arguments.values()):
             if not holds(run, invariant, {"self": value}):
-                name = next((name for name, one in arguments.arguments.items() if one is value), None)
+                name = next((name for name, one in left.arguments.items() if one is value), None)
                 return Judgement(Broken(invariant.source, name), stop=True, outcomes=(outcome,))
         if self.post is None:
             return Judgement("kept")

@@ -15,13 +15,13 @@ from quilt_mcp.analysis.gate.tree import read_last_name
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__"})
-# Methods of containers that change them
-_CHANGING = frozenset(
+CHANGING = frozenset(
     """
     add append appendleft clear difference_update discard extend extendleft insert intersection_update move_to_end pop
     popitem popleft remove reverse rotate setdefault sort subtract symmetric_difference_update update
     """.split()  # noqa: SIM905 - words are easier to read than a list of literals
 )
+"""The methods of containers that change them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _find_targets(function: ast.AST) -> Iterator[ast.expr]:
             yield node
         elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
             yield node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING:
             yield node.func.value
 
 
