@@ -1,5 +1,6 @@
 """CrossHair's own command judges what the tools call verified. It has none of the checks of this project."""
 
+import os
 import shutil
 import subprocess
 import sysconfig
@@ -25,6 +26,7 @@ def judge(program: Program, folder: Path) -> list[str] | None:
     done = subprocess.run(
         [command, "check", "--analysis_kind=PEP316", limit, f"program.{program.arguments['function_name']}"],
         cwd=folder,
+        env={name: value for name, value in os.environ.items() if not name.startswith("COV")},  # both want to trace
         capture_output=True,
         text=True,
         check=False,

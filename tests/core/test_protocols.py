@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 from fastmcp import Client
+from fastmcp.server.middleware import MiddlewareContext
 from mcp import Client as SDKClient
 from mcp.shared.exceptions import MCPError
-from mcp_types import ServerCapabilities
+from mcp_types import PromptReference, ServerCapabilities
 
 from quilt_mcp.core import errors
-from quilt_mcp.core.introduction import APPS
+from quilt_mcp.core.introduction import APPS, Introduction
 from quilt_mcp.core.registry import build_registry
 from quilt_mcp.server import create_server
 from tests.support.low_level import low_level
@@ -130,3 +131,20 @@ def test_a_time_to_live_is_not_negative() -> None:
     row = toy("toys://one", failing(errors.NotFound("x")), ttl_seconds=-1)
     with pytest.raises(ValueError, match="Negative time to live: toys://one"):
         build_registry([row])
+
+
+@pytest.mark.parametrize(("hook", "answer"), [("on_initialize", None), ("on_discover", {"of": "an extension"})])
+async def test_an_introduction_of_something_else_is_passed_on(hook: str, answer: object) -> None:
+    async def call_next(_: object) -> object:
+        return answer
+
+    introduction = Introduction(title="Toys", website_url="https://example.com", icons=[])
+    assert await getattr(introduction, hook)(MiddlewareContext(message=None), call_next) == answer
+
+
+async def test_arguments_of_prompts_have_no_completion() -> None:
+    server = toy_server(toy_manager(toy("toys://one", failing(errors.NotFound("x")))))
+    server.prompt(lambda who: f"Greet {who}.", name="greet")
+    async with Client(server) as client:
+        found = await client.complete(PromptReference(type="ref/prompt", name="greet"), {"name": "who", "value": ""})
+    assert found.values == []
