@@ -29,6 +29,14 @@ class A:
         return True
 def f(a: A) -> int:
     return 1 // (a.x + 5)
+## raises ZeroDivisionError: an invariant that pushes into a heap | f(A([]))
+from heapq import heappush
+class A:
+    """inv: heappush(self.x, 1) is None"""
+    def __init__(self, x: list[int]) -> None:
+        self.x = x
+def f(a: A) -> int:
+    return 1 // len(a.x)
 ## check: an invariant that resets its object
 class A:
     """inv: self.reset()"""

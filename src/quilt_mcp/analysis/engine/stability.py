@@ -421,13 +421,18 @@ def find_state(signature: Signature, loaded: Loaded) -> str | None:
     return None
 
 
+_CHANGING_FUNCTIONS = frozenset(
+    {"heapify", "heappop", "heappush", "heappushpop", "heapreplace", "insort", "insort_left", "insort_right"}
+    | {"next", "shuffle"}
+)
+
+
 def _can_change(invariant: Clause, loaded: Loaded) -> bool:
-    """Return whether an invariant calls a method that changes a container, or code that can change its arguments."""
-    clause = ast.parse(invariant.source.strip(), mode="eval")
-    called = {read_last_name(node.func) for node in ast.walk(clause) if isinstance(node, ast.Call)}
+    """Return whether an invariant uses what changes a container, or code (also a property) that can change it."""
+    used = {read_last_name(node) for node in ast.walk(ast.parse(invariant.source.strip(), mode="eval"))}
     nodes = list(ast.walk(loaded.whole_tree))
-    if called.isdisjoint(node.name for node in nodes if isinstance(node, ast.FunctionDef)):
-        return not called.isdisjoint(CHANGING)
+    if used.isdisjoint(node.name for node in nodes if isinstance(node, ast.FunctionDef)):
+        return not used.isdisjoint(CHANGING | _CHANGING_FUNCTIONS)
     return bool(loaded.changes.attributes) or any(
         isinstance(node, ast.AugAssign)
         or (isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load))
