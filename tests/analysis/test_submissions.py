@@ -75,6 +75,55 @@ def test_reduction_keeps_what_the_function_uses() -> None:
         assert "def f(" in found
 
 
+STARTS = r"""
+def g(x=add()): pass
+def g(*, x=add()): pass
+def g(x: add()): pass
+def g() -> add(): pass
+g = lambda x=add(): x
+if add(): g = 1
+try: g = 1\nfinally: add()
+try: g = 1\nexcept add(): g = 2
+class G(add()): pass
+class G:\n    def g(self, x=add()): pass
+class G:\n    if add(): g = 1
+class G(Base): pass
+class G(Base):\n    A = 1
+g = box[0]
+g = -box
+g = box + 1
+g = box == 1
+g = f"{box}"
+g = len(box)
+g = box.size
+g = [*generator]
+g = sorted([1], key=add)
+"""
+
+
+BASE = """
+class Base:
+    def __init_subclass__(cls): add()
+    def __neg__(self): add()
+    @property
+    def size(self): add()
+box = Base()
+"""
+
+
+@pytest.mark.parametrize("statement", STARTS.strip().splitlines())
+def test_reduction_keeps_a_statement_that_runs_code_without_a_call_of_its_own(statement: str) -> None:
+    before = "T = []\ndef add(*_): T.append(1)\n" + (
+        "generator = (add() for _ in (1,))\n" if "gen" in statement else ""
+    )
+    before += BASE if "box" in statement or "Base" in statement else ""
+    before += (
+        "from enum import Enum\nclass Base(Enum):\n    def __init__(self, _): add()\n" if "A = 1" in statement else ""
+    )
+    code = before + statement.replace(r"\n", "\n") + "\ndef f(): return T"
+    assert reduce(code, "f")[1] == []
+
+
 def test_branch_for_type_checkers_gives_only_types() -> None:
     code = """
     if TYPE_CHECKING:
@@ -242,6 +291,22 @@ async def test_files_that_import_each_other_are_an_error(sandbox: Sandbox) -> No
         sandbox, "import a\n" + CHECK.replace("return x", "return x + a.x"), seconds=SECONDS, files=files
     )
     assert answer["error_type"] == "CodeRaised"
+
+
+@pytest.mark.parametrize(
+    "imports", ["import plugin", "from shop import plugin", "if True: import plugin", "def g(): import plugin\ng()"]
+)
+async def test_a_file_runs_that_the_code_only_imports(imports: str, sandbox: Sandbox) -> None:
+    files = {
+        "registry": "ALL: list[int] = []\n",
+        "shop/__init__.py": "from .models import X\n",
+        "shop/models.py": "X = 1",
+    }
+    files |= dict.fromkeys(
+        ("plugin", "shop/plugin.py"), "from registry import ALL\nfrom shop import X\nALL.append(X)\n"
+    )
+    code = f"from registry import ALL\n{imports}\ndef f(x: int) -> int:\n    'post: _ == 1'\n    return len(ALL)\n"
+    assert (await ask(sandbox, code, seconds=SECONDS, files=files))["status"] == "verified"
 
 
 async def test_function_that_changes_another_file_is_undecided(sandbox: Sandbox) -> None:

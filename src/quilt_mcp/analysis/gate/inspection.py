@@ -120,6 +120,7 @@ def admit(
     package: Sequence[str] = (),  # the parts of the name of its package, for relative imports
     functions: Collection[str] | None = None,  # the code is reduced to what they use; None keeps everything
     also: Collection[str] = (),  # other names to keep, if the code has them
+    files: Collection[str] = (),  # the modules of the project that it can import
 ) -> Admitted:
     """Check code and return it in canonical form."""
     _check_text(code, policy)
@@ -127,7 +128,7 @@ def admit(
     check_size(tree, policy)  # before anything that is recursive
     tree = rewrite_everyday_code(make_imports_absolute(tree, package))
     changes = find_changes(tree)
-    dropped = [] if functions is None else reduce_tree(tree, functions, also)
+    dropped = [] if functions is None else reduce_tree(tree, functions, also, files)
     check_tree(tree, policy)
     tree = ast.fix_missing_locations(_Canonical(policy).visit(tree))
     source = ast.unparse(tree) + "\n"

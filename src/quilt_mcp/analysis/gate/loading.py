@@ -205,10 +205,13 @@ class ProjectFiles:
         return name in self._admitted or name in self._facades
 
     def load(self, name: str) -> ModuleType:
-        """Return the module with the public names of the file. `ImportError`: the file imports itself."""
-        if name in self._running:
+        """Return the module with the public names of the file. A package that runs has only its modules so far.
+
+        `ImportError`: the file imports itself.
+        """
+        if name in self._running and name not in self._facades:
             raise ImportError("the files import each other")
-        if name in self._admitted and name not in self.modules:
+        if name in self._admitted and name not in self.modules and name not in self._running:
             self._running.add(name)
             before = sys.modules.get(MODULE_NAME)
             admitted = self._admitted[name]
@@ -313,12 +316,15 @@ def admit_request(request: Request, policy: Policy) -> Submission:
     if sum(len(text.encode("utf-8", "surrogatepass")) for text in submitted) > policy.code_size_bytes:
         raise Refused("size")
     # the files can import each other
-    policy = replace(policy, allowed_modules=(*policy.allowed_modules, *sorted({*files} | find_packages(files))))
+    modules = {*files} | find_packages(files)
+    policy = replace(policy, allowed_modules=(*policy.allowed_modules, *sorted(modules)))
     package = find_package(request.get("module_name", MODULE_NAME), {})
     names = [str(request[key]) for key in ("function_name", "function_a", "function_b") if key in request]
     functions = None if request.get("whole_file") else [name.partition(".")[0] for name in names]
     also = [request["exception_type"].partition(".")[0]] if "exception_type" in request else []
-    admit_version = functools.partial(admit, policy=policy, package=package, functions=functions, also=also)
+    admit_version = functools.partial(
+        admit, policy=policy, package=package, functions=functions, also=also, files=modules
+    )
     return Submission(
         admit_version(request["code"]),
         None if old is None else admit_version(old),

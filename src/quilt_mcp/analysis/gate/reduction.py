@@ -93,9 +93,14 @@ class _Rewriter(ast.NodeTransformer):
 
 _HEADER = re.compile(r"\s*:?(pre|post|inv|raises)\b", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_IMPORTS = (ast.Import, ast.ImportFrom)
+_DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_IMPORTS = ast.Import | ast.ImportFrom
+_FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+_OPERATIONS = (
+    ast.Call | ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.Compare | ast.JoinedStr | ast.comprehension | ast.Starred
+)
 _SHOWN = 60
+_FILE = "a file"  # stands among the names that code uses for the files that it imports
 # Functions and classes that change nothing but their result
 _HARMLESS = frozenset(
     """
@@ -115,18 +120,22 @@ class _Statement:
     plain: bool  # whether it only binds names. Other statements can change what other names refer to.
 
 
-def reduce_tree(tree: ast.Module, names: Collection[str], also: Collection[str] = ()) -> list[str]:
+def reduce_tree(
+    tree: ast.Module, names: Collection[str], also: Collection[str] = (), files: Collection[str] = ()
+) -> list[str]:
     """Remove the statements that code with these names, and those of `also`, does not use. The tree is changed.
 
-    Nothing is removed if the code does not define one of the first names. Returns a description of each removed
-    statement, such as `main` or `line 7`.
+    A statement that imports one of the project's files stays, because what runs there can change used values. Nothing
+    is removed if the code does not define one of the first names. Returns a description of each removed statement, such
+    as `main` or `line 7`.
     """
     never_run = _open_type_checking(tree)
-    statements = [_describe(node) for node in tree.body]
+    unseen = _find_unseen(tree)
+    statements = [_describe(node, unseen, files) for node in tree.body]
     bound = {name for one in statements for name in one.binds}
     if not {*names} <= bound:
         return []
-    kept = _find_kept(statements, {*names, *also})
+    kept = _find_kept(statements, {*names, *also, _FILE})
     tree.body = [one.node for one in statements if one in kept]
     return [_name(one) for one in (*map(_describe, never_run), *statements) if one not in kept]
 
@@ -159,28 +168,79 @@ def _is_needed(one: _Statement, used: set[str], statements: list[_Statement]) ->
     return stops or bool(reached & used_here)
 
 
-def _describe(node: ast.stmt) -> _Statement:
-    uses = _find_uses(node)
+def _describe(node: ast.stmt, unseen: frozenset[str] = frozenset(), files: Collection[str] = ()) -> _Statement:
+    imports_file = not find_imports(node).isdisjoint(files)
+    uses = _find_uses(node) | ({_FILE} if imports_file else set())
     if _is_main_block(node):
         return _Statement(node, set(), uses, plain=True)
-    return _Statement(node, _find_bound(node), uses, plain=isinstance(node, _IMPORTS) or _is_plain(node))
+    is_plain = _is_plain(node, unseen) and (isinstance(node, _FUNCTIONS) or not imports_file)
+    return _Statement(node, _find_bound(node), uses, plain=is_plain)
 
 
-def _is_plain(node: ast.stmt) -> bool:
-    """Return whether a statement only binds names, and calls nothing that can change something else."""
-    if isinstance(node, ast.ClassDef):
-        return not node.decorator_list and all(map(_is_plain, node.body))
-    if isinstance(node, _DEFINITIONS):
-        return not node.decorator_list
-    if isinstance(node, ast.If | ast.Try):
-        return all(isinstance(one, _IMPORTS) or _is_plain(one) for one in (*node.body, *node.orelse))
-    if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Constant)
-    if isinstance(node, ast.Assign | ast.AnnAssign):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        called = {read_last_name(one.func) for one in ast.walk(node) if isinstance(one, ast.Call)}
-        return all(isinstance(one, ast.Name) for one in targets) and called <= _HARMLESS
-    return isinstance(node, ast.Pass)
+def _find_unseen(tree: ast.Module) -> frozenset[str]:
+    """Return what can run code of the file in a statement without a call: methods, and "yield" for generators."""
+    nodes = list(ast.walk(tree))
+    methods = [node for node in nodes if isinstance(node, _FUNCTIONS) and (_is_operator(node) or node.decorator_list)]
+    with_yield = any(isinstance(node, ast.Yield | ast.YieldFrom | ast.GeneratorExp) for node in nodes)
+    makes = {"__init__", "__new__"} if "enum" in find_imports(tree) else set()  # an enumeration makes its members
+    return frozenset({node.name for node in methods} | makes | ({"yield"} if with_yield else set()))
+
+
+def _is_operator(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return node.name.startswith("__") and node.name not in {"__init__", "__post_init__", "__new__"}
+
+
+def _is_plain(statement: ast.stmt, unseen: frozenset[str]) -> bool:
+    """Return whether a statement only binds names, and can run no code that changes something else."""
+    return not any(_runs(one, unseen) or _computes(one, unseen) for one in _walk_evaluated(statement))
+
+
+def _walk_evaluated(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what Python evaluates when it comes to a statement. Of annotations these are the calls."""
+    waiting: list[ast.AST | None] = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, _FUNCTIONS | ast.Lambda):
+            waiting += [*one.args.defaults, *one.args.kw_defaults]
+        elif isinstance(one, ast.AnnAssign):
+            waiting += [one.target, one.value]
+        elif one is not None:
+            waiting += ast.iter_child_nodes(one)
+        typed = [*ast.walk(one.args), one] if isinstance(one, _FUNCTIONS) else [one]
+        types = [getattr(part, name, None) for part in typed for name in ("annotation", "returns")]
+        yield from (call for kind in types if kind for call in ast.walk(kind) if isinstance(call, ast.Call))
+        if one is not None:
+            yield one
+
+
+def _runs(node: ast.AST, unseen: frozenset[str]) -> bool:
+    """Return whether a statement runs code, or can change what a name refers to."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return bool(node.decorator_list)
+        case ast.ClassDef():
+            inherits = bool(node.bases) and not unseen.isdisjoint({"__init_subclass__", "__init__", "__new__"})
+            return bool(node.decorator_list or node.keywords) or inherits
+        case ast.Assign():
+            return not all(isinstance(one, ast.Name) for one in node.targets)
+        case ast.AnnAssign():
+            return not isinstance(node.target, ast.Name)
+        case ast.Expr():
+            return not isinstance(node.value, ast.Constant)
+    return isinstance(node, ast.stmt) and not isinstance(node, ast.If | ast.Try | ast.Pass | _IMPORTS)
+
+
+def _computes(node: ast.AST, unseen: frozenset[str]) -> bool:
+    """Return whether an expression runs code."""
+    match node:
+        case ast.Call():
+            is_harmless = read_last_name(node.func) in _HARMLESS and all(one.arg != "key" for one in node.keywords)
+            return not is_harmless or bool(unseen)
+        case ast.Attribute():
+            return node.attr in unseen
+        case ast.Subscript():
+            return True
+    return bool(unseen) and isinstance(node, _OPERATIONS)
 
 
 def _find_bound(node: ast.stmt) -> set[str]:
@@ -258,7 +318,7 @@ def _open_type_checking(tree: ast.Module) -> list[ast.stmt]:
 
 
 def _name(one: _Statement) -> str:
-    if isinstance(one.node, (*_DEFINITIONS, *_IMPORTS)) or (one.plain and one.binds):
+    if isinstance(one.node, _DEFINITIONS | _IMPORTS) or (one.plain and one.binds):
         return ", ".join(sorted(one.binds))[:_SHOWN]
     return f"line {one.node.lineno}"
 
