@@ -192,7 +192,7 @@ def stack_search(
     if cursor is None:
         size = parse_limit(limit)
         result = _ask(caller, OPERATIONS[chosen], buckets=names, text=query, size=size)
-        total = result.get("total", result.get("stats", {"total": 0})["total"])
+        total = result["stats"]["total"] if "stats" in result else result.get("total", 0)  # an empty result has none
         page = result.get("firstPage") or {}
         _check({"kind": page.get("kind", "")})
     else:

@@ -87,7 +87,7 @@ def _find_functions(
 
 
 def _find_own_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """Return the parameters and local names of a function and of those within it."""
+    """Return the parameters, and the names that are assigned, of a function and of those within it."""
     nodes = list(ast.walk(function))
     bound = {one.id for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
     shared = {name for one in nodes if isinstance(one, ast.Global) for name in one.names}
