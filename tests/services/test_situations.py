@@ -239,6 +239,9 @@ SITUATIONS = {
         {"data.query_history.0.error_message": "e" * 4000, "data.query_history.0.error_message_truncated": True},
         query(StateChangeReason="e" * 9000),
     ),
+    "a state with a reason that is no failure": Situation(
+        HISTORY, {"data.query_history.0.error_message": None}, query(State="RUNNING", StateChangeReason="Resources.")
+    ),
     "query without times": Situation(
         HISTORY, {"data.query_history.0.submission_time": None, "data.query_history.0.error_message": None}, query()
     ),

@@ -347,7 +347,10 @@ def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
     found = _ask_package(caller, "packageContents", _WithContents, bucket, package, **given)
     if (read := found["revision"]) is None:
         raise _make_unknown_revision(bucket, package, asked)
-    if (directory := read["dir"]) is not None:
+    directory = read["dir"]
+    if folder and directory and not directory["children"]:
+        directory = None  # only the root can be empty, so this is how the stack describes what is no folder
+    if directory is not None:
         size, entries = directory["size"], directory["children"]
     elif file := read.get("file"):
         size, entries = file["size"], [file]
@@ -439,7 +442,7 @@ def _resolve(caller: "Caller", bucket: str, package: str, revision: str) -> str:
         InvalidTemplateVariable: it fits several revisions.
         NotFound: it fits none of the newest revisions.
     """
-    if not SHORT_HASH.fullmatch(revision) or revision.isdigit():
+    if not SHORT_HASH.fullmatch(revision):
         return revision
     read, number = list[str](), 1
     while len(read) < MOST_REVISIONS:
@@ -456,6 +459,8 @@ def _resolve(caller: "Caller", bucket: str, package: str, revision: str) -> str:
             suggested_actions=["Give the whole hash."],
         )
     if not fitting:
+        if revision.isdigit():  # a tag: the time of a revision in seconds
+            return revision
         raise _make_unknown_revision(bucket, package, revision)
     return fitting[0]
 

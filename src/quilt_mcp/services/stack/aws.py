@@ -223,14 +223,17 @@ class AWSClients:
             self._sign_in.note_rejection(failure)
             raise
 
-    def read_object(self, bucket: str, key: str, most: int) -> bytes:
-        body = self.call("s3", "get_object", Bucket=bucket, Key=key)["Body"]
+    def read_object(self, bucket: str, key: str, most: int, version: str | None = None) -> bytes:
+        found = self.call("s3", "get_object", Bucket=bucket, Key=key, **({"VersionId": version} if version else {}))
+        body = found["Body"]
         try:
             content: bytes = body.read(most)
         except (BotoCoreError, OSError) as error:
             raise map_failure(error) from error
         finally:
             body.close()
+        if len(content) < min(most, found.get("ContentLength", 0)):  # botocore checks only what is read without a limit
+            raise make_not_from_aws("s3:GetObject: a part is missing")
         return content
 
     def list_items(
