@@ -127,6 +127,8 @@ async def test_only_the_root_of_a_package_can_be_empty(
     answer = await get_resource(f"{RUN}/contents?path=a.txt")
     assert ([row["name"] for row in answer.data["entries"]] if answer.success else None) == expected
     assert (await read(f"{RUN}/contents"))["kind"] == "folder"
+    answer_queries(monkeypatch, {"packageContents": {"data": {"package": {"revision": revision | {"dir": None}}}}})
+    assert "shows no files in this revision" in (await read_error(f"{RUN}/contents")).message
 
 
 def add_packages(world: World, count: int) -> list[str]:

@@ -151,6 +151,11 @@ SITUATIONS = {
         {"data.in_stack": False, "data.can_list": True},
         {"s3.ListObjectsV2": Reply(NO_OBJECTS)},
     ),
+    "an empty page that is not the last": Situation(
+        DISCOVER,
+        {f"{ROW}.can_list": True, f"{ROW}.can_read": None, f"{ROW}.read_evidence": has("the list contains no key")},
+        {"s3.ListObjectsV2": Reply(NO_OBJECTS.replace("false", "true"))},
+    ),
     # where AWS is
     "web filter": Situation(
         WORKGROUPS,

@@ -186,8 +186,8 @@ def stack_search(
 
     There are 50 per page. `kind` is packages, the default, or objects. `buckets` are names with commas between them; by
     default, all buckets that you can see. The text can use the syntax of the catalog's search. Of packages, the newest
-    revisions are searched, and the answer says where the text was found. Sends one GraphQL request, on older stacks
-    two.
+    revisions are searched, and the answer says where the text was found; stacks from before July 2025 also find older
+    revisions, and do not say where. Sends one GraphQL request, on older stacks two.
     """
     chosen = check_choice("kind", kind, KINDS, "Omit `kind` to search packages.")
     names = sorted({name for name in (buckets or "").split(",") if name}) or None

@@ -355,10 +355,10 @@ def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
     elif file := read.get("file"):
         size, entries = file["size"], [file]
     else:
-        raise NotFound(
-            f"There is no {folder!a} in this revision of {package}.",
-            suggested_actions=[f"Read {make_uri(bucket, package)}/contents?revision={read['hash']} for its root."],
-        )
+        missing = f"There is no {folder!a}" if folder else "The Quilt stack shows no files"
+        about = f"{make_uri(bucket, package)}?revision={read['hash']}"
+        actions = [f"Read {about}: `entries` is the number of its files, and `contents` is its root."]
+        raise NotFound(f"{missing} in this revision of {package}.", suggested_actions=actions)
     rows = [_describe_entry(one) for one in entries]
     scope = ("contents", caller.login.stack.registry_url, bucket, package, read["hash"], folder)
     # A file and a folder can have the same name.
