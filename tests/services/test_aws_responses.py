@@ -31,6 +31,7 @@ URIS = [
     "permissions://discover",
     "permissions://recommendations",
     "permissions://buckets/acme-raw-sequencing/access",
+    "metadata://workflows/acme-raw-sequencing",
 ]
 
 
@@ -122,6 +123,7 @@ async def test_the_database_of_packages_is_that_of_the_stack(
         found = (await read("athena://workgroups"))["recommended"]
     assert found["iceberg_database"] == expected
     assert ("not allowed" in found["iceberg_reason"]) is (None in account.values() and expected is None)
+    assert (f"the stack's: {NAMED}, {OTHER}." in found["iceberg_reason"]) is (account.keys() == {NAMED, OTHER})
 
 
 def answer(body: object, status: HTTPStatus = HTTPStatus.OK) -> Answer:

@@ -284,6 +284,8 @@ def _find_iceberg_database(caller: "Caller", aws: "AWSClients", stack: str | Non
                 return name, f"Glue has the table {table} in it, which Quilt keeps for the packages of a bucket."
     except ResourceFailure as failure:
         return None, f"Not found: {failure.message}"
+    if names:
+        return None, f"No table shows that one of these is the stack's: {', '.join(sorted(names)[:MAX_DATABASES])}."
     return None, "Glue shows you no database of this kind. Quilt Platform keeps one since 1.70; ask an administrator."
 
 

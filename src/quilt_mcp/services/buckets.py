@@ -102,7 +102,7 @@ def _combine(data: _StackData) -> StackBuckets:
         bucket["name"]: {one["collaborator"]["username"]: one["permissionLevel"] for one in bucket["collaborators"]}
         for bucket in data["buckets"]
     }
-    others = (bucket["name"] for bucket in data.get("bucketConfigs", []))  # those that the role does not reach
+    others = (bucket["name"] for bucket in data.get("bucketConfigs", []))  # administrators see more of them
     return StackBuckets(tuple(sorted({*rights, *others})), rights)
 
 

@@ -234,6 +234,8 @@ class AWSClients:
             body.close()
         if len(content) < min(most, found.get("ContentLength", 0)):  # botocore checks only what is read without a limit
             raise make_not_from_aws("s3:GetObject: a part is missing")
+        if "RequestId" not in found["ResponseMetadata"]:  # any page looks like the content of an object
+            raise make_not_from_aws("s3.get_object")
         return content
 
     def list_items(
