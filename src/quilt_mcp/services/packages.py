@@ -384,17 +384,8 @@ def list_buckets(prefix: str) -> list[str]:
     return sorted(names, key=lambda name: (name != first, name))
 
 
-def list_namespaces(prefix: str) -> list[str]:
-    """List the first parts of the names of packages, of the first bucket that has such packages."""
-    return _list_parts(prefix, 0)
-
-
-def list_names(prefix: str) -> list[str]:
-    """List the second parts of the names of packages, of the first bucket that has such packages."""
-    return _list_parts(prefix, 1)
-
-
-def _list_parts(prefix: str, number: int) -> list[str]:
+def list_parts(number: int, prefix: str) -> list[str]:
+    """List the first (0) or second (1) parts of the names of packages, of the first bucket that has such packages."""
     caller = current_caller()
     names = _find_example(caller, prefix)[1] if caller.login.signed_in else []
     parts = dict.fromkeys(name.split("/", 1)[number] for name in names)
