@@ -7,8 +7,9 @@ import pytest
 from crosshair.util import PathTimeout
 
 from quilt_mcp.analysis.engine.stability import find_reason, observes_order, take_state
+from quilt_mcp.analysis.gate.changes import find_changes
 from quilt_mcp.analysis.gate.inspection import admit
-from quilt_mcp.analysis.gate.reduction import find_changes, find_imports
+from quilt_mcp.analysis.gate.reduction import find_imports
 from quilt_mcp.analysis.messages import Request
 from tests.analysis.engine_runs import POLICY, analyse, check, compare, load, search
 from tests.analysis.programs import OPEN, Program
@@ -444,6 +445,112 @@ def f(c: C) -> bool:
 )
 def test_changes_of_module_names(body: str, names: set[str]) -> None:
     assert find_changes(ast.parse(f"def f(p):\n    {body}\n")).names == names
+
+
+SHARED = """
+a = N; a.append(1)                      | N = []                                | len(N)     | unknown
+heappush(N, 1)                          | N = []                                | len(N)     | unknown
+list(map(N.append, p))                  | N = []                                | len(N)     | unknown
+change(N)                               | N = []; change = list.clear           | len(N)     | unknown
+get().append(1)                         | N = []; get = lambda: N               | len(N)     | unknown
+pass                                    | N = []; put = lambda: N.append(1)     | len(N)     | unknown
+put(1)                                  | N = []; put = N.append                | len(N)     | unknown
+p.append(1)                             | N = []; M = [N]                       | len(N)     | unknown
+a, b = N; a.append(1)                   | N = ([], [])                          | len(N[0])  | unknown
+for a in N.values(): a.append(1)        | N = {1: []}                           | len(N[1])  | unknown
+a = N.get(1); a.append(1)               | N = {1: []}                           | len(N[1])  | unknown
+N.add()                                 | N = Box()                             | N.x        | unknown
+change(p)                               | N = Box(); change = lambda item: N + 1 | N.x        | unknown
+p.x = 1                                 | N = Box(); M = [N]                    | N.x        | unknown
+type(p).y = 1                           | N = 0                                 | Box.y      | unknown
+a = Box; a.y = 1                        | N = 0                                 | Box.y      | unknown
+a = keep; a.n = 1                       | keep.n = 0                            | keep.n     | unknown
+keep().append(1)                        | N = 0                                 | len(keep()) | unknown
+add()                                   | get, add = count()                    | get()      | unknown
+append(1)                               | get, append = make()                  | get()      | unknown
+[N for N in p]; N.append(1)             | N = []                                | len(N)     | unknown
+f = lambda N: N; N.append(1)            | N = []                                | len(N)     | unknown
+c.prec = 2                              | N = Context(); c = N                  | N.prec * 0 | unknown
+p.value.append(1)                       | N = Kind.A                            | len(N.value) | unknown
+a = N; a.random()                       | N = random.Random(5)                  | int(N.getstate() == 0) | unknown
+p.append(1)                             | N = []                                | len(N)     | verified
+p.append(1)                             | N = {}                                | N.get(x, 0) | verified
+p.append(1)                             | N = [0]                               | max(N)     | verified
+p.append(1)                             | N = [0]                               | sum(a for a in N) | verified
+p.append(1)                             | N = {1: {1: 0}}                       | N[1][1]    | verified
+p.append(1)                             | N = {1: 0}                            | N[1]       | verified
+p.append(1)                             | N = (0, "a"); M = [N]                 | N[0]       | verified
+p.append(1)                             | N = Plain.A; M = [N]                  | N.value    | verified
+"""
+
+
+@pytest.mark.parametrize("row", SHARED.strip().splitlines())
+def test_claim_about_a_value_of_the_module_needs_that_the_file_cannot_change_it(row: str) -> None:
+    change, value, read, status = (part.strip() for part in row.split("|"))
+    code = f"""
+import random, re
+from enum import Enum
+from decimal import Context
+from heapq import heappush
+class Box:
+    y = 0
+    def __init__(self) -> None:
+        self.x = 0
+    def add(self) -> None:
+        self.x = 1
+    def __add__(self, other: int) -> int:
+        self.x = 1
+        return 1
+class Kind(Enum):
+    A = []
+class Plain(Enum):
+    A = 0
+def make():
+    n = []
+    return lambda: len(n), lambda item: n.append(item)
+def count():
+    n = 0
+    def add() -> None:
+        nonlocal n
+        n += 1
+    return lambda: n, add
+def keep(x: list[int] = []) -> list[int]:
+    return x
+{value}
+def other(p):
+    {change}
+def f(x: int) -> int:
+    'post: _ == 0'
+    return {read}
+"""
+    assert check(code)["status"] == status
+
+
+@pytest.mark.parametrize(
+    ("method", "invariant", "status"),
+    [
+        ("__eq__(self, other: object) -> bool: self.x = 1; return True", "self == self", "unknown"),
+        ("large(self) -> int: return 1", "change(self) == [0]", "unknown"),
+        ("large(self) -> int: return 1", "[0 for self.x in (1,)] == [0]", "unknown"),
+        ("large(self) -> int: a = []; a.append(1); return self.x + a[0]", "self.large() > 5", "verified"),
+        ("large(self) -> int: return 1", "[one for one in (1, self.x)] != []", "verified"),
+    ],
+)
+def test_claim_about_an_object_needs_that_its_invariant_does_not_change_it(
+    method: str, invariant: str, status: str
+) -> None:
+    code = f"""
+{"change = lambda item: [0 for item.x in (1,)]" if "change" in invariant else ""}
+class A:
+    "inv: {invariant}"
+    def __init__(self, x: int) -> None:
+        self.x = x
+    def {method}
+def f(a: A) -> int:
+    "post: _ == 0"
+    return a.x * 0
+"""
+    assert check(code)["status"] == status
 
 
 def test_class_method_changes_its_class() -> None:

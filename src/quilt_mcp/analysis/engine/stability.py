@@ -15,12 +15,13 @@ import enum
 import functools
 import gc
 import inspect
+import io
+import itertools
 import random
 import typing
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from inspect import BoundArguments, Signature
-from itertools import takewhile
 from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -28,9 +29,10 @@ from quilt_mcp.analysis.engine.domains import Annotation, find_subclasses
 from quilt_mcp.analysis.engine.exploration import read_attributes
 from quilt_mcp.analysis.engine.scalars import find_docstrings
 from quilt_mcp.analysis.engine.subjects import Clause, list_invariants
+from quilt_mcp.analysis.gate.changes import changes_others
 from quilt_mcp.analysis.gate.facades import list_unseeded
 from quilt_mcp.analysis.gate.loading import Loaded
-from quilt_mcp.analysis.gate.reduction import CHANGING, find_imports
+from quilt_mcp.analysis.gate.reduction import find_imports
 from quilt_mcp.analysis.gate.tree import read_last_name
 from quilt_mcp.analysis.messages import MODULE_NAME
 
@@ -377,7 +379,7 @@ def _list_hidden(value: object) -> list[object]:
     if not isinstance(value, _CACHED):
         return []
     parts = gc.get_referents(value)  # keys and results, the cache, the function, and others
-    *entries, cache = takewhile(lambda one: one is not value.__wrapped__, parts)
+    *entries, cache = itertools.takewhile(lambda one: one is not value.__wrapped__, parts)
     found = {id(one): one for one in (*entries, *cache.values()) if _is_changeable(one)}
     return [*found.values()]  # not the plain ones: more of them are no other state
 
@@ -404,8 +406,8 @@ def find_state(signature: Signature, loaded: Loaded) -> str | None:
     """Return the state that the analysis does not cover, as the reason why nothing is claimed, or None."""
     used = {node.id for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Name)}
     bound = {name for one in loaded.modules for name in vars(one)}
-    if changed := loaded.changes.names & used & bound:
-        return f"the code changes `{min(changed)}` of the module, so a call can begin with other values in it"
+    if changed := loaded.changes.names & used & bound or {*_find_shared(used & bound, loaded)}:
+        return f"the code can change `{min(changed)}` of the module, so a call can begin with other values in it"
     if loaded.changes.context and "decimal" in find_imports(loaded.whole_tree):
         return "a function reads or changes the decimal context, so the result can depend on earlier calls"
     classes: dict[type, None] = {}
@@ -421,23 +423,115 @@ def find_state(signature: Signature, loaded: Loaded) -> str | None:
     return None
 
 
-_CHANGING_FUNCTIONS = frozenset(
-    {"heapify", "heappop", "heappush", "heappushpop", "heapreplace", "insort", "insort_left", "insort_right"}
-    | {"next", "shuffle"}
-)
-
-
 def _can_change(invariant: Clause, loaded: Loaded) -> bool:
-    """Return whether an invariant uses what changes a container, or code (also a property) that can change it."""
-    used = {read_last_name(node) for node in ast.walk(ast.parse(invariant.source.strip(), mode="eval"))}
-    nodes = list(ast.walk(loaded.whole_tree))
-    if used.isdisjoint(node.name for node in nodes if isinstance(node, ast.FunctionDef)):
-        return not used.isdisjoint(CHANGING | _CHANGING_FUNCTIONS)
-    return bool(loaded.changes.attributes) or any(
-        isinstance(node, ast.AugAssign)
-        or (isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load))
-        or (isinstance(node, ast.Call) and read_last_name(node.func) in CHANGING)
-        for node in nodes
+    """Return whether an invariant changes an object, or uses code (also a property) that can do that."""
+    text = ast.parse(invariant.source.strip(), mode="eval")
+    used = {read_last_name(node) for node in ast.walk(text)}
+    functions = {name for one in loaded.modules for name, value in vars(one).items() if callable(value)}
+    uses_code = _find_operators(loaded) or used & (functions | _find_methods(loaded))
+    return changes_others(text) or (bool(uses_code) and loaded.changes.others)
+
+
+def _find_methods(loaded: Loaded) -> set[str]:
+    return {node.name for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.FunctionDef)}
+
+
+def _find_operators(loaded: Loaded) -> set[str]:
+    """Return the methods of the form __name__ that the code defines. No name shows where they are called."""
+    return {name for name in _find_methods(loaded) if name.startswith("__")} - CONSTRUCTORS
+
+
+def _find_shared(used: Collection[str], loaded: Loaded) -> Iterator[str]:
+    """Yield the used names of the module with a value that the file can change in another way than by this name."""
+    changes = loaded.changes
+    own = {one.__name__ for one in loaded.modules}
+    attributes = {name for owner, name in changes.attributes if owner is None}
+    has_operators = bool(_find_operators(loaded))
+    functions = [node for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
+    read_later = {read_last_name(node) for function in functions for node in ast.walk(function)}
+    for name, value in ((name, value) for one in loaded.modules for name, value in vars(one).items() if name in used):
+        if isinstance(value, random.Random) and name in read_later:  # its methods change it
+            yield name
+        if not changes.others:
+            continue
+        depths = {depth for shared, depth in changes.shared if shared == name}
+        if isinstance(value, type | FunctionType):
+            is_member = isinstance(value, enum.EnumMeta) and any(owner == name for owner, _ in changes.attributes)
+            is_shared = is_member or (0 in depths and not attributes.isdisjoint(vars(value)))
+        else:
+            depths |= {0} if has_operators and type(value).__module__ in own else set()
+            is_shared = any(_is_changeable_in(value, depth, own) for depth in depths)
+        if is_shared or _has_hidden_state(value, changes.names, own):
+            yield name
+
+
+def _is_changeable_in(value: object, depth: int, own: Collection[str]) -> bool:
+    """Return whether code can change a part of a value at this depth or below."""
+    level, seen = [value], dict[int, object]()
+    while level:
+        if depth <= 0:
+            seen.update((id(one), one) for one in level)
+            if len(seen) > _WATCHED_OBJECTS or any(_has_own_state(one, own) for one in level):
+                return True
+        level = [
+            part for one in level for part in _list_parts(one, own) if id(part) not in seen and type(part) not in _PLAIN
+        ]
+        depth -= 1
+    return False
+
+
+def _has_own_state(value: object, own: Collection[str]) -> bool:
+    kind = type(value)
+    if kind in _PLAIN or isinstance(value, type | FunctionType | ModuleType | enum.Enum):
+        return False
+    if kind.__module__ in own:
+        parameters = getattr(kind, "__dataclass_params__", None)
+        return not (issubclass(kind, tuple) or (parameters is not None and parameters.frozen))
+    is_hashable = getattr(kind, "__hash__", None) is not None
+    return (
+        not is_hashable or hasattr(kind, "__next__") or isinstance(value, random.Random | io.IOBase | decimal.Context)
+    )
+
+
+def _list_parts(value: object, own: Collection[str]) -> list[object]:
+    if isinstance(value, dict):
+        return [*value.keys(), *value.values()]
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return [*value]
+    if isinstance(value, type | FunctionType) or (isinstance(value, ModuleType) and value.__name__ not in own):
+        return []
+    return [part for name, part in read_attributes(value).items() if not name.startswith("__")]
+
+
+def _has_hidden_state(value: object, changed: Collection[str], own: Collection[str]) -> bool:
+    """Return whether functions share a changeable value that has no name: in defaults, closures and attributes."""
+    waiting, seen = [value], set[int]()
+    while waiting:
+        one = waiting.pop()
+        parts = _list_hidden_parts(one, own)
+        rebinds = isinstance(one, FunctionType) and not {*one.__code__.co_freevars}.isdisjoint(changed)
+        if rebinds or any(_is_changeable_in(part, 0, own) for part in parts):
+            return True
+        waiting += [part for part in parts if id(part) not in seen]
+        seen |= {*map(id, parts)}
+    return False
+
+
+_OF_CLASSES = frozenset({"_abc_impl", "_field_defaults"})  # Python makes them, for abstract classes and named tuples
+
+
+def _list_hidden_parts(value: object, own: Collection[str]) -> list[object]:
+    if isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+        defaults = value.__defaults__ or (), (value.__kwdefaults__ or {}).values()
+        return [*itertools.chain(*defaults), *cells, *vars(value).values()]
+    if isinstance(value, enum.EnumMeta):
+        members: list[object] = list(value)
+        return [part for member in members for part in _list_parts(member, own)]
+    if isinstance(value, type) and value.__module__ in own:
+        return [part for name, part in vars(value).items() if not name.startswith("__") and name not in _OF_CLASSES]
+    return (
+        [*_list_hidden(value)] if isinstance(value, functools.partial | staticmethod | classmethod | property) else []
     )
 
 

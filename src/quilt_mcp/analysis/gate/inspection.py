@@ -13,7 +13,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from quilt_mcp.analysis.gate.reduction import Changes, find_changes, reduce_tree, rewrite_everyday_code
+from quilt_mcp.analysis.gate.changes import Changes, find_changes
+from quilt_mcp.analysis.gate.reduction import reduce_tree, rewrite_everyday_code
 from quilt_mcp.analysis.gate.rules import Refused
 from quilt_mcp.analysis.gate.tree import check_size, check_text, check_tree
 from quilt_mcp.analysis.policy import Policy

@@ -28,9 +28,10 @@ from crosshair.core import python_type
 from crosshair.tracers import NoTracing
 from crosshair.util import CrosshairUnsupported, CrossHairValue
 
+from quilt_mcp.analysis.gate.changes import Changes
 from quilt_mcp.analysis.gate.facades import Logger, check_star_imports, list_unseeded, make_facade
 from quilt_mcp.analysis.gate.inspection import Admitted, admit
-from quilt_mcp.analysis.gate.reduction import Changes, find_imports, find_unchanged, remove_definitions
+from quilt_mcp.analysis.gate.reduction import find_imports, find_unchanged, remove_definitions
 from quilt_mcp.analysis.gate.rules import CLOSED_ATTRIBUTES, Refused
 from quilt_mcp.analysis.messages import FILE_NAME, FOLDER, MODULE_NAME, Report, Request, find_module_name
 from quilt_mcp.analysis.policy import Policy
