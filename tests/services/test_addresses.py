@@ -54,6 +54,8 @@ def test_these_belong_together(registry: str, catalog: str) -> None:
         ("https://x.com", "https://com"),
         ("https://evil.cloudfront.net", "https://d111111abcdef8.cloudfront.net"),
         ("https://evil.us-east-1.elb.amazonaws.com", "https://quilt.us-east-1.elb.amazonaws.com"),
+        ("https://evil.cn-north-1.elb.amazonaws.com.cn", "https://quilt.cn-north-1.elb.amazonaws.com.cn"),
+        ("https://evil.cloudfront.cn", "https://d111111abcdef8.cloudfront.cn"),
         ("https://quilt-registry.mycompany.com:8443", "https://quilt.mycompany.com"),
         ("https://user@quilt-registry.mycompany.com", "https://quilt.mycompany.com"),
         ("https://quilt.mycompany.com@evil.org", "https://quilt.mycompany.com"),

@@ -1,5 +1,6 @@
 """Responses with status 200 that do not come from AWS, such as the page of a proxy, are failures, not empty answers."""
 
+import json
 from http import HTTPStatus
 from itertools import product
 from typing import Any
@@ -20,6 +21,7 @@ FOR_S3 = {
     b"<html><p>Blocked</p></html>": NOT_FROM_AWS,
 }
 EMPTY_LIST = Answer(HTTPStatus.OK, {}, (("Content-Type", "application/x-amz-json-1.1"),))
+MISSING = {"__type": "EntityNotFoundException"}
 URIS = [
     "athena://databases",
     "athena://workgroups",
@@ -29,6 +31,7 @@ URIS = [
     "permissions://discover",
     "permissions://recommendations",
     "permissions://buckets/acme-raw-sequencing/access",
+    "metadata://workflows/acme-raw-sequencing",
 ]
 
 
@@ -79,3 +82,49 @@ async def test_aws_may_leave_out_an_empty_list(fresh_world: World, monkeypatch: 
         monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", aws.url)
         answer = await read("athena://databases/acme_sequencing/tables")
     assert (answer["tables"], answer["count"], answer["count_is_exact"]) == ([], 0, True)
+
+
+NAMED, OTHER, TAG = "quilt-acme-icebergdatabase", "quilt-northwind-icebergdatabase", "acme-analysis-results_package_tag"
+EMPTY: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize(
+    ("account", "expected"),
+    [
+        ({NAMED: [EMPTY, EMPTY, (TAG,)]}, NAMED),
+        ({NAMED: [EMPTY, EMPTY], OTHER: [("northwind-data_package_tag",)]}, None),
+        ({"a-iceberg": None, OTHER: [(TAG,)]}, OTHER),
+        ({NAMED: None}, None),
+    ],
+)
+async def test_the_database_of_packages_is_that_of_the_stack(
+    account: dict[str, list[tuple[str, ...]] | None],
+    expected: str | None,
+    fresh_world: World,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Glue filters the tables of a page after it has read them, so pages before the first table can be empty."""
+
+    def respond(request: Any) -> Answer:
+        asked, operation = json.loads(request.body), request.target.partition(".")[2]
+        if operation == "GetDatabases":
+            return answer({"DatabaseList": [{"Name": name} for name in account]})
+        if (pages := account[asked["DatabaseName"]]) is None:
+            return answer({"__type": "AccessDeniedException"}, HTTPStatus.BAD_REQUEST)
+        if operation == "GetTable":
+            has_table = any(asked["Name"] in page for page in pages)
+            return answer({"Table": {"Name": asked["Name"]}}) if has_table else answer(MISSING, HTTPStatus.BAD_REQUEST)
+        at = int(asked.get("NextToken", 0))
+        more = {"NextToken": str(at + 1)} if at + 1 < len(pages) else {}
+        return answer({"TableList": [{"Name": name} for name in pages[at]]} | more)
+
+    with SilentServer(respond) as aws:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", aws.url)
+        found = (await read("athena://workgroups"))["recommended"]
+    assert found["iceberg_database"] == expected
+    assert ("not allowed" in found["iceberg_reason"]) is (None in account.values() and expected is None)
+    assert (f"the stack's: {NAMED}, {OTHER}." in found["iceberg_reason"]) is (account.keys() == {NAMED, OTHER})
+
+
+def answer(body: object, status: HTTPStatus = HTTPStatus.OK) -> Answer:
+    return Answer(status, body, EMPTY_LIST.headers)

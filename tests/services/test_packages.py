@@ -1,5 +1,6 @@
 """Packages and search: what the stack says about them, bad input, large answers, and quilt3 as a second judge."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +16,11 @@ from quilt_mcp.commands.demo.world import World, demo_world
 from quilt_mcp.core.cursors import compute_tag, encode
 from quilt_mcp.server import create_manager
 from quilt_mcp.settings import Settings
+from quilt_mcp.tools.resource_access import get_resource
 from tests.support import apps
 from tests.support.python_caller import read, read_error
 from tests.support.quilt_fakes import NOT_UNDERSTOOD, answer_queries, refuse
+from tests.support.raw_server import make_response, raw_server
 
 RAW = "acme-raw-sequencing"
 LIST = f"quilt://buckets/{RAW}/packages"
@@ -110,6 +113,24 @@ async def test_a_file_and_a_folder_with_the_same_name_are_both_listed(
     assert (kinds, second["next_cursor"]) == (["file", "folder"], None)
 
 
+@pytest.mark.parametrize(("file", "expected"), [(True, ["a.txt"]), (False, None)])
+async def test_only_the_root_of_a_package_can_be_empty(
+    file: bool,  # noqa: FBT001 - a column of the table
+    expected: list[str] | None,
+    fresh_world: World,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is not public whether a registry describes a path that is no folder as null or as an empty folder."""
+    revision = {"hash": NO_HASH, "dir": {"size": 0.0, "children": []}}
+    found = {"file": {"path": "a.txt", "size": 3.0, "physicalKey": "s3://b/a.txt"} if file else None}
+    answer_queries(monkeypatch, {"packageContents": {"data": {"package": {"revision": revision | found}}}})
+    answer = await get_resource(f"{RUN}/contents?path=a.txt")
+    assert ([row["name"] for row in answer.data["entries"]] if answer.success else None) == expected
+    assert (await read(f"{RUN}/contents"))["kind"] == "folder"
+    answer_queries(monkeypatch, {"packageContents": {"data": {"package": {"revision": revision | {"dir": None}}}}})
+    assert "shows no files in this revision" in (await read_error(f"{RUN}/contents")).message
+
+
 def add_packages(world: World, count: int) -> list[str]:
     """Add packages without files, each newer than the one before, and return their names."""
     names = [f"many/p{number}" for number in range(count)]
@@ -140,20 +161,24 @@ async def test_names_can_have_every_character_that_quilt_allows(fresh_world: Wor
     assert (await read(answer["revisions"]))["count"] == 1
 
 
+@pytest.mark.parametrize("start", ["abcdef", "123456", "1747663200"])
 async def test_a_short_hash_is_resolved_if_it_fits_one_revision(
-    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+    start: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newest, oldest = [row["hash"] for row in (await read(f"{RUN}/revisions"))["revisions"]]
     for revision in (oldest, oldest[:8]):
         answer = await read(f"{RUN}?revision={revision}")
         assert (answer["hash"], answer["is_latest"], answer["entries"]) == (oldest, None, 1)
         assert (await read(f"{RUN}/contents?revision={revision}"))["count"] == 1
-    assert (await read(RUN))["hash"] == newest
-    rows = [{"hash": "abcdef" + end * 58, "modified": TIME, "message": None} for end in "01"]
+    assert (await read(RUN))["hash"] == (await read(f"{RUN}?revision={CREATED}"))["hash"] == newest
+    rows = [{"hash": start.ljust(64, end), "modified": TIME, "message": None} for end in "01"]
     payload = {"data": {"package": {"revisions": {"total": 2, "page": rows}}}}
     answer_queries(monkeypatch, {"packageRevisions": payload})
-    error = await read_error(f"{RUN}?revision=abcdef")
-    assert (error.error, error.message) == ("InvalidTemplateVariable", "2 revisions of runs/250519 start with abcdef.")
+    error = await read_error(f"{RUN}?revision={start}")
+    assert (error.error, error.message) == (
+        "InvalidTemplateVariable",
+        f"2 revisions of runs/250519 start with {start}.",
+    )
     assert str(rows[0]["hash"]) in str(error.details)
 
 
@@ -204,6 +229,22 @@ async def test_numbers_that_json_does_not_have_are_texts(fresh_world: World) -> 
 
 
 @pytest.mark.parametrize("place", ["the whole", "the first page"])
+async def test_an_unknown_result_of_a_search_is_not_an_empty_one(
+    place: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The unions of the schema have got members before."""
+    found: dict[str, object] = {"kind": "TooManyBuckets"}
+    if place == "the first page":
+        found = {"kind": "PackagesSearchResultSet", "total": 5, "firstPage": found}
+    answer_queries(monkeypatch, {"searchPackages": {"data": {"found": found}}})
+    error = await read_error("quilt://search/x")
+    assert (error.message, error.details) == (
+        "The Quilt stack sent a response in an unexpected format.",
+        "'TooManyBuckets'",
+    )
+
+
+@pytest.mark.parametrize("place", ["the whole", "the first page"])
 async def test_a_search_that_fails_can_be_repeated(
     place: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +270,27 @@ async def test_a_search_has_pages(fresh_world: World) -> None:
     assert found["packages"][0]["matching_entries"][0]["matched"] == ["path", "physical key"]
     assert (await read(found["packages"][0]["uri"]))["name"] == "runs/250519"
     assert (await read("quilt://search/nothing-like-this"))["packages"] == []
+
+
+async def test_a_stack_with_secure_search_counts_nothing_and_can_have_empty_pages(
+    fresh_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quilt then asks S3 about each hit, and says -1 instead of a number."""
+    hit = {"bucket": "b", "key": "k", "version": "v", "size": 1.0, "modified": TIME, "is_deleted": False}
+    pages: list[dict[str, Any]]
+    pages = [{"kind": "ObjectsSearchResultSetPage", "cursor": at, "objects": []} for at in ("a\nb", "c")]
+    first = {"kind": "ObjectsSearchResultSet", "total": -1, "firstPage": pages[0]}
+    payloads: dict[str, object] = {"searchObjects": {"data": {"found": first}}}
+    answer_queries(monkeypatch, payloads)
+    uri, counts, keys = "quilt://search/x?kind=objects", [], list[str]()
+    for page in (pages[1], pages[1] | {"cursor": None, "objects": [hit]}, {}):
+        answer = await read(uri)
+        counts.append(answer["count"])
+        keys += [one["key"] for one in answer["objects"]]
+        assert answer["has_more"] is bool(page)
+        uri = f"quilt://search/x?kind=objects&cursor={answer['next_cursor']}"
+        payloads["searchMoreObjects"] = {"data": {"found": page}}
+    assert (counts, keys, answer["next_cursor"]) == ([None, None, None], ["k"], None)
 
 
 async def test_a_cursor_of_the_stack_that_is_too_long_is_told(
@@ -329,7 +391,9 @@ async def test_workflows_say_what_a_push_must_fulfil(fresh_world: World) -> None
 
 
 async def test_workflows_of_a_bucket_that_does_not_exist_are_an_error(fresh_world: World) -> None:
-    assert (await read_error("metadata://workflows/no-such-bucket-here")).error == "NotFound"
+    """The stack is not asked, and can list a bucket that is gone."""
+    error = await read_error("metadata://workflows/no-such-bucket-here")
+    assert (error.error, error.message) == ("NotFound", "S3 has no bucket 'no-such-bucket-here'.")
     assert (await read_error("metadata://workflows/x")).error == "InvalidTemplateVariable"
 
 
@@ -339,7 +403,9 @@ async def test_workflows_of_a_bucket_that_does_not_exist_are_an_error(fresh_worl
         ("a: [", "not valid YAML at line 1", None),
         ("#" * 20_001, "more than 20,000 characters", None),
         ("a: &x 1\nb: *x", "YAML alias", None),
-        ("- 1", None, None),
+        ("- 1", "not a mapping", None),
+        ("", "not a mapping", None),
+        ("# 配置\n" * 4_001, "more than 20,000 characters", None),
         ("schemas: {s: {url: https://example.com/s}}", None, "not in S3"),
         (f"schemas: {{s: {{url: s3://{RAW}/README.md}}}}", None, "not JSON"),
         (f"schemas: {{s: {{url: s3://{RAW}/nothing}}}}", None, "Not found in AWS. (s3:GetObject (NoSuchKey))"),
@@ -352,9 +418,39 @@ async def test_a_broken_configuration_of_workflows_is_shown(
     store(config)
     answer = await read(WORKFLOWS)
     assert answer["config"] == config[:20_000]
+    assert answer["is_workflow_required"] is (None if error else True)
     assert error in answer["config_error"] if error else answer["config_error"] is None
     assert [one["schema"] for one in answer["schemas"]] == ([None] if schema_error else [])
     assert all(schema_error in one["error"] for one in answer["schemas"])
+
+
+@pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")  # quilt3 calls them
+@pytest.mark.parametrize("word", ["true", "True", "YES", "on", "false", "No", "off"])
+async def test_a_configuration_means_what_it_means_to_quilt3(word: str, fresh_world: World) -> None:
+    """quilt3 reads YAML 1.1, which has several words for true, and the version of a schema that its address names."""
+    bucket, schema = s3_backends[ACCOUNT_ID]["aws"], "schemas/run.json"
+    bucket.put_bucket_versioning(RAW, "Enabled")
+    first = bucket.put_object(RAW, schema, b'{"title": "first"}')
+    bucket.put_object(RAW, schema, b'{"title": "second"}')
+    store(
+        f"# {'結果' * 5_000}\nversion: '1'\nis_workflow_required: {word}\n"
+        f"workflows:\n  a: {{name: A, is_message_required: {word}}}\n"
+        f"schemas: {{s: {{url: 's3://{RAW}/{schema}?versionId={first.version_id}'}}, t: {{url: 's3://{RAW}/{schema}'}}}}\n"
+    )
+    judge = quilt3.workflows.WorkflowConfig.load(quilt3.util.PhysicalKey(RAW, CONFIG, None))
+    answer = await read(WORKFLOWS)
+    assert answer["is_workflow_required"] is judge.config["is_workflow_required"]
+    assert answer["workflows"][0]["is_message_required"] is judge.get_workflow_validator("a").is_message_required
+    read_by_quilt3 = [json.loads(judge.load_schema(judge.get_pk_for_schema_id(one))[0]) for one in "st"]
+    assert [one["schema"] for one in answer["schemas"]] == read_by_quilt3 == [{"title": "first"}, {"title": "second"}]
+
+
+async def test_an_object_that_arrives_in_part_is_a_failure(fresh_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = make_response("200 OK", b"workflows:\n  a: {}\n  b: {}\n", "x-amz-request-id: 1")
+    with raw_server(lambda _: [whole[:-8]]) as s3:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", s3.url)
+        error = await read_error(WORKFLOWS)
+    assert (error.details, error.transient) == ("s3.get_object", True)
 
 
 NESTED = b'{"a":' * 300 + b"1" + b"}" * 300

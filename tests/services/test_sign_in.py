@@ -339,6 +339,13 @@ def test_a_registry_that_fails_during_a_renewal_is_unreachable(entered: World) -
     assert auth_status()["status"] == "unreachable"
 
 
+@enter("revoked")
+def test_a_firewall_that_refuses_a_renewal_says_nothing_about_the_login(entered: World) -> None:
+    entered.stack.spent_token = Answer(HTTPStatus.FORBIDDEN, b"<html>Blocked", (("Content-Type", "text/html"),))
+    status = auth_status()
+    assert (status["status"], "firewall" in status["suggested_actions"][0]) == ("unknown", True)
+
+
 @enter("renewal_race")
 def test_only_readers_of_the_renewed_token_wait_for_it(entered: World) -> None:
     add_login(NORTHWIND_REGISTRY, {"access_token": "valid", "refresh_token": "-", "expires_at": FAR_FUTURE})

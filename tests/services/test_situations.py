@@ -10,6 +10,7 @@ import botocore
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ReadTimeoutError
+from botocore.loaders import Loader
 from fastmcp import Client
 
 from quilt_mcp.commands.demo.world import World
@@ -117,6 +118,8 @@ MISSING = Reply({"__type": "EntityNotFoundException", "message": "No."}, 400)
 VIEWS = [{"Dialect": "SPARK", "ViewOriginalText": "SELECT 2"}, {"Dialect": "ATHENA", "ViewOriginalText": "SELECT 1"}]
 ENABLED = {"Name": OTHERS, "State": "ENABLED"}
 SPARK = {"Name": "n", "EngineVersion": {"EffectiveEngineVersion": "PySpark engine version 3"}}
+PARTITIONS = [one["outputs"] for one in Loader().load_data("partitions")["partitions"]]
+SUFFIXES = sorted({one[kind] for one in PARTITIONS for kind in ("dnsSuffix", "dualStackDnsSuffix")})
 NO_OBJECTS = "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>"
 NO_CREDENTIALS = "does not accept the AWS credentials in the region"
 
@@ -151,6 +154,11 @@ SITUATIONS = {
         {"data.in_stack": False, "data.can_list": True},
         {"s3.ListObjectsV2": Reply(NO_OBJECTS)},
     ),
+    "an empty page that is not the last": Situation(
+        DISCOVER,
+        {f"{ROW}.can_list": True, f"{ROW}.can_read": None, f"{ROW}.read_evidence": has("the list contains no key")},
+        {"s3.ListObjectsV2": Reply(NO_OBJECTS.replace("false", "true"))},
+    ),
     # where AWS is
     "web filter": Situation(
         WORKGROUPS,
@@ -168,6 +176,15 @@ SITUATIONS = {
         {"data.user_identity.role_name": "Quilt-DataPlatform", f"{ROW}.can_write": None},
         identity("arn:aws-us-gov:sts::1:assumed-role/Quilt-DataPlatform/amara_osei"),
     ),
+    **{
+        f"AWS under {suffix}": Situation(
+            DISCOVER,
+            {"data.user_identity.aws_endpoint": None},
+            identity("arn:aws:iam::1:root"),
+            {"AWS_ENDPOINT_URL_STS": f"https://sts.x-1.{suffix}"},
+        )
+        for suffix in SUFFIXES
+    },
     # the data catalog
     "resource link": Situation(
         TABLES,
@@ -238,6 +255,9 @@ SITUATIONS = {
         HISTORY,
         {"data.query_history.0.error_message": "e" * 4000, "data.query_history.0.error_message_truncated": True},
         query(StateChangeReason="e" * 9000),
+    ),
+    "a state with a reason that is no failure": Situation(
+        HISTORY, {"data.query_history.0.error_message": None}, query(State="RUNNING", StateChangeReason="Resources.")
     ),
     "query without times": Situation(
         HISTORY, {"data.query_history.0.submission_time": None, "data.query_history.0.error_message": None}, query()

@@ -179,6 +179,7 @@ def test_a_response_has_at_most_16_megabytes_after_decompression() -> None:
         with pytest.raises(Unavailable, match="too large") as caught:
             session.get(stack.url)
         assert caught.value.details == "more than 16777216 bytes"
+        assert "quilt3.Package.browse" in caught.value.suggested_actions[0]  # a folder can have so many files
 
 
 @pytest.mark.soak

@@ -72,12 +72,12 @@ def import_file(
     with _open(is_trial=mode.is_trial) as database, path.open("rb") as file:
         parse = parse_change if mode.updates else parse_record
         source = ReqifReader(file, skipped, parse=parse) if form == "reqif" else RecordReader(file, form, parse=parse)
-        records = _read(source, os.fstat(file.fileno()).st_size, progress, must_end=mode.deletes)
+        records = _follow(source, os.fstat(file.fileno()).st_size, progress, must_end=mode.deletes)
         report = import_records(database, records, creator=creator, mode=mode, progress=progress, announce=announce)
     return Imported(report, skipped, source.may_be_cut)
 
 
-def _read(
+def _follow(
     reader: RecordReader | ReqifReader, size: int, progress: Progress, *, must_end: bool
 ) -> Iterator[Numbered | Refused]:
     progress(READING, 0, size)
@@ -87,7 +87,7 @@ def _read(
             shown = reader.bytes_read
             progress(READING, shown, size)
         yield record
-    if must_end and reader.may_be_cut:
+    if must_end and reader.may_be_cut:  # records that were cut off would be deleted
         yield Refused([Rejection(0, None, _OPEN_END)], None, ends_file=True)
 
 

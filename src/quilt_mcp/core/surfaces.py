@@ -118,7 +118,7 @@ class ResourceSurface(Provider):
         self._manager = manager
         definitions = sorted(manager.registry.values(), key=lambda definition: definition["uri"])
         self._resources = [self._resource(one) for one in definitions if not path_variables(one["uri"])]
-        self._templates = [_template(one) for one in definitions if one["is_template"]]
+        self._templates = [_template(one) for one in definitions if one["is_template"]]  # also with only a query
         self._by_uri = {str(resource.requested): resource for resource in self._resources}
         # FastMCP's Resource requires a URL as `uri`; what a client sends can be anything.
         self._any = ManagedResource(uri="any://uri", name="any", requested="", manager=manager, mime_type=MIME_TYPE)

@@ -357,7 +357,7 @@ def begin_record(scope: Scope, transport: str) -> AuditRecord:
     return AuditRecord(transport, find_address(scope.get("client")), http_method=method)
 
 
-class _Exchange:
+class _Exchange:  # counts and keeps what passes between the client and the application, for the record
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
         self._received = self._sent = 0

@@ -321,7 +321,7 @@ class RateLimit(Layer):
 
 
 def find_counted(token: AccessToken) -> Identity:
-    """Return the caller. All tokens of a client that do not name their owner count together; each read refuses them."""
+    """Return the caller; for tokens without an owner, which no read accepts, their client: it counts them together."""
     try:
         return identity.current()
     except NotSignedIn:

@@ -304,14 +304,14 @@ class IntrospectionVerifier(TokenVerifier):
         )
         if not is_accepted:
             return None
-        claims = {name: value for name, value in json.loads(content).items() if value is not None}
+        claims = {name: value for name, value in json.loads(content).items() if value is not None}  # also others
         return AccessToken(
             token=token,
             client_id=answer.client_id or answer.sub or "unknown",
             scopes=scopes,
             expires_at=None if answer.exp is None else int(answer.exp),
             subject=answer.sub,
-            claims=claims | {"iss": self._issuer},
+            claims=claims | {"iss": self._issuer},  # an answer need not name it
         )
 
 

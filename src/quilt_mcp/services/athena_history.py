@@ -432,12 +432,13 @@ def _describe(aws: "AWSClients", batch: Batch) -> _Described:
 
 def _query_row(execution: "athena.QueryExecutionTypeDef") -> QueryRow:
     status, statistics = execution.get("Status", {}), execution.get("Statistics", {})
-    query, reason = execution.get("Query", ""), status.get("StateChangeReason")
+    query, state = execution.get("Query", ""), status.get("State")
+    reason = status.get("StateChangeReason") if state in {"FAILED", "CANCELLED"} else None
     return {
         "query_execution_id": execution["QueryExecutionId"],
         "query": query[:MAX_QUERY_TEXT],
         "query_truncated": len(query) > MAX_QUERY_TEXT,
-        "status": status.get("State"),
+        "status": state,
         "submission_time": iso(status.get("SubmissionDateTime")),
         "completion_time": iso(status.get("CompletionDateTime")),
         "execution_time_ms": statistics.get("EngineExecutionTimeInMillis"),

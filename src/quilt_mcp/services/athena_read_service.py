@@ -25,7 +25,7 @@ from quilt_mcp.services.athena_history import (
     list_enabled_workgroups,
     share_read,
 )
-from quilt_mcp.services.athena_tables import DATA_CATALOG, cut_parameters, describe_link, read_databases
+from quilt_mcp.services.athena_tables import DATA_CATALOG, cut_parameters, describe_link, read_databases, read_tables
 from quilt_mcp.services.auth_metadata import fetch_stack_prefix, make_tabulator_catalog
 from quilt_mcp.services.buckets import fetch_names, fetch_own_role
 from quilt_mcp.services.governance_service import is_managed
@@ -274,30 +274,39 @@ def _find_tabulator_catalog(aws: "AWSClients", stack: str | None) -> tuple[str |
 def _find_iceberg_database(caller: "Caller", aws: "AWSClients", stack: str | None) -> tuple[str | None, str]:
     """Find the Glue database in which stacks from 1.70 on keep four tables about the packages of each bucket.
 
-    No API of the stack names it. Its tables do.
+    No API of the stack names it. Its tables do. The account can have another one, of another stack.
     """
     try:
         names = [one["Name"] for one in read_databases(aws) if "iceberg" in one["Name"].lower()]
-        for name in sorted(names, key=lambda one: ((stack or "") not in one.lower(), one))[:MAX_DATABASES]:
-            if table := _find_tag_table(caller, aws, name):
+        named = {name: bool(stack and stack in name.lower()) for name in names}
+        for name in sorted(names, key=lambda one: (not named[one], one))[:MAX_DATABASES]:
+            if table := _find_tag_table(caller, aws, name, is_named=named[name]):
                 return name, f"Glue has the table {table} in it, which Quilt keeps for the packages of a bucket."
     except ResourceFailure as failure:
         return None, f"Not found: {failure.message}"
+    if names:
+        return None, f"No table shows that one of these is the stack's: {', '.join(sorted(names)[:MAX_DATABASES])}."
     return None, "Glue shows you no database of this kind. Quilt Platform keeps one since 1.70; ask an administrator."
 
 
-def _find_tag_table(caller: "Caller", aws: "AWSClients", database: str) -> str | None:
-    """Find one of Quilt's tables. A session policy of the stack can allow those of the caller's buckets alone."""
+def _find_tag_table(caller: "Caller", aws: "AWSClients", database: str, *, is_named: bool) -> str | None:
+    """Find one of Quilt's tables: any in a database with the name of the stack, else that of one of its buckets."""
     try:
-        given = {"DatabaseName": database, "Expression": f".*{TAG_TABLE}", "MaxResults": 1}
-        found: list[glue.TableTypeDef] = aws.call("glue", "get_tables", **given).get("TableList", [])
-        return found[0]["Name"] if found else None
-    except RefusedByAWS:
-        for bucket in fetch_names(caller)[:MAX_DATABASES] if caller.login.signed_in else ():
-            with suppress(NotFound, RefusedByAWS):
-                name = f"{bucket}{TAG_TABLE}"
-                return str(aws.call("glue", "get_table", DatabaseName=database, Name=name)["Table"]["Name"])
+        if is_named:
+            return next((one["Name"] for one in read_tables(aws, database, Expression=f".*{TAG_TABLE}")), None)
+    except RefusedByAWS:  # a session policy of the stack can allow the tables of the caller's buckets alone
+        if table := _find_table_of_bucket(caller, aws, database):
+            return table
         raise
+    return _find_table_of_bucket(caller, aws, database)
+
+
+def _find_table_of_bucket(caller: "Caller", aws: "AWSClients", database: str) -> str | None:
+    for bucket in fetch_names(caller)[:MAX_DATABASES] if caller.login.signed_in else ():
+        with suppress(NotFound, RefusedByAWS):
+            name = f"{bucket}{TAG_TABLE}"
+            return str(aws.call("glue", "get_table", DatabaseName=database, Name=name)["Table"]["Name"])
+    return None
 
 
 def athena_workgroups_list() -> WorkgroupsAnswer:

@@ -184,7 +184,7 @@ def list_page(
     name = _check_name("database", database)
     aws = current_caller().aws
     try:
-        tables = list(islice(_read_tables(aws, name), max_tables + 1))
+        tables = list(islice(read_tables(aws, name), max_tables + 1))
     except NotFound as failure:
         raise _make_unknown_database(aws, name, failure) from failure
     page = cut_page(
@@ -254,13 +254,13 @@ def read_databases(aws: "AWSClients") -> "Iterator[glue.DatabaseTypeDef]":
     return aws.list_items("glue", "get_databases", "DatabaseList", MaxResults=PAGE)
 
 
-def _read_tables(aws: "AWSClients", database: str) -> "Iterator[glue.TableTypeDef]":
-    return aws.list_items("glue", "get_tables", "TableList", DatabaseName=database, MaxResults=PAGE)
+def read_tables(aws: "AWSClients", database: str, **given: str) -> "Iterator[glue.TableTypeDef]":
+    return aws.list_items("glue", "get_tables", "TableList", DatabaseName=database, MaxResults=PAGE, **given)
 
 
 def _list_tables(aws: "AWSClients", database: str) -> list[str]:
     try:
-        return sorted(one["Name"] for one in islice(_read_tables(aws, database), MAX_TABLES))
+        return sorted(one["Name"] for one in islice(read_tables(aws, database), MAX_TABLES))
     except ResourceFailure:
         return []  # the caller may not use this database; the others are still tried
 

@@ -336,7 +336,7 @@ def _suggest_actions(caller: "Caller", status: Status, problem: ResourceFailure 
 
 
 def _check_login(caller: "Caller") -> tuple[Status, "Standing | None", ResourceFailure | None]:
-    """Return the status, what the stack says about the caller, and why the login could not be checked."""
+    """Return the status, what the stack says about the caller, or why that is unknown: also the caller's problem."""
     if caller.problem is None and caller.login.stack.registry_url is None:
         return "not_configured", None, None
     if caller.problem is None and not caller.login.signed_in:

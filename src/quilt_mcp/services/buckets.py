@@ -102,7 +102,7 @@ def _combine(data: _StackData) -> StackBuckets:
         bucket["name"]: {one["collaborator"]["username"]: one["permissionLevel"] for one in bucket["collaborators"]}
         for bucket in data["buckets"]
     }
-    others = (bucket["name"] for bucket in data.get("bucketConfigs", []))
+    others = (bucket["name"] for bucket in data.get("bucketConfigs", []))  # administrators see more of them
     return StackBuckets(tuple(sorted({*rights, *others})), rights)
 
 
@@ -446,7 +446,7 @@ def _read_buckets(caller: "Caller") -> tuple[list[Bucket], Scope | None, Source]
     try:
         return caller.send_query("bucketTitles", list[Bucket], "buckets"), "role", "buckets"
     except QueryRefused as refusal:
-        try:
+        try:  # older stacks know only this one
             configs = caller.send_query("bucketConfigTitles", list[Bucket], "bucketConfigs")
         except ResourceFailure as failure:
             raise refusal from failure

@@ -382,7 +382,7 @@ def _list_bucket(aws: "AWSClients", bucket: str) -> tuple[Listing, int, str | No
         listing = Listing(root=False, quilt=isinstance(under, Page), keys=keys, prefixes=_list_prefixes(keys))
         return listing, 2, first.region or under.region
     prefixes = _list_prefixes(first.keys)
-    if not first.is_cut or len(prefixes) > 1 or prefixes == (ROOT,):
+    if not first.is_cut or len(prefixes) != 1 or prefixes == (ROOT,):  # a page can be empty, although there are more
         listing = Listing(
             root=True, keys=first.keys, prefixes=prefixes, is_complete=not first.is_cut, has_all_keys=not first.is_cut
         )

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import orjson
 from typing_extensions import TypedDict
@@ -17,7 +17,6 @@ from typing_extensions import TypedDict
 from quilt_mcp.app.message_text import MAX_DEPTH, is_nested_too_deeply
 from quilt_mcp.app.pools import run_in_pool
 from quilt_mcp.core.errors import NotFound, ResourceFailure
-from quilt_mcp.services.packages import make_unknown_bucket
 from quilt_mcp.services.permissions_service import check_bucket_name
 from quilt_mcp.services.stack.callers import current_caller
 from quilt_mcp.services.stack.graphql import read_float
@@ -294,7 +293,10 @@ def _summary(template: _Template) -> TemplateSummary:
 CONFIG_KEY = ".quilt/workflows/config.yml"
 MAX_CONFIG, MAX_SCHEMA = 20_000, 64_000
 NO_SCHEMA = f"It is not an object of JSON with at most {MAX_SCHEMA:,} bytes and {MAX_DEPTH} levels."
+NOT_A_MAPPING = "The configuration is not a mapping of names to values, so Quilt refuses every push."
 MAX_WORKFLOWS, MAX_SCHEMAS = 50, 10
+TRUE = frozenset({"true", "yes", "on"})
+"""The words that YAML 1.1, which quilt3 reads, has for true."""
 
 
 class WorkflowRow(TypedDict):
@@ -381,8 +383,10 @@ def _read_workflows(bucket: str) -> WorkflowsAnswer:
     text = _read_config(aws, bucket)
     value, error = (None, None) if text is None else parse_yaml(text)
     config: dict[str, object] = value if isinstance(value, dict) else {}
+    if not (text is None or error or isinstance(value, dict)):
+        error = NOT_A_MAPPING
     workflows, schemas = (_get(config, name, dict) or {} for name in ("workflows", "schemas"))
-    required = None if text is None or error else str(config.get("is_workflow_required", "true")).lower() == "true"
+    required = None if text is None or error else str(config.get("is_workflow_required", "true")).lower() in TRUE
     return {
         "bucket": bucket,
         "has_config": text is not None,
@@ -400,10 +404,11 @@ def _read_workflows(bucket: str) -> WorkflowsAnswer:
 
 def _read_config(aws: "AWSClients", bucket: str) -> str | None:
     try:
-        return aws.read_object(bucket, CONFIG_KEY, MAX_CONFIG + 1).decode("utf-8", "replace")
+        return aws.read_object(bucket, CONFIG_KEY, 4 * MAX_CONFIG + 1).decode("utf-8", "replace")
     except NotFound as missing:
         if "NoSuchBucket" in (missing.details or ""):
-            raise make_unknown_bucket(bucket) from missing
+            actions = ["Read permissions://discover to see the names of your buckets."]
+            raise NotFound(f"S3 has no bucket {bucket!a}.", suggested_actions=actions) from missing
         return None
 
 
@@ -424,7 +429,7 @@ def _describe_workflow(identifier: str, value: object) -> WorkflowRow:
         "handle_pattern": _get_text(value, "handle_pattern"),
         "metadata_schema": _get_text(value, "metadata_schema"),
         "entries_schema": _get_text(value, "entries_schema"),
-        "is_message_required": _get_text(value, "is_message_required") == "true",
+        "is_message_required": (_get_text(value, "is_message_required") or "").lower() in TRUE,
     }
 
 
@@ -436,7 +441,9 @@ def _read_schema(aws: "AWSClients", identifier: str, value: object) -> SchemaRow
         if parts.scheme != "s3" or not parts.netloc:
             error = "It is not in S3."
         else:
-            content = aws.read_object(parts.netloc, unquote(parts.path.removeprefix("/")), MAX_SCHEMA + 1)
+            version = parse_qs(parts.query).get("versionId", [None])[0]
+            key = unquote(parts.path.removeprefix("/"))
+            content = aws.read_object(parts.netloc, key, MAX_SCHEMA + 1, version)
             is_read = len(content) <= MAX_SCHEMA and not is_nested_too_deeply(content)
             found = json.loads(content, parse_constant=str, parse_float=read_float) if is_read else None
             schema = found if isinstance(found, dict) else None

@@ -1,5 +1,6 @@
 """quilt://search: packages or objects, as the stack's search finds them."""
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 
@@ -12,7 +13,7 @@ from quilt_mcp.core.errors import InvalidTemplateVariable, Unavailable
 from quilt_mcp.services.lists import check_choice
 from quilt_mcp.services.packages import link, make_uri
 from quilt_mcp.services.stack.callers import current_caller
-from quilt_mcp.services.stack.failures import QueryNotUnderstood
+from quilt_mcp.services.stack.failures import QueryNotUnderstood, make_unexpected
 from quilt_mcp.services.stack.graphql import Size, Time
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ MORE = {
 }
 """The operations for each kind, the newest first."""
 KINDS = tuple(OPERATIONS)
+FOUND = re.compile("(Packages|Objects|Empty)SearchResultSet(Page)?")
+"""The kinds of results with what was found."""
 MAX_ENTRIES = 10
 MAX_COMMENT = 1000
 MAX_PROBLEM = 200
@@ -140,6 +143,7 @@ class _Page(TypedDict, total=False):
     cursor: str | None
     packages: list[_Package]
     objects: list[FoundObject]
+    errors: list[_Problem]
 
 
 class _Result(_Page, total=False):
@@ -148,7 +152,6 @@ class _Result(_Page, total=False):
     total: int
     stats: _Stats
     firstPage: _Page
-    errors: list[_Problem]
 
 
 class SearchAnswer(TypedDict):
@@ -158,15 +161,16 @@ class SearchAnswer(TypedDict):
         kind: "packages" or "objects".
         packages: the packages of this page, the best match first; null if objects were asked for.
         objects: the objects of this page, the best match first; null if packages were asked for.
-        count: the total of all pages, as the stack counts it.
-        has_more: whether there are more pages.
+        count: the total of all pages, as the stack counts it; null if it hides what S3 does not show to you (secure
+            search), because it then counts nothing, and a page can be empty before the last one.
+        has_more: whether there are more pages; with secure search, they can be empty.
         next_cursor: the `cursor` of the next page; null on the last page, or if the stack's own is too long for a URI.
     """
 
     kind: Literal["packages", "objects"]
     packages: list[FoundPackage] | None
     objects: list[FoundObject] | None
-    count: int
+    count: int | None
     has_more: bool
     next_cursor: str | None
 
@@ -182,8 +186,8 @@ def stack_search(
 
     There are 50 per page. `kind` is packages, the default, or objects. `buckets` are names with commas between them; by
     default, all buckets that you can see. The text can use the syntax of the catalog's search. Of packages, the newest
-    revisions are searched, and the answer says where the text was found. Sends one GraphQL request, on older stacks
-    two.
+    revisions are searched, and the answer says where the text was found; stacks from before July 2025 also find older
+    revisions, and do not say where. Sends one GraphQL request, on older stacks two.
     """
     chosen = check_choice("kind", kind, KINDS, "Omit `kind` to search packages.")
     names = sorted({name for name in (buckets or "").split(",") if name}) or None
@@ -192,21 +196,23 @@ def stack_search(
     if cursor is None:
         size = parse_limit(limit)
         result = _ask(caller, OPERATIONS[chosen], buckets=names, text=query, size=size)
-        total = result.get("total", result.get("stats", {"total": 0})["total"])
+        total = result["stats"]["total"] if "stats" in result else result.get("total", 0)  # an empty result has none
         page = result.get("firstPage") or {}
-        _check({"kind": page.get("kind", "")})
+        if page:
+            _check(page)
     else:
         size, total, after = _read_cursor(cursor, tag, limit)
         page = result = _ask(caller, MORE[chosen], after=after, size=size)
     packages, objects = page.get("packages", []), page.get("objects", [])
-    has_hits, catalog = bool(packages or objects), caller.login.stack.catalog_url
+    is_secure, catalog = total < 0, caller.login.stack.catalog_url
+    more = page.get("cursor") if packages or objects or is_secure else None
     return {
         "kind": "packages" if chosen == "packages" else "objects",
         "packages": [_describe_package(one, catalog) for one in packages] if chosen == "packages" else None,
         "objects": objects if chosen == "objects" else None,
-        "count": total,
-        "has_more": has_hits and bool(page.get("cursor")),
-        "next_cursor": _write_cursor(size, total, page.get("cursor"), tag) if has_hits else None,
+        "count": None if is_secure else total,
+        "has_more": bool(more),
+        "next_cursor": _write_cursor(size, total, more, tag),
     }
 
 
@@ -231,12 +237,13 @@ def _ask(caller: "Caller", operations: Iterable[str], **variables: object) -> _R
     ) from refusal
 
 
-def _check(result: _Result) -> None:
+def _check(result: _Page) -> None:
     """Check that the stack could search.
 
     Raises:
         InvalidTemplateVariable: it does not accept the input.
         Unavailable: its search failed.
+        ResourceExecutionError: it found something of an unknown kind.
     """
     kind = result.get("kind", "")
     if kind == "InvalidInput":
@@ -255,10 +262,12 @@ def _check(result: _Result) -> None:
             details=kind,
             suggested_actions=["Repeat the call in a minute.", "Search fewer buckets, or a longer text."],
         )
+    if not FOUND.fullmatch(kind):
+        raise make_unexpected(ascii(kind)[:MAX_PROBLEM])
 
 
 def _read_cursor(cursor: str, tag: str, limit: str | None) -> tuple[int, int, str]:
-    size, total, after = cursors.decode(cursor, tag, r"[0-9]+\|[0-9]{1,15}\|.+").split("|", 2)
+    size, total, after = cursors.decode(cursor, tag, r"[0-9]+\|-?[0-9]{1,15}\|[\s\S]+").split("|", 2)
     return parse_limit(size if limit is None else limit), int(total), after
 
 

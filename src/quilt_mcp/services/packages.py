@@ -347,15 +347,18 @@ def package_contents_get(  # noqa: PLR0917 - the parameters of the URI
     found = _ask_package(caller, "packageContents", _WithContents, bucket, package, **given)
     if (read := found["revision"]) is None:
         raise _make_unknown_revision(bucket, package, asked)
-    if (directory := read["dir"]) is not None:
+    directory = read["dir"]
+    if folder and directory and not directory["children"]:
+        directory = None  # only the root can be empty, so this is how the stack describes what is no folder
+    if directory is not None:
         size, entries = directory["size"], directory["children"]
     elif file := read.get("file"):
         size, entries = file["size"], [file]
     else:
-        raise NotFound(
-            f"There is no {folder!a} in this revision of {package}.",
-            suggested_actions=[f"Read {make_uri(bucket, package)}/contents?revision={read['hash']} for its root."],
-        )
+        missing = f"There is no {folder!a}" if folder else "The Quilt stack shows no files"
+        about = f"{make_uri(bucket, package)}?revision={read['hash']}"
+        actions = [f"Read {about}: `entries` is the number of its files, and `contents` is its root."]
+        raise NotFound(f"{missing} in this revision of {package}.", suggested_actions=actions)
     rows = [_describe_entry(one) for one in entries]
     scope = ("contents", caller.login.stack.registry_url, bucket, package, read["hash"], folder)
     # A file and a folder can have the same name.
@@ -381,17 +384,8 @@ def list_buckets(prefix: str) -> list[str]:
     return sorted(names, key=lambda name: (name != first, name))
 
 
-def list_namespaces(prefix: str) -> list[str]:
-    """List the first parts of the names of packages, of the first bucket that has such packages."""
-    return _list_parts(prefix, 0)
-
-
-def list_names(prefix: str) -> list[str]:
-    """List the second parts of the names of packages, of the first bucket that has such packages."""
-    return _list_parts(prefix, 1)
-
-
-def _list_parts(prefix: str, number: int) -> list[str]:
+def list_parts(number: int, prefix: str) -> list[str]:
+    """List the first (0) or second (1) parts of the names of packages, of the first bucket that has such packages."""
     caller = current_caller()
     names = _find_example(caller, prefix)[1] if caller.login.signed_in else []
     parts = dict.fromkeys(name.split("/", 1)[number] for name in names)
@@ -439,7 +433,7 @@ def _resolve(caller: "Caller", bucket: str, package: str, revision: str) -> str:
         InvalidTemplateVariable: it fits several revisions.
         NotFound: it fits none of the newest revisions.
     """
-    if not SHORT_HASH.fullmatch(revision) or revision.isdigit():
+    if not SHORT_HASH.fullmatch(revision):
         return revision
     read, number = list[str](), 1
     while len(read) < MOST_REVISIONS:
@@ -456,6 +450,8 @@ def _resolve(caller: "Caller", bucket: str, package: str, revision: str) -> str:
             suggested_actions=["Give the whole hash."],
         )
     if not fitting:
+        if revision.isdigit():  # a tag: the time of a revision in seconds
+            return revision
         raise _make_unknown_revision(bucket, package, revision)
     return fitting[0]
 

@@ -1,5 +1,6 @@
 """The resources of the Quilt domain, and the domain itself."""
 
+from collections.abc import Callable
 from functools import partial
 
 from quilt_mcp.app import current_app
@@ -28,10 +29,10 @@ PAGES = ("cursor", "limit")
 CURSOR = {"cursor"}
 """Cursors are free text: one that contains a long name has more characters than other values can have."""
 PACKAGE = "quilt://buckets/{bucket}/packages/{namespace}/{name}"
-OF_PACKAGE = {
+OF_PACKAGE: dict[str, Callable[[str], list[str]]] = {
     "bucket": packages.list_buckets,
-    "namespace": packages.list_namespaces,
-    "name": packages.list_names,
+    "namespace": partial(packages.list_parts, 0),
+    "name": partial(packages.list_parts, 1),
 }
 
 SIGNED_IN = partial(define, requires_sign_in=True)
@@ -140,7 +141,7 @@ RESOURCES = [
         "quilt://search/{query}{?buckets,kind,cursor,limit}",
         package_search.stack_search,
         name="Search",
-        values={"query": packages.list_names},
+        values={"query": OF_PACKAGE["name"]},
         free_text={"query", "buckets", "cursor"},
     ),
 ]

@@ -90,7 +90,7 @@ class Workflow(TypedDict):
     status: WorkflowStatus
     """It follows from the statuses of the steps."""
     started_at: str | None
-    """When its first step started, ISO 8601 in UTC; null if none has."""
+    """When its first step started or was skipped, ISO 8601 in UTC; null if all are pending."""
     completed_at: str | None
     """When its last step was completed or skipped, ISO 8601 in UTC; null if steps are left."""
     steps: list[Step]

@@ -276,7 +276,7 @@ class ConcreteSearch:
             self._taken.append(taken[: _SHUFFLED // 2])  # the others become free one after the other
 
     def _simplify(self, arguments: BoundArguments, judgement: Judgement) -> tuple[BoundArguments, Judgement]:
-        """Return simpler arguments with the same kind of judgement."""
+        """Return simpler arguments with the same kind of judgement; the given ones if a run changed the module."""
         judged = [(arguments, judgement)]
 
         def keeps(simpler: BoundArguments) -> bool:

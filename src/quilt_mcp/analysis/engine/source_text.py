@@ -107,7 +107,7 @@ class Writer:
     def _write_callable(self, symbolic: SymbolicCallable) -> str:
         """Return a function that ignores its arguments, and returns the next values and then the last one again."""
         self.used_sequence = True
-        *first, last = symbolic.values[symbolic.idx :] or symbolic.values[-1:]
+        *first, last = symbolic.values[symbolic.idx :] or symbolic.values[-1:]  # the last one is never used up
         if not first:
             return f"(lambda *_, **__: {self.write(last)})"
         return f"(lambda values: lambda *_, **__: next(values, {self.write(last)}))(iter({self.write(first)}))"

@@ -287,7 +287,7 @@ def _find_status(
         return "counterexample"
     if ends != {End.ALL_PATHS}:
         return "timeout" if End.TIME in ends else "unknown"
-    return "verified" if all(one.decided for one in explorations) else "error"
+    return "verified" if all(one.decided for one in explorations) else "error"  # no path met the preconditions
 
 
 _STATUS: dict[End, Literal["found", "unreachable", "timeout"]] = {

@@ -4,6 +4,7 @@ Imported on first use by `callers.py`, because it imports boto3.
 """
 
 import os
+import re
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -132,7 +133,9 @@ ANY_REGION = frozenset({"s3", "sts"})
 DEFAULT_ATTEMPTS = 2
 ATTEMPTS = {"athena": 3}
 """For services that throttle readers: more attempts. `athena_history.py` adapts the rate of calls."""
-DOMAINS = (".amazonaws.com", ".amazonaws.com.cn", ".amazonaws.eu", ".api.aws", ".ic.gov", ".sgov.gov")
+DOMAINS = re.compile(
+    r"\.(amazonaws\.(com|com\.cn|eu)|api\.aws|aws\.scloud|amazonwebservices\.(com\.cn|eu)|ic\.gov|sgov\.gov|adc-e\.uk)$"
+)
 """The domains of AWS in all its partitions."""
 JSON_OF_AWS = "application/x-amz-json"
 
@@ -201,7 +204,7 @@ class AWSClients:
     def find_sts_replacement(self) -> str | None:
         """Return the host that replaces AWS's STS, as AWS_ENDPOINT_URL or a profile names it; else None."""
         host = urlsplit(self._client("sts").meta.endpoint_url).hostname or ""
-        return None if host.endswith(DOMAINS) else host
+        return None if DOMAINS.search(host) else host
 
     def call(self, service: str, operation: str, **parameters: object) -> Any:
         """Call one operation, such as `call("athena", "get_work_group", WorkGroup="primary")`.
@@ -223,14 +226,18 @@ class AWSClients:
             self._sign_in.note_rejection(failure)
             raise
 
-    def read_object(self, bucket: str, key: str, most: int) -> bytes:
-        body = self.call("s3", "get_object", Bucket=bucket, Key=key)["Body"]
+    def read_object(self, bucket: str, key: str, most: int, version: str | None = None) -> bytes:
+        found = self.call("s3", "get_object", Bucket=bucket, Key=key, **({"VersionId": version} if version else {}))
+        body = found["Body"]
         try:
             content: bytes = body.read(most)
         except (BotoCoreError, OSError) as error:
             raise map_failure(error) from error
         finally:
             body.close()
+        is_cut = len(content) < min(most, found.get("ContentLength", 0))  # botocore does not check a limited read
+        if is_cut or "RequestId" not in found["ResponseMetadata"]:  # any page looks like the content of an object
+            raise make_not_from_aws("s3.get_object")
         return content
 
     def list_items(

@@ -449,7 +449,7 @@ def _http_status(error: "requests.HTTPError") -> ResourceFailure:
 
 def _refusal(response: "requests.Response", details: str) -> ResourceFailure:
     """Return the failure for a 403. The stack's own has JSON; that of a firewall before it is a page."""
-    if "json" in response.headers.get("Content-Type", "").lower():
+    if is_json(response):
         return RefusedByStack("The Quilt stack does not allow this.", details=details)
     return ResourceExecutionError(
         "Something between this server and the Quilt stack refused the request.",
@@ -459,6 +459,10 @@ def _refusal(response: "requests.Response", details: str) -> ResourceFailure:
             "If the stack can be reached through a VPN only, connect to it, then repeat the call.",
         ],
     )
+
+
+def is_json(response: "requests.Response") -> bool:
+    return "json" in response.headers.get("Content-Type", "").lower()
 
 
 def _redirect(response: "requests.Response", details: str) -> ResourceFailure:

@@ -85,8 +85,9 @@ PORTS = {"http": 80, "https": 443}
 MAX_HOST = 253  # characters, as in the DNS
 NAME = re.compile(r"([a-z0-9_-]+\.)*(?!(\d+|0x[0-9a-f]*)$)[a-z0-9_-]+", re.ASCII)
 """The last label must not be a number: systems read such a name as an IP address."""
-SHARED_DOMAINS = ("amazonaws.com", "cloudfront.net", "azurewebsites.net", "github.io", "herokuapp.com", "ngrok.io")
+SHARED_DOMAINS = ("azurewebsites.net", "github.io", "herokuapp.com", "ngrok.io")
 """Domains in which everyone can get a name."""
+SHARED_NAMES = frozenset({"amazonaws", "cloudfront"})  # of AWS, under several top-level domains
 SHARED_LABELS = frozenset({"ac", "co", "com", "edu", "gob", "gov", "gouv", "go", "mil", "ne", "net", "or", "org"})
 """Labels below which countries register names, as in co.uk, com.au and or.jp."""
 PRIVATE_DOMAINS = frozenset({"corp", "home", "internal", "intranet", "lan", "local", "localdomain", "private", "test"})
@@ -177,9 +178,8 @@ def _is_own_domain(domain: str) -> bool:
     labels = domain.split(".")
     if domain in PRIVATE_DOMAINS:
         return True
-    if len(labels) < PARENT_LABELS or any(
-        domain == shared or domain.endswith(f".{shared}") for shared in SHARED_DOMAINS
-    ):
+    is_shared = any(f".{domain}".endswith(f".{shared}") for shared in SHARED_DOMAINS)
+    if len(labels) < PARENT_LABELS or is_shared or not SHARED_NAMES.isdisjoint(labels):
         return False
     is_country = len(labels) == PARENT_LABELS and len(labels[1]) == COUNTRY_LETTERS
     return not (is_country and labels[0] in SHARED_LABELS)

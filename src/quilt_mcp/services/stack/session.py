@@ -28,7 +28,7 @@ from quilt_mcp.core.tracing import calling
 from quilt_mcp.services.lists import SharedAttempts, copy_failure
 from quilt_mcp.services.settings import RETRY_SECONDS, Timeout
 from quilt_mcp.services.stack import login as quilt_files
-from quilt_mcp.services.stack.failures import NotSignedInToQuilt, map_failure
+from quilt_mcp.services.stack.failures import NotSignedInToQuilt, is_json, map_failure
 from quilt_mcp.services.stack.login import Stack, Tokens, is_registry_of, parse_address
 
 T = TypeVar("T")
@@ -172,7 +172,10 @@ class _StackSession(requests.Session):
                 raise Unavailable(
                     "The Quilt stack sent a response that is too large.",
                     details=f"more than {self._max_body_bytes} bytes",
-                    suggested_actions=["Ask a Quilt administrator whether something else responds at this address."],
+                    suggested_actions=[
+                        "If it is a folder with very many files, read it with quilt3: `quilt3.Package.browse(...)`.",
+                        "Otherwise, ask a Quilt administrator whether something else responds at this address.",
+                    ],
                     transient=False,
                 )
             if time.monotonic() > until:
@@ -240,7 +243,8 @@ def fetch_tokens(registry_url: str, refresh_token: str, timeout: Timeout) -> Tok
         try:
             answer = session.post(f"{registry_url}/api/token", data={"refresh_token": refresh_token}).json()
         except requests.HTTPError as error:
-            if error.response.status_code not in REJECTED_TOKEN:
+            status = error.response.status_code
+            if status not in REJECTED_TOKEN or (status == HTTPStatus.FORBIDDEN and not is_json(error.response)):
                 raise
             answer = None
     if not isinstance(answer, dict) or "error" in answer:
