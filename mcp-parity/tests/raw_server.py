@@ -102,13 +102,14 @@ def read(params: dict[str, Any]) -> dict[str, Any]:
     """Answer `resources/read`."""
     fail()
     uri = params["uri"]
-    content = {"uri": uri, "mimeType": "application/json"}
+    content = {"uri": uri, "mimeType": "Application/JSON ; v=1" if FAULT == "announces JSON" else "application/json"}
     if uri == "raw://rows":
         return {"contents": read_rows(content)}
     if uri == "raw://text":
         return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": read_text()}]}
     if uri == "raw://blob":
-        return {"contents": [content | {"mimeType": "image/png", "blob": base64.b64encode(b"\x89PNG").decode()}]}
+        blob = "-_-_" if FAULT == "has another base64" else base64.b64encode(b"\x89PNG").decode()
+        return {"contents": [content | {"mimeType": "image/png", "blob": blob}]}
     if uri.endswith("/7"):
         return {"contents": [content | {"text": json.dumps({"uri": uri})}]}
     if FAULT == "answers unknown URIs":
@@ -179,6 +180,7 @@ def main() -> None:
         sys.exit(AT_ITS_START[FAULT])
     for line in sys.stdin:
         request = json.loads(line)
+        assert None not in request.values()  # what has no value is not sent
         if "id" not in request:
             continue
         answer = {"jsonrpc": "2.0", "id": request["id"]}

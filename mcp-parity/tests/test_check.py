@@ -28,6 +28,7 @@ FAULTS = {
         'error    raw://rows: announced as application/json, but the text is not JSON: the key "id"',
     ),
     "announces JSON": (1, "error    raw://rows: announced as application/json, but the text is not JSON: "),
+    "has another base64": (1, "error    raw://blob: the blob is not base64: "),
     "is huge": (1, "error    raw://rows: 60,000,002 characters are too many to compare"),
     "ends when it reads": (1, "(the process has ended with status 3)"),
     "ends at its start": (2, "the last line of stderr: no such file: rows.db"),

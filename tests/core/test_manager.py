@@ -242,11 +242,14 @@ async def test_completion_lists_existing_values_with_the_prefix() -> None:
     assert await manager.complete("shop://nothing/{item}", "item") == []
 
 
-async def test_values_that_cannot_be_listed_are_not_suggested() -> None:
+@pytest.mark.parametrize("failure", [Unavailable("closed"), TimeoutError(), ConnectionError()])
+async def test_values_that_cannot_be_listed_are_not_suggested(failure: Exception) -> None:
     def closed(_: str) -> list[str]:
-        raise Unavailable("closed")
+        raise failure
 
-    manager = manager_of(lambda item: {"item": item}, uri="shop://items/{item}", values={"item": closed})
+    failures = {"builtins.OSError": lambda _: Unavailable("closed")}
+    values = {"item": closed}
+    manager = manager_of(lambda item: {"item": item}, uri="shop://items/{item}", values=values, failures=failures)
     assert await manager.complete("shop://items/{item}", "item") == []
     assert (await manager.respond("shop://items/", surface="test"))["error"] == "MissingTemplateVariable"
 

@@ -126,7 +126,8 @@ class Checker:
                 self._add(ERROR, about, str(error).replace(" (mcp_timeout)", ""))
         except ContractError as error:
             for line in str(error).splitlines() if about in LISTS else [str(error)]:
-                self._add(WARNING if "changes between two reads" in line else ERROR, about, _shorten(line))
+                without_advice = line.partition(" Make it stable")[0].partition("; add it to mcp_exclude")[0]
+                self._add(WARNING if "changes between two reads" in line else ERROR, about, without_advice)
         return None
 
     async def _connect(self, client: AnyClient) -> bool:
@@ -235,11 +236,6 @@ class Checker:
 
 def _reads(tool: dict[str, Any] | None) -> bool:
     return tool is not None and "uri" in tool.get("inputSchema", {}).get("properties", {})
-
-
-def _shorten(text: str) -> str:
-    """Return a message of the contract without its advice about the configuration."""
-    return text.partition(" Make it stable")[0].partition("; add it to mcp_exclude")[0]
 
 
 def _judge(answer: Answer, entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
