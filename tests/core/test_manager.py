@@ -151,6 +151,13 @@ async def test_the_text_of_a_bug_is_hidden_and_its_place_is_logged(caplog: pytes
     assert "in failing" in caplog.text
 
 
+async def test_a_service_function_that_cancels_itself_has_a_bug_and_ends_no_connection() -> None:
+    async def failing() -> dict[str, Any]:
+        raise asyncio.CancelledError
+
+    assert (await respond(failing))["message"] == "Internal server error."
+
+
 async def test_the_deadline_ends_a_read_with_a_transient_error() -> None:
     finish = threading.Event()
 

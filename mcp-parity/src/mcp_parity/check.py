@@ -176,7 +176,7 @@ class Checker:
         first = {uri: self._read(uri, entries[uri]) for uri in chosen}
         answered = {uri: answer for uri, answer in first.items() if answer is not None}
         if answered and time.monotonic() < self._end:
-            time.sleep(min(self._settings.pause, max(0, self._end - time.monotonic())))
+            time.sleep(max(0, min(self._settings.pause, self._end - time.monotonic())))
         for uri, answer in answered.items():
             self._read_again(uri, answer)
 

@@ -176,6 +176,10 @@ class ResourceManager:
                 raise
             message = f"{definition['uri']} did not respond within {self._deadline:g} seconds."
             raise errors.Unavailable(message) from error
+        except asyncio.CancelledError as error:
+            if (task := asyncio.current_task()) and task.cancelling():
+                raise
+            raise RuntimeError("a service function was cancelled, and its read was not") from error
         finally:
             read.service_ms = milliseconds_since(started)
         data = result.model_dump(mode="json") if isinstance(result, BaseModel) else result
