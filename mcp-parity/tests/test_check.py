@@ -76,6 +76,17 @@ def test_a_fault_is_named_on_one_screen(
     assert len(text.splitlines()) <= 24
 
 
+@pytest.mark.parametrize(("fault", "read"), [("has a path", 4), ("has a name", 4), ("has another form", 3)])
+def test_a_template_of_any_form_is_read_or_left_out(
+    fault: str, read: int, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEMPLATES", "1")
+    monkeypatch.setenv("FAULT", fault)
+    status, text = check(capsysbinary, *QUICK, RAW)
+    assert (status, f"  read     {read} resources twice" in text) == (0, True), text
+    assert ("raw://t0{/number}: not read" in text) is (read == 3)
+
+
 def test_a_clock_of_one_second_is_seen(
     capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,11 +106,9 @@ async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[s
     if result.is_error:
         return ToolAnswer(refused=True, message=str(body.get("message")), contents=[], body=body)
     images = [block.data for block in result.content if isinstance(block, ImageContent)]
-    return ToolAnswer(refused=False, message="", contents=_show_body(body, images), body=body)
-
-
-def _show_body(body: dict[str, Any], images: list[str]) -> list[dict[str, Any]]:
-    return [{"mime_type": one.get("mime_type")} | _show_part(one, images) for one in body.get("contents", [body])]
+    parts = body.get("contents", [body])
+    shown = [{"mime_type": one.get("mime_type")} | _show_part(one, images) for one in parts]
+    return ToolAnswer(refused=False, message="", contents=shown, body=body)
 
 
 def _show_part(part: dict[str, Any], images: list[str]) -> dict[str, Any]:

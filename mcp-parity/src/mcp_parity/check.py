@@ -87,7 +87,8 @@ class Checker:
         if self._ask("connection", self._connect) is not None:
             lists = {name: self._list(name) for name in LISTS}
             tools = {tool["name"]: tool for tool in lists["tools"]}
-            self.report.tool = self._settings.tool or next((name for name in READERS if _reads(tools.get(name))), "")
+            inputs = {name: tool.get("inputSchema", {}).get("properties", {}) for name, tool in tools.items()}
+            self.report.tool = self._settings.tool or next((one for one in READERS if "uri" in inputs.get(one, ())), "")
             if self.report.tool and self.report.tool not in tools:
                 self._add(ERROR, self.report.tool, "the server has no such tool")
                 self.report.tool = ""
@@ -232,10 +233,6 @@ class Checker:
                 self._add(WARNING, uri, text)
             for leak in answer.find_leaks():
                 self._add(WARNING, uri, leak)
-
-
-def _reads(tool: dict[str, Any] | None) -> bool:
-    return tool is not None and "uri" in tool.get("inputSchema", {}).get("properties", {})
 
 
 def _judge(answer: Answer, entry: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -139,15 +139,14 @@ def compare(base: Revision, head: Revision, *, first: bool = False) -> tuple[str
 
     With `first`, only `head` has a contract.
     """
-    places = head.places
+    changelog = head.places.changelog
     _check_contracts(base, head, first=first)
     before, after = read_contract(base), read_contract(head)
     found = list(find_changes(before, after))
     breaking = {finding.subject for finding in found if finding.change.kind is Kind.BREAKING}
-    unannounced = find_unannounced(breaking, head.files.get(places.changelog, ""))
-    summary = write_summary(found, unannounced, places.changelog)
-    page = write_page(found, unannounced, [(base.label, before), (head.label, after)], places.changelog)
-    return summary, page, 1 if unannounced else 0
+    unannounced = find_unannounced(breaking, head.files.get(changelog, ""))
+    page = write_page(found, unannounced, [(base.label, before), (head.label, after)], changelog)
+    return write_summary(found, unannounced, changelog), page, 1 if unannounced else 0
 
 
 def _check_contracts(base: Revision, head: Revision, *, first: bool) -> None:
