@@ -261,6 +261,14 @@ async def test_values_that_cannot_be_listed_are_not_suggested(failure: Exception
     assert (await manager.respond("shop://items/", surface="test"))["error"] == "MissingTemplateVariable"
 
 
+async def test_a_bug_in_the_values_is_masked() -> None:
+    def broken(_: str) -> list[str]:
+        raise KeyError("secret")
+
+    manager = manager_of(lambda item: {"item": item}, uri="shop://items/{item}", values={"item": broken})
+    assert (await manager.respond("shop://items/", surface="test"))["message"] == "Internal server error."
+
+
 async def test_discovery_is_computed_once_and_sorted_by_uri() -> None:
     manager = toy_manager(*(toy(uri, nothing) for uri in ("b://2", "a://9", "b://1", "a://1")))
     data = await manager.get_discovery_data()
