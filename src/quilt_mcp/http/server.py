@@ -119,8 +119,7 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast("asyncio.Transport", JoinedWrites(cast("asyncio.Transport", transport))))
-        # A socket for both versions of IP has another form for addresses of IPv4.
-        self.client = self.client and (self.client[0].removeprefix(MAPPED), self.client[1])
+        self.client = self.client and (self.client[0].removeprefix(MAPPED), self.client[1])  # IPv4 to an IPv6 socket
         # Call pause_writing at the first byte that has to wait: fewer than the default 64 KB also hold a connection.
         self.transport.set_write_buffer_limits(high=0)
         self.idle_since = self.loop.time()
