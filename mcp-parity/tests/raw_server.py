@@ -102,14 +102,15 @@ def read(params: dict[str, Any]) -> dict[str, Any]:
     """Answer `resources/read`."""
     fail()
     uri = params["uri"]
-    content = {"uri": uri, "mimeType": "application/json"}
+    content = {"uri": uri, "mimeType": "Application/JSON ; v=1" if FAULT == "announces JSON" else "application/json"}
     if uri == "raw://rows":
         return {"contents": read_rows(content)}
     if uri == "raw://text":
         return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": read_text()}]}
     if uri == "raw://blob":
-        return {"contents": [content | {"mimeType": "image/png", "blob": base64.b64encode(b"\x89PNG").decode()}]}
-    if uri.endswith("/7"):
+        blob = "-_-_" if FAULT == "has another base64" else base64.b64encode(b"\x89PNG").decode()
+        return {"contents": [content | {"mimeType": "image/png", "blob": blob}]}
+    if uri.endswith("/7" if FAULT != "has a name" else "/a%20b%2F7"):
         return {"contents": [content | {"text": json.dumps({"uri": uri})}]}
     if FAULT == "answers unknown URIs":
         return {"contents": [content | {"text": "{}"}]}
@@ -143,9 +144,17 @@ def read_text() -> str:
     }.get(FAULT, "one\ntwo")
 
 
+PATHS = {"has another form": "{/number}", "has a path": "/{+number}", "has a name": "/{number}"}
+"""The form of the variable of a template, with a value that is not a plain word."""
+
+
 def complete(params: dict[str, Any]) -> dict[str, Any]:
     """Answer `completion/complete`."""
-    return {"completion": {"values": ["7"]}} if params["argument"]["name"] == "number" else {}
+    return (
+        {"completion": {"values": ["a b/7" if FAULT in PATHS else "7"]}}
+        if params["argument"]["name"] == "number"
+        else {}
+    )
 
 
 def list_templates(params: dict[str, Any]) -> dict[str, Any]:
@@ -153,8 +162,9 @@ def list_templates(params: dict[str, Any]) -> dict[str, Any]:
     first = int(params.get("cursor") or 0)
     last = min(first + 50, int(os.environ.get("TEMPLATES", "0")))
     page: dict[str, Any] = {"nextCursor": str(last)} if last == first + 50 else {}
+    form = PATHS.get(FAULT, "/{number}")
     return {
-        "resourceTemplates": [{"uriTemplate": f"raw://t{at}/{{number}}", "name": f"t{at}"} for at in range(first, last)]
+        "resourceTemplates": [{"uriTemplate": f"raw://t{at}{form}", "name": f"t{at}"} for at in range(first, last)]
     } | page
 
 
@@ -179,6 +189,7 @@ def main() -> None:
         sys.exit(AT_ITS_START[FAULT])
     for line in sys.stdin:
         request = json.loads(line)
+        assert None not in request.values()  # what has no value is not sent
         if "id" not in request:
             continue
         answer = {"jsonrpc": "2.0", "id": request["id"]}

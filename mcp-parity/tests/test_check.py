@@ -28,6 +28,7 @@ FAULTS = {
         'error    raw://rows: announced as application/json, but the text is not JSON: the key "id"',
     ),
     "announces JSON": (1, "error    raw://rows: announced as application/json, but the text is not JSON: "),
+    "has another base64": (1, "error    raw://blob: the blob is not base64: "),
     "is huge": (1, "error    raw://rows: 60,000,002 characters are too many to compare"),
     "ends when it reads": (1, "(the process has ended with status 3)"),
     "ends at its start": (2, "the last line of stderr: no such file: rows.db"),
@@ -73,6 +74,17 @@ def test_a_fault_is_named_on_one_screen(
     assert message in text
     assert status == expected
     assert len(text.splitlines()) <= 24
+
+
+@pytest.mark.parametrize(("fault", "read"), [("has a path", 4), ("has a name", 4), ("has another form", 3)])
+def test_a_template_of_any_form_is_read_or_left_out(
+    fault: str, read: int, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEMPLATES", "1")
+    monkeypatch.setenv("FAULT", fault)
+    status, text = check(capsysbinary, *QUICK, RAW)
+    assert (status, f"  read     {read} resources twice" in text) == (0, True), text
+    assert ("raw://t0{/number}: not read" in text) is (read == 3)
 
 
 def test_a_clock_of_one_second_is_seen(
@@ -168,6 +180,7 @@ def test_a_server_that_wants_a_token(shop: Path, capsysbinary: pytest.CaptureFix
         ([], "name a command, a URL or module:attribute"),
         (["--header", "x", "http://127.0.0.1:9"], "--header: 'x' is not of the form `Name: value`"),
         (["no_such_module_here:mcp"], "ModuleNotFoundError"),
+        (["--pause", "-1", "--html", "/nowhere/page.html", RAW], "No such file or directory: '/nowhere/page.html'"),
     ],
 )
 def test_mistakes_are_reported_in_one_line(

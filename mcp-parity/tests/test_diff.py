@@ -173,6 +173,8 @@ def test_what_cannot_be_compared_is_reported_in_one_line(repository: Repository)
 
 UNREADABLE = [
     (contract() | {STATUS: "{"}, "golden/data/auth/status.json at head is not valid JSON"),
+    (contract() | {STATUS: '{"resource": "no"}'}, "a golden is not of a form that pytest writes"),
+    (contract() | {TOOLS: '{"name": "sum"}'}, "a golden is not of a form that pytest writes"),
     (
         {"README.md": "Nothing here.\n"},
         "there is no inventory at head: nothing was compared (looked for golden/mcp-list.csv); run pytest ",
@@ -191,6 +193,16 @@ def test_a_revision_without_a_readable_contract_is_reported_in_one_line(reposito
         assert (done.stdout, done.returncode) == ("", 2), message
         assert message in done.stderr
         assert done.stderr.count("\n") == 1, done.stderr
+
+
+def test_a_reader_that_stops_causes_no_traceback(repository: Repository) -> None:
+    repository.commit("head")
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "mcp_parity.cli", "diff", "base", "head"]
+    done = subprocess.run(command, cwd=repository.root, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_outside_of_a_repository_it_reports_an_error(tmp_path: Path) -> None:

@@ -215,6 +215,17 @@ LIES = {
     "data marked as an error": Fault(
         STATUS, lie("result.is_error = True"), ("shop://status: ", "get_resource has success True, but isError True")
     ),
+    "a success that is no truth value": Fault(
+        STATUS, lie('body["success"] = "false"'), ("get_resource has success 'false', but isError False",)
+    ),
+    "the answer for another URI": Fault(
+        STATUS, lie(f'body["uri"] = "{NOTES}"'), (f"shop://status: get_resource answers for '{NOTES}'",)
+    ),
+    "a text with a key twice": Fault(
+        STATUS,
+        lie("pass", LIE.replace("json.dumps(body)", """'{"uri": 1, ' + json.dumps(body)[1:]""")),
+        ("shop://status: the text and the structured content of get_resource differ",),
+    ),
     "another text than the structured content": Fault(
         STATUS,
         lie("pass", LIE.replace("json.dumps(body)", "json.dumps(body | {'data': {}})")),

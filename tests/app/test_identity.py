@@ -67,6 +67,9 @@ def test_a_token_without_a_subject_is_rejected(
     with pytest.raises(NotSignedIn, match="does not name its owner") as caught:
         current()
     assert "S3CRET" not in str(vars(caught.value))
+    assert caught.value.suggested_actions == [
+        "Ask the operator of this server to issue access tokens with the claim `sub`."
+    ]
 
 
 def test_every_identity_has_its_own_key() -> None:

@@ -260,6 +260,16 @@ async def test_a_failure_of_the_database_is_the_outcome_of_the_tool(
     assert [one.outcome for one in ended] == ["ResourceExecutionError"]
 
 
+async def test_a_bug_of_the_limits_is_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Read) -> Any:
+        raise KeyError("secret")
+
+    async with serving(tmp_path) as (mcp, client):
+        monkeypatch.setattr(mcp.manager, "admit", fail)
+        with pytest.raises(MCPError, match=r"^Internal server error\.$"):
+            await client.list_tools_mcp()
+
+
 async def test_an_invalid_prompt_is_an_invalid_argument(tmp_path: Path) -> None:
     async with serving(tmp_path) as (mcp, client):
         ended: list[Read] = []

@@ -26,7 +26,7 @@ from quilt_mcp.server import QuiltServer, create_server
 from quilt_mcp.settings import Settings
 from tests.contract.cases import read_rows
 from tests.support.waiting import SECONDS
-from tests.worlds.sign_in_mishaps import NORTHWIND
+from tests.worlds.sign_in_mishaps import NORTHWIND, create_api_key, open_for
 
 BUCKET, DATABASE, TABLE, WORKFLOW = "acme-partner-exchange", "acme_sequencing", "run_metrics", "same-id"
 VALUES = {"template": "standard", "workflow_id": WORKFLOW, "bucket": BUCKET, "database": DATABASE, "table": TABLE}
@@ -83,9 +83,9 @@ def pair(request: pytest.FixtureRequest, fresh_world: World, tmp_path: Path) -> 
     shared = tuple(bucket for bucket in fresh_world.company.buckets if bucket.name == BUCKET)
     users = tuple(replace(user, is_admin=True) for user in NORTHWIND.users)
     company = replace(NORTHWIND, buckets=shared, users=users)
-    key = fresh_world.stack.create_api_key(fresh_world.company.find_user(ADMIN))
-    with FakeStack(company, fresh_world.account.open_for(company).credentials) as stack:
-        assert stack.create_api_key(company.find_user(ADMIN)) == key
+    key = create_api_key(fresh_world.stack, fresh_world.company.find_user(ADMIN))
+    with FakeStack(company, open_for(fresh_world.account, company).credentials) as stack:
+        assert create_api_key(stack, company.find_user(ADMIN)) == key
         acme: dict[str, Any] = {"data_dir": tmp_path / "acme", "analysis_default_timeout_seconds": 11}
         northwind: dict[str, Any] = {"data_dir": tmp_path / "northwind", "analysis_default_timeout_seconds": 22}
         is_local = request.param == "local"

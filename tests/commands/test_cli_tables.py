@@ -3,7 +3,9 @@
 from io import StringIO
 from typing import Any
 
-from quilt_mcp.commands.output import console_on, document
+import pytest
+
+from quilt_mcp.commands.output import complain, console_on, document, show, show_json
 
 
 def drawn(data: dict[str, Any], width: int = 80) -> list[str]:
@@ -52,6 +54,19 @@ def test_rows_that_are_too_wide_become_blocks() -> None:
 def test_values_cannot_control_the_terminal() -> None:
     lines = drawn({"name": "[red]\x1b[2J\x07:smile:\x9b"})
     assert lines == ["name  [red]␛[2J␇:smile:\ufffd"]
+    assert drawn({"a": "x\u2028y\u202ez"}) == ["a  x\ufffdy\ufffdz"]
+
+
+def test_names_and_errors_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"reference_id": "1", "in\x1b[2J": [{"reference_id": "2"}]}]
+    for data in ({"\x1b[2J": 1}, {"\x1b[2J": {"a": {"b": 1}}}, {"a": [{"\x1b[2J": 1}]}, {"a": rows}):
+        shown = "\n".join(drawn(data))
+        assert ("␛[2J" in shown, "\x1b" in shown) == (True, False), data
+    complain("a\x1b[2J")
+    show("a\x9bb\u2028c")
+    assert capsys.readouterr() == ("a\ufffdb\ufffdc\n", "a␛[2J\n")
+    show_json({"a\x9b": "\x7f\u202e\n\x1b\u00e4"})
+    assert capsys.readouterr().out == '{\n  "a\\u009b": "\\u007f\\u202e\\n\\u001b\u00e4"\n}\n'
 
 
 def test_a_list_of_mixed_values_is_shown_completely() -> None:

@@ -11,6 +11,7 @@ from quilt_mcp.server import create_server
 from tests.contract.surfaces import ask
 from tests.contract.test_hostile_stacks import STATUS, check
 from tests.support.samples import choose_every
+from tests.worlds.sign_in_mishaps import create_api_key
 
 OTHER_REGISTRIES = (
     "http://quilt-registry.acme.example.com",
@@ -40,7 +41,7 @@ async def test_a_registry_at_another_address_gets_no_token(
     address: str, fresh_world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     stack = fresh_world.stack
-    key = stack.create_api_key(stack.company.users[0])
+    key = create_api_key(stack, stack.company.users[0])
     stack.forced["/config.json"] = Response(HTTPStatus.OK, {**stack.describe_catalog(), "registryUrl": address})
     monkeypatch.setenv("QUILT_API_KEY", key)
     monkeypatch.setenv("QUILT_CATALOG_URL", stack.url)

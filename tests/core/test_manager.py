@@ -151,6 +151,13 @@ async def test_the_text_of_a_bug_is_hidden_and_its_place_is_logged(caplog: pytes
     assert "in failing" in caplog.text
 
 
+async def test_a_service_function_that_cancels_itself_has_a_bug_and_ends_no_connection() -> None:
+    async def failing() -> dict[str, Any]:
+        raise asyncio.CancelledError
+
+    assert (await respond(failing))["message"] == "Internal server error."
+
+
 async def test_the_deadline_ends_a_read_with_a_transient_error() -> None:
     finish = threading.Event()
 
@@ -242,13 +249,24 @@ async def test_completion_lists_existing_values_with_the_prefix() -> None:
     assert await manager.complete("shop://nothing/{item}", "item") == []
 
 
-async def test_values_that_cannot_be_listed_are_not_suggested() -> None:
+@pytest.mark.parametrize("failure", [Unavailable("closed"), TimeoutError(), ConnectionError()])
+async def test_values_that_cannot_be_listed_are_not_suggested(failure: Exception) -> None:
     def closed(_: str) -> list[str]:
-        raise Unavailable("closed")
+        raise failure
 
-    manager = manager_of(lambda item: {"item": item}, uri="shop://items/{item}", values={"item": closed})
+    failures = {"builtins.OSError": lambda _: Unavailable("closed")}
+    values = {"item": closed}
+    manager = manager_of(lambda item: {"item": item}, uri="shop://items/{item}", values=values, failures=failures)
     assert await manager.complete("shop://items/{item}", "item") == []
     assert (await manager.respond("shop://items/", surface="test"))["error"] == "MissingTemplateVariable"
+
+
+async def test_a_bug_in_the_values_is_masked() -> None:
+    def broken(_: str) -> list[str]:
+        raise KeyError("secret")
+
+    manager = manager_of(lambda item: {"item": item}, uri="shop://items/{item}", values={"item": broken})
+    assert (await manager.respond("shop://items/", surface="test"))["message"] == "Internal server error."
 
 
 async def test_discovery_is_computed_once_and_sorted_by_uri() -> None:

@@ -26,13 +26,13 @@ from graphql import (
 )
 from pydantic import BaseModel
 
-from quilt_mcp.commands.demo.company import ADMIN, MEMBER, NEWCOMER
+from quilt_mcp.commands.demo.company import ADMIN, MEMBER
 from quilt_mcp.commands.demo.graphql import Age, Endpoint, load_schema
 from quilt_mcp.commands.demo.world import World
 from quilt_mcp.services.stack import graphql as ours
 from tests.demo.test_demo_stack import post, seen_world
 from tests.support.worlds import enter_stopped
-from tests.worlds.table import WORLDS
+from tests.worlds.table import NEWCOMER, WORLDS
 
 __all__ = ["seen_world"]
 # private, because quilt3 has no public name for its queries

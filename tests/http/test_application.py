@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from ipaddress import ip_network
 from typing import Any
@@ -214,6 +215,10 @@ async def test_only_this_machine_or_a_token_can_read_the_metrics() -> None:
     assert elsewhere.headers["www-authenticate"] == "Bearer"
     async with shop(HTTPSettings(trusted_proxies=(ip_network("192.0.2.0/24"),))) as (client, _):
         assert (await client.get("/metrics", headers=ELSEWHERE)).status_code == HTTPStatus.OK
+    with suppress(OSError):  # this machine has no IPv6
+        async with shop(HTTPSettings(trusted_proxies=(ip_network("127.0.0.0/8"),)), host="::") as (client, _):
+            sent_by = [await client.get("/metrics", headers=one) for one in ({}, ELSEWHERE)]
+        assert [one.status_code for one in sent_by] == [HTTPStatus.OK, HTTPStatus.UNAUTHORIZED]
     settings = HTTPSettings(metrics_token=SecretStr("prometheus"), static_tokens=SecretStr(TOKENS))
     right = ELSEWHERE | {"Authorization": "Bearer prometheus"}
     async with shop(settings) as (client, _):

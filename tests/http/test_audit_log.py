@@ -98,6 +98,7 @@ TWO, NONE = {"X-Forwarded-For": f"{CANARY}, {SENT}"}, {"X-Forwarded-For": CANARY
 MASKED = {"method": "resources/read", "uri": "unknown"}
 PROMPTED: dict[str, object] = {"method": "prompts/get", "name": PROMPT}
 CALLED = {"method": "tools/call", "name": "get_resource"}
+NOTICE = older("") | {"json": {"jsonrpc": "2.0", "method": "notifications/initialized"}}
 WROTE = ok(method="tools/call", name="workflow_create") | ANN_READS
 SURROGATE = rb'{"id": 1, "method": "tools/list", "x": "\ud800"}'
 REQUESTS: list[tuple[str, dict[str, Any], dict[str, object]]] = [
@@ -115,6 +116,7 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, object]]] = [
     ("a list of resources", request("resources/list"), {"status": 200, "method": "resources/list", "uri": None}),
     ("discovery", request("server/discover"), ok(method="server/discover")),
     ("an initialization", older("initialize", **HELLO), ok(method="initialize")),
+    ("a notification", NOTICE, ok(status=202, method="notifications/initialized")),
     ("an unknown method", older(f"{CANARY}/x"), bad("JSON-RPC -32601", method="unknown")),
     ("invalid parameters", older("resources/read", uri=[CANARY]), bad("InvalidArguments", method="resources/read")),
     ("no JSON", posted(f'{{"{CANARY}'.encode()), ANN_READS | bad("JSON-RPC -32700", 400)),

@@ -63,7 +63,7 @@ def test_what_is_waiting_is_written_at_exit_and_several_processes_share_a_file(t
 
 
 LIMITED = """
-import asyncio, resource, signal, sys
+import asyncio, os, resource, signal, sys
 from quilt_mcp.http.audit import AuditLog, AuditRecord
 lost = []
 async def main(path):
@@ -75,6 +75,8 @@ async def main(path):
             log.failed = lambda: lost.append(1)
             log.write(AuditRecord("test", name=name))
         await log.close()
+        if limit == 1_000 and sys.argv[2:]:
+            os.rename(path, sys.argv[2])
 asyncio.run(main(sys.argv[1]))
 print(len(lost))
 """
@@ -91,6 +93,9 @@ def test_lines_after_a_full_disk_are_whole(tmp_path: Path) -> None:
     assert len(lines) == len(whole) + 1, "one line is cut where the disk was full"
     assert (whole[-4:], len(whole) + int(ran.stdout)) == (["a", "b", "c", "d"], 8)
     assert ran.stderr.count("audit log cannot be written") == 1
+    path.unlink()
+    subprocess.run([*command, str(tmp_path / "old")], check=True, capture_output=True, timeout=SECONDS)
+    assert [json.loads(line)["name"] for line in path.read_text().splitlines()] == ["a", "b", "c", "d"]
 
 
 async def test_a_stream_that_hangs_loses_lines_instead_of_memory(caplog: pytest.LogCaptureFixture) -> None:

@@ -164,6 +164,13 @@ async def test_traced_requests_have_the_spans_of_fastmcp(twins: Any, monkeypatch
         assert (await one_direct.count_messages()) == {"direct": 0, "pipeline": 1}
 
 
+async def test_a_name_beyond_ascii_must_be_in_the_header_as_the_library_reads_it(twins: Any) -> None:
+    sent = [plain(uri="t://pl\u00e4in") for _ in range(2)]
+    sent[1].headers = [(key, value.encode().decode("latin-1")) for key, value in sent[1].headers]  # UTF-8
+    async with twins() as (one_direct, without):
+        assert await find_difference(one_direct, without, [(one, None) for one in sent]) is None
+
+
 async def test_an_application_below_another_path_is_left_to_fastmcp(twins: Any) -> None:
     sent = plain()
     sent.path = "/below/mcp"

@@ -32,6 +32,7 @@ from quilt_mcp.http.server import (
     ConnectionLimits,
     WebServer,
     configure_uvicorn,
+    listen,
 )
 from quilt_mcp.settings import HTTPSettings
 from tests.http.web import (
@@ -322,6 +323,15 @@ async def test_at_the_limit_only_load_balancers_are_answered() -> None:
         reader, _ = await stack.enter_async_context(connected(client.base_url))
         assert await is_closed(reader)  # above the reserve
         assert (await client.post(**READ_QUICK)).status_code == HTTPStatus.OK
+
+
+def test_a_server_that_starts_again_can_have_its_port() -> None:
+    with listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            listener.accept()[0].close()  # the system keeps the connection of who closes first for a minute
+            assert client.recv(1) == b""
+    listen("127.0.0.1", port).close()
 
 
 async def test_a_silent_connection_makes_room() -> None:

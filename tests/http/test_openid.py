@@ -240,6 +240,7 @@ async def test_an_address_can_begin_a_limited_number_of_sign_ins(path: str) -> N
     with time_machine.travel(0.0, tick=False):  # the window of the limit slides
         allowed = [await ask("2001:db8::1", ("GET", "POST", "HEAD")[number % 3]) for number in range(rate)]
         refused = [await ask("2001:db8::2", method) for method in ("GET", "POST", "HEAD")]
+        allowed += [await ask(f"::ffff:192.0.2.{number}") for number in range(rate + 1)]  # of IPv4
     others = [await ask(address) for address in ("2001:db8:0:1::1", "203.0.113.7", "nonsense")]
     others.append(await ask("2001:db8::1", "OPTIONS"))
     assert {answer.status_code for answer in (*allowed, *others)} == {HTTPStatus.OK}

@@ -34,11 +34,11 @@ HEALTHY = b'{"status":"alive"}'
 
 
 @asynccontextmanager
-async def serving(create: Callable[[Callable[[], None]], WebServer]) -> AsyncIterator[str]:
+async def serving(create: Callable[[Callable[[], None]], WebServer], host: str = "127.0.0.1") -> AsyncIterator[str]:
     """Run a web server until the block ends. It is created with the function that it calls when it is ready."""
     is_ready = asyncio.Event()
     web = create(is_ready.set)
-    with listen("127.0.0.1", 0) as listener:
+    with listen(host, 0) as listener:
         running = asyncio.create_task(web.serve([listener]))
         await asyncio.wait([running, asyncio.create_task(is_ready.wait())], return_when=asyncio.FIRST_COMPLETED)
         try:
@@ -69,11 +69,12 @@ async def running(
     protocol: type[Protocol] = Connection,
     body_seconds: float = BODY_SECONDS,
     direct: ResourceManager | None = None,
+    host: str = "127.0.0.1",
 ) -> AsyncIterator[str]:
     given: dict[str, Any] = {"transport": transport, "host": "127.0.0.1", "checks": dict(checks or {})}
     app = create_application(server, settings, **given, body_seconds=body_seconds, direct=direct)
     config = configure_uvicorn(app, settings, seconds_to_finish=1, protocol=protocol)
-    async with serving(lambda when_ready: WebServer(config, when_ready=when_ready)) as url:
+    async with serving(lambda when_ready: WebServer(config, when_ready=when_ready), host) as url:
         yield url
 
 

@@ -1,5 +1,7 @@
 """`resources/list` with a requirements database: complete, sorted, and a failure if the database is unavailable."""
 
+import base64
+import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -8,10 +10,12 @@ from typing import Any
 import anyio
 import psycopg
 import pytest
+from mcp.shared.exceptions import MCPError
 from mcp_types import Resource
 from pydantic import SecretStr
 from sqlalchemy import delete
 
+from quilt_mcp.core import cursors
 from quilt_mcp.core.errors import Unavailable
 from quilt_mcp.requirements import model, tables
 from quilt_mcp.requirements.conditions import Scope
@@ -51,6 +55,15 @@ async def test_the_pages_of_many_entities_are_sorted_and_complete_while_earlier_
     assert walked == sorted(set(walked))
     assert len(epics) == number
     assert "requirements://epics" in walked
+
+
+async def test_a_forged_cursor_is_refused(settings_with_sample: Settings) -> None:
+    async with connect(settings_with_sample) as client:
+        cursor = (await client.list_resources_mcp()).next_cursor or ""
+        tag = json.loads(base64.b64decode(f"{cursor}=="))[1]
+        for after in ("x", "\ud800", "\x00", "f" * 36):
+            with pytest.raises(MCPError, match="The cursor is not valid for this list"):
+                await client.list_resources_mcp(cursor=cursors.encode(f"requirements://epics/{after}", tag))
 
 
 async def test_the_list_contains_every_entity_and_static_resource_once(settings_with_sample: Settings) -> None:

@@ -8,12 +8,13 @@ from http import HTTPStatus
 
 import quilt3.session
 import quilt3.util
+from moto.iam.models import iam_backends
 
-from quilt_mcp.commands.demo.aws import Account
+from quilt_mcp.commands.demo.aws import PARTITION, Account, create_roles
 from quilt_mcp.commands.demo.company import ACME, ADMIN
 from quilt_mcp.commands.demo.http_server import FOREIGN, NORTHWIND_REGISTRY, Answer
-from quilt_mcp.commands.demo.records import Company, Policy, Role, User
-from quilt_mcp.commands.demo.stack import FakeStack
+from quilt_mcp.commands.demo.records import ACCOUNT_ID, Company, Policy, Role, User
+from quilt_mcp.commands.demo.stack import FakeStack, Grant
 
 FAR_FUTURE = 4_102_444_800  # 2100, in seconds since 1970
 SWITCHED = replace(
@@ -39,11 +40,23 @@ NAMES_OF_KEYS = {
 }
 
 
+def create_api_key(stack: FakeStack, user: User) -> str:
+    key = f"qk_demo-{user.name}"
+    stack.grants[key] = Grant(user, user.is_admin, float("inf"))
+    return key
+
+
+def open_for(account: Account, company: Company) -> Account:
+    """Create the IAM roles of another company's stack in an account, and return the account for that stack."""
+    create_roles(iam_backends[ACCOUNT_ID][PARTITION], company)
+    return Account(company, account.behaviour)
+
+
 def sign_in_to_two_stacks(_stack: FakeStack, account: Account, _: object) -> None:
     """Add a later login to another stack. quilt3 keeps the AWS credentials of the last login only."""
     tokens = {"access_token": "northwind-access", "refresh_token": "northwind-refresh", "expires_at": FAR_FUTURE}
     add_login(NORTHWIND_REGISTRY, tokens)
-    store_keys(account.open_for(NORTHWIND), NORTHWIND.find_user(ADMIN))
+    store_keys(open_for(account, NORTHWIND), NORTHWIND.find_user(ADMIN))
 
 
 def switch_role(_stack: FakeStack, account: Account, _: object) -> None:
@@ -58,7 +71,7 @@ def use_api_key(stack: FakeStack, *_: object) -> None:
     quilt3.session.clear_session()
     stack.grants.clear()
     stack.refresh_tokens.clear()
-    os.environ["QUILT_API_KEY"] = stack.create_api_key(stack.company.find_user(ADMIN))
+    os.environ["QUILT_API_KEY"] = create_api_key(stack, stack.company.find_user(ADMIN))
     os.environ["QUILT_CATALOG_URL"] = stack.url
 
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import get_args
 
 from quilt_mcp.commands.demo import graphql
-from quilt_mcp.commands.demo.company import ACME, ADMIN, MEMBER, NEWCOMER
+from quilt_mcp.commands.demo.company import ACME, ADMIN, MEMBER
 from quilt_mcp.commands.demo.graphql import Age, Endpoint
 from quilt_mcp.commands.demo.world import PEOPLE, Mishap, Plan
 from tests.worlds import aws_worlds, mishaps, sign_in_mishaps, stack_mishaps
@@ -19,6 +19,8 @@ def _fail(mishap: Mishap) -> Plan:
     return Plan(mishap=mishap)
 
 
+NEWCOMER = "nikolai_volkov"
+"""Has signed in, and has no role."""
 _HTML = mishaps.HTML
 _BAD_REQUEST = HTTPStatus.BAD_REQUEST
 

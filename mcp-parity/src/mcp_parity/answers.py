@@ -38,11 +38,14 @@ def show_content(uri: str, content: Any) -> dict[str, Any]:
     if content.meta:
         shown["meta"] = content.meta
     if not isinstance(content, TextResourceContents):
-        return shown | show_blob(content.blob, content.mime_type)
+        try:
+            return shown | show_blob(content.blob, content.mime_type)
+        except ValueError as error:
+            raise ContractError(f"{uri}: the blob is not base64: {error}") from error
     if len(content.text) > MOST_CHARACTERS:
         raise ContractError(f"{uri}: {len(content.text):,} characters are too many to compare; add it to mcp_exclude")
     shown |= show_text(content.text)
-    announced = (content.mime_type or "").partition(";")[0]
+    announced = (content.mime_type or "").partition(";")[0].strip().lower()
     if "lines" in shown and (announced == "application/json" or announced.endswith("+json")):
         try:
             read_json(content.text)
@@ -59,7 +62,7 @@ def show_text(text: str) -> dict[str, Any]:
 
 def show_blob(blob: str, mime_type: str | None) -> dict[str, Any]:
     """Return base64 text as a golden holds it: by size and hash. A review shows the small images."""
-    raw = base64.b64decode(blob)
+    raw = base64.b64decode(blob, validate=True)
     shown = {"bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
     image = {"image": blob} if (mime_type or "").startswith("image/") and len(raw) <= LARGEST_IMAGE else {}
     return {"blob": shown | image}
@@ -93,19 +96,19 @@ async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[s
     if not (isinstance(body, dict) and {"success", "uri"} <= body.keys()):
         refused = bool(result.is_error)
         return ToolAnswer(refused, message, [] if refused else _show_blocks(result.content, texts, contents), None)
-    if not are_equal([json.loads(text) if text[:1] == "{" else None for text in texts], [body]):
+    if not are_equal([parse_json(text) for text in texts], [body]):
         raise ContractError(f"{uri}: the text and the structured content of {tool} differ")
-    if result.is_error is not (not body["success"]):
-        raise ContractError(f"{uri}: {tool} has success {body['success']}, but isError {result.is_error}")
+    if result.is_error is not (body["success"] is not True):
+        raise ContractError(f"{uri}: {tool} has success {body['success']!r}, but isError {result.is_error}")
+    if not result.is_error and body["uri"] != uri:
+        raise ContractError(f"{uri}: {tool} answers for {body['uri']!r}")
     body.pop("timestamp", None)
     if result.is_error:
         return ToolAnswer(refused=True, message=str(body.get("message")), contents=[], body=body)
     images = [block.data for block in result.content if isinstance(block, ImageContent)]
-    return ToolAnswer(refused=False, message="", contents=_show_body(body, images), body=body)
-
-
-def _show_body(body: dict[str, Any], images: list[str]) -> list[dict[str, Any]]:
-    return [{"mime_type": one.get("mime_type")} | _show_part(one, images) for one in body.get("contents", [body])]
+    parts = body.get("contents", [body])
+    shown = [{"mime_type": one.get("mime_type")} | _show_part(one, images) for one in parts]
+    return ToolAnswer(refused=False, message="", contents=shown, body=body)
 
 
 def _show_part(part: dict[str, Any], images: list[str]) -> dict[str, Any]:
@@ -150,7 +153,6 @@ _SECRET = re.compile(
     r"\b(sk-[\w-]{6,}|gh[pousr]_\w{20,}|AKIA[0-9A-Z]{16}|xox[bap]-[\w-]{10,}|eyJ[\w-]{10,}\.[\w-]{10,}\."
     r"|\w+://\w+:[^\s/@]+@|BEGIN [A-Z ]*PRIVATE KEY|Bearer [\w.~+/-]{16,})"
 )
-
 _LOGIN = re.compile(
     r"(?i)\b(unauthenticated|unauthori[sz]ed|not (authenticated|authori[sz]ed)|authentication (is )?(required|needed))"
     r"|\b((sign|log)(ged)?[ -]in|login|credentials?|api[ _-]?keys?|(access|bearer|auth)[ _-]token)\b"

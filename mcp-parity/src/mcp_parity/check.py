@@ -87,7 +87,8 @@ class Checker:
         if self._ask("connection", self._connect) is not None:
             lists = {name: self._list(name) for name in LISTS}
             tools = {tool["name"]: tool for tool in lists["tools"]}
-            self.report.tool = self._settings.tool or next((name for name in READERS if _reads(tools.get(name))), "")
+            inputs = {name: tool.get("inputSchema", {}).get("properties", {}) for name, tool in tools.items()}
+            self.report.tool = self._settings.tool or next((one for one in READERS if "uri" in inputs.get(one, ())), "")
             if self.report.tool and self.report.tool not in tools:
                 self._add(ERROR, self.report.tool, "the server has no such tool")
                 self.report.tool = ""
@@ -126,7 +127,8 @@ class Checker:
                 self._add(ERROR, about, str(error).replace(" (mcp_timeout)", ""))
         except ContractError as error:
             for line in str(error).splitlines() if about in LISTS else [str(error)]:
-                self._add(WARNING if "changes between two reads" in line else ERROR, about, _shorten(line))
+                without_advice = line.partition(" Make it stable")[0].partition("; add it to mcp_exclude")[0]
+                self._add(WARNING if "changes between two reads" in line else ERROR, about, without_advice)
         return None
 
     async def _connect(self, client: AnyClient) -> bool:
@@ -175,7 +177,7 @@ class Checker:
         first = {uri: self._read(uri, entries[uri]) for uri in chosen}
         answered = {uri: answer for uri, answer in first.items() if answer is not None}
         if answered and time.monotonic() < self._end:
-            time.sleep(min(self._settings.pause, max(0, self._end - time.monotonic())))
+            time.sleep(max(0, min(self._settings.pause, self._end - time.monotonic())))
         for uri, answer in answered.items():
             self._read_again(uri, answer)
 
@@ -231,15 +233,6 @@ class Checker:
                 self._add(WARNING, uri, text)
             for leak in answer.find_leaks():
                 self._add(WARNING, uri, leak)
-
-
-def _reads(tool: dict[str, Any] | None) -> bool:
-    return tool is not None and "uri" in tool.get("inputSchema", {}).get("properties", {})
-
-
-def _shorten(text: str) -> str:
-    """Return a message of the contract without its advice about the configuration."""
-    return text.partition(" Make it stable")[0].partition("; add it to mcp_exclude")[0]
 
 
 def _judge(answer: Answer, entry: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -53,8 +53,19 @@ def main(given: list[str] | None = None) -> int:
             arguments.html.write_text(page, encoding="utf-8")
     except (Unreadable, OSError) as problem:
         diff.error(str(problem))
-    sys.stdout.buffer.write(text.encode())  # always UTF-8, independent of the terminal's encoding
+    except (AttributeError, KeyError, TypeError, ValueError) as problem:
+        diff.error(f"a golden is not of a form that pytest writes ({problem!r}): run pytest --snapshot-update")
+    _print(text)
     return status
+
+
+def _print(text: str) -> None:
+    """Print UTF-8, independent of the terminal's encoding, as far as somebody reads it: `head` does not read all."""
+    try:
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.flush()
+    except BrokenPipeError:  # to write what is left at the exit would fail again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _add_check(commands: Any) -> argparse.ArgumentParser:
@@ -108,12 +119,11 @@ def _check(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> in
                 server.errors = errors
             report = Checker(server, settings, arguments.timeout, arguments.most).run()
             disconnect([server])
-    except ContractError as problem:
+        if arguments.html:
+            arguments.html.write_text(write_page(report), encoding="utf-8")
+    except (ContractError, OSError) as problem:
         parser.error(str(problem))
-    if arguments.html:
-        arguments.html.write_text(write_page(report), encoding="utf-8")
-    sys.stdout.buffer.write((report.to_json() if arguments.json else write_text(report)).encode())
-    sys.stdout.flush()
+    _print(report.to_json() if arguments.json else write_text(report))
     return report.status
 
 
@@ -129,15 +139,14 @@ def compare(base: Revision, head: Revision, *, first: bool = False) -> tuple[str
 
     With `first`, only `head` has a contract.
     """
-    places = head.places
+    changelog = head.places.changelog
     _check_contracts(base, head, first=first)
     before, after = read_contract(base), read_contract(head)
     found = list(find_changes(before, after))
     breaking = {finding.subject for finding in found if finding.change.kind is Kind.BREAKING}
-    unannounced = find_unannounced(breaking, head.files.get(places.changelog, ""))
-    summary = write_summary(found, unannounced, places.changelog)
-    page = write_page(found, unannounced, [(base.label, before), (head.label, after)], places.changelog)
-    return summary, page, 1 if unannounced else 0
+    unannounced = find_unannounced(breaking, head.files.get(changelog, ""))
+    page = write_page(found, unannounced, [(base.label, before), (head.label, after)], changelog)
+    return write_summary(found, unannounced, changelog), page, 1 if unannounced else 0
 
 
 def _check_contracts(base: Revision, head: Revision, *, first: bool) -> None:

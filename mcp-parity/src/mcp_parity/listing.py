@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from operator import itemgetter
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from fastmcp import FastMCP
 from mcp.shared.exceptions import MCPError
@@ -30,8 +31,9 @@ from mcp_parity.values import are_equal, describe, find_differences
 
 MOST_PAGES = 1_000
 _ANSWER: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
-_PATH_VARIABLE = re.compile(r"\{(\w+)\*?\}")
-_BLOCK = re.compile(r"\{[?&]?([\w,*]+)\}")
+_PATH_VARIABLE = re.compile(r"\{(\+?)(\w+)(\*?)\}")
+_RESERVED = ":/?#[]@!$&'()*+,;="  # in RFC 6570, values of {+path} have them as they are
+_BLOCK = re.compile(r"\{[?&+#./;]?([\w,*]+)\}")
 
 
 class Listing(NamedTuple):
@@ -202,15 +204,14 @@ def _meta_columns(listed: dict[str, Any]) -> Row:
 
 
 async def find_example(client: AnyClient, uri: str, server: Any) -> str:
-    """Return the template with values that the server proposes, without parameters; empty if there are none."""
+    """Return the template with values that the server proposes, without parameters; empty if one is missing."""
     example = uri.partition("{?")[0]
-    for name in _PATH_VARIABLE.findall(example):
+    for plus, name, star in _PATH_VARIABLE.findall(example):
         value = await _complete(client, uri, name) or await _find_documented(server, uri, name)
         if not value:
             return ""
-        # mypy cannot infer the type of a lambda with a default value
-        example = re.sub(rf"\{{{name}\*?\}}", lambda _, value=value: value, example)  # type: ignore[misc]  # mypy cannot infer a default of a lambda
-    return example
+        example = example.replace(f"{{{plus}{name}{star}}}", quote(value, safe=_RESERVED if plus or star else ""))
+    return "" if "{" in example else example
 
 
 async def _complete(client: AnyClient, uri: str, name: str) -> str:

@@ -214,14 +214,11 @@ def _write_diffs(subject: str, before: Contract, after: Contract, opened: str) -
         if was is not None and now is not None and not are_equal(was, now):
             shared[_to_lines(was), _to_lines(now)] = [label]
     for (one, other), worlds in shared.items():
-        yield f"<details{opened}><summary>{_name_places(worlds)}</summary>"
+        places = f"{'Entry' if worlds[0].endswith('/list') else 'Answer'} in {', '.join(worlds)}"
+        yield f"<details{opened}><summary>{_text(places)}</summary>"
         yield from _write_images(_find_images(one), _find_images(other))
         yield f"<pre>{_write_diff(one, other)}</pre></details>"
         opened = ""  # only the first
-
-
-def _name_places(worlds: list[str]) -> str:
-    return _text(f"{'Entry' if worlds[0].endswith('/list') else 'Answer'} in {', '.join(worlds)}")
 
 
 def _to_lines(golden: Any) -> str:

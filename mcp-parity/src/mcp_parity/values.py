@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
@@ -228,9 +229,6 @@ def parse_json(text: str) -> Any:
 
     The MIME type is not considered: FastMCP announces a dict as text/plain by default.
     """
-    if text[:1] not in "{[" and text.lstrip()[:1] not in ("{", "["):
-        return None
-    try:
-        return read_json(text)
-    except ValueError:
-        return None
+    with suppress(ValueError):
+        return read_json(text) if text.lstrip()[:1] in ("{", "[") else None
+    return None

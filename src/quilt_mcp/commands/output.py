@@ -12,6 +12,7 @@ from typing import IO, Any, Literal, TypeGuard
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
@@ -28,12 +29,12 @@ def show(*parts: RenderableType) -> None:
 
 
 def show_json(value: Mapping[str, object]) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    shown = {code: f"\\u{code:04x}" for code in VISIBLE}
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2).translate(shown) + "\n")
 
 
 def complain(*lines: str) -> None:
-    for line in lines:
-        console_on(sys.stderr).print(line, soft_wrap=True)
+    console_on(sys.stderr).print(*lines, sep="\n", soft_wrap=True)
 
 
 def waiting(words: str) -> Status:
@@ -41,24 +42,34 @@ def waiting(words: str) -> Status:
     return console_on(sys.stderr).status(words)
 
 
+class _PlainConsole(Console):
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for one in super().render(renderable, options):  # names in data and texts of errors too
+            yield one if one.control else one._replace(text=one.text.translate(VISIBLE))
+
+
 def console_on(stream: IO[str]) -> Console:
     """Return a console that prints text as it is, without Rich's markup."""
-    console = Console(file=stream, markup=False, highlight=False, emoji=False)
+    console = _PlainConsole(file=stream, markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = UNLIMITED
     return console
 
 
 EMPTY: tuple[object, ...] = (None, "", [], {})
-# Data must not control the terminal: control characters become symbols, except for tab and newline.
+# Data must not control the terminal: a symbol is shown for what does, and for what ends a line or turns its direction.
 VISIBLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n"} | dict.fromkeys(
-    range(127, 160), "\ufffd"
+    (*range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A)), "\ufffd"
 )
 
 
 def cell(value: object) -> Text:
     """Return a value as text. A list has one line per element."""
     return Text(_format(value).translate(VISIBLE), overflow="fold")
+
+
+def _word(name: str, style: str = "") -> Text:
+    return Text(name.translate(VISIBLE), style)
 
 
 def _format(value: object) -> str:
@@ -97,7 +108,7 @@ def _grow(parent: Tree, rows: object) -> None:
     for row in _objects(rows):
         node = parent.add(_label(row))
         for key, below in _branches(row).items():
-            _grow(node.add(Text(_heading(key, below, row.get(f"{key}_count")), "bold")), below)
+            _grow(node.add(_word(_heading(key, below, row.get(f"{key}_count")), "bold")), below)
 
 
 def _objects(value: object) -> list[Mapping[str, object]]:
@@ -132,7 +143,7 @@ def document(data: JSONObject) -> RenderableType:
     parts: list[RenderableType] = [_fields(plain)] if plain else []
     for key, value in data.items():
         if _contains_objects(value):
-            parts += ["", Text(key, "bold"), Padding(_section(value), INDENT)]
+            parts += ["", _word(key, "bold"), Padding(_section(value), INDENT)]
     return Group(*parts)
 
 
@@ -144,7 +155,7 @@ def table_of(*headings: str, numbers: Collection[str] = ()) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for place, heading in enumerate(headings):
         justify: Literal["left", "right"] = "right" if heading in numbers else "left"
-        table.add_column(Text(heading), overflow="fold", no_wrap=place == 0, justify=justify)
+        table.add_column(_word(heading), overflow="fold", no_wrap=place == 0, justify=justify)
     return table
 
 
@@ -202,7 +213,7 @@ def _fields(fields: JSONObject) -> Table:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for key, value in fields.items():
-        grid.add_row(Text(key), cell(value))
+        grid.add_row(_word(key), cell(value))
     return grid
 
 

@@ -22,7 +22,7 @@ from mcp.server.context import ServerRequestContext
 from mcp_types import ListResourcesResult, PaginatedRequestParams, Resource
 
 from quilt_mcp.core import cursors
-from quilt_mcp.core.errors import ResourceFailure, Unavailable
+from quilt_mcp.core.errors import InvalidTemplateVariable, ResourceFailure, Unavailable
 from quilt_mcp.core.manager import ResourceManager
 from quilt_mcp.core.surfaces import ResourceRefused
 from quilt_mcp.core.tracing import Read
@@ -158,12 +158,12 @@ class Listing:
                     await one.done.wait()
         failures: list[ResourceFailure] = []
         for one in asked:
-            if isinstance(one.failure, ResourceFailure):
+            if isinstance(one.failure, ResourceFailure) and not isinstance(one.failure, InvalidTemplateVariable):
                 name, kind = one.provider.name, type(one.failure).__name__
                 logger.warning("%s is left out: %s, correlation_id=%s", name, kind, read.correlation_id)
                 read.failed.append(name)
                 failures.append(one.failure)
-            elif one.failure:  # a bug
+            elif one.failure:  # a bug, or a forged cursor
                 raise one.failure
         if failures and len(failures) == len(asked):
             details, actions = f"No response from {', '.join(read.failed)}", failures[0].suggested_actions

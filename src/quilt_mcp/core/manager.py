@@ -134,8 +134,8 @@ class ResourceManager:
             read.outcome = guarded.error.error if guarded.error else "partial" if read.failed else "ok"
 
     def find_failure(self, error: Exception) -> errors.ResourceFailure | None:
-        """Make our failure from a foreign exception; None if no row describes it."""
-        return errors.find_failure(error, self._failures)
+        """Return our failure, or make it from a foreign exception; None if no row describes it."""
+        return error if isinstance(error, errors.ResourceFailure) else errors.find_failure(error, self._failures)
 
     async def complete(self, template: str, variable: str, prefix: str = "") -> list[str]:
         """List the existing values of a template's variable that start with a prefix.
@@ -149,8 +149,10 @@ class ResourceManager:
         try:
             with self.around(), anyio.fail_after(self._deadline):
                 existing = await self._run(definition["category"], partial(values, prefix))
-        except (errors.ResourceFailure, TimeoutError):
-            return []
+        except Exception as error:
+            if isinstance(error, TimeoutError) or self.find_failure(error):
+                return []
+            raise  # a bug
         return [value for value in existing if value.startswith(prefix)]
 
     async def _read(self, uri: str | None, read: Read) -> GetResourceSuccess:
@@ -174,6 +176,10 @@ class ResourceManager:
                 raise
             message = f"{definition['uri']} did not respond within {self._deadline:g} seconds."
             raise errors.Unavailable(message) from error
+        except asyncio.CancelledError as error:
+            if (task := asyncio.current_task()) and task.cancelling():
+                raise
+            raise RuntimeError("a service function was cancelled, and its read was not") from error
         finally:
             read.service_ms = milliseconds_since(started)
         data = result.model_dump(mode="json") if isinstance(result, BaseModel) else result
@@ -230,8 +236,7 @@ class ResourceManager:
 
     def make_error(self, uri: object, error: Exception, read: Read) -> GetResourceError:
         """Make the error that a client receives for an exception. Foreign exceptions are mapped, bugs are masked."""
-        own = error if isinstance(error, errors.ResourceFailure) else None
-        failure = own or self.find_failure(error) or _mask(error, read.correlation_id)
+        failure = self.find_failure(error) or _mask(error, read.correlation_id)
         actions = failure.suggested_actions
         if self._diagnosis and isinstance(failure, errors.ResourceExecutionError) and failure.has_default_actions:
             actions = [*actions, self._diagnosis]

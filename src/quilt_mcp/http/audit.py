@@ -195,6 +195,7 @@ class _AuditFile(LineHandler, WatchedFileHandler):
             self._statstream()
 
     def _open(self) -> TextIOWrapper:
+        self._is_torn &= Path(self.baseFilename).exists()  # a new file has no line that was cut
         return open(self.baseFilename, "a", encoding="ascii", opener=partial(os.open, mode=0o600))
 
 

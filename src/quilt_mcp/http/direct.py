@@ -122,7 +122,7 @@ def read_request(headers: Iterable[tuple[bytes, bytes]], body: bytes) -> _Reques
     if type(params) is not dict or not _is_plain_id(number) or params.keys() - PARAMETERS[method]:
         return None
     version, name = given[VERSION].decode("latin-1"), params.get("name" if method == CALL else "uri")
-    is_routed = type(name) is str and _is_routed(given, method, name)
+    is_routed = type(name) is str and _is_routed(given, version, method, name)
     if not is_routed or (method == CALL and name != TOOL_NAME) or not _is_valid(method, version, params):
         return None
     arguments = {"uri": name} if method == READ else params.get("arguments") or {}
@@ -154,12 +154,12 @@ def _find_form(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes] | N
     return found if is_json and accepted >= ACCEPTED and VERSION in found else None
 
 
-def _is_routed(given: dict[bytes, bytes], method: str, name: str) -> bool:
+def _is_routed(given: dict[bytes, bytes], version: str, method: str, name: str) -> bool:
     """Return whether the headers of the sessionless protocol are those of the body. The older one has none."""
-    version = given[VERSION].decode("latin-1")
     if version in MODERN_PROTOCOL_VERSIONS:
         is_encoded = name.startswith("=?")  # then the header stands for another text
-        return given.get(METHOD) == method.encode() and given.get(NAME) == name.encode() and not is_encoded
+        is_same = NAME in given and given[NAME].decode("latin-1") == name  # as the MCP library reads headers
+        return given.get(METHOD) == method.encode() and is_same and not is_encoded
     return version in HANDSHAKE_PROTOCOL_VERSIONS
 
 

@@ -29,6 +29,7 @@ PAUSE_SECONDS = 5.0
 PREFIX = "QUILT_MCP"
 IPV6_PREFIX = 64
 """One user of IPv6 usually has so many bits of the address."""
+MAPPED = "::ffff:"  # starts an address of IPv4 that is written as one of IPv6
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +155,7 @@ def _shared_storage(pool: "BlockingConnectionPool") -> RedisStorage:
 
 def find_network(scope: Mapping[str, Any]) -> str:
     """Return the address that a request comes from; for IPv6 its network. Empty if there is none."""
-    host: str = (scope.get("client") or ("",))[0]
+    host: str = (scope.get("client") or ("",))[0].removeprefix(MAPPED)
     try:
         address = ip_address(host)
     except ValueError:  # a trusted proxy can forward something that is not an address

@@ -36,6 +36,7 @@ from uvicorn.supervisors import Multiprocess
 
 from quilt_mcp.http.audit import AuditRecord, audit_refusal, find_address
 from quilt_mcp.http.layers import IS_STREAM, Flag, RefuseConnection
+from quilt_mcp.http.rate_limiter import MAPPED
 from quilt_mcp.settings import HTTPSettings
 
 if sys.platform != "win32":
@@ -118,6 +119,7 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(cast("asyncio.Transport", JoinedWrites(cast("asyncio.Transport", transport))))
+        self.client = self.client and (self.client[0].removeprefix(MAPPED), self.client[1])  # IPv4 to an IPv6 socket
         # Call pause_writing at the first byte that has to wait: fewer than the default 64 KB also hold a connection.
         self.transport.set_write_buffer_limits(high=0)
         self.idle_since = self.loop.time()

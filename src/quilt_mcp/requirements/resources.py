@@ -9,10 +9,11 @@ from mcp_types import Annotations, Resource
 from quilt_mcp.app import current_app
 from quilt_mcp.app.domain import Domain
 from quilt_mcp.app.pools import run_in_pool
+from quilt_mcp.core import cursors
 from quilt_mcp.core.answers import MIME_TYPE, iso
 from quilt_mcp.core.listing import ListSource
 from quilt_mcp.core.registry import ResourceDefinition, Values, define
-from quilt_mcp.requirements import answers, service
+from quilt_mcp.requirements import answers, parameters, service
 from quilt_mcp.requirements.answers import COLLECTIONS, EPICS, MAX_SHOWN, USER_STORIES, Entities
 from quilt_mcp.requirements.failures import UnknownUser
 from quilt_mcp.requirements.model import BY_NAME, EPIC, KINDS, REQUIREMENT, Kind
@@ -56,9 +57,10 @@ class EntityProvider:
         """Return at most `limit` entities with UUIDs after `after`."""
         if scope is None:
             return []
+        if after and not parameters.is_id(after):  # PostgreSQL refuses to compare it
+            raise cursors.make_invalid()
         read = partial(current_store().list_titles, self.kind, scope, after=after, limit=limit)
-        titles = await run_in_pool("database", read)
-        return [self._describe(one) for one in titles]
+        return [self._describe(one) for one in await run_in_pool("database", read)]
 
     def _describe(self, entity: "Title") -> Resource:
         is_cut = len(entity.title) > MAX_SHOWN and not self.kind.statuses

@@ -77,11 +77,6 @@ class Account:
             "Expiration": issued.expiration.strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
 
-    def open_for(self, company: Company) -> "Account":
-        """Create the IAM roles of another company's stack in this account, and return the account for that stack."""
-        create_roles(iam_backends[ACCOUNT_ID][PARTITION], company)
-        return Account(company, self.behaviour)
-
     def refuse(self, role: str, *actions: str) -> None:
         """Deny these actions, such as `glue:GetDatabases` or `s3:*`, to a role. This replaces earlier denials."""
         _, name = split_iam_name(self._company, self._company.find_role(role))

@@ -5,8 +5,6 @@ from quilt_mcp.commands.demo.records import Company, Policy, Role, Step, User, W
 
 ADMIN = "amara_osei"
 MEMBER = "jonas_lindqvist"
-NEWCOMER = "nikolai_volkov"
-"""Has signed in, and has no role."""
 
 SEQUENCING = Policy("Sequencing", {"acme-raw-sequencing": "READ_WRITE", "acme-analysis-results": "READ_WRITE"})
 SEQUENCING_READERS = Policy("Sequencing readers", {"acme-raw-sequencing": "READ"})

@@ -126,11 +126,6 @@ class FakeStack:
         self.refresh_tokens[token] = user
         return token
 
-    def create_api_key(self, user: User) -> str:
-        key = f"qk_demo-{user.name}"
-        self.grants[key] = Grant(user, user.is_admin, float("inf"))
-        return key
-
     def issue_tokens(self, user: User) -> JSON:
         """Return new tokens for the user, in the format of auth.json."""
         with self._lock:
