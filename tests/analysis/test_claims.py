@@ -479,6 +479,7 @@ p.append(1)                             | N = [0]                               
 p.append(1)                             | N = [0]                               | sum(a for a in N) | verified
 p.append(1)                             | N = {1: {1: 0}}                       | N[1][1]    | verified
 p.append(1)                             | N = {1: 0}                            | N[1]       | verified
+p.append(1)                             | N = []                                | len([a for a in N if a]) | verified
 p.append(1)                             | N = (0, "a"); M = [N]                 | N[0]       | verified
 p.append(1)                             | N = Plain.A; M = [N]                  | N.value    | verified
 """
@@ -524,6 +525,22 @@ def f(x: int) -> int:
     return {read}
 """
     assert check(code)["status"] == status
+
+
+@pytest.mark.parametrize(
+    ("annotation", "test", "status"),
+    [
+        ("int", "isinstance(x, bool)", "unknown"),
+        ("int", "x is True", "unknown"),
+        ("int", "type(x) is not int", "unknown"),
+        ("int | bool", "isinstance(x, bool) and x is None", "verified"),
+        ("int", "isinstance(x, str)", "verified"),
+    ],
+)
+def test_claim_about_numbers_needs_that_the_code_does_not_tell_bools_from_them(
+    annotation: str, test: str, status: str
+) -> None:
+    assert check(f"def f(x: {annotation}) -> bool:\n    'post: not _'\n    return {test}\n")["status"] == status
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,8 @@ class ComparisonResult(Answer):
 class Branch(TypedDict):
     """A test with two outcomes, and its line in the submitted code.
 
-    `*_reachable` is null if undecided; `*_example` is a call with that outcome.
+    `*_reachable` is null if undecided, and for what no call reached in a nested function, which others can call later.
+    `*_example` is a call with that outcome.
     """
 
     line: int

@@ -32,6 +32,25 @@ BRANCHES = [
         reachable_branches=4,
     ),
     branches(
+        "what a nested function does later is not decided, and a line with live code is not dead",
+        """
+        def f(x: int):
+            if x != x: return lambda: 1 if x else 2
+            def g() -> int:
+                if x > 0:
+                    return 1
+                return 2
+            return g
+        """,
+        "complete",
+        branches=[
+            {"line": 2, "true_reachable": False, "false_reachable": True},
+            {"line": 2, "true_reachable": None, "false_reachable": None},
+            {"line": 4, "true_reachable": None, "false_reachable": None},
+        ],
+        dead_code_lines=[],
+    ),
+    branches(
         "an undecided outcome is null",
         """
         def f(n: int) -> int:

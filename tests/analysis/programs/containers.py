@@ -313,6 +313,12 @@ def f(x: int) -> bool:
 def f(x: int) -> bool:
     """post: _"""
     return sorted({"b", "a"}) == ["a", "b"]
+## decided pair: an OrderedDict with its items in another order | a(0)
+from collections import OrderedDict
+def a(x: int) -> OrderedDict:
+    return OrderedDict([(1, x), (2, x)])
+def b(x: int) -> OrderedDict:
+    return OrderedDict([(2, x), (1, x)])
 ## pair: sorted and sort
 def a(xs: list[int]): return sorted(xs)
 def b(xs: list[int]):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # results imports pydantic, which the sandbox does not load
 
 
 _DECISIONS = (ast.If, ast.IfExp, ast.While, ast.For, ast.ExceptHandler, ast.Assert)
+_NESTED = ast.FunctionDef | ast.Lambda | ast.GeneratorExp
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 
@@ -49,16 +50,22 @@ def _count_decisions(node: ast.AST) -> int:
 
 
 def find_unreachable_lines(function: ast.FunctionDef) -> list[int]:
-    """Return the lines of the statements after a return, raise, break or continue in the same block, sorted."""
+    """Return the lines below a return, raise, break or continue in the same block, sorted."""
     lines: set[int] = set()
     for node in ast.walk(function):
         for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
             if not isinstance(block, list):
                 continue  # of an expression
             leaving = next((at for at, one in enumerate(block) if isinstance(one, _LEAVES)), len(block))
-            for statement in block[leaving + 1 :]:
-                lines.update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
+            if leaving < len(block):
+                lines |= _list_lines(block[leaving + 1 :], below=block[leaving])
     return sorted(lines)
+
+
+def _list_lines(block: list[ast.stmt], *, below: ast.stmt | ast.expr) -> set[int]:
+    """Return the lines of statements without the one that `below` ends on, because it is not dead."""
+    ends = [(one.lineno, one.end_lineno or one.lineno) for one in block]
+    return {line for start, end in ends for line in range(start, end + 1)} - {below.end_lineno}
 
 
 _MARK = "_branch_taken"
@@ -153,7 +160,7 @@ class BranchReport:
         return answer
 
     def _describe_branch(self, number: int, *, complete: bool) -> "Branch":
-        unseen = False if complete else None
+        unseen = False if complete and not self._runs_later(self.tests[number]) else None
         if_true, if_false = (self.examples.get((number, outcome)) for outcome in (True, False))
         return {
             **_describe_test(self.tests[number]),
@@ -163,19 +170,19 @@ class BranchReport:
             "false_example": if_false,
         }
 
+    def _runs_later(self, test: ast.expr) -> bool:
+        """Return whether a test is in a nested function or generator, which others can run after the call."""
+        nested = (node for node in ast.walk(self.function) if node is not self.function and isinstance(node, _NESTED))
+        return any(test is one for node in nested for one in ast.walk(node))
+
     def _find_dead_lines(self, number: int) -> set[int]:
         """Return the lines of the statements below an outcome that no call reaches."""
         test = self.tests[number]
         for node in ast.walk(self.function):
-            if isinstance(node, ast.If | ast.While) and node.test is test:
+            if isinstance(node, ast.If | ast.While) and node.test is test and not self._runs_later(test):
                 blocks = {True: node.body, False: node.orelse}
-                return {
-                    line
-                    for outcome, block in blocks.items()
-                    if (number, outcome) not in self.examples
-                    for statement in block
-                    for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
-                }
+                dead = [block for outcome, block in blocks.items() if (number, outcome) not in self.examples]
+                return {line for block in dead for line in _list_lines(block, below=test)}
         return set()
 
 

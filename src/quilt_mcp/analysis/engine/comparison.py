@@ -9,7 +9,7 @@ import ast
 import decimal
 import random
 import re
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -102,6 +102,8 @@ def _compare_containers(left: object, right: object) -> bool | None:
         if getattr(left, "default_factory", None) is not getattr(right, "default_factory", None):  # of a defaultdict
             raise Undecided
         if left.keys() != right.keys() or not _has_same_members(left, right):
+            return False
+        if isinstance(left, OrderedDict) and [*left] != [*right]:
             return False
         return all(is_same_value(one, right[key]) for key, one in left.items())
     if isinstance(left, list | tuple | deque) and isinstance(right, list | tuple | deque):

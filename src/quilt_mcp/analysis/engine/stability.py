@@ -413,6 +413,9 @@ def find_state(signature: Signature, loaded: Loaded) -> str | None:
     classes: dict[type, None] = {}
     for one in signature.parameters.values():
         collect_classes(one.annotation, classes)
+    annotations = [one.annotation for one in signature.parameters.values()]
+    if _tells_bools([*annotations, *(hint for one in classes for hint in _list_hints(one))], loaded):
+        return "the code tells `bool` from `int`, which includes it, and an analysis only tries an `int` that is none"
     for cls in classes:
         if any(_can_change(one, loaded) for one in list_invariants(cls)):  # CrossHair applies it to the arguments
             return f"an invariant of `{cls.__name__}` can change the object"
@@ -421,6 +424,30 @@ def find_state(signature: Signature, loaded: Loaded) -> str | None:
                 f"objects of `{cls.__name__}` can have a state that its constructor does not make from its parameters"
             )
     return None
+
+
+def _tells_bools(annotations: Iterable[Annotation], loaded: Loaded) -> bool:
+    """Return whether the code tells `bool` from `int`, where an annotation names only `int`."""
+    types = {part for one in annotations for part in _list_types(one)}
+    tested: set[str] = set()
+    for node in ast.walk(loaded.whole_tree):
+        if isinstance(node, ast.Call) and read_last_name(node.func) in {"isinstance", "issubclass"}:
+            tested |= {read_last_name(part) for one in node.args[1:] for part in ast.walk(one)}
+        elif isinstance(node, ast.MatchClass):
+            tested.add(read_last_name(node.cls))
+        elif isinstance(node, ast.Compare):
+            parts = list(ast.walk(node))
+            of_type = any(isinstance(one, ast.Call) and read_last_name(one.func) == "type" for one in parts)
+            of_value = any(isinstance(one, ast.Constant) and isinstance(one.value, bool) for one in parts)
+            by_identity = any(isinstance(one, ast.Is | ast.IsNot) for one in node.ops)
+            tested |= {"bool"} if of_type or (of_value and by_identity) else set()
+    return int in types and bool not in types and "bool" in tested
+
+
+def _list_types(annotation: Annotation) -> Iterator[Annotation]:
+    yield annotation
+    for one in typing.get_args(annotation):
+        yield from _list_types(one)
 
 
 def _can_change(invariant: Clause, loaded: Loaded) -> bool:
