@@ -503,6 +503,38 @@ def test_only_what_is_the_same_with_all_that_it_uses_is_shared() -> None:
     assert find_unchanged(ast.parse(old), ast.parse(new)) == {"C", "f"}
 
 
+@pytest.mark.parametrize(
+    ("before", "read"),
+    [
+        ("A = []\nA.append(NEW)", "A[0]"),
+        ("A = {}\nA[1] = NEW", "A[1]"),
+        ("A = []\nB = A\nB.append(NEW)", "A[0]"),
+        ("class A: n = 1\nA.n = NEW", "A.n"),
+        ("A = 1\nclass B:\n    def n(self): return A\nA = NEW", "B().n()"),
+        ("A = []\ndef add(g): A.append(NEW)\n@add\ndef g(): pass", "A[0]"),
+    ],
+)
+async def test_versions_share_nothing_that_one_of_them_changes(before: str, read: str, sandbox: Sandbox) -> None:
+    old, new = (f"{before}\ndef f(x: int): return {read}\n".replace("NEW", number) for number in ("3", "4"))
+    names = {"function_a": "f", "function_b": "f"}
+    answer = await ask(sandbox, new, tool="compare_functions", old_code=old, seconds=SECONDS, **names)
+    assert (answer["status"], answer["distinguishing_input"]["actual_result"]) == (
+        "different",
+        "old version returns 3; new version returns 4",
+    )
+
+
+@pytest.mark.parametrize(
+    "start", ["from registry import ALL\nALL.append(1)\n", "from registry import ALL\nimport plugin\n"]
+)
+async def test_versions_with_other_values_in_a_shared_file_are_not_compared(start: str, sandbox: Sandbox) -> None:
+    files = {"registry": "ALL = []\n", "plugin": "from registry import ALL\nALL.append(1)\n"}
+    old, new = (f"{text}def f(x: int):\n    return [*ALL]\n" for text in (start, "from registry import ALL\n"))
+    names = {"function_a": "f", "function_b": "f"}
+    answer = await ask(sandbox, new, tool="compare_functions", old_code=old, files=files, seconds=SECONDS, **names)
+    assert answer["error_type"] == "SharedFileChanged"
+
+
 UNDECIDED: dict[str, tuple[str, int | None, str]] = {
     "operation": ("def f(s: str) -> str:\n    'post: True'\n    x = 1\n    return s.upper()", 4, "upper"),
     "type": (

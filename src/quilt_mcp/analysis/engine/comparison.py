@@ -201,6 +201,12 @@ _MOST_DEFAULTS = 3
 
 def compare_functions(request: Request, task: Task) -> "ComparisonResult":
     """Compare two functions, for arguments that meet the preconditions of both."""
+    if task.loaded.shares_changed:
+        raise AnalysisRefused(
+            "SharedFileChanged",
+            "A version changes values of one of `files` when it starts, and both share the files. Put these values into"
+            " both versions.",
+        )
     first = find_subject(task.loaded.old or task.loaded, request["function_a"])
     second = find_subject(task.loaded, request["function_b"])
     subjects = (first, second)

@@ -71,7 +71,7 @@ def find_changes(tree: ast.Module) -> Changes:
     names: set[str] = set()
     attributes: set[tuple[str | None, str]] = set()
     classes = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-    imported = _find_imported(tree)
+    imported = find_imported(tree)
     others = _hands_on_changing(tree)
     for owner, function, local in _find_functions(tree, None, frozenset()):
         others = others or changes_others(function)
@@ -92,6 +92,23 @@ def find_changes(tree: ast.Module) -> Changes:
     names |= {name for node in ast.walk(tree) if isinstance(node, ast.Nonlocal) for name in node.names}
     context = any(uses_decimal_context(node) for node in ast.walk(tree) if isinstance(node, _FUNCTIONS))
     return Changes(frozenset(names), frozenset(attributes), context, others, frozenset(_find_shared(tree)))
+
+
+def find_changed_names(tree: ast.Module) -> set[str]:
+    """Return the module names with values that the file can change after it binds them, when it starts or later."""
+    changes = find_changes(tree)
+    by_other_names = {name for name, _ in changes.shared} if changes.others or changes_others(tree) else set()
+    return {*changes.names, *by_other_names, *_find_changed_at_start(tree)}
+
+
+def changes_imported(tree: ast.Module) -> bool:
+    """Return whether a file changes what it imports when it starts, such as a list of another file."""
+    return not _find_changed_at_start(tree).isdisjoint(find_imported(tree))
+
+
+def _find_changed_at_start(tree: ast.Module) -> set[str]:
+    targets = [one for one in _find_targets(_walk_scope(tree)) if not isinstance(one, ast.Name) or _is_read(one)]
+    return {path[0] for one in targets if (path := _read_path(one))}
 
 
 def changes_others(code: ast.AST) -> bool:
@@ -122,7 +139,7 @@ def _is_constructor(code: ast.AST) -> TypeGuard[ast.FunctionDef]:
     return isinstance(code, ast.FunctionDef) and code.name in _CONSTRUCTORS
 
 
-def _find_imported(tree: ast.Module) -> dict[str, str]:
+def find_imported(tree: ast.Module) -> dict[str, str]:
     """Return the names that imports bind, each with the name that it has where it comes from."""
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     return {one.asname or one.name.partition(".")[0]: one.name for node in imports for one in node.names}
@@ -231,7 +248,7 @@ def _hands_on_changing(tree: ast.Module) -> bool:
 def _find_shared(tree: ast.Module) -> Iterator[tuple[str, int]]:
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    imported = _find_imported(tree)
+    imported = find_imported(tree)
     for name in ast.walk(tree):
         if not (isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)):
             continue
@@ -265,8 +282,11 @@ def _find_depth(name: ast.Name, parents: Mapping[ast.AST, ast.AST], own: Collect
             break
         node = parent
     kept = _find_kept(node, parent, own)
-    is_read = isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
-    return depth + kept if is_read and kept is not None else None
+    return depth + kept if _is_read(node) and kept is not None else None
+
+
+def _is_read(node: ast.expr) -> bool:
+    return isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
 
 
 def _find_kept(node: ast.expr, user: ast.AST, own: Collection[str]) -> int | None:

@@ -28,7 +28,7 @@ from crosshair.core import python_type
 from crosshair.tracers import NoTracing
 from crosshair.util import CrosshairUnsupported, CrossHairValue
 
-from quilt_mcp.analysis.gate.changes import Changes
+from quilt_mcp.analysis.gate.changes import Changes, changes_imported
 from quilt_mcp.analysis.gate.facades import Logger, check_star_imports, list_unseeded, make_facade
 from quilt_mcp.analysis.gate.inspection import Admitted, admit
 from quilt_mcp.analysis.gate.reduction import find_imports, find_unchanged, remove_definitions
@@ -132,6 +132,7 @@ class Loaded:
     other_trees: tuple[ast.Module, ...] = ()  # the syntax trees of the other files and of the older version
     # what the functions of all of them change
     changes: Changes = Changes()  # noqa: RUF009 - it is frozen
+    shares_changed: bool = False  # whether two versions share a file of which one changes values
     draws: bool = False  # whether random numbers were drawn when the code was loaded
 
     @property
@@ -360,4 +361,7 @@ def _load(submission: Submission, report: Report) -> Loaded:
     old_module = load_module(source, policy, files=files, file_name=_OLD_FILE, names=names)
     files.load_imports(older.tree)
     sys.modules[MODULE_NAME] = module
-    return replace(loaded, old=Loaded(old_module, source, older.tree, report))
+    used_once = (find_imports(older.tree) ^ find_imports(code.tree)) & submission.files.keys()
+    starts = [code.tree, older.tree, *(submission.files[name].tree for name in used_once)]
+    shares_changed = bool(submission.files) and any(map(changes_imported, starts))
+    return replace(loaded, old=Loaded(old_module, source, older.tree, report), shares_changed=shares_changed)

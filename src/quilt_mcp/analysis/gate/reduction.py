@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from quilt_mcp.analysis.gate.changes import uses_decimal_context
+from quilt_mcp.analysis.gate.changes import find_changed_names, uses_decimal_context
 from quilt_mcp.analysis.gate.tree import read_last_name
 
 
@@ -324,10 +324,14 @@ def _name(one: _Statement) -> str:
 
 
 def find_unchanged(old: ast.Module, new: ast.Module) -> set[str]:
-    """Return the names that both versions define once and with the same text, also of everything that they use."""
+    """Return the names that both versions define once and with the same text, also of everything that they use.
+
+    A name with a value that a version changes is not the same.
+    """
     mine, others = (_find_definitions(tree.body) for tree in (old, new))
     same = {name for name in mine.keys() & others.keys() if ast.dump(mine[name].node) == ast.dump(others[name].node)}
-    known = mine.keys() | others.keys()
+    same -= find_changed_names(old) | find_changed_names(new)
+    known = {name for tree in (old, new) for node in tree.body for name in _find_bound(node)}
     while True:
         changed = {name for name in same if (mine[name].uses & known) - same}
         if not changed:
