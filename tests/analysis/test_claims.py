@@ -6,7 +6,8 @@ from typing import cast
 import pytest
 from crosshair.util import PathTimeout
 
-from quilt_mcp.analysis.engine.stability import find_reason, observes_order, take_state
+from quilt_mcp.analysis.engine.stability import find_reason, observes_order
+from quilt_mcp.analysis.engine.states import take_state
 from quilt_mcp.analysis.gate.changes import find_changes
 from quilt_mcp.analysis.gate.inspection import admit
 from quilt_mcp.analysis.gate.reduction import find_imports

@@ -35,7 +35,7 @@ from quilt_mcp.analysis.engine.source_text import (
     write_difference,
     write_source,
 )
-from quilt_mcp.analysis.engine.stability import CONSTRUCTORS, collect_classes
+from quilt_mcp.analysis.engine.states import CONSTRUCTORS, collect_classes
 from quilt_mcp.analysis.engine.subjects import (
     AnalysisRefused,
     Subject,

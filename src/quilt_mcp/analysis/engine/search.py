@@ -30,7 +30,7 @@ from quilt_mcp.analysis.engine.concrete import LONGEST_RUN, ConcreteSearch
 from quilt_mcp.analysis.engine.crosshair import SymbolicSearch
 from quilt_mcp.analysis.engine.exploration import Budget, End, Exploration, NoArguments, Program, Scope, Watch
 from quilt_mcp.analysis.engine.source_text import Names, evaluate, write_exactly
-from quilt_mcp.analysis.engine.stability import State, find_change
+from quilt_mcp.analysis.engine.states import State, find_change
 from quilt_mcp.analysis.messages import ANSWER_TEXT
 
 

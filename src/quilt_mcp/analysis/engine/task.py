@@ -23,14 +23,8 @@ from quilt_mcp.analysis.engine.exploration import (
 from quilt_mcp.analysis.engine.scalars import find_literals, include_clauses
 from quilt_mcp.analysis.engine.search import Record, Replay, explore, record
 from quilt_mcp.analysis.engine.source_text import Code
-from quilt_mcp.analysis.engine.stability import (
-    find_changing_name,
-    find_reason,
-    find_state,
-    find_unsure,
-    has_loops,
-    take_state,
-)
+from quilt_mcp.analysis.engine.stability import find_changing_name, find_reason, find_unsure, has_loops
+from quilt_mcp.analysis.engine.states import find_state, take_state
 from quilt_mcp.analysis.engine.subjects import AnalysisRefused, Subject
 from quilt_mcp.analysis.gate.loading import Loaded
 from quilt_mcp.analysis.messages import MODULE_NAME, Answer, Cause, Coverage

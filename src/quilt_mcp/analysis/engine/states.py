@@ -1,0 +1,403 @@
+"""States that outlive a call: fingerprints of them, and which states no call of an analysis begins with.
+
+The arguments of an analysis are new objects, and the module is as after its import. So a claim about all arguments
+needs that no call changes what outlives it, and that other code of the file cannot leave objects or the module in a
+state that no call of an analysis begins with.
+"""
+
+import ast
+import dataclasses
+import decimal
+import enum
+import functools
+import gc
+import inspect
+import io
+import itertools
+import random
+import typing
+from collections import deque
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from inspect import Signature
+from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+from quilt_mcp.analysis.engine.domains import Annotation, find_subclasses
+from quilt_mcp.analysis.engine.exploration import read_attributes
+from quilt_mcp.analysis.engine.subjects import Clause, list_invariants
+from quilt_mcp.analysis.gate.changes import changes_others
+from quilt_mcp.analysis.gate.facades import list_unseeded
+from quilt_mcp.analysis.gate.loading import Loaded
+from quilt_mcp.analysis.gate.reduction import find_imports
+from quilt_mcp.analysis.gate.tree import read_last_name
+from quilt_mcp.analysis.messages import MODULE_NAME
+
+_PLAIN = (int, str, bytes, bool, float, complex, type(None), range, slice)
+_WATCHED_OBJECTS = 50_000
+_CACHED = type(functools.cache(id))
+
+
+def take_state(*modules: ModuleType) -> "State":
+    """Return a fingerprint of what outlives a call: modules, the shared random generator, and the decimal context."""
+    reader = _StateReader(modules[0].__name__)
+    contents = tuple(reader.read_items(vars(one)) for one in modules)
+    return State((random.getstate(), len(list_unseeded())), _read_decimal_context(), contents)
+
+
+class State(NamedTuple):
+    """A fingerprint. Two are equal if no visible state has changed between them.
+
+    The state of an iterator is not visible, and a module can have too many objects. Then all fingerprints differ.
+    """
+
+    random: Hashable
+    context: Hashable
+    modules: tuple[tuple[tuple[str, Hashable], ...], ...]
+
+
+def find_change(before: State, after: State) -> tuple[str, str] | None:
+    """Return what is different between two fingerprints: a name or nothing, and a description. None if they are equal.
+
+    The description is the reason why nothing can be claimed.
+    """
+    if before.random != after.random:
+        return "random", "A call uses the shared random generator, or one without a seed."
+    if before.context != after.context:
+        return "", "A call changes the decimal context."
+    for one, other in zip(before.modules, after.modules, strict=True):
+        changed = [name for name, content in {*one} ^ {*other} if content is not None]
+        if changed:
+            return min(changed), "A call changes this name of the module, or a default value of this function."
+    return None
+
+
+def _read_decimal_context() -> Hashable:
+    """Return the context of decimal numbers without its flags, which each inexact result sets."""
+    context = decimal.getcontext()
+    limits = context.Emin, context.Emax, context.capitals, context.clamp
+    return context.prec, context.rounding, *limits, tuple(name for name, on in context.traps.items() if on)
+
+
+class _StateReader:
+    def __init__(self, module_name: str) -> None:
+        self._module_name = module_name
+        self._seen: dict[int, int] = {}
+        self._kept: list[object] = []  # so that no two objects have the same id
+
+    def read_items(self, names: Mapping[str, object]) -> tuple[tuple[str, Hashable], ...]:
+        """Skip names with two underscores: the code cannot use them, and libraries have caches there."""
+        return tuple((name, self._read_value(value)) for name, value in names.items() if not name.startswith("__"))
+
+    def _read_value(self, value: object) -> Hashable:
+        if type(value) in _PLAIN:
+            # repr distinguishes 0.0 from -0.0 and makes slices hashable
+            return type(value).__name__, repr(value) if isinstance(value, float | complex | slice) else value
+        if id(value) in self._seen:
+            return "seen", self._seen[id(value)]
+        if len(self._seen) >= _WATCHED_OBJECTS or hasattr(type(value), "__next__"):
+            return object()
+        self._seen[id(value)] = len(self._seen)
+        self._kept.append(value)
+        return id(type(value)), self._read_content(value)
+
+    def _read_content(self, value: object) -> Hashable:
+        if isinstance(value, dict):
+            return self._read_values([*value.keys(), *value.values()]), self._read_attributes(value)
+        if isinstance(value, list | tuple | set | frozenset | deque):
+            return self._read_values(value), self._read_attributes(value)
+        if isinstance(value, bytearray):
+            return bytes(value)
+        if isinstance(value, random.Random):
+            return value.getstate()
+        if isinstance(value, ModuleType):
+            return tuple(map(id, vars(value).values()))
+        return id(value), self._read_attributes(value)
+
+    def _read_values(self, values: Iterable[object]) -> Hashable:
+        return tuple(self._read_value(one) for one in values)
+
+    def _read_attributes(self, value: object) -> Hashable:
+        if isinstance(value, FunctionType):
+            cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+            return self._read_values([value.__defaults__, value.__kwdefaults__, cells, vars(value)])
+        if isinstance(value, MethodType | BuiltinMethodType):
+            return self._read_value(value.__self__)
+        if isinstance(value, type) and value.__module__ != self._module_name:
+            return None
+        hidden = self._read_values(_list_hidden(value))
+        names = read_attributes(value)
+        if isinstance(value, enum.EnumMeta):
+            names.pop("_value2member_map_", None)  # a cache: a new combination of flags adds to it
+        return self.read_items(names), hidden
+
+
+def _list_hidden(value: object) -> list[object]:
+    """Return the objects that an object of the standard library refers to, and no attribute shows."""
+    match value:
+        case functools.partial():
+            return [value.func, value.args, value.keywords]
+        case staticmethod() | classmethod():
+            return [value.__func__]
+        case property():
+            return [value.fget, value.fset, value.fdel]
+    if not isinstance(value, _CACHED):
+        return []
+    parts = gc.get_referents(value)  # keys and results, the cache, the function, and others
+    *entries, cache = itertools.takewhile(lambda one: one is not value.__wrapped__, parts)
+    found = {id(one): one for one in (*entries, *cache.values()) if _is_changeable(one)}
+    return [*found.values()]  # not the plain ones: more of them are no other state
+
+
+def _is_changeable(value: object) -> bool:
+    if isinstance(value, tuple | frozenset):
+        return any(map(_is_changeable, value))
+    return type(value) not in _PLAIN and not isinstance(value, type) and type(value).__name__ != "_lru_list_elem"
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - raises if the cell is empty
+    except ValueError:
+        return False
+    return True
+
+
+CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__", "__setattr__"})
+"""The methods that decide about the attributes of new objects."""
+
+
+def find_state(signature: Signature, loaded: Loaded) -> str | None:
+    """Return the state that the analysis does not cover, as the reason why nothing is claimed, or None."""
+    used = {node.id for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Name)}
+    bound = {name for one in loaded.modules for name in vars(one)}
+    if changed := loaded.changes.names & used & bound or {*_find_shared(used & bound, loaded)}:
+        return f"the code can change `{min(changed)}` of the module, so a call can begin with other values in it"
+    if loaded.changes.context and "decimal" in find_imports(loaded.whole_tree):
+        return "a function reads or changes the decimal context, so the result can depend on earlier calls"
+    classes: dict[type, None] = {}
+    for one in signature.parameters.values():
+        collect_classes(one.annotation, classes)
+    annotations = [one.annotation for one in signature.parameters.values()]
+    if _tells_bools([*annotations, *(hint for one in classes for hint in _list_hints(one))], loaded):
+        return "the code tells `bool` from `int`, which includes it, and an analysis only tries an `int` that is none"
+    for cls in classes:
+        if any(_can_change(one, loaded) for one in list_invariants(cls)):  # CrossHair applies it to the arguments
+            return f"an invariant of `{cls.__name__}` can change the object"
+        if not _covers_states(cls, loaded):
+            return (
+                f"objects of `{cls.__name__}` can have a state that its constructor does not make from its parameters"
+            )
+    return None
+
+
+def _tells_bools(annotations: Iterable[Annotation], loaded: Loaded) -> bool:
+    """Return whether the code tells `bool` from `int`, where an annotation names only `int`."""
+    types = {part for one in annotations for part in _list_types(one)}
+    tested: set[str] = set()
+    for node in ast.walk(loaded.whole_tree):
+        if isinstance(node, ast.Call) and read_last_name(node.func) in {"isinstance", "issubclass"}:
+            tested |= {read_last_name(part) for one in node.args[1:] for part in ast.walk(one)}
+        elif isinstance(node, ast.MatchClass):
+            tested.add(read_last_name(node.cls))
+        elif isinstance(node, ast.Compare):
+            parts = list(ast.walk(node))
+            of_type = any(isinstance(one, ast.Call) and read_last_name(one.func) == "type" for one in parts)
+            of_value = any(isinstance(one, ast.Constant) and isinstance(one.value, bool) for one in parts)
+            by_identity = any(isinstance(one, ast.Is | ast.IsNot) for one in node.ops)
+            tested |= {"bool"} if of_type or (of_value and by_identity) else set()
+    return int in types and bool not in types and "bool" in tested
+
+
+def _list_types(annotation: Annotation) -> Iterator[Annotation]:
+    yield annotation
+    for one in typing.get_args(annotation):
+        yield from _list_types(one)
+
+
+def _can_change(invariant: Clause, loaded: Loaded) -> bool:
+    """Return whether an invariant changes an object, or uses code (also a property) that can do that."""
+    text = ast.parse(invariant.source.strip(), mode="eval")
+    used = {read_last_name(node) for node in ast.walk(text)}
+    functions = {name for one in loaded.modules for name, value in vars(one).items() if callable(value)}
+    uses_code = _find_operators(loaded) or used & (functions | _find_methods(loaded))
+    return changes_others(text) or (bool(uses_code) and loaded.changes.others)
+
+
+def _find_methods(loaded: Loaded) -> set[str]:
+    return {node.name for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.FunctionDef)}
+
+
+def _find_operators(loaded: Loaded) -> set[str]:
+    """Return the methods of the form __name__ that the code defines. No name shows where they are called."""
+    return {name for name in _find_methods(loaded) if name.startswith("__")} - CONSTRUCTORS
+
+
+def _find_shared(used: Collection[str], loaded: Loaded) -> Iterator[str]:
+    """Yield the used names of the module with a value that the file can change in another way than by this name."""
+    changes = loaded.changes
+    own = {one.__name__ for one in loaded.modules}
+    attributes = {name for owner, name in changes.attributes if owner is None}
+    has_operators = bool(_find_operators(loaded))
+    functions = [node for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
+    read_later = {read_last_name(node) for function in functions for node in ast.walk(function)}
+    for name, value in ((name, value) for one in loaded.modules for name, value in vars(one).items() if name in used):
+        if isinstance(value, random.Random) and name in read_later:  # its methods change it
+            yield name
+        if not changes.others:
+            continue
+        depths = {depth for shared, depth in changes.shared if shared == name}
+        if isinstance(value, type | FunctionType):
+            is_member = isinstance(value, enum.EnumMeta) and any(owner == name for owner, _ in changes.attributes)
+            is_shared = is_member or (0 in depths and not attributes.isdisjoint(vars(value)))
+        else:
+            depths |= {0} if has_operators and type(value).__module__ in own else set()
+            is_shared = any(_is_changeable_in(value, depth, own) for depth in depths)
+        if is_shared or _has_hidden_state(value, changes.names, own):
+            yield name
+
+
+def _is_changeable_in(value: object, depth: int, own: Collection[str]) -> bool:
+    """Return whether code can change a part of a value at this depth or below."""
+    level, seen = [value], dict[int, object]()
+    while level:
+        if depth <= 0:
+            seen.update((id(one), one) for one in level)
+            if len(seen) > _WATCHED_OBJECTS or any(_has_own_state(one, own) for one in level):
+                return True
+        level = [
+            part for one in level for part in _list_parts(one, own) if id(part) not in seen and type(part) not in _PLAIN
+        ]
+        depth -= 1
+    return False
+
+
+def _has_own_state(value: object, own: Collection[str]) -> bool:
+    kind = type(value)
+    if kind in _PLAIN or isinstance(value, type | FunctionType | ModuleType | enum.Enum):
+        return False
+    if kind.__module__ in own:
+        parameters = getattr(kind, "__dataclass_params__", None)
+        return not (issubclass(kind, tuple) or (parameters is not None and parameters.frozen))
+    is_hashable = getattr(kind, "__hash__", None) is not None
+    return (
+        not is_hashable or hasattr(kind, "__next__") or isinstance(value, random.Random | io.IOBase | decimal.Context)
+    )
+
+
+def _list_parts(value: object, own: Collection[str]) -> list[object]:
+    if isinstance(value, dict):
+        return [*value.keys(), *value.values()]
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return [*value]
+    if isinstance(value, type | FunctionType) or (isinstance(value, ModuleType) and value.__name__ not in own):
+        return []
+    return [part for name, part in read_attributes(value).items() if not name.startswith("__")]
+
+
+def _has_hidden_state(value: object, changed: Collection[str], own: Collection[str]) -> bool:
+    """Return whether functions share a changeable value that has no name: in defaults, closures and attributes."""
+    waiting, seen = [value], set[int]()
+    while waiting:
+        one = waiting.pop()
+        parts = _list_hidden_parts(one, own)
+        rebinds = isinstance(one, FunctionType) and not {*one.__code__.co_freevars}.isdisjoint(changed)
+        if rebinds or any(_is_changeable_in(part, 0, own) for part in parts):
+            return True
+        waiting += [part for part in parts if id(part) not in seen]
+        seen |= {*map(id, parts)}
+    return False
+
+
+_OF_CLASSES = frozenset({"_abc_impl", "_field_defaults"})  # Python makes them, for abstract classes and named tuples
+
+
+def _list_hidden_parts(value: object, own: Collection[str]) -> list[object]:
+    if isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+        defaults = value.__defaults__ or (), (value.__kwdefaults__ or {}).values()
+        return [*itertools.chain(*defaults), *cells, *vars(value).values()]
+    if isinstance(value, enum.EnumMeta):
+        members: list[object] = list(value)
+        return [part for member in members for part in _list_parts(member, own)]
+    if isinstance(value, type) and value.__module__ in own:
+        return [part for name, part in vars(value).items() if not name.startswith("__") and name not in _OF_CLASSES]
+    return (
+        [*_list_hidden(value)] if isinstance(value, functools.partial | staticmethod | classmethod | property) else []
+    )
+
+
+def collect_classes(annotation: Annotation, found: dict[type, None]) -> None:
+    """Add the classes of the code that values of this type, and their parts, can have."""
+    for one in typing.get_args(annotation):
+        collect_classes(one, found)
+    if isinstance(annotation, typing.NewType):
+        collect_classes(annotation.__supertype__, found)
+    kind = typing.get_origin(annotation) or annotation
+    if not isinstance(kind, type) or kind.__module__ != MODULE_NAME or kind in found or issubclass(kind, enum.Enum):
+        return
+    found[kind] = None
+    for part in (*_list_hints(kind), *_list_hints(kind.__init__), *find_subclasses(kind)):
+        collect_classes(part, found)
+
+
+def _list_hints(owner: Any) -> list[Any]:
+    try:
+        return list(typing.get_type_hints(owner).values())
+    except (TypeError, NameError, AttributeError):
+        return []
+
+
+def _covers_states(cls: type, loaded: Loaded) -> bool:
+    """Return whether the parameters of a constructor can give its object every state."""
+    if issubclass(cls, tuple) or inspect.isabstract(cls):
+        return True
+    bases = [one for one in cls.__mro__ if one.__module__ == MODULE_NAME]
+    methods = {node.name: node for base in reversed(bases) for node in _find_constructors(base, loaded)}
+    is_generated = dataclasses.is_dataclass(cls) and "__init__" not in methods
+    if is_generated and cls.__dataclass_params__.frozen:  # type: ignore[attr-defined] # not in the type information
+        return True
+    stored = _find_stored(cls, methods)
+    if stored is None:
+        return False
+    related = {one.__name__ for one in (*bases, *find_subclasses(cls))}
+    # a change through another variable than `self` counts if an object could have the attribute
+    known = {*dir(cls), *(node.attr for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Attribute))}
+    changed = {
+        name for owner, name in loaded.changes.attributes if owner in related or (owner is None and name in known)
+    }
+    return changed <= stored
+
+
+def _find_stored(cls: type, methods: Mapping[str, ast.FunctionDef]) -> set[str] | None:
+    """Return the attributes in which constructors store their parameters; None if they can do something else."""
+    if dataclasses.is_dataclass(cls) and "__init__" not in methods:
+        fields = dataclasses.fields(cls)
+        return None if methods or not all(one.init for one in fields) else {one.name for one in fields}
+    if not methods:
+        return set()
+    return _read_stored(methods["__init__"]) if methods.keys() == {"__init__"} else None
+
+
+def _find_constructors(cls: type, loaded: Loaded) -> Iterator[ast.FunctionDef]:
+    for node in ast.walk(loaded.whole_tree):
+        if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
+            yield from (one for one in node.body if isinstance(one, ast.FunctionDef) and one.name in CONSTRUCTORS)
+
+
+def _read_stored(method: ast.FunctionDef) -> set[str] | None:
+    """Return the attributes of a constructor that stores each parameter unchanged and does nothing else, or None."""
+    first, *others = [one.arg for one in (*method.args.posonlyargs, *method.args.args, *method.args.kwonlyargs)]
+    if method.args.vararg or method.args.kwarg:
+        return None
+    stored: dict[str, str] = {}
+    for node in method.body:
+        match node:
+            case ast.Pass():
+                continue
+            case ast.Assign([ast.Attribute(ast.Name(owner), name)], ast.Name(value)) | ast.AnnAssign(
+                ast.Attribute(ast.Name(owner), name), value=ast.Name(value)
+            ) if owner == first:
+                stored[name] = value
+            case _:
+                return None
+    return {*stored} if sorted(stored.values()) == sorted(others) else None
