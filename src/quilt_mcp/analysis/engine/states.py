@@ -192,7 +192,7 @@ def find_state(signature: Signature, loaded: Loaded) -> str | None:
 
 def _tells_bools(annotations: Iterable[Annotation], loaded: Loaded) -> bool:
     """Return whether the code tells `bool` from `int`, where an annotation names only `int`."""
-    types = {part for one in annotations for part in _list_types(one)}
+    types = [part for one in annotations for part in _list_types(one)]
     tested: set[str] = set()
     for node in ast.walk(loaded.whole_tree):
         if isinstance(node, ast.Call) and read_last_name(node.func) in {"isinstance", "issubclass"}:
@@ -210,7 +210,7 @@ def _tells_bools(annotations: Iterable[Annotation], loaded: Loaded) -> bool:
 
 def _list_types(annotation: Annotation) -> Iterator[Annotation]:
     yield annotation
-    for one in typing.get_args(annotation):
+    for one in annotation if isinstance(annotation, list) else typing.get_args(annotation):  # a list of a Callable
         yield from _list_types(one)
 
 
