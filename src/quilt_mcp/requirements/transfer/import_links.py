@@ -270,13 +270,12 @@ _FIELD = "target_requirement_id"
 _STORED = "The relationship is already in the database. Remove it."
 
 
-def check_relationships(resolver: LinkResolver, *, is_complete: bool) -> None:
+def check_relationships(resolver: LinkResolver) -> None:
     """Reject relationships of the file that the database has, and those that close a cycle."""
     spool, rejections = resolver.spool, resolver.rejections
     if not spool.counts["relationship"]:
         return
-    if not is_complete:
-        _add_stored_edges(resolver.connection, spool, rejections)
+    _add_stored_edges(resolver.connection, spool, rejections)
     for name, type_id in resolver.find("relationship_types", set(ORDERING_RELATIONSHIPS)).items():
         for line in _Graph(spool.connection, type_id).find_cycles():
             reason = f"The relationship {name} forms a cycle with others. Remove one of them."

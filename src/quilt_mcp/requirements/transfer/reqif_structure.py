@@ -321,6 +321,10 @@ class Structure:
 
     def _leave_place(self) -> None:
         place = self._places.pop()
+        if self._places and place.own not in self.objects:
+            self.skipped[f"place of the object {shorten(place.own)} that the file does not have"] += 1
+            self._places[-1].children += place.children
+            return
         if place.children:
             self.containing.add(place.own)
         specification = self._places[0].own if self._places else place.own
@@ -331,8 +335,6 @@ class Structure:
             if specification < self._specifications.get(child, "\U0010ffff"):
                 self.parents[child], self._specifications[child] = place.own, specification
         if self._places:
-            if place.own not in self.objects:
-                self.skipped[f"place of the object {shorten(place.own)} that the file does not have"] += 1
             self._places[-1].children.append(place.own)
 
     def _skip_values(self, element: Element) -> None:
