@@ -125,7 +125,7 @@ class _Matching:
             self.rejections.add(key.line, column, reason)
         elif not self.spool.has_given_id(self.table, key.id):
             self.spool.take_id(self.table, key, row.id)
-        elif self.table in _USES and not self._is_used(row.id):
+        elif self.table in _USES and not self._is_used(row.id) and not self.spool.find_stored(self.table, [key.id]):
             columns = metadata.tables[self.table]
             self.connection.execute(update(columns).where(columns.c.id == row.id).values(id=key.id))
             self.spool.mark_stored(self.table, key.id)
