@@ -162,6 +162,17 @@ class Structure:
         self.relation_names = {fold(name): name for kind, name in named if kind == "relationship_type"}
         self.has_criteria = any(map(self.relates_criteria, self.kinds))
         self._refuse_cycle()
+        if not self.refused:
+            self._leave_out_places()
+
+    def _leave_out_places(self) -> None:
+        """Let what is inside of an object that the file does not have be where that object is."""
+        missing = dict.fromkeys(one for one in self.parents if one not in self.objects)
+        for identifier in missing:
+            self.skipped[f"place of the object {shorten(identifier)} that the file does not have"] += 1
+        for identifier in self.parents.keys() - missing.keys() if missing else ():
+            while self.parents[identifier] in missing:
+                self.parents[identifier] = self.parents[self.parents[identifier]]
 
     def _refuse_cycle(self) -> None:
         checked: set[str] = set()
@@ -321,10 +332,6 @@ class Structure:
 
     def _leave_place(self) -> None:
         place = self._places.pop()
-        if self._places and place.own not in self.objects:
-            self.skipped[f"place of the object {shorten(place.own)} that the file does not have"] += 1
-            self._places[-1].children += place.children
-            return
         if place.children:
             self.containing.add(place.own)
         specification = self._places[0].own if self._places else place.own
