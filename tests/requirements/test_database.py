@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import stat
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,29 @@ def test_a_reader_cannot_write_to_postgresql(make_settings: Callable[..., Settin
     refused = pytest.raises(ResourceExecutionError, match="not allowed to do this")
     with opened(make_settings("postgresql", "sample")) as database, refused, database.reading() as connection:
         connection.execute(tables.epics.delete())
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "setting",
+    ["timezone = 'Asia/Tokyo'", "datestyle = 'German'", "client_encoding = 'LATIN1'", "timezone = 'Etc/GMT+9'"],
+)
+def test_settings_of_a_database_do_not_change_answers(
+    make_settings: Callable[..., Settings], postgres: PostgresServer, setting: str
+) -> None:
+    settings = make_settings("postgresql", "sample")
+    postgres.sql(f'ALTER DATABASE "{name_of(settings)}" SET {setting}')
+    values = {
+        "title": "Łódź",
+        "created_at": datetime.min.replace(tzinfo=UTC),
+        "updated_at": datetime.max.replace(tzinfo=UTC),
+    }
+    with opened(settings) as database:
+        with database.writing() as connection:
+            connection.execute(tables.epics.update().values(values))
+        with database.reading() as connection:
+            columns = [tables.epics.c[name] for name in values]
+            assert {tuple(row) for row in connection.execute(select(*columns))} == {tuple(values.values())}
 
 
 @pytest.mark.soak

@@ -338,12 +338,14 @@ def test_everything_that_is_skipped_is_named() -> None:
     )
     why = f"<VALUES>{value('why', 'so')}</VALUES>"
     relations = relation("a", "b", why) + relation("a", "head") + relation("a", "gone") + relation("b", "b")
-    places = place("head", place("a"), place("b"), place("gone")) + place("a")
+    places = place("head", place("a"), place("gone", place("b"))) + place("a")
     more = "<SPEC-RELATION-GROUPS/>"
     raw = document(objects, places, relations, more).replace(
         b"</CORE-CONTENT>", b"</CORE-CONTENT><TOOL-EXTENSIONS><x/></TOOL-EXTENSIONS>"
     )
-    _, skipped = read(raw)
+    found, skipped = read(raw)
+    [epic] = [one.values["title"] for one in found if isinstance(one, Numbered) and one.values["kind"] == "epic"]
+    assert epic == "Brake control"
     assert dict(skipped) == {
         "default value of the attribute Safety": 1,
         "ALTERNATIVE-ID": 1,
@@ -368,6 +370,11 @@ def test_everything_that_is_skipped_is_named() -> None:
         ("<x:ul><x:li>one</x:li><x:li>two <x:i>and</x:i> three</x:li></x:ul>", "- one\n- two and three"),
         ("a<x:br/>b<x:br/><x:br/>c", "a\nb\n\nc"),
         ("<x:table><x:tr><x:td>1</x:td><x:td>2</x:td></x:tr><x:tr><x:td>3</x:td></x:tr></x:table>", "1\t2\n3"),
+        (
+            "<x:ul><x:li><x:p>one</x:p><x:p>more</x:p></x:li><x:li><x:div>two</x:div></x:li></x:ul>",
+            "- one\nmore\n- two",
+        ),
+        ("<x:table><x:tr><x:td><x:p>1</x:p></x:td><x:td><x:p>2</x:p></x:td></x:tr></x:table>after", "1\t2\nafter"),
         ("<x:pre>a\n  b</x:pre>", "a\n  b"),
         ("a<x:p>b</x:p>c", "a\nb\nc"),
         ("&lt;b&gt; &amp; &#228;", "<b> & ä"),

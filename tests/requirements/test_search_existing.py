@@ -58,6 +58,7 @@ QUERIES = {
     "descriptions": [],
     "description": ["EP-004"],
     "ep-1": ["EP-001"],
+    "EP-001": ["EP-001", "US-001"],
     "req-1000": ["REQ-1000"],
     "ac-1 OR story": ["AC-001", "US-001"],
     "EP-9": [],

@@ -150,11 +150,15 @@ def test_users_can_swap_their_names_and_emails(file: Path, capsys: pytest.Captur
 @pytest.mark.usefixtures("tables")
 def test_a_type_gets_another_id_until_it_is_used(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     functional = {"kind": "requirement_type", "name": "Functional", "id": UUID}
+    twice = import_rejected(capsys, write(file, functional, {**functional, "name": "Data"}))
+    assert twice[2].startswith("id: Duplicate of line 1.")
     assert main(write(file, functional, *FAMILY)) == 0
     assert {record["type_id"] for record in export_kind(capsys, "requirement")} == {UUID}
     assert len(export_kind(capsys, "requirement_type")) == 5
     found = import_rejected(capsys, write(file, {**functional, "id": UUID.replace("0b", "0c")}))
     assert found == {1: f"name: 'Functional' has another ID in the database, {UUID}. Use that ID, or leave the ID out."}
+    [reason] = import_rejected(capsys, write(file, {**functional, "name": "Data"})).values()
+    assert reason.startswith("name: 'Data' has another ID in the database, ")
 
 
 @pytest.mark.usefixtures("tables")

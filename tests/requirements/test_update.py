@@ -427,6 +427,19 @@ def test_members_and_relationships_are_deleted(file: Path, capsys: pytest.Captur
 
 
 @pytest.mark.usefixtures("tables")
+def test_relationships_that_lead_out_of_the_projects_of_a_file_can_close_a_cycle(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    epic = {**EPIC, "reference_id": "EP-002", "project_id": "Pumps"}
+    pump = [epic, {**STORY, "reference_id": "US-002", "epic_id": "EP-002"}, requirement(3, user_story_id="US-002")]
+    new = [{"kind": "project", "name": "Pumps"}, *pump, related(1, 3), related(3, 2)]
+    assert main(write(file, *(one for one in FAMILY if one["kind"] != "relationship"), *new)) == 0
+    command = write(file, {"kind": "project", "name": "Default"}, related(2, 1))
+    [reason] = import_rejected_update(capsys, command, "--delete-missing").values()
+    assert reason == "target_requirement_id: The relationship depends_on forms a cycle with others. Remove one of them."
+
+
+@pytest.mark.usefixtures("tables")
 def test_an_update_creates_rows_of_all_kinds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     eve = {"kind": "user", "username": "eve", "email": "eve@example.com"}
     named = [

@@ -122,6 +122,15 @@ def test_a_skipped_step_was_not_started_unless_it_was() -> None:
     assert steps_of(update("b", "in_progress", "skipped"))["b"]["started_at"] == "2026-05-01T12:00:00Z"
 
 
+def test_a_workflow_was_completed_when_its_last_step_was(clock: time_machine.Traveller) -> None:
+    create("a", "b")
+    update("a", "completed")
+    update("b", "completed")
+    clock.shift(60)
+    assert update("a", "skipped")["workflow"]["completed_at"] == "2026-05-01T12:01:00Z"
+    assert workflow_update_step("w", "a", "skipped", "noted")["workflow"]["completed_at"] == "2026-05-01T12:01:00Z"
+
+
 def test_a_new_step_reopens_a_completed_workflow(clock: time_machine.Traveller) -> None:
     create("a")
     assert "reopens the workflow" in update("a", "completed")["recommendations"][0]

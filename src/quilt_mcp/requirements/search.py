@@ -279,11 +279,10 @@ def select_existing(query: ParsedQuery, scope: Scope, selection: Selection, *, m
         if query.references:
             is_exact = entities.c.reference_id.in_(query.references)
             exact.append(_select_entities(kind, literal(EXACT_REFERENCE)).where(is_exact, *conditions))
-        if len(query.references) < len(query.groups):
-            texts = [entities.c[name] for name in ("title", "description") if name in entities.c]
-            in_title = _match(query, texts[:1]) if kind.statuses else not_(true())
-            found = _select_entities(kind, case((in_title, IN_TITLE), else_=ANYWHERE))
-            others.append(found.where(_match(query, texts), *conditions).order_by(entities.c.id).limit(most))
+        texts = [entities.c[name] for name in ("title", "description") if name in entities.c]
+        in_title = _match(query, texts[:1]) if kind.statuses else not_(true())
+        found = _select_entities(kind, case((in_title, IN_TITLE), else_=ANYWHERE))
+        others.append(found.where(_match(query, texts), *conditions).order_by(entities.c.id).limit(most))
     return exact + others
 
 

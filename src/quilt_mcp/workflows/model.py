@@ -189,7 +189,7 @@ def set_step(workflow: Workflow, changed: Step, now: str) -> Workflow:
         "status": status,
         "updated_at": now,
         "started_at": None if status == "created" else workflow["started_at"] or now,
-        "completed_at": (workflow["completed_at"] or now) if status == "completed" else None,
+        "completed_at": max(step["completed_at"] or now for step in steps) if status == "completed" else None,
     }
 
 

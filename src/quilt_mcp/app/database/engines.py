@@ -119,6 +119,7 @@ def missing_columns(
 
 _OPTIONS: dict[str, object] = {
     "application_name": "quilt-mcp",
+    "client_encoding": "UTF8",  # a role or PGCLIENTENCODING can name one without most characters
     "autocommit": True,  # the driver would begin a transaction with a call of its own, before that of `Storage`
     "prepare_threshold": None,  # behind a pooler, the next transaction can be on another connection
 }
@@ -363,7 +364,8 @@ def _list_limits(schema: str | None, seconds: float | None) -> list[str]:
     milliseconds = 0 if seconds is None else round(seconds * 1000)
     # of two equal limits, that of the statement ends first, and nobody learns that another process holds the lock
     limits = [f"statement_timeout = {milliseconds}", f"lock_timeout = {milliseconds * 9 // 10}"]
-    return limits + ([f"search_path = {schema}"] if schema else [])
+    # psycopg reads times only in this style, and in another zone the year 9999 can be the year 10000
+    return [*limits, "datestyle = ISO", "timezone = 'UTC'", *([f"search_path = {schema}"] if schema else [])]
 
 
 def _prepare_sqlite(engine: Engine, path: Path, seconds: float, watched: WatchedFile | None) -> None:

@@ -125,7 +125,7 @@ class _Matching:
             self.rejections.add(key.line, column, reason)
         elif not self.spool.has_given_id(self.table, key.id):
             self.spool.take_id(self.table, key, row.id)
-        elif self.table in _USES and not self._is_used(row.id):
+        elif self.table in _USES and not self._is_used(row.id) and not self.spool.find_stored(self.table, [key.id]):
             columns = metadata.tables[self.table]
             self.connection.execute(update(columns).where(columns.c.id == row.id).values(id=key.id))
             self.spool.mark_stored(self.table, key.id)
@@ -270,13 +270,12 @@ _FIELD = "target_requirement_id"
 _STORED = "The relationship is already in the database. Remove it."
 
 
-def check_relationships(resolver: LinkResolver, *, is_complete: bool) -> None:
+def check_relationships(resolver: LinkResolver) -> None:
     """Reject relationships of the file that the database has, and those that close a cycle."""
     spool, rejections = resolver.spool, resolver.rejections
     if not spool.counts["relationship"]:
         return
-    if not is_complete:
-        _add_stored_edges(resolver.connection, spool, rejections)
+    _add_stored_edges(resolver.connection, spool, rejections)
     for name, type_id in resolver.find("relationship_types", set(ORDERING_RELATIONSHIPS)).items():
         for line in _Graph(spool.connection, type_id).find_cycles():
             reason = f"The relationship {name} forms a cycle with others. Remove one of them."

@@ -264,7 +264,8 @@ class _Import:
         self.author = self._choose_author(connection)
         resolver = LinkResolver(connection, spool, rejections, updates=updates)
         resolver.resolve(self.author, self._reporting("Checking"))
-        check_relationships(resolver, is_complete=self.mode.deletes)
+        if not self.mode.deletes:
+            check_relationships(resolver)
 
     def write(self, connection: Connection) -> None:
         """Write the records. Then check what only all rows together show."""
@@ -276,6 +277,8 @@ class _Import:
             check_criteria(connection, spool, rejections)
         if self.mode.deletes:
             Deleter(connection, spool, rejections, self.changes).delete_missing()
+            # only now is known which relationships stay: of a file with projects, also those that lead out of them
+            check_relationships(LinkResolver(connection, spool, rejections))
 
     def _choose_author(self, connection: Connection) -> str | None:
         if self.spool.lacks_author and self.creator is None and connection.dialect.name == "sqlite":

@@ -162,6 +162,17 @@ class Structure:
         self.relation_names = {fold(name): name for kind, name in named if kind == "relationship_type"}
         self.has_criteria = any(map(self.relates_criteria, self.kinds))
         self._refuse_cycle()
+        if not self.refused:
+            self._leave_out_places()
+
+    def _leave_out_places(self) -> None:
+        """Let what is inside of an object that the file does not have be where that object is."""
+        missing = dict.fromkeys(one for one in self.parents if one not in self.objects)
+        for identifier in missing:
+            self.skipped[f"place of the object {shorten(identifier)} that the file does not have"] += 1
+        for identifier in self.parents.keys() - missing.keys() if missing else ():
+            while self.parents[identifier] in missing:
+                self.parents[identifier] = self.parents[self.parents[identifier]]
 
     def _refuse_cycle(self) -> None:
         checked: set[str] = set()
@@ -331,8 +342,6 @@ class Structure:
             if specification < self._specifications.get(child, "\U0010ffff"):
                 self.parents[child], self._specifications[child] = place.own, specification
         if self._places:
-            if place.own not in self.objects:
-                self.skipped[f"place of the object {shorten(place.own)} that the file does not have"] += 1
             self._places[-1].children.append(place.own)
 
     def _skip_values(self, element: Element) -> None:

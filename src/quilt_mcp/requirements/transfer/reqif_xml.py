@@ -179,8 +179,12 @@ _NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]"
 _REPLACEMENT = "\ufffd"
 # otherwise a parser changes them to spaces or line feeds; the last two are line ends in XML 1.1
 _ENTITIES = {"\t": "&#9;", "\n": "&#10;", "\r": "&#13;", "\x85": "&#133;", "\u2028": "&#8232;"}
-_BLOCKS = {"p", "div", "ul", "ol", "dl", "table", "pre", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "tr", "hr"}
+_PARAGRAPHS = {"p", "div", "pre", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6"}
 _ITEMS = {"li": "- ", "dd": "  "}
+_BLOCKS = {"ul", "ol", "dl", "table", "tr", "hr", *_ITEMS, *_PARAGRAPHS}
+_CELLS = {"td", "th"}
+_STARTS = {"\t", *_ITEMS.values()}
+"""After one of these, at the start of an item or between two cells, a paragraph begins on the same line."""
 _EMBEDDED = {"object": "data", "img": "src"}
 _SPACES = re.compile(r"[ \t\r\n]+")
 
@@ -220,12 +224,12 @@ def read_xhtml(element: Element, skipped: Counter[str]) -> str:
 
 
 def _collect(element: Element, parts: list[str], skipped: Counter[str], *, is_literal: bool) -> None:
-    name = element.name.lower()
+    name, start = element.name.lower(), len(parts)
     if name in _EMBEDDED:
         skipped[f"embedded object {element.attributes.get(_EMBEDDED[name], 'without a name')}"] += 1
     if name == "br":
         parts.append("\n")
-    if name in _BLOCKS or name in _ITEMS:
+    if name in _BLOCKS and not (name in _PARAGRAPHS and parts and parts[-1] in _STARTS):
         _break_line(parts)
     if name in _ITEMS:
         parts.append(_ITEMS[name])
@@ -234,9 +238,10 @@ def _collect(element: Element, parts: list[str], skipped: Counter[str], *, is_li
             _collect(one, parts, skipped, is_literal=is_literal or name == "pre")
         elif text := one if is_literal or name == "pre" else _join(parts, one):
             parts.append(text)  # no part is empty, so that the last one is the end of the text
-    if name in {"td", "th"}:
-        parts.append("\t")
-    if name in _BLOCKS or name in _ITEMS:
+    if name in _CELLS:  # the next one is on the line of the last paragraph
+        is_broken = parts[max(start, len(parts) - 1) :] == ["\n"]
+        parts[len(parts) - is_broken :] = ["\t"]
+    if name in _BLOCKS:
         _break_line(parts)
 
 
