@@ -148,7 +148,7 @@ class ResourceManager:
             return []
         try:
             with self.around(), anyio.fail_after(self._deadline):
-                existing = await self._run(definition["category"], partial(values, prefix))
+                existing = await self._call(definition, partial(values, prefix))
         except Exception as error:
             if isinstance(error, TimeoutError) or self.find_failure(error):
                 return []
@@ -170,16 +170,12 @@ class ResourceManager:
         started, result = time.perf_counter(), None
         try:
             async with asyncio.timeout(self._deadline) as limit:
-                result = await self._run(definition["category"], partial(definition["service_function"], **parameters))
+                result = await self._call(definition, partial(definition["service_function"], **parameters))
         except TimeoutError as error:
             if not limit.expired():  # it is one of the service function
                 raise
             message = f"{definition['uri']} did not respond within {self._deadline:g} seconds."
             raise errors.Unavailable(message) from error
-        except asyncio.CancelledError as error:
-            if (task := asyncio.current_task()) and task.cancelling():
-                raise
-            raise RuntimeError("a service function was cancelled, and its read was not") from error
         finally:
             read.service_ms = milliseconds_since(started)
         data = result.model_dump(mode="json") if isinstance(result, BaseModel) else result
@@ -192,6 +188,17 @@ class ResourceManager:
             ttl_ms=0 if read.failed else 1000 * definition.get("ttl_seconds", 0),
             cache_scope="public" if definition.get("shared") else "private",
         )
+
+    async def _call(self, definition: ResourceDefinition, call: Call) -> Any:
+        """Call a function of a row. What would end the process or the connection is a bug, like other exceptions."""
+        task = asyncio.current_task()
+        try:
+            return await self._run(definition["category"], call)
+        except BaseException as error:
+            if isinstance(error, Exception | KeyboardInterrupt) or (task and task.cancelling()):
+                raise
+            bug = RuntimeError(f"a function raised {type(error).__name__}, which is no failure")
+            raise bug.with_traceback(error.__traceback__) from None
 
     def _find(self, uri: str) -> Match:
         encoded = uris.encode_text(uri, self.registry)
