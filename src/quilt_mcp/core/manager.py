@@ -148,9 +148,10 @@ class ResourceManager:
             return []
         try:
             with self.around(), anyio.fail_after(self._deadline):
-                existing = await self._call(definition, partial(values, prefix))
-        except Exception as error:
-            if isinstance(error, TimeoutError) or self.find_failure(error):
+                existing = await self._run(definition["category"], partial(values, prefix))
+        except BaseException as error:
+            _check_end(error)
+            if isinstance(error, TimeoutError) or (isinstance(error, Exception) and self.find_failure(error)):
                 return []
             raise  # a bug
         return [value for value in existing if value.startswith(prefix)]
@@ -170,12 +171,15 @@ class ResourceManager:
         started, result = time.perf_counter(), None
         try:
             async with asyncio.timeout(self._deadline) as limit:
-                result = await self._call(definition, partial(definition["service_function"], **parameters))
+                result = await self._run(definition["category"], partial(definition["service_function"], **parameters))
         except TimeoutError as error:
             if not limit.expired():  # it is one of the service function
                 raise
             message = f"{definition['uri']} did not respond within {self._deadline:g} seconds."
             raise errors.Unavailable(message) from error
+        except BaseException as error:
+            _check_end(error)
+            raise
         finally:
             read.service_ms = milliseconds_since(started)
         data = result.model_dump(mode="json") if isinstance(result, BaseModel) else result
@@ -188,17 +192,6 @@ class ResourceManager:
             ttl_ms=0 if read.failed else 1000 * definition.get("ttl_seconds", 0),
             cache_scope="public" if definition.get("shared") else "private",
         )
-
-    async def _call(self, definition: ResourceDefinition, call: Call) -> Any:
-        """Call a function of a row. What would end the process or the connection is a bug, like other exceptions."""
-        task = asyncio.current_task()
-        try:
-            return await self._run(definition["category"], call)
-        except BaseException as error:
-            if isinstance(error, Exception | KeyboardInterrupt) or (task and task.cancelling()):
-                raise
-            bug = RuntimeError(f"a function raised {type(error).__name__}, which is no failure")
-            raise bug.with_traceback(error.__traceback__) from None
 
     def _find(self, uri: str) -> Match:
         encoded = uris.encode_text(uri, self.registry)
@@ -264,6 +257,14 @@ async def _run(threads: anyio.CapacityLimiter, _: str, call: Call) -> object:
     if inspect.iscoroutinefunction(call):
         return await call()
     return await to_thread.run_sync(call, abandon_on_cancel=True, limiter=threads)
+
+
+def _check_end(error: BaseException) -> None:
+    """Raise a bug for what would end the process or the connection, unless the user or the caller ends the read."""
+    task = asyncio.current_task()
+    if not isinstance(error, Exception | KeyboardInterrupt) and not (task and task.cancelling()):
+        bug = RuntimeError(f"a function raised {type(error).__name__}, which is no failure")
+        raise bug.with_traceback(error.__traceback__) from None
 
 
 def _discovery_data(registry: Mapping[str, ResourceDefinition]) -> dict[str, list[ResourceMetadata]]:
