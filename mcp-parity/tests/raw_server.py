@@ -75,7 +75,10 @@ def list_prompts(_: dict[str, Any]) -> dict[str, Any]:
 
 def list_tools(_: dict[str, Any]) -> dict[str, Any]:
     """Answer `tools/list`."""
-    return {"tools": [] if FAULT == "has no tool" else [{"name": "sum", "inputSchema": {"type": "object"}}]}
+    tool = {"name": "sum", "inputSchema": {"type": "object"}}
+    if FAULT == "writes null for what is empty":
+        tool = {"name": "get_resource", "inputSchema": {"type": "object", "properties": None}}
+    return {"tools": [] if FAULT == "has no tool" else [tool]}
 
 
 def fail() -> None:
@@ -109,7 +112,8 @@ def read(params: dict[str, Any]) -> dict[str, Any]:
         return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": read_text()}]}
     if uri == "raw://blob":
         blob = "-_-_" if FAULT == "has another base64" else base64.b64encode(b"\x89PNG").decode()
-        return {"contents": [content | {"mimeType": "image/png", "blob": blob}]}
+        more = {"text": "x"} if FAULT == "has text and bytes" else {}
+        return {"contents": [content | more | {"mimeType": "image/png", "blob": blob}]}
     if uri.endswith("/7" if FAULT != "has a name" else "/a%20b%2F7"):
         return {"contents": [content | {"text": json.dumps({"uri": uri})}]}
     if FAULT == "answers unknown URIs":

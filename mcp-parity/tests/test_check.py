@@ -29,6 +29,8 @@ FAULTS = {
     ),
     "announces JSON": (1, "error    raw://rows: announced as application/json, but the text is not JSON: "),
     "has another base64": (1, "error    raw://blob: the blob is not base64: "),
+    "has text and bytes": (1, "error    raw://blob: a content has both text and blob"),
+    "writes null for what is empty": (0, "offers   3 resources, 0 resource templates, 1 tool"),
     "is huge": (1, "error    raw://rows: 60,000,002 characters are too many to compare"),
     "ends when it reads": (1, "(the process has ended with status 3)"),
     "ends at its start": (2, "the last line of stderr: no such file: rows.db"),

@@ -10,6 +10,7 @@ import pytest
 from tests.repository import (
     CHANGELOG,
     CSV,
+    GET_RESOURCE,
     RESOURCES,
     STATUS,
     TOOLS,
@@ -173,8 +174,10 @@ def test_what_cannot_be_compared_is_reported_in_one_line(repository: Repository)
 
 UNREADABLE = [
     (contract() | {STATUS: "{"}, "golden/data/auth/status.json at head is not valid JSON"),
-    (contract() | {STATUS: '{"resource": "no"}'}, "a golden is not of a form that pytest writes"),
-    (contract() | {TOOLS: '{"name": "sum"}'}, "a golden is not of a form that pytest writes"),
+    (contract() | {STATUS: "[" * 100_000}, "golden/data/auth/status.json at head is not valid JSON"),
+    (contract() | {STATUS: '{"resource": "no"}'}, f"{STATUS} at head is not of a form that pytest writes"),
+    (contract() | {TOOLS: '{"name": "sum"}'}, f"{TOOLS} at head is not of a form that pytest writes"),
+    (contract() | {GET_RESOURCE: '{"data": [{}]}'}, f"{GET_RESOURCE} at head is not of a form that pytest writes"),
     (
         {"README.md": "Nothing here.\n"},
         "there is no inventory at head: nothing was compared (looked for golden/mcp-list.csv); run pytest ",

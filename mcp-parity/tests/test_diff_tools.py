@@ -165,6 +165,21 @@ def test_each_change_of_a_tool_is_one_line_and_breaking_changes_fail() -> None:
     assert wrong == {}
 
 
+def test_schemas_are_read_as_every_sdk_writes_them() -> None:
+    """Null for what is empty, `true` for any value, and a list of `items` for a tuple, as in older drafts."""
+    before, after = contract(), contract()
+    wide = {"type": "object", "required": None, "properties": {"pair": {"items": [{"type": "string"}]}, "any": True}}
+    tools = [{"name": "go", "description": None, "inputSchema": {"type": "object", "properties": None}, "x": 5}]
+    before[TOOLS] += [*tools, {"name": "ts", "inputSchema": wide}]
+    narrow = {"pair": {"items": [{"type": "number"}]}, "any": {"type": "string"}, "never": False}
+    after[TOOLS] += [*tools, {"name": "ts", "inputSchema": {"type": "object", "properties": narrow}}]
+    assert summarize(before, after).lines == [
+        "- *breaking*: argument `any` can no longer be `anything`",
+        '- *breaking*: argument `pair` has another `items as array`: `[{"type": "string"}]` → `[{"type": "number"}]`',
+        "- *compatible*: argument `never` is new",
+    ]
+
+
 def test_choices_with_the_same_first_characters_differ() -> None:
     """The line shows only the first characters."""
     before, after = contract(), contract()

@@ -32,7 +32,7 @@ from quilt_mcp.workflows.settings import WorkflowSettings
 Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(lambda value: str(value).upper())]
 
 # What the parser of limits accepts. Its own parser would import the whole library.
-RATE_LIMIT = re.compile(r"none|([1-9]\d{0,8}/([1-9]\d{0,4} )?(second|minute|hour|day)s?(;(?=\d)|$))*", re.ASCII)
+RATE_LIMIT = re.compile(r"none|([1-9]\d{0,8}/([1-9]\d{0,4} )?(second|minute|hour|day)s?(;(?=\d)|$))+", re.ASCII)
 _PREFIXES = ("QUILT_MCP_", "FASTMCP_")
 STATE_SCHEMES = ("valkey", "valkeys", "redis", "rediss", "unix")
 
@@ -203,7 +203,7 @@ class HTTPSettings(BaseSettings):
     @property
     def is_unlimited(self) -> bool:
         """Whether there is no rate limit."""
-        return self.rate_limit in {"", "none"}
+        return self.rate_limit == "none"
 
     @property
     def has_sign_in(self) -> bool:

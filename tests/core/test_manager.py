@@ -151,11 +151,22 @@ async def test_the_text_of_a_bug_is_hidden_and_its_place_is_logged(caplog: pytes
     assert "in failing" in caplog.text
 
 
-async def test_a_service_function_that_cancels_itself_has_a_bug_and_ends_no_connection() -> None:
-    async def failing() -> dict[str, Any]:
-        raise asyncio.CancelledError
+@pytest.mark.parametrize("end", [asyncio.CancelledError(), SystemExit(3), BaseExceptionGroup("", [SystemExit()])])
+async def test_a_function_that_ends_itself_has_a_bug_and_ends_no_connection(
+    end: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(**_: Any) -> dict[str, Any]:
+        raise end
 
-    assert (await respond(failing))["message"] == "Internal server error."
+    async def failing_async(*_: Any) -> Any:
+        raise end
+
+    for function in (failing, failing_async):
+        assert (await respond(function))["message"] == "Internal server error."
+        assert f"in {function.__name__}" in caplog.text
+    manager = toy_manager(toy("shop://all/{item}", failing, values={"item": failing_async}))
+    with pytest.raises(RuntimeError, match="which is no failure"):
+        await manager.complete("shop://all/{item}", "item")
 
 
 async def test_the_deadline_ends_a_read_with_a_transient_error() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import threading
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
@@ -33,7 +34,7 @@ from quilt_mcp.server import create_server
 from quilt_mcp.settings import Settings
 from tests.http.web import ANN, READ_QUICK, shop, started, statuses, with_headers
 from tests.support.valkey_server import valkey_server
-from tests.support.waiting import until
+from tests.support.waiting import SECONDS, until
 
 SECRET = "zq-secret"
 ISSUER, AUDIENCE, PUBLIC = "https://issuer.example.com", "quilt-mcp", "https://mcp.example.com"
@@ -48,6 +49,7 @@ class Provider:
     def __init__(self) -> None:
         self.pair = RSAKeyPair.generate()
         self.failure: Answer | None = None
+        self.renewals: threading.Barrier | None = None
         self.keys = RSAKey.import_key(self.pair.public_key).as_dict() | {"kid": "one", "alg": "RS256", "use": "sig"}
         self.server = LoopbackServer(self._respond, 0)
         self.url = f"http://127.0.0.1:{self.server.port}"
@@ -63,6 +65,8 @@ class Provider:
         if asked.path == "/token":
             if self.failure:
                 return self.failure
+            if self.renewals and self.renewals.wait(SECONDS):  # the refresh token is known, but used
+                return Answer(HTTPStatus.BAD_REQUEST, {"error": "invalid_grant"})
             if asked.signature != f"Basic {urlsafe_b64encode(f'quilt:{SECRET}'.encode()).decode()}":
                 return Answer(HTTPStatus.UNAUTHORIZED, {"error": "invalid_client"})
             return Answer(HTTPStatus.OK, self.token())
@@ -331,19 +335,32 @@ async def test_a_refresh_gets_503_while_the_provider_fails(
     assert "Traceback" not in caplog.text
 
 
+async def sign_in_long_ago(client: httpx2.AsyncClient, store: SignInStore, provider: Provider) -> str:
+    """Return the access token of a sign-in whose token of the provider is too old."""
+    token: str = (await sign_in(client, store, provider, seconds=-1))["access_token"]
+    jti = json.loads(jws.extract_compact(token.encode()).payload)["jti"]
+    name = (await store.get(jti, collection="mcp-jti-mappings") or {})["upstream_token_id"]
+    stored = await store.get(name, collection="mcp-upstream-tokens") or {}
+    await store.put(name, stored | {"expires_at": 1.0}, collection="mcp-upstream-tokens", ttl=3600)
+    return token
+
+
 async def test_a_read_gets_503_if_the_provider_fails_to_renew_its_token(provider: Provider) -> None:
     async with shop(provider.settings()) as (client, found):
-        store = store_of(found.server.auth)
-        token = (await sign_in(client, store, provider, seconds=-1))["access_token"]
-        jti = json.loads(jws.extract_compact(token.encode()).payload)["jti"]
-        name = (await store.get(jti, collection="mcp-jti-mappings") or {})["upstream_token_id"]
-        stored = await store.get(name, collection="mcp-upstream-tokens") or {}
-        # the token of the provider is too old
-        await store.put(name, stored | {"expires_at": 1.0}, collection="mcp-upstream-tokens", ttl=3600)
+        token = await sign_in_long_ago(client, store_of(found.server.auth), provider)
         provider.failure = FAILURES["server error"]
         assert await read(client, token) == HTTPStatus.SERVICE_UNAVAILABLE
         provider.failure = None
         assert await read(client, token) == HTTPStatus.OK
+
+
+@pytest.mark.soak
+async def test_two_processes_renew_a_token_at_once_at_a_provider_that_accepts_it_once(provider: Provider) -> None:
+    async with shop(provider.settings()) as (one, found), shop(provider.settings()) as (other, _):
+        token = await sign_in_long_ago(one, store_of(found.server.auth), provider)
+        provider.renewals = threading.Barrier(2)
+        assert set(await asyncio.gather(read(one, token), read(other, token))) == {HTTPStatus.OK}
+        provider.renewals = None
 
 
 async def test_the_files_of_expired_values_are_deleted(provider: Provider, tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ async def test_sse_needs_a_token() -> None:
 OIDC = {"OIDC_CONFIG_URL": "http://127.0.0.1:1/x", "OIDC_CLIENT_ID": "x", "OIDC_CLIENT_SECRET": "the-secret"}
 EVERYONE = "--allow-anyone-who-reaches-this-address"
 BEYOND = "--allow-static-tokens-beyond-this-machine"
-RATES = ("600", "0/minute", "-1/minute", "1/fortnight", "600/minute;", "x", "1e3/minute", "1//s")
+RATES = ("", "600", "0/minute", "-1/minute", "1/fortnight", "600/minute;", "x", "1e3/minute", "1//s")
 STATES = ("http://localhost", "localhost:6379", "valkey://", "valkey://host/0?socket_timeout=abc", "")
 REFUSED: list[tuple[dict[str, str], str, list[str]]] = [
     *(({"RATE_LIMIT": rate}, "", ["RATE_LIMIT: must be like 600/minute"]) for rate in RATES),

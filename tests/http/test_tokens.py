@@ -59,6 +59,7 @@ REFUSED = {
     "no exp": sign(claims(exp=None)),
     "expired": sign(claims(exp=time.time() - HOUR)),
     "exp is infinite": sign(json.dumps(claims(exp=math.inf)).encode()),
+    "exp is 10**400": sign(json.dumps(claims(exp=10**400)).encode()),
     "exp is not a number": sign(json.dumps(claims(exp="later")).encode()),
     "exp is true": sign(json.dumps(claims(exp=True)).encode()),
     "valid tomorrow": sign(claims(nbf=time.time() + HOUR)),

@@ -9,20 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+import mcp_types
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    CONNECTION_CLOSED,
-    PARSE_ERROR,
-    EmbeddedResource,
-    ImageContent,
-    ReadResourceRequest,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    TextContent,
-    TextResourceContents,
-)
 
-from mcp_parity.serving import AnyClient
+from mcp_parity.serving import ANSWER, AnyClient
 from mcp_parity.settings import ContractError, Settings
 from mcp_parity.values import Place, are_equal, describe, find_differences, mask, parse_json, read_json, shorten
 
@@ -37,7 +27,7 @@ def show_content(uri: str, content: Any) -> dict[str, Any]:
         shown["uri"] = content.uri
     if content.meta:
         shown["meta"] = content.meta
-    if not isinstance(content, TextResourceContents):
+    if not isinstance(content, mcp_types.TextResourceContents):
         try:
             return shown | show_blob(content.blob, content.mime_type)
         except ValueError as error:
@@ -91,7 +81,7 @@ async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[s
     """
     result = await client.call_tool_mcp(tool, {"uri": uri})
     body = result.structured_content
-    texts = [block.text for block in result.content if isinstance(block, TextContent)]
+    texts = [block.text for block in result.content if isinstance(block, mcp_types.TextContent)]
     message = " ".join(texts)[:200]
     if not (isinstance(body, dict) and {"success", "uri"} <= body.keys()):
         refused = bool(result.is_error)
@@ -105,7 +95,7 @@ async def ask_tool(client: AnyClient, tool: str, uri: str, contents: list[dict[s
     body.pop("timestamp", None)
     if result.is_error:
         return ToolAnswer(refused=True, message=str(body.get("message")), contents=[], body=body)
-    images = [block.data for block in result.content if isinstance(block, ImageContent)]
+    images = [block.data for block in result.content if isinstance(block, mcp_types.ImageContent)]
     parts = body.get("contents", [body])
     shown = [{"mime_type": one.get("mime_type")} | _show_part(one, images) for one in parts]
     return ToolAnswer(refused=False, message="", contents=shown, body=body)
@@ -134,8 +124,8 @@ def _show_blocks(blocks: list[Any], texts: list[str], contents: list[dict[str, A
 
 
 def _show_block(block: Any, expected: dict[str, Any]) -> dict[str, Any]:
-    found = block.resource if isinstance(block, EmbeddedResource) else block
-    if isinstance(found, TextContent | TextResourceContents):
+    found = block.resource if isinstance(block, mcp_types.EmbeddedResource) else block
+    if isinstance(found, mcp_types.TextContent | mcp_types.TextResourceContents):
         return _show_value(found.text, expected)
     return _show_value(str(getattr(found, "blob", getattr(found, "data", ""))), {"blob": {}} | expected)
 
@@ -226,14 +216,17 @@ def find_credentials(text: str) -> list[str]:
 
 async def read(client: AnyClient, uri: str) -> Answer:
     # A plain request, because FastMCP's method normalises the URI and refuses some before they are sent.
-    request = ReadResourceRequest(params=ReadResourceRequestParams(uri=uri))
+    request = mcp_types.ReadResourceRequest(params=mcp_types.ReadResourceRequestParams(uri=uri))
     try:
-        contents = (await client.session.send_request(request, ReadResourceResult)).contents
+        found = await client.session.send_request(request, ANSWER)
     except MCPError as refused:
         seen = getattr(client.transport, "last", None)  # the client says some of it, not the server
-        if refused.error.code in (CONNECTION_CLOSED, PARSE_ERROR) or (seen and not seen.is_message):
+        if refused.error.code in (mcp_types.CONNECTION_CLOSED, mcp_types.PARSE_ERROR) or (seen and not seen.is_message):
             raise
         return Answer(uri, None, refused.error.model_dump(mode="json", exclude_none=True))
+    contents = mcp_types.ReadResourceResult.model_validate(found).contents
+    if any({"text", "blob"} <= one.keys() for one in found["contents"]):
+        raise ContractError(f"{uri}: a content has both text and blob, of which clients read one or the other")
     return Answer(uri, [show_content(uri, one) for one in contents], None)
 
 

@@ -87,7 +87,7 @@ class Checker:
         if self._ask("connection", self._connect) is not None:
             lists = {name: self._list(name) for name in LISTS}
             tools = {tool["name"]: tool for tool in lists["tools"]}
-            inputs = {name: tool.get("inputSchema", {}).get("properties", {}) for name, tool in tools.items()}
+            inputs = {name: tool["inputSchema"].get("properties") or () for name, tool in tools.items()}
             self.report.tool = self._settings.tool or next((one for one in READERS if "uri" in inputs.get(one, ())), "")
             if self.report.tool and self.report.tool not in tools:
                 self._add(ERROR, self.report.tool, "the server has no such tool")
@@ -252,7 +252,7 @@ def _judge(answer: Answer, entry: dict[str, Any]) -> Iterator[tuple[str, str]]:
     size = sum(_measure(one) for one in contents)
     has_bytes = all("lines" in one or "blob" in one for one in contents)  # JSON is parsed: its size is another
     if has_bytes and size != entry.get("size", size):
-        yield WARNING, f"the list announces {entry['size']} bytes, but the answer has {size}"
+        yield WARNING, f"the list announces {entry['size']!r} bytes, but the answer has {size}"
     if size > LARGE:
         yield WARNING, f"it has {size:,} characters or bytes: more than most clients can use"
 

@@ -18,19 +18,8 @@ from syrupy.extensions.json import JSONSnapshotExtension
 from syrupy.location import PyTestLocation
 from syrupy.types import SnapshotIndex
 
+from mcp_parity import listing
 from mcp_parity.answers import Answer, check_listed, check_stable, observe
-from mcp_parity.listing import (
-    LISTS,
-    OWN_TOOL,
-    Component,
-    check_discovery,
-    describe_changes,
-    describe_start,
-    get_list,
-    list_components,
-    read_rows,
-    write_rows,
-)
 from mcp_parity.serving import AnyClient, converse
 from mcp_parity.settings import COLUMNS, DIRECTORIES, ContractError, Names, Row, Settings
 from mcp_parity.values import MISSING, Difference, are_equal, describe, find_differences, has_mask
@@ -193,19 +182,19 @@ class Check:
         """Check that the lists equal the goldens, and that the tool lists the same resources."""
 
         async def ask(client: AnyClient) -> dict[str, Any]:
-            found: dict[str, Any] = {name: await get_list(client, name) for name in LISTS}
+            found: dict[str, Any] = {name: await listing.get_list(client, name) for name in listing.LISTS}
             for name in ("resources", "resource-templates"):
-                found[name] = [one for one in found[name] if not self.settings.excludes(one[LISTS[name].key])]
-            if start := describe_start(client, self.settings.start):
+                found[name] = [one for one in found[name] if not self.settings.excludes(one[listing.LISTS[name].key])]
+            if start := listing.describe_start(client, self.settings.start):
                 found["server"] = start
-            if await self._find_tool(client) == OWN_TOOL:
-                body = (await client.call_tool_mcp(OWN_TOOL, {})).structured_content or {}
+            if await self._find_tool(client) == listing.OWN_TOOL:
+                body = (await client.call_tool_mcp(listing.OWN_TOOL, {})).structured_content or {}
                 found["get-resource"] = {key: value for key, value in body.items() if key != "timestamp"}
             return found
 
         found = converse(self.server, self.settings, ask, "lists")
         if "get-resource" in found:
-            check_discovery(found)
+            listing.check_discovery(found)
         for name, value in found.items():
             self._compare(name, serialize(value), self.names.listing, None)
 
@@ -229,7 +218,7 @@ class Check:
         for name in self.settings.columns:
             if name not in COLUMNS and not any(name in row for row in live):
                 raise ContractError(f"mcp_columns: {name}: no resource, template or tool has it in its _meta")
-        text = write_rows(live, self.settings.columns)
+        text = listing.write_rows(live, self.settings.columns)
         if self.update:
             write_whole(path, text)
             return
@@ -238,7 +227,7 @@ class Check:
             raise ContractError(f"there is no {shown}: {UPDATE}")
         if path.read_text(encoding="utf-8") == text:
             return
-        lines = describe_changes(read_rows(self.settings), live, self.settings.columns, shown)
+        lines = listing.describe_changes(listing.read_rows(self.settings), live, self.settings.columns, shown)
         lines = [f"{shown} is not what the server lists", *lines, f"If this is intended: {UPDATE}."]
         raise ContractError("\n".join(lines))
 
@@ -269,8 +258,8 @@ class Check:
 
     async def _find_tool(self, client: AnyClient) -> str:
         """Return the tool that is the second surface; empty if there is none."""
-        wanted = self.settings.tool or OWN_TOOL
-        if wanted in {tool["name"] for tool in await get_list(client, "tools")}:
+        wanted = self.settings.tool or listing.OWN_TOOL
+        if wanted in {tool["name"] for tool in await listing.get_list(client, "tools")}:
             return wanted
         if self.settings.tool:
             raise ContractError(f"mcp_tool = {wanted}: the server has no such tool")
@@ -335,9 +324,9 @@ class Check:
             self._path(name).unlink()
 
 
-def list_live(server: Any, settings: Settings) -> list[Component]:
+def list_live(server: Any, settings: Settings) -> list[listing.Component]:
     """Return what the server lists."""
-    return converse(server, settings, lambda client: list_components(client, settings, server), "the inventory")
+    return converse(server, settings, lambda client: listing.list_components(client, settings, server), "the inventory")
 
 
 def describe_answer(golden: Any) -> str:
@@ -348,10 +337,10 @@ def describe_answer(golden: Any) -> str:
 def name_entry(found: Difference, subject: str, golden: list[Any], value: list[Any]) -> Difference:
     """Return the difference of two lists with the name of the entry in the path, in place of its index."""
     at = re.match(rf"{re.escape(subject)}\[(\d+)\]", found.path)
-    if at is None or subject not in LISTS:
+    if at is None or subject not in listing.LISTS:
         return found
     entry = (golden if found.other is MISSING and at[0] == found.path else value)[int(at[1])]
-    return found._replace(path=f"{subject}[{entry.get(LISTS[subject].key)}]{found.path[at.end() :]}")
+    return found._replace(path=f"{subject}[{entry.get(listing.LISTS[subject].key)}]{found.path[at.end() :]}")
 
 
 def misspell(uri: str) -> str:

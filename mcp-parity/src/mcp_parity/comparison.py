@@ -156,6 +156,8 @@ def _remove_common(items: list[Any], others: list[Any]) -> list[Any]:
 
 
 NOTES = ("title", "description", "default", "examples", "deprecated")
+FORMS: dict[str, Any] = dict.fromkeys(("required", "enum", "anyOf", "oneOf"), list)
+FORMS |= {"type": (str, list), "properties": dict, "items": (dict, bool)}
 STRUCTURE = frozenset({"type", "properties", "required", "items", "enum", "const", *NOTES})
 LOWER_BOUNDS = frozenset({"minLength", "minItems", "minProperties", "minimum", "exclusiveMinimum"})
 UPPER_BOUNDS = frozenset({"maxLength", "maxItems", "maxProperties", "maximum", "exclusiveMaximum"})
@@ -180,6 +182,7 @@ OUTPUT = Direction("output", narrower=Kind.COMPATIBLE, wider=Kind.BREAKING)
 
 def schema_changes(before: Schema, after: Schema, direction: Direction, path: str = "") -> Iterator[Change]:
     """Yield the differences between two schemas of one value."""
+    before, after = _read_schema(before), _read_schema(after)
     thing = f"{direction.noun} {code(path)}" if path else f"{direction.noun}s"
     for note in NOTES:
         if not are_equal(before.get(note), after.get(note)):
@@ -198,11 +201,22 @@ def schema_changes(before: Schema, after: Schema, direction: Direction, path: st
             yield from schema_changes(was[kind].get("items", {}), now[kind].get("items", {}), direction, f"{path}[]")
 
 
+def _read_schema(schema: Any) -> Schema:
+    """Return a schema as an object: `true` is {}. A list of `items`, and what is not valid, is a keyword of its own."""
+    if not isinstance(schema, dict):
+        return {} if schema in (None, True) else {"not": {}}
+    return {
+        (name if isinstance(value, FORMS.get(name, object)) else f"{name} as {TYPES[type(value)]}"): value
+        for name, value in schema.items()
+        if value is not None or name in {"const", *NOTES}
+    }
+
+
 def _by_type(schema: Schema) -> dict[str, Schema]:
     """Return the schema of each type that it allows, if it allows each in one form only."""
     for alternatives in ("anyOf", "oneOf"):
         rest = {name: value for name, value in schema.items() if name != alternatives and name not in NOTES}
-        forms = [{**rest, **form} for form in schema.get(alternatives, [])]
+        forms = [{**rest, **_read_schema(form)} for form in schema.get(alternatives, [])]
         types = [kind for form in forms for kind in _find_schema_types(form)]
         if types and len(types) == len(set(types)):
             return {kind: form for form in forms for kind in _find_schema_types(form)}
@@ -212,7 +226,7 @@ def _by_type(schema: Schema) -> dict[str, Schema]:
 def _find_schema_types(schema: Schema) -> list[str]:
     """Return the types that it names. Without a type it is `anything` if nothing else limits it, else `untyped`."""
     named = schema.get("type", "untyped" if schema.keys() - set(NOTES) else "anything")
-    return [named] if isinstance(named, str) else list(named)
+    return [named] if isinstance(named, str) else [str(one) for one in named]
 
 
 def _allows(by_type: dict[str, Schema], kind: str) -> bool:
@@ -235,7 +249,7 @@ def _kind(keyword: str, was: Any, now: Any, direction: Direction) -> Kind:
     was_free, is_free = (are_equal(value, unbounded) for value in (was, now))
     if was_free or is_free:
         return direction.narrower if was_free else direction.wider
-    if keyword in LOWER_BOUNDS | UPPER_BOUNDS:
+    if keyword in LOWER_BOUNDS | UPPER_BOUNDS and {TYPES[type(was)], TYPES[type(now)]} == {"number"}:
         return direction.narrower if (now > was) == (keyword in LOWER_BOUNDS) else direction.wider
     return Kind.BREAKING
 
@@ -355,7 +369,7 @@ def _answer_changes(before: Any, after: Any) -> Iterator[Change]:
 
 def _in_one_form(before: Any, after: Any) -> tuple[Any, Any]:
     """Return two answers with each content by its shape and hash if one of them is too large to be pinned in full."""
-    pairs = [golden.get("contents", []) if isinstance(golden, dict) else [] for golden in (before, after)]
+    pairs = [(golden.get("contents") if isinstance(golden, dict) else None) or [] for golden in (before, after)]
     large = [any("large" in content for content in contents) for contents in zip(*pairs, strict=False)]
     if not any(large):
         return before, after
@@ -366,19 +380,19 @@ def _in_one_form(before: Any, after: Any) -> tuple[Any, Any]:
     return before | {"contents": forms[0]}, after | {"contents": forms[1]}
 
 
-def _documents(golden: dict[str, Any]) -> list[dict[str, Any]]:
+def _documents(golden: Any) -> list[Any]:
     """Return the tool's body, and for a refusal also the error of the resource surface, with the same paths."""
-    if "resource" not in golden:
+    if not (isinstance(golden, dict) and golden.get("resource")):
         return [golden]
     resource = dict(golden["resource"])
     data = resource.pop("data", None)
     refusal = {**(data if isinstance(data, dict) else {}), **resource}
-    return [golden["tool"], refusal] if "tool" in golden else [{"error": resource.get("code"), **refusal}]
+    return [golden["tool"], refusal] if golden.get("tool") else [{"error": resource.get("code"), **refusal}]
 
 
 def _without_uris(tool: dict[str, Any], contract: Contract) -> dict[str, Any]:
     """Remove the lines of a description that only name a resource: the resource's own finding reports them."""
-    lines = tool.get("description", "").splitlines()
+    lines = (tool.get("description") or "").splitlines()
     kept = [line for line in lines if line not in contract.resources and not re.fullmatch(r"… and \d+ more\.", line)]
     return {**tool, "description": "\n".join(kept)}
 

@@ -11,26 +11,15 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+import mcp_types
 from fastmcp import FastMCP
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    METHOD_NOT_FOUND,
-    ListPromptsRequest,
-    ListResourcesRequest,
-    ListResourceTemplatesRequest,
-    ListToolsRequest,
-    PaginatedRequest,
-    PaginatedRequestParams,
-    ResourceTemplateReference,
-)
-from pydantic import TypeAdapter
 
-from mcp_parity.serving import AnyClient
+from mcp_parity.serving import ANSWER, AnyClient
 from mcp_parity.settings import UI, ContractError, Row, Settings, parse_rows
 from mcp_parity.values import are_equal, describe, find_differences
 
 MOST_PAGES = 1_000
-_ANSWER: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _PATH_VARIABLE = re.compile(r"\{(\+?)(\w+)(\*?)\}")
 _RESERVED = ":/?#[]@!$&'()*+,;="  # in RFC 6570, values of {+path} have them as they are
 _BLOCK = re.compile(r"\{[?&+#./;]?([\w,*]+)\}")
@@ -39,16 +28,16 @@ _BLOCK = re.compile(r"\{[?&+#./;]?([\w,*]+)\}")
 class Listing(NamedTuple):
     """A list of the server: its request, the field of the answer, and the field that names an entry."""
 
-    request: type[PaginatedRequest[Any]]
+    request: type[mcp_types.PaginatedRequest[Any]]
     field: str
     key: str
 
 
 LISTS = {
-    "resources": Listing(ListResourcesRequest, "resources", "uri"),
-    "resource-templates": Listing(ListResourceTemplatesRequest, "resourceTemplates", "uriTemplate"),
-    "tools": Listing(ListToolsRequest, "tools", "name"),
-    "prompts": Listing(ListPromptsRequest, "prompts", "name"),
+    "resources": Listing(mcp_types.ListResourcesRequest, "resources", "uri"),
+    "resource-templates": Listing(mcp_types.ListResourceTemplatesRequest, "resourceTemplates", "uriTemplate"),
+    "tools": Listing(mcp_types.ListToolsRequest, "tools", "name"),
+    "prompts": Listing(mcp_types.ListPromptsRequest, "prompts", "name"),
 }
 
 
@@ -82,9 +71,11 @@ async def get_pages(client: AnyClient, name: str) -> list[list[dict[str, Any]]]:
     while cursor not in cursors:
         cursors += [cursor] if cursor is not None else []
         try:
-            page = await client.session.send_request(request(params=PaginatedRequestParams(cursor=cursor)), _ANSWER)
+            page = await client.session.send_request(
+                request(params=mcp_types.PaginatedRequestParams(cursor=cursor)), ANSWER
+            )
         except MCPError as error:
-            if error.error.code == METHOD_NOT_FOUND and not pages:
+            if error.error.code == mcp_types.METHOD_NOT_FOUND and not pages:
                 return []
             raise
         if page[field] and page[field] in pages:
@@ -215,7 +206,7 @@ async def find_example(client: AnyClient, uri: str, server: Any) -> str:
 
 
 async def _complete(client: AnyClient, uri: str, name: str) -> str:
-    reference = ResourceTemplateReference(type="ref/resource", uri=uri)
+    reference = mcp_types.ResourceTemplateReference(type="ref/resource", uri=uri)
     try:
         values = (await client.complete(reference, {"name": name, "value": ""})).values
     except MCPError:  # the server completes nothing

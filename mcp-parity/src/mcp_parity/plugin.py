@@ -31,9 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("mcp_server", "the server: module:attribute (or a function that creates it), a command or a URL")
     parser.addini("mcp_tool", "the tool that reads resources; by default get_resource if the server has it")
     parser.addini("mcp_examples", "a URI for each template: template = URI", type="linelist", default=[])
-    parser.addini(
-        "mcp_volatile", "values that differ: URI path, or URI path /part of a text/", type="linelist", default=[]
-    )
+    parser.addini("mcp_volatile", "values that differ: URI path, or URI path /part/", type="linelist", default=[])
     parser.addini("mcp_exclude", "patterns of URIs without a contract", type="linelist", default=[UI])
     parser.addini("mcp_golden", "the directory of the goldens", default="golden")
     parser.addini("mcp_inventory", "the inventory; by default mcp-list.csv in the directory of the goldens")
@@ -69,21 +67,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def _read_settings(config: pytest.Config) -> Settings:
     golden = config.rootpath / config.getini("mcp_golden")
     inventory = config.getini("mcp_inventory")
+    given = {name: config.getini(f"mcp_{name}") for name in ("server", "tool", "protocol")}
+    given |= {name: tuple(config.getini(f"mcp_{name}")) for name in ("columns", "exclude", "start")}
     return Settings(
         root=config.rootpath,
-        server=config.getini("mcp_server"),
         golden=golden,
         inventory=config.rootpath / inventory if inventory else golden / "mcp-list.csv",
-        columns=tuple(config.getini("mcp_columns")),
-        tool=config.getini("mcp_tool"),
         examples=dict(map(parse_example, config.getini("mcp_examples"))),
         volatile=tuple(map(parse_volatile, config.getini("mcp_volatile"))),
-        exclude=tuple(config.getini("mcp_exclude")),
         others=tuple(config.getini("mcp_other_goldens")),
-        protocol=config.getini("mcp_protocol"),
-        start=tuple(config.getini("mcp_start")),
-        pause=float(config.getini("mcp_pause")),
-        timeout=float(config.getini("mcp_timeout")),
+        **given,
+        **{name: float(config.getini(f"mcp_{name}")) for name in ("pause", "timeout")},
     )
 
 

@@ -227,7 +227,7 @@ def _to_lines(golden: Any) -> str:
 
 def _find_images(text: str) -> list[tuple[str, str]]:
     golden = json.loads(text) if text else {}
-    contents = golden.get("contents", []) if isinstance(golden, dict) else []
+    contents = (golden.get("contents") if isinstance(golden, dict) else None) or []
     blobs = ((one.get("mime_type"), one.get("blob", {})) for one in contents)
     return [(mime_type, blob["image"]) for mime_type, blob in blobs if isinstance(blob, dict) and "image" in blob]
 

@@ -21,6 +21,28 @@ class Unreadable(Exception):
     """A revision, or a file in it, cannot be read; the message is one line."""
 
 
+LISTINGS = {"resources": ("resources/list", "uri"), "resource-templates": ("resources/templates/list", "uriTemplate")}
+# The forms of goldens: a type, one of several, a list of one form, or an object; `*` stands for all of its fields.
+_NULL = type(None)  # also of what is missing
+ANSWER = (list, {"contents": ([dict], _NULL), "resource": (dict, _NULL), "tool": (dict, _NULL)})
+FORMS: dict[str, Any] = {f"discovery/{name}.json": [{key: str}] for name, (_, key) in LISTINGS.items()} | {
+    "discovery/tools.json": [{"name": str, "description": (str, _NULL)}],
+    "discovery/prompts.json": [{"name": str, "arguments": ([{"name": str}], _NULL)}],
+    "discovery/get-resource.json": {"data": ({"*": [{"uri": str}]}, _NULL)},
+}
+
+
+def _fits(value: Any, form: Any) -> bool:
+    if isinstance(form, tuple):
+        return any(_fits(value, one) for one in form)
+    if isinstance(form, list):
+        return isinstance(value, list) and all(_fits(one, form[0]) for one in value)
+    if isinstance(form, dict):
+        fields = dict.fromkeys(value, form["*"]) if isinstance(value, dict) and "*" in form else form
+        return isinstance(value, dict) and all(_fits(value.get(name), inner) for name, inner in fields.items())
+    return isinstance(value, form)
+
+
 @dataclass(frozen=True)
 class Places:
     """Where a repository has its contract, as paths from its root."""
@@ -92,9 +114,12 @@ class Revision:
 
     def json(self, path: str) -> Any:
         try:
-            return json.loads(self.files[path])
-        except json.JSONDecodeError as error:
+            found = json.loads(self.files[path])
+        except (ValueError, RecursionError) as error:
             raise Unreadable(f"{path} at {self.name} is not valid JSON: {error}") from error
+        if not _fits(found, FORMS.get(posixpath.relpath(path, self.places.golden), ANSWER)):
+            raise Unreadable(f"{path} at {self.name} is not of a form that pytest writes: run pytest --snapshot-update")
+        return found
 
     def rows(self) -> list[dict[str, str]]:
         """Return the rows of the inventory, or none if there is no such file."""
@@ -142,7 +167,6 @@ def _git(*arguments: str, about: str, stdin: bytes = b"") -> bytes:
 
 
 HOME = "home"  # its goldens have no suffix; other worlds use them where they have none of their own
-LISTINGS = {"resources": ("resources/list", "uri"), "resource-templates": ("resources/templates/list", "uriTemplate")}
 
 
 @dataclass(frozen=True)
@@ -175,7 +199,7 @@ def read_contract(revision: Revision) -> Contract:
     listed = {name: goldens.pop(f"discovery/{name}", []) for name in ("tools", *LISTINGS)}
     prompts = goldens.pop("discovery/prompts", None)
     discovery = goldens.get("discovery/get-resource", {})  # without `data`, it is compared like the other goldens
-    by_category = discovery.pop("data", {})
+    by_category = discovery.pop("data", None) or {}
     resources = {row["uri"]: row for row in revision.rows() if row["type"] != "tool"}
     names = Names(row["example_uri"] for row in resources.values() if row["example_uri"])
     homes = {row["example_uri"]: uri for uri, row in resources.items() if row["example_uri"]}
@@ -195,7 +219,7 @@ def read_contract(revision: Revision) -> Contract:
 
 def _to_schema(prompt: dict[str, Any]) -> dict[str, Any]:
     """Return a prompt with the arguments in the form of a tool's, so that they are compared alike."""
-    arguments = {one["name"]: one for one in prompt.get("arguments", [])}
+    arguments = {one["name"]: one for one in prompt.get("arguments") or []}
     properties = {name: {"description": one.get("description")} for name, one in arguments.items()}
     schema = {"properties": properties, "required": [name for name, one in arguments.items() if one.get("required")]}
     return {name: value for name, value in prompt.items() if name != "arguments"} | {"inputSchema": schema}

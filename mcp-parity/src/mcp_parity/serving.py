@@ -15,12 +15,14 @@ from typing import Any, TypeVar
 
 from fastmcp import Client
 from fastmcp.client.transports import ClientTransport, StreamableHttpTransport
+from pydantic import TypeAdapter
 
 from mcp_parity.settings import ContractError, Settings
 from mcp_parity.transports import Command, Remote, describe_transport
 
 T = TypeVar("T")
 AnyClient = Client[Any]
+ANSWER: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _ATTRIBUTE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _GRACE = 5.0
 

@@ -149,8 +149,9 @@ class ResourceManager:
         try:
             with self.around(), anyio.fail_after(self._deadline):
                 existing = await self._run(definition["category"], partial(values, prefix))
-        except Exception as error:
-            if isinstance(error, TimeoutError) or self.find_failure(error):
+        except BaseException as error:
+            _check_end(error)
+            if isinstance(error, TimeoutError) or (isinstance(error, Exception) and self.find_failure(error)):
                 return []
             raise  # a bug
         return [value for value in existing if value.startswith(prefix)]
@@ -176,10 +177,9 @@ class ResourceManager:
                 raise
             message = f"{definition['uri']} did not respond within {self._deadline:g} seconds."
             raise errors.Unavailable(message) from error
-        except asyncio.CancelledError as error:
-            if (task := asyncio.current_task()) and task.cancelling():
-                raise
-            raise RuntimeError("a service function was cancelled, and its read was not") from error
+        except BaseException as error:
+            _check_end(error)
+            raise
         finally:
             read.service_ms = milliseconds_since(started)
         data = result.model_dump(mode="json") if isinstance(result, BaseModel) else result
@@ -257,6 +257,14 @@ async def _run(threads: anyio.CapacityLimiter, _: str, call: Call) -> object:
     if inspect.iscoroutinefunction(call):
         return await call()
     return await to_thread.run_sync(call, abandon_on_cancel=True, limiter=threads)
+
+
+def _check_end(error: BaseException) -> None:
+    """Raise a bug for what would end the process or the connection, unless the user or the caller ends the read."""
+    task = asyncio.current_task()
+    if not isinstance(error, Exception | KeyboardInterrupt) and not (task and task.cancelling()):
+        bug = RuntimeError(f"a function raised {type(error).__name__}, which is no failure")
+        raise bug.with_traceback(error.__traceback__) from None
 
 
 def _discovery_data(registry: Mapping[str, ResourceDefinition]) -> dict[str, list[ResourceMetadata]]:

@@ -6,6 +6,7 @@ register. Here, a client that is not used to sign in is forgotten after an hour.
 auth.py imports this module on first use, because it imports authlib.
 """
 
+import asyncio
 import hashlib
 import json
 import time
@@ -113,6 +114,8 @@ class _ForgetUnusedClients(TTLClampWrapper):
 
 
 PROVIDER_SECONDS = 10.0
+STORED_SECONDS = 0.5
+"""How long a process may take to store the tokens that it has renewed."""
 NO_VERDICT = {"invalid_client", "server_error", "temporarily_unavailable"}
 """Errors of the provider that say nothing about a sign-in. With the first, it does not accept the client secret."""
 
@@ -178,8 +181,12 @@ class _ProviderClient(AsyncOAuth2Client):
             return await super().fetch_token(url, grant_type=grant_type, **params)
 
     async def refresh_token(self, url: str, *, refresh_token: str | None = None, **params: object) -> dict[str, object]:
-        with _noting_failures():
-            return await super().refresh_token(url, refresh_token=refresh_token, **params)
+        try:
+            with _noting_failures():
+                return await super().refresh_token(url, refresh_token=refresh_token, **params)
+        except OAuthError:  # another process may have used it just now: FastMCP then looks for what that one stores
+            await asyncio.sleep(STORED_SECONDS)
+            raise
 
 
 @contextmanager

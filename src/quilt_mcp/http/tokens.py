@@ -80,11 +80,12 @@ class StrictJWTVerifier(JWTVerifier):
             if not isinstance(header, dict):
                 return None
             found = await super().load_access_token(token)
-        except (ValueError, RecursionError, OverflowError):  # no JSON, deeply nested JSON, an infinite `exp`
+            is_valid = found is not None and _is_access_token(header) and _is_current(found.claims)
+        except (ValueError, RecursionError, OverflowError):  # no JSON, deeply nested JSON, an `exp` of 400 digits
             return None
         if found is None and self._published is not None and self._published.may_lack(header.get("kid")):
             note_sign_in_failure()
-        return found if found and _is_access_token(header) and _is_current(found.claims) else None
+        return found if is_valid else None
 
     async def check_issuer(self) -> None:
         """Check that there are keys to verify tokens with. The issuer is asked only if there are none.
