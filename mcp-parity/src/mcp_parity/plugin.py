@@ -69,6 +69,7 @@ def _read_settings(config: pytest.Config) -> Settings:
     inventory = config.getini("mcp_inventory")
     given = {name: config.getini(f"mcp_{name}") for name in ("server", "tool", "protocol")}
     given |= {name: tuple(config.getini(f"mcp_{name}")) for name in ("columns", "exclude", "start")}
+    given |= {name: float(config.getini(f"mcp_{name}")) for name in ("pause", "timeout")}
     return Settings(
         root=config.rootpath,
         golden=golden,
@@ -77,7 +78,6 @@ def _read_settings(config: pytest.Config) -> Settings:
         volatile=tuple(map(parse_volatile, config.getini("mcp_volatile"))),
         others=tuple(config.getini("mcp_other_goldens")),
         **given,
-        **{name: float(config.getini(f"mcp_{name}")) for name in ("pause", "timeout")},
     )
 
 
