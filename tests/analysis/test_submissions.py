@@ -88,6 +88,9 @@ class G(add()): pass
 class G:\n    def g(self, x=add()): pass
 class G:\n    if add(): g = 1
 class G(Base): pass
+class G(metaclass=add): pass
+@add\nclass G: pass
+add.n: int = 1
 class G(Base):\n    A = 1
 g = box[0]
 g = -box
