@@ -69,13 +69,13 @@ def _read_settings(config: pytest.Config) -> Settings:
     inventory = config.getini("mcp_inventory")
     given = {name: config.getini(f"mcp_{name}") for name in ("server", "tool", "protocol")}
     given |= {name: tuple(config.getini(f"mcp_{name}")) for name in ("columns", "exclude", "start")}
+    given["examples"] = dict(map(parse_example, config.getini("mcp_examples")))
+    given["volatile"] = tuple(map(parse_volatile, config.getini("mcp_volatile")))
     given |= {name: float(config.getini(f"mcp_{name}")) for name in ("pause", "timeout")}
     return Settings(
         root=config.rootpath,
         golden=golden,
         inventory=config.rootpath / inventory if inventory else golden / "mcp-list.csv",
-        examples=dict(map(parse_example, config.getini("mcp_examples"))),
-        volatile=tuple(map(parse_volatile, config.getini("mcp_volatile"))),
         others=tuple(config.getini("mcp_other_goldens")),
         **given,
     )
