@@ -261,8 +261,10 @@ async def _run(threads: anyio.CapacityLimiter, _: str, call: Call) -> object:
 
 def _check_end(error: BaseException) -> None:
     """Raise a bug for what would end the process or the connection, unless the user or the caller ends the read."""
+    if isinstance(error, Exception | KeyboardInterrupt | GeneratorExit):  # Python closes the coroutine with the last
+        return
     task = asyncio.current_task()
-    if not isinstance(error, Exception | KeyboardInterrupt) and not (task and task.cancelling()):
+    if not (task and task.cancelling()):
         bug = RuntimeError(f"a function raised {type(error).__name__}, which is no failure")
         raise bug.with_traceback(error.__traceback__) from None
 
