@@ -264,9 +264,8 @@ def _is_changeable_in(value: object, depth: int, own: Collection[str]) -> bool:
             seen.update((id(one), one) for one in level)
             if len(seen) > _WATCHED_OBJECTS or any(_has_own_state(one, own) for one in level):
                 return True
-        level = [
-            part for one in level for part in _list_parts(one, own) if id(part) not in seen and type(part) not in _PLAIN
-        ]
+        parts = {id(part): part for one in level for part in _list_parts(one, own) if type(part) not in _PLAIN}
+        level = [part for number, part in parts.items() if number not in seen]
         depth -= 1
     return False
 

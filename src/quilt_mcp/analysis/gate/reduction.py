@@ -4,7 +4,8 @@ import ast
 import builtins
 import inspect
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from quilt_mcp.analysis.gate.changes import find_changed_names, uses_decimal_context
@@ -141,31 +142,37 @@ def reduce_tree(
 
 
 def _find_kept(statements: list[_Statement], used: set[str]) -> set[_Statement]:
-    kept: set[_Statement] = {one for one in statements if _is_always_kept(one.node)}
-    while True:
-        more = {one for one in statements if one not in kept and _is_needed(one, used, statements)}
-        if not more:
-            return kept
-        kept |= more
-        used |= {name for one in more for name in one.uses | one.binds}
-
-
-def _is_needed(one: _Statement, used: set[str], statements: list[_Statement]) -> bool:
-    if one.binds & used:
-        return True
-    imported = {name for other in statements if isinstance(other.node, _IMPORTS) for name in other.binds}
-    used_here = used - imported
-    if isinstance(one.node, ast.ClassDef) and any(_find_uses(base) & used_here for base in one.node.bases):
-        return True  # its objects are values of the base class too
-    if one.plain:
-        return False
-    # what it calls can change what it does not name
-    reached, waiting = set(one.uses), set(one.uses)
+    imported = {name for one in statements if isinstance(one.node, _IMPORTS) for name in one.binds}
+    binding: dict[str, list[_Statement]] = defaultdict(list)
+    for one in statements:
+        for name in one.binds:
+            binding[name].append(one)
+    needed: dict[str, list[_Statement]] = defaultdict(list, {name: [*found] for name, found in binding.items()})
+    for one in statements:
+        bases = one.node.bases if isinstance(one.node, ast.ClassDef) else []
+        changed = set() if one.plain else _find_reached(one, binding)  # what it calls can change what it does not name
+        # objects of a subclass are values of the base class too
+        for name in changed.union(*map(_find_uses, bases)) - imported:
+            needed[name].append(one)
+    stops = ast.Raise | ast.While | ast.Assert
+    kept = {one for one in statements if _is_always_kept(one.node) or isinstance(one.node, stops)}
+    waiting = deque(used.union(*(one.uses | one.binds for one in kept)))
     while waiting:
-        waiting = {name for other in statements if other.binds & waiting for name in other.uses} - reached
-        reached |= waiting
-    stops = isinstance(one.node, ast.Raise | ast.While | ast.Assert)
-    return stops or bool(reached & used_here)
+        for one in needed.pop(waiting.popleft(), ()):
+            if one not in kept:
+                kept.add(one)
+                waiting += one.uses | one.binds
+    return kept
+
+
+def _find_reached(statement: _Statement, binding: Mapping[str, list[_Statement]]) -> set[str]:
+    """Return the names that a statement uses, and those that the statements use that bind them."""
+    reached, waiting = set(statement.uses), deque(statement.uses)
+    while waiting:
+        for one in binding.get(waiting.popleft(), ()):
+            waiting += one.uses - reached
+            reached |= one.uses
+    return reached
 
 
 def _describe(node: ast.stmt, unseen: frozenset[str] = frozenset(), files: Collection[str] = ()) -> _Statement:
