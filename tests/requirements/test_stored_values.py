@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, DateTime, Uuid, bindparam, cast, create_engine, literal_column, select
+from sqlalchemy.pool import NullPool
 from sqlalchemy.types import TypeEngine
 
 from quilt_mcp.requirements.tables import Id, Time
@@ -18,7 +19,7 @@ ZONES = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=
 
 @pytest.fixture(scope="module")
 def connection() -> Any:
-    with create_engine("sqlite://").connect() as connection:
+    with create_engine("sqlite://", poolclass=NullPool).connect() as connection:
         yield connection
 
 
