@@ -1,5 +1,6 @@
 """Run analyses in the process of the test, without the sandbox."""
 
+from collections.abc import Collection
 from typing import Any
 
 from quilt_mcp.analysis.gate.inspection import admit
@@ -12,9 +13,9 @@ from tests.support.waiting import SECONDS
 POLICY = Policy()
 
 
-def load(code: str, reports: list[Answer] | None = None) -> Loaded:
+def load(code: str, reports: list[Answer] | None = None, *, functions: Collection[str] | None = None) -> Loaded:
     """Load code as in the sandbox. Partial answers go to `reports`."""
-    admitted = admit(code, POLICY)
+    admitted = admit(code, POLICY, functions=functions)
     module = load_module(admitted.source, POLICY)
     kept = [] if reports is None else reports
     return Loaded(module, admitted.source, admitted.tree, kept.append, changes=admitted.changes)
@@ -29,6 +30,14 @@ def analyse(request: Request, *, seconds: float = SECONDS) -> dict[str, Any]:
 def check(code: str, *, seconds: float = SECONDS) -> dict[str, Any]:
     """Return the answer of symbolic_check about `f`."""
     return analyse({"tool": "symbolic_check", "code": code, "function_name": "f"}, seconds=seconds)
+
+
+def check_reduced(code: str) -> dict[str, Any]:
+    """Return the answer of symbolic_check about `f`, in code reduced to what `f` uses, as in the sandbox."""
+    request: Request = {"tool": "symbolic_check", "code": code, "function_name": "f"}
+    return dict(
+        run_analysis(request, load(code, functions=["f"]), seconds=SECONDS, path_limit=POLICY.coverage_threshold)
+    )
 
 
 def compare(code: str, *, seconds: float = SECONDS) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import io
 import itertools
 import random
 import typing
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from inspect import Signature
 from types import BuiltinMethodType, CellType, FunctionType, MethodType, ModuleType
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from quilt_mcp.analysis.engine.domains import Annotation, find_subclasses
 from quilt_mcp.analysis.engine.exploration import read_attributes
 from quilt_mcp.analysis.engine.subjects import Clause, list_invariants
-from quilt_mcp.analysis.gate.changes import changes_others
+from quilt_mcp.analysis.gate.changes import Meanings, changes_others
 from quilt_mcp.analysis.gate.facades import list_unseeded
 from quilt_mcp.analysis.gate.loading import Loaded
 from quilt_mcp.analysis.gate.reduction import find_imports
@@ -220,7 +220,7 @@ def _can_change(invariant: Clause, loaded: Loaded) -> bool:
     used = {read_last_name(node) for node in ast.walk(text)}
     functions = {name for one in loaded.modules for name, value in vars(one).items() if callable(value)}
     uses_code = _find_operators(loaded) or used & (functions | _find_methods(loaded))
-    return changes_others(text) or (bool(uses_code) and loaded.changes.others)
+    return changes_others(text, Meanings.read(loaded.whole_tree)) or (bool(uses_code) and loaded.changes.others)
 
 
 def _find_methods(loaded: Loaded) -> set[str]:
@@ -241,7 +241,7 @@ def _find_shared(used: Collection[str], loaded: Loaded) -> Iterator[str]:
     functions = [node for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
     read_later = {read_last_name(node) for function in functions for node in ast.walk(function)}
     for name, value in ((name, value) for one in loaded.modules for name, value in vars(one).items() if name in used):
-        if isinstance(value, random.Random) and name in read_later:  # its methods change it
+        if name in read_later and _changes_when_read(value, own):
             yield name
         if not changes.others:
             continue
@@ -250,10 +250,32 @@ def _find_shared(used: Collection[str], loaded: Loaded) -> Iterator[str]:
             is_member = isinstance(value, enum.EnumMeta) and any(owner == name for owner, _ in changes.attributes)
             is_shared = is_member or (0 in depths and not attributes.isdisjoint(vars(value)))
         else:
-            depths |= {0} if has_operators and type(value).__module__ in own else set()
-            is_shared = any(_is_changeable_in(value, depth, own) for depth in depths)
+            # an operator is given an object of its class
+            own_objects = [one for one in _walk(value, own) if type(one).__module__ in own] if has_operators else []
+            is_shared = any(_is_changeable_in(value, depth, own) for depth in depths) or any(
+                _is_changeable_in(one, 0, own) for one in own_objects
+            )
         if is_shared or _has_hidden_state(value, changes.names, own):
             yield name
+
+
+def _changes_when_read(value: object, own: Collection[str]) -> bool:
+    """Return whether a value has a random generator, or a defaultdict, in which a missing key is then present."""
+    return any(
+        isinstance(one, random.Random) or (isinstance(one, defaultdict) and one.default_factory is not None)
+        for one in _walk(value, own)
+    )
+
+
+def _walk(value: object, own: Collection[str]) -> Iterator[object]:
+    """Yield a value and all parts of it, at most as many objects as are watched."""
+    waiting, seen = [value], {id(value)}
+    while waiting:
+        yield (one := waiting.pop())
+        parts = [*_list_parts(one, own), *_list_hidden_parts(one, own)]
+        new = {id(part): part for part in parts if type(part) not in _PLAIN and id(part) not in seen}
+        seen |= new.keys()
+        waiting += new.values() if len(seen) <= _WATCHED_OBJECTS else []
 
 
 def _is_changeable_in(value: object, depth: int, own: Collection[str]) -> bool:
@@ -348,23 +370,21 @@ def _list_hints(owner: Any) -> list[Any]:
 
 def _covers_states(cls: type, loaded: Loaded) -> bool:
     """Return whether the parameters of a constructor can give its object every state."""
-    if issubclass(cls, tuple) or inspect.isabstract(cls):
-        return True
     bases = [one for one in cls.__mro__ if one.__module__ == MODULE_NAME]
-    methods = {node.name: node for base in reversed(bases) for node in _find_constructors(base, loaded)}
-    is_generated = dataclasses.is_dataclass(cls) and "__init__" not in methods
-    if is_generated and cls.__dataclass_params__.frozen:  # type: ignore[attr-defined] # not in the type information
-        return True
-    stored = _find_stored(cls, methods)
-    if stored is None:
-        return False
     related = {one.__name__ for one in (*bases, *find_subclasses(cls))}
     # a change through another variable than `self` counts if an object could have the attribute
-    known = {*dir(cls), *(node.attr for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Attribute))}
+    known = {"", *dir(cls), *(node.attr for node in ast.walk(loaded.whole_tree) if isinstance(node, ast.Attribute))}
     changed = {
         name for owner, name in loaded.changes.attributes if owner in related or (owner is None and name in known)
     }
-    return changed <= stored
+    if "" in changed or issubclass(cls, tuple) or inspect.isabstract(cls):
+        return "" not in changed
+    methods = {node.name: node for base in reversed(bases) for node in _find_constructors(base, loaded)}
+    if dataclasses.is_dataclass(cls) and "__init__" not in methods and cls.__dataclass_params__.frozen:  # type: ignore[attr-defined] # not in the type information
+        given = {one.name for one in dataclasses.fields(cls) if one.init}
+        return changed <= given or len(given) == len(dataclasses.fields(cls))
+    stored = _find_stored(cls, methods)
+    return stored is not None and changed <= stored
 
 
 def _find_stored(cls: type, methods: Mapping[str, ast.FunctionDef]) -> set[str] | None:

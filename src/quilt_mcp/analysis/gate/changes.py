@@ -6,41 +6,45 @@ their name or by another one. The checks find too many changes rather than too f
 
 import ast
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Self, TypeGuard
 
-from quilt_mcp.analysis.gate.tree import read_last_name
+from quilt_mcp.analysis.gate.tree import is_dunder, read_last_name
+from quilt_mcp.analysis.policy import ALLOWED_MODULES
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _CONSTRUCTORS = frozenset({"__init__", "__post_init__", "__new__"})
-# The methods of containers that change them, and the functions of permitted modules that change their first argument
-_METHODS = frozenset(
+# The methods of objects that change them, and the functions of permitted modules that change their first argument
+CHANGING_METHODS = frozenset(
     """
-    add append appendleft clear difference_update discard extend extendleft insert intersection_update move_to_end pop
-    popitem popleft remove reverse rotate setdefault sort subtract symmetric_difference_update update
+    __delitem__ __iadd__ __iand__ __imul__ __init__ __ior__ __isub__ __ixor__ __setitem__ __setstate__ add append
+    appendleft clear difference_update discard extend extendleft insert intersection_update move_to_end pop popitem
+    popleft register remove reverse rotate setdefault sort subtract symmetric_difference_update update
     """.split()  # noqa: SIM905 - words are easier to read than a list of literals
 )
-_CHANGING_FUNCTIONS = frozenset(
+CHANGING_FUNCTIONS = frozenset(
     """
     delitem heapify heappop heappush heappushpop heapreplace iadd iand iconcat ifloordiv ilshift imatmul imod imul
-    insort insort_left insort_right ior ipow irshift isub itruediv next setitem shuffle
+    insort insort_left insort_right ior ipow irshift isub itruediv ixor next setitem shuffle
     """.split()  # noqa: SIM905 - words are easier to read than a list of literals
 )
 # Functions with a new object as result, those that keep nothing of their arguments, and those that keep items of them
 _NEW = frozenset(
     """
-    Counter OrderedDict abs bool bytearray bytes defaultdict deque dict float frozenset int len list range round set
-    sorted str sum tuple
+    Counter OrderedDict bool bytearray bytes defaultdict deque dict float frozenset int len list range set sorted str
+    tuple
     """.split()  # noqa: SIM905 - words are easier to read than a list of literals
 )
-_READERS = frozenset({"all", "any", "bool", "float", "hash", "int", "isinstance", "issubclass", "len", "repr", "str"})
+_READERS = frozenset("all any bool float hash int isinstance issubclass len print repr str type".split())  # noqa: SIM905
 _COPIES = frozenset(
     {"dict", "enumerate", "frozenset", "iter", "list", "max", "min", "reversed", "set", "sorted", "sum", "tuple", "zip"}
 )
-_NEW_NODES = (
-    ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp | ast.Constant | ast.JoinedStr | ast.BinOp
-)
+_BY_OPERATORS = frozenset({"abs", "round", "sum"})
+_NEW_NODES = ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp | ast.Constant | ast.JoinedStr
+# What code that the analysis leaves out can rebind any name with, and set any attribute with
+_REBINDING = frozenset({"__globals__", "__import__", "eval", "exec", "globals", "import_module", "modules"})
+_SETTING = frozenset({"__delattr__", "__setattr__", "delattr", "setattr"})
 # Nothing refers afterwards to a value that is directly in one of these
 _READING = (
     ast.Compare | ast.UnaryOp | ast.FormattedValue | ast.Expr | ast.If | ast.While | ast.Assert | ast.Raise
@@ -54,7 +58,7 @@ class Changes:
 
     names: frozenset[str] = frozenset()  # module names that a function rebinds, and those with values that it changes
     # the attributes that a function outside of constructors sets or changes. Each has the class of the method that
-    # changes it through its first parameter, or None.
+    # changes it through its first parameter, or None. "" is a state that no constructor makes.
     attributes: frozenset[tuple[str | None, str]] = frozenset()
     context: bool = False  # whether a function reads or changes the context of decimal numbers
     others: bool = False  # whether a function changes a value that it did not make, so also one with another name
@@ -66,17 +70,46 @@ class Changes:
         return Changes(*together, self.others or other.others, self.shared | other.shared)
 
 
+@dataclass(frozen=True, slots=True)
+class Meanings:
+    """What can have another meaning in a file than in Python: a builtin that the file binds, and an operator."""
+
+    bound: frozenset[str]
+    has_operators: bool
+
+    @classmethod
+    def read(cls, tree: ast.Module) -> Self:
+        """Return those of a file. What it imports from other files or libraries can have operators too."""
+        nodes = list(ast.walk(tree))
+        methods = {one.name for one in nodes if isinstance(one, ast.FunctionDef) and is_dunder(one.name)}
+        imports = {name for one in nodes if isinstance(one, ast.Import) for name in [alias.name for alias in one.names]}
+        imports |= {one.module or "" for one in nodes if isinstance(one, ast.ImportFrom)}
+        # such as `deque`, which means the same in every file
+        known = [one.names for one in nodes if isinstance(one, ast.ImportFrom) and one.module in ALLOWED_MODULES]
+        same = {id(alias) for names in known for alias in names if not alias.asname}
+        bound = {name for one in nodes if id(one) not in same for name in _list_bound(one)}
+        bound |= {one.arg for one in nodes if isinstance(one, ast.arg)}
+        return cls(frozenset(bound), not (methods <= _CONSTRUCTORS and imports <= {*ALLOWED_MODULES}))
+
+    def read_called(self, node: ast.AST | None) -> str:
+        """Return the name of the builtin that an expression calls, or ""."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id not in self.bound:
+            return node.func.id
+        return ""
+
+
 def find_changes(tree: ast.Module) -> Changes:
     """Return what the functions and methods of a file change."""
-    names: set[str] = set()
+    meanings = Meanings.read(tree)
+    names = {name for node in ast.walk(tree) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
     attributes: set[tuple[str | None, str]] = set()
     classes = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     imported = find_imported(tree)
     others = _hands_on_changing(tree)
     for owner, function, local in _find_functions(tree, None, frozenset()):
-        others = others or changes_others(function)
+        others = others or changes_others(function, meanings)
         first = function.args.args[0].arg if owner and function.args.args else None
-        for target in _find_targets(_walk_scope(function)):
+        for target in _find_targets(function):
             path = _read_path(target)
             if path and path[0] not in local:
                 names.add(path[0])
@@ -86,18 +119,44 @@ def find_changes(tree: ast.Module) -> Changes:
                 names |= {owner} if owner else classes
             if owner and first == "cls" and path[:1] == ["cls"]:
                 names.add(owner)
-            of_first = path[:1] == [first]
-            if len(path) > 1 and not (_is_constructor(function) and of_first and len(path) == 2):  # noqa: PLR2004 - an attribute of the object
-                attributes.add((owner, path[1]) if of_first else (None, path[-1]))
-    names |= {name for node in ast.walk(tree) if isinstance(node, ast.Nonlocal) for name in node.names}
+            of_owner = owner if path[:1] == [first] else None
+            attributes |= _list_attributes(target, path, of_owner, in_constructor=_is_constructor(function))
+        # an object of a class that only a function knows has a state that no constructor at the top level makes
+        bases = [base for node in _walk_scope(function) if isinstance(node, ast.ClassDef) for base in node.bases]
+        attributes |= {(read_last_name(base), "") for base in bases}
+    mentioned = {read_last_name(node) for node in ast.walk(tree)} | imported.keys()
+    if mentioned & _REBINDING:
+        names |= meanings.bound
+    if mentioned & _SETTING or (others and mentioned & {"vars", "__dict__"}):
+        names, others = names | classes, True
+        attributes |= {(None, node.attr) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     context = any(uses_decimal_context(node) for node in ast.walk(tree) if isinstance(node, _FUNCTIONS))
-    return Changes(frozenset(names), frozenset(attributes), context, others, frozenset(_find_shared(tree)))
+    return Changes(frozenset(names), frozenset(attributes), context, others, frozenset(_find_shared(tree, meanings)))
+
+
+def _list_attributes(
+    target: ast.expr, path: Sequence[str], of_owner: str | None, *, in_constructor: bool
+) -> set[tuple[str | None, str]]:
+    """Return the attributes that change with a target, which is `a.b` or below it. "" stands for one that is gone."""
+    if not path[1:]:
+        return set()
+    *above, last = path[1:]
+    changed: set[tuple[str | None, str]] = set()
+    if of_owner and (above or not in_constructor):
+        changed.add((of_owner, path[1]))
+    if above or not of_owner:
+        changed.add((None, last))
+    if isinstance(target, ast.Attribute) and isinstance(target.ctx, ast.Del):
+        changed.add((of_owner, ""))
+    return changed
 
 
 def find_changed_names(tree: ast.Module) -> set[str]:
     """Return the module names with values that the file can change after it binds them, when it starts or later."""
     changes = find_changes(tree)
-    by_other_names = {name for name, _ in changes.shared} if changes.others or changes_others(tree) else set()
+    by_other_names = (
+        {name for name, _ in changes.shared} if changes.others or changes_others(tree, Meanings.read(tree)) else set()
+    )
     return {*changes.names, *by_other_names, *_find_changed_at_start(tree)}
 
 
@@ -107,27 +166,33 @@ def changes_imported(tree: ast.Module) -> bool:
 
 
 def _find_changed_at_start(tree: ast.Module) -> set[str]:
-    targets = [one for one in _find_targets(_walk_scope(tree)) if not isinstance(one, ast.Name) or _is_read(one)]
+    targets = [one for one in _find_targets(tree) if not isinstance(one, ast.Name) or _is_read(one)]
     return {path[0] for one in targets if (path := _read_path(one))}
 
 
-def changes_others(code: ast.AST) -> bool:
+def changes_others(code: ast.AST, meanings: Meanings) -> bool:
     """Return whether a function or an expression changes values that it did not make, such as its parameters.
 
     A constructor can set attributes of its object. Functions within the code are not part of it.
     """
     nodes = list(_walk_scope(code))
-    new = _find_new(nodes)
+    new = _find_new(code, nodes, meanings)
     made = code.args.args[0].arg if _is_constructor(code) and code.args.args else None
-    for target in _find_targets(nodes):
+    for target in _find_targets(code):
         match target:
             case ast.Name(name) if name in new or not isinstance(target.ctx, ast.Load):
                 continue
             case ast.Attribute(ast.Name(name), ctx=ast.Store()) if name == made:
                 continue
         return True
-    added = [node.target for node in nodes if isinstance(node, ast.AugAssign)]  # `x += y` changes a list in its place
-    return any(isinstance(one, ast.Name) and one.id not in new for one in added)
+    added = [one.target for one in nodes if isinstance(one, ast.AugAssign) and not _counts(one)]
+    return any(not (isinstance(one, ast.Name) and one.id in new) for one in added)
+
+
+def _counts(node: ast.AugAssign) -> bool:
+    """Return whether it adds a number or subtracts one, which is an error for a list. Others change it in its place."""
+    is_number = isinstance(node.value, ast.Constant) and isinstance(node.value.value, int | float)
+    return is_number and isinstance(node.op, ast.Add | ast.Sub)
 
 
 def uses_decimal_context(tree: ast.AST) -> bool:
@@ -160,28 +225,43 @@ def _find_functions(
 
 def _find_local_names(function: ast.AST) -> set[str]:
     nodes = list(_walk_scope(function))
-    # the variables of a comprehension are not those of the function
+    # the variables of a comprehension and the names in a class are not those of the function
     inner = {id(one) for node in nodes if isinstance(node, ast.comprehension) for one in ast.walk(node.target)}
-    bound = {one.id for one in _list_bound(nodes) if id(one) not in inner}
+    inner |= {
+        id(one) for node in nodes if isinstance(node, ast.ClassDef) for part in node.body for one in ast.walk(part)
+    }
+    bound = {name for one in nodes if id(one) not in inner for name in _list_bound(one)}
     outer = {name for one in nodes if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
     return (bound - outer) | {one.arg for one in nodes if isinstance(one, ast.arg)}
 
 
-def _list_bound(nodes: Iterable[ast.AST]) -> list[ast.Name]:
-    return [one for one in nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
+def _list_bound(node: ast.AST) -> list[str]:
+    """Return the names that a node binds, but for parameters."""
+    match node:
+        case ast.Name(name, ast.Store() | ast.Del()) | ast.MatchMapping(rest=str(name)):
+            return [name]
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.ExceptHandler(name=str(name)):
+            return [name]
+        case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
+            return [name]
+        case ast.alias(name, other_name):
+            return [other_name or name.partition(".")[0]]
+    return []
 
 
-def _find_targets(nodes: Iterable[ast.AST]) -> Iterator[ast.expr]:
-    """Yield what these nodes bind, delete or change."""
-    for node in nodes:
+def _find_targets(code: ast.AST) -> Iterator[ast.expr]:
+    """Yield what code binds, deletes or changes, apart from functions within it."""
+    for node in _walk_scope(code):
         if isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Load):
             yield node
         elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
             yield node.value
         elif isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
-                yield node.func.value
-            if read_last_name(node.func) in _CHANGING_FUNCTIONS:
+            function = node.func
+            is_base = isinstance(function, ast.Attribute) and function.attr == "__init__" and _is_constructor(code)
+            if isinstance(function, ast.Attribute) and function.attr in CHANGING_METHODS and not is_base:
+                yield function.value
+            if read_last_name(function) in CHANGING_FUNCTIONS:
                 yield from node.args[:1]
 
 
@@ -212,47 +292,55 @@ def _walk_scope(code: ast.AST) -> Iterator[ast.AST]:
             waiting += ast.iter_child_nodes(node)
 
 
-def _find_new(nodes: Collection[ast.AST]) -> set[str]:
+def _find_new(code: ast.AST, nodes: Collection[ast.AST], meanings: Meanings) -> set[str]:
     """Return the local names that only new objects are bound to."""
     new: Counter[str] = Counter()
     for node in nodes:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and (
-            isinstance(node.value, _NEW_NODES) or _calls(node.value, _NEW)
-        ):
+        if isinstance(node, ast.Assign | ast.AnnAssign) and _makes_new(node.value, meanings):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             new.update(one.id for one in targets if isinstance(one, ast.Name))
     added = {id(node.target) for node in nodes if isinstance(node, ast.AugAssign)}
-    bound = Counter(one.id for one in _list_bound(nodes) if id(one) not in added)
-    return {name for name, count in new.items() if count == bound[name]} - {
-        name
-        for one in nodes
-        for name in (one.names if isinstance(one, ast.Global | ast.Nonlocal) else [getattr(one, "arg", "")])
-    }
+    bound = Counter(name for one in nodes if id(one) not in added for name in _list_bound(one))
+    outer = {name for one in ast.walk(code) if isinstance(one, ast.Global | ast.Nonlocal) for name in one.names}
+    return (
+        {name for name, count in new.items() if count == bound[name]}
+        - outer
+        - {getattr(one, "arg", "") for one in nodes}
+    )
 
 
-def _calls(node: ast.AST | None, functions: Collection[str]) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions
+def _makes_new(value: ast.expr | None, meanings: Meanings) -> bool:
+    called = meanings.read_called(value)
+    if isinstance(value, ast.Call) and called in _BY_OPERATORS:
+        return len(value.args) == 1 and not value.keywords and not meanings.has_operators
+    by_operator = isinstance(value, ast.BinOp) and not meanings.has_operators
+    return called in _NEW or by_operator or isinstance(value, _NEW_NODES)
 
 
 def _hands_on_changing(tree: ast.Module) -> bool:
     """Return whether what changes its argument is a value, as in `map(a.append, b)`, or has another name."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     return any(
-        (isinstance(node, ast.Attribute) and node.attr in _METHODS and id(node) not in called)
-        or (isinstance(node, ast.Name) and node.id in _CHANGING_FUNCTIONS and id(node) not in called)
-        or (isinstance(node, ast.alias) and node.asname is not None and node.name in _CHANGING_FUNCTIONS)
+        read_last_name(node) == "methodcaller"
+        or (isinstance(node, ast.Attribute) and node.attr in CHANGING_METHODS and id(node) not in called)
+        or (read_last_name(node) in CHANGING_FUNCTIONS and id(node) not in called)
+        or (
+            isinstance(node, ast.alias)
+            and node.asname is not None
+            and node.name in {"methodcaller", *CHANGING_FUNCTIONS}
+        )
         for node in ast.walk(tree)
     )
 
 
-def _find_shared(tree: ast.Module) -> Iterator[tuple[str, int]]:
+def _find_shared(tree: ast.Module, meanings: Meanings) -> Iterator[tuple[str, int]]:
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     imported = find_imported(tree)
     for name in ast.walk(tree):
         if not (isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)):
             continue
-        depth = _find_depth(name, parents, own)
+        depth = _find_depth(name, parents, own, meanings)
         if depth is None:
             continue
         yield name.id, depth
@@ -264,43 +352,58 @@ def _find_shared(tree: ast.Module) -> Iterator[tuple[str, int]]:
                 part = parents[part]
 
 
-def _find_depth(name: ast.Name, parents: Mapping[ast.AST, ast.AST], own: Collection[str]) -> int | None:
+def _find_depth(
+    name: ast.Name, parents: Mapping[ast.AST, ast.AST], own: Collection[str], meanings: Meanings
+) -> int | None:
     """Return how deep in a value the part is that gets another name here, or None."""
     node: ast.expr = name
     depth = 0
+    compared: int | None = None  # `a.index(b)` gives the items of `a` to `__eq__`
     while True:
         parent = parents[node]
         if isinstance(parent, ast.Attribute):
             user = parents[parent]
             is_called = isinstance(user, ast.Call) and user.func is parent
-            if parent.attr in own or (parent.attr in _METHODS and not is_called):  # `self` is the other name
+            if parent.attr in own or (parent.attr in CHANGING_METHODS and not is_called):  # `self` is the other name
                 return depth
+            if is_called and meanings.has_operators:
+                compared = depth + 1
             depth += not is_called or parent.attr in {"get", "copy"}
         elif isinstance(parent, ast.Subscript) and node is parent.value:
             depth += 1
         elif not (isinstance(parent, ast.Call) and isinstance(node, ast.Attribute) and node is parent.func):
             break
         node = parent
-    kept = _find_kept(node, parent, own)
-    return depth + kept if _is_read(node) and kept is not None else None
+    if isinstance(parent, ast.Call) and read_last_name(parent.func) == "join" and "join" not in own:
+        return None
+    kept = _find_kept(node, parent, meanings)
+    return depth + kept if _is_read(node) and kept is not None else compared
 
 
 def _is_read(node: ast.expr) -> bool:
     return isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
 
 
-def _find_kept(node: ast.expr, user: ast.AST, own: Collection[str]) -> int | None:
+def _find_kept(node: ast.expr, user: ast.AST, meanings: Meanings) -> int | None:
     """Return what can be referred to after its use: 0 for the value of the expression, 1 for its items, else None."""
     kept: int | None = None if isinstance(user, ast.Subscript | ast.comprehension | _READING) else 0
+    called = meanings.read_called(user)
     match user:
-        case ast.Call(ast.Name(function)) if node is not user.func and function not in own:
-            kept = None if function in _READERS else 1 if function in _COPIES else 0
-        case ast.Call():
-            kept = None if node is user.func or read_last_name(user.func) == "join" else 0
+        case ast.Call() if node is user.func or called in _READERS:
+            kept = None
+        case ast.Call() if called in _COPIES and (node is user.args[0] or called == "zip"):
+            kept = 0 if called in {"max", "min"} and len(user.args) > 1 else 1
         case ast.For() | ast.comprehension() if node is user.iter:
             kept = 1
-        case ast.Starred() | ast.BinOp():
+        case ast.Starred():
             kept = 1
+        case ast.BinOp():
+            kept = 0 if meanings.has_operators else 1
+        case ast.Compare() if meanings.has_operators:  # `__eq__` is given the items if it is only about them
+            about_items = node is not user.left and all(isinstance(one, ast.In | ast.NotIn) for one in user.ops)
+            kept = 1 if about_items else 0
+        case ast.Subscript() if meanings.has_operators and node is user.slice:
+            kept = 0
         case ast.AnnAssign(annotation=only_read) | ast.IfExp(test=only_read) if node is only_read:
             kept = None
     return kept
