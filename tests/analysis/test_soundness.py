@@ -42,6 +42,8 @@ LIKE_OTHERS = {
 USE_ALL_OF_THEIR_TIME = {
     "NaN equals NaN",
     "a float of a product",
+    "a list of lists and a list",
+    "a set of tuples",
     "split at a comma and join",
     "unpacking with a limit",
 }
