@@ -1,6 +1,7 @@
 """`mcp-parity check`: true for any server, and it ends."""
 
 import json
+import logging
 import shlex
 import sys
 from collections.abc import Iterator
@@ -110,12 +111,17 @@ def test_the_check_of_a_server_that_hangs_ends(
 
 
 def test_hostile_texts_stay_texts(
-    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    capsysbinary: pytest.CaptureFixture[bytes],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setenv("FAULT", "has a hostile error")
     page = tmp_path / "check.html"
+    logged = logging.getLogger("fastmcp")  # which prints what it is told
+    monkeypatch.setattr(logged, "handlers", [*logged.handlers, caplog.handler])
     status, text = check(capsysbinary, *QUICK, "--html", str(page), RAW)
-    assert status == 1
+    assert (status, caplog.text) == (1, "")
     assert r"</pre><script>alert(1)</script>\n# `x`\x1b[31mred\u202e" in text
     html = page.read_text(encoding="utf-8")
     assert "<script" not in html

@@ -150,6 +150,10 @@ def disconnect(servers: Iterable[Any]) -> None:
             server.kill()
 
 
+async def _ignore(_: Any) -> None:
+    """Drop what a server logs. FastMCP would print it, with what controls the terminal."""
+
+
 class _Loop:
     """An event loop in a thread. Connections to a subprocess stay open in it, and a hanging server does not stop it."""
 
@@ -163,7 +167,7 @@ class _Loop:
         """Talk over the open connection to the server, or a new one. One that another owns is not kept."""
         _, client = self._clients.get(id(server), (None, None))
         if client is None or not client.is_connected():
-            client = Client(server, mode=mode)
+            client = Client(server, mode=mode, log_handler=_ignore)
             if isinstance(server, Command | Remote):
                 await client.__aenter__()  # type: ignore[no-untyped-call]  # of FastMCP; `close` ends it
                 self._clients[id(server)] = server, client
