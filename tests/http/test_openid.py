@@ -18,7 +18,7 @@ import pytest
 import time_machine
 from fastmcp.server.auth import OIDCProxy
 from fastmcp.server.auth.providers.jwt import RSAKeyPair
-from joserfc import jws
+from joserfc import jws, jwt
 from joserfc.jwk import RSAKey
 from pydantic import AnyHttpUrl, SecretStr
 from starlette.responses import Response
@@ -48,6 +48,7 @@ class Provider:
 
     def __init__(self) -> None:
         self.pair = RSAKeyPair.generate()
+        self.algorithm: Any = "RS256"
         self.failure: Answer | None = None
         self.renewals: threading.Barrier | None = None
         self.keys = RSAKey.import_key(self.pair.public_key).as_dict() | {"kid": "one", "alg": "RS256", "use": "sig"}
@@ -55,8 +56,9 @@ class Provider:
         self.url = f"http://127.0.0.1:{self.server.port}"
 
     def token(self, seconds: int = 3600) -> dict[str, Any]:
-        claims: dict[str, Any] = {"subject": "ann", "issuer": ISSUER, "audience": AUDIENCE, "kid": "one"}
-        access = self.pair.create_token(expires_in_seconds=seconds, **claims)
+        claims = {"sub": "ann", "iss": ISSUER, "aud": AUDIENCE, "exp": int(time.time()) + seconds}
+        key = RSAKey.import_key(self.pair.private_key.get_secret_value())
+        access = jwt.encode({"alg": self.algorithm, "kid": "one"}, claims, key, algorithms=[self.algorithm])
         return {"access_token": access, "refresh_token": "r", "token_type": "Bearer", "expires_in": 3600}
 
     def _respond(self, asked: Request) -> Answer:
@@ -85,6 +87,7 @@ class Provider:
         return Settings(
             oidc_config_url=AnyHttpUrl(f"{self.url}/.well-known/openid-configuration"),
             oidc_client_id="quilt",
+            jwt_algorithm=self.algorithm,
             oidc_client_secret=SecretStr(secret),
             public_url=AnyHttpUrl(PUBLIC),
             allowed_hosts=("127.0.0.1",),
@@ -352,6 +355,13 @@ async def test_a_read_gets_503_if_the_provider_fails_to_renew_its_token(provider
         assert await read(client, token) == HTTPStatus.SERVICE_UNAVAILABLE
         provider.failure = None
         assert await read(client, token) == HTTPStatus.OK
+
+
+async def test_a_provider_can_sign_with_another_algorithm(provider: Provider) -> None:
+    provider.algorithm = "PS256"
+    async with shop(provider.settings()) as (client, found):
+        signed_in = await sign_in(client, store_of(found.server.auth), provider)
+        assert await read(client, signed_in["access_token"]) == HTTPStatus.OK
 
 
 @pytest.mark.soak
