@@ -105,8 +105,12 @@ def provider(home: Path) -> Iterator[Provider]:
     yield from started(Provider())
 
 
+def files_of(home: Path) -> list[Path]:
+    return [path for path in home.rglob("*") if path.is_file()]
+
+
 def count_files(home: Path) -> int:
-    return sum(1 for path in home.rglob("*") if path.is_file())
+    return len(files_of(home))
 
 
 def register(client: httpx2.AsyncClient, name: str = "zq-client") -> Any:
@@ -316,6 +320,8 @@ FAILURES = {
     "no JSON": Answer(HTTPStatus.OK, b"<html>"),
     "unavailable": Answer(HTTPStatus.BAD_REQUEST, {"error": "temporarily_unavailable"}),
     "unknown client": Answer(HTTPStatus.UNAUTHORIZED, {"error": "invalid_client"}),
+    "too many requests": Answer(HTTPStatus.TOO_MANY_REQUESTS, {"error": "Too Many Requests"}),
+    "another form": Answer(HTTPStatus.BAD_REQUEST, {"errorCode": "E0000009"}),
 }
 
 
@@ -333,8 +339,9 @@ async def test_a_refresh_gets_503_while_the_provider_fails(
             answer = await refresh(client, signed_in)
             assert answer.status_code == HTTPStatus.OK, name
             signed_in |= answer.json()
-        provider.failure = Answer(HTTPStatus.BAD_REQUEST, {"error": "invalid_grant"})
-        assert (await refresh(client, signed_in)).json()["error"] == "invalid_grant"
+        for error in ("invalid_grant", "interaction_required"):
+            provider.failure = Answer(HTTPStatus.BAD_REQUEST, {"error": error})
+            assert (await refresh(client, signed_in)).json()["error"] == "invalid_grant"
     assert "Traceback" not in caplog.text
 
 
@@ -351,8 +358,9 @@ async def sign_in_long_ago(client: httpx2.AsyncClient, store: SignInStore, provi
 async def test_a_read_gets_503_if_the_provider_fails_to_renew_its_token(provider: Provider) -> None:
     async with shop(provider.settings()) as (client, found):
         token = await sign_in_long_ago(client, store_of(found.server.auth), provider)
-        provider.failure = FAILURES["server error"]
-        assert await read(client, token) == HTTPStatus.SERVICE_UNAVAILABLE
+        for name in ("server error", "too many requests", "another form"):
+            provider.failure = FAILURES[name]
+            assert await read(client, token) == HTTPStatus.SERVICE_UNAVAILABLE, name
         provider.failure = None
         assert await read(client, token) == HTTPStatus.OK
 
@@ -371,6 +379,26 @@ async def test_two_processes_renew_a_token_at_once_at_a_provider_that_accepts_it
         provider.renewals = threading.Barrier(2)
         assert set(await asyncio.gather(read(one, token), read(other, token))) == {HTTPStatus.OK}
         provider.renewals = None
+
+
+async def test_a_damaged_file_ends_a_sign_in_and_files_that_cannot_be_used_give_503(
+    provider: Provider, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with shop(provider.settings()) as (client, found):
+        signed_in = await sign_in(client, store_of(found.server.auth), provider)
+        files = [path for path in files_of(home) if "-info" not in path.name]
+        for path in files:
+            path.write_bytes(b"")
+        assert await read(client, signed_in["access_token"]) == HTTPStatus.UNAUTHORIZED
+        assert (await refresh(client, signed_in)).status_code == HTTPStatus.UNAUTHORIZED
+        for path in files:
+            path.unlink()
+            path.mkdir()
+        assert await read(client, signed_in["access_token"]) == HTTPStatus.SERVICE_UNAVAILABLE
+        refused = await refresh(client, signed_in)
+        assert (refused.status_code, refused.headers["retry-after"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "5")
+    assert "the sign-ins cannot be read or stored" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 async def test_the_files_of_expired_values_are_deleted(provider: Provider, tmp_path: Path) -> None:
