@@ -43,7 +43,10 @@ def load_server(settings: Settings, headers: dict[str, str] | None = None) -> An
     if named.startswith(("http://", "https://")):
         return Remote(named, headers)
     if not _ATTRIBUTE.fullmatch(named):
-        command, *arguments = shlex.split(named)
+        try:
+            command, *arguments = shlex.split(named)
+        except ValueError as error:  # a quotation without an end
+            raise ContractError(f"mcp_server = {named}: {error}") from error
         return Command(command, arguments, str(settings.root))
     if str(settings.root) not in sys.path:
         sys.path.insert(0, str(settings.root))
