@@ -188,7 +188,7 @@ def test_a_server_that_wants_a_token(shop: Path, capsysbinary: pytest.CaptureFix
         ([], "name a command, a URL or module:attribute"),
         (["--header", "x", "http://127.0.0.1:9"], "--header: 'x' is not of the form `Name: value`"),
         (["no_such_module_here:mcp"], "ModuleNotFoundError"),
-        (["python 'server.py"], "mcp_server = python 'server.py: No closing quotation"),
+        (["python 'server.py"], "mcp_server = python 'server.py: ValueError: No closing quotation"),
         (["--pause", "-1", "--html", "/nowhere/page.html", RAW], "No such file or directory: '/nowhere/page.html'"),
     ],
 )

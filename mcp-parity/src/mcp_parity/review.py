@@ -111,6 +111,7 @@ def _line(change: Change, seen: list[Finding]) -> str:
 
 _TEMPLATE = files("mcp_parity").joinpath("review.html")
 _MOST_LINES = 400
+_IMAGE = re.compile(r'("bytes": \d+,\s+"image": ")[^"]+(?=",\s+"sha256": ")')
 
 
 def write_page(
@@ -241,14 +242,8 @@ def _write_images(was: list[tuple[str, str]], now: list[tuple[str, str]]) -> Ite
         yield "</div>"
 
 
-def _hide_images(text: str) -> str:
-    for _, image in _find_images(text):
-        text = text.replace(f'"{image}"', '"…"')
-    return text
-
-
 def _write_diff(one: str, other: str) -> str:
-    was, now = (_hide_images(text).splitlines() for text in (one, other))
+    was, now = (_IMAGE.sub(r"\1…", text).splitlines() for text in (one, other))
     lines = list(difflib.unified_diff(was, now, lineterm="", n=3))[2:]
     kinds = {"+": "plus", "-": "minus", "@": "at"}
     shown = [f'<span class="{kinds.get(line[:1], "")}">{_text(line)}</span>' for line in lines[:_MOST_LINES]]
